@@ -1,0 +1,1 @@
+"""Pure judgement: comparison + policy → outcome; outcomes → verdict; verdict + baseline → next baseline."""

@@ -1,0 +1,46 @@
+"""Everything that is written to disk or crosses a process, as frozen pydantic models."""
+
+from ratchet.records.base import SCHEMA_VERSION, Record
+from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline
+from ratchet.records.environment import Environment, Fingerprint, Telemetry
+from ratchet.records.policy import Policy
+from ratchet.records.run import (
+    Block,
+    CaseRun,
+    Config,
+    Failure,
+    Performance,
+    Plan,
+    RunRecord,
+    Tree,
+    WorkerSamples,
+    WorkloadIdentity,
+)
+from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Baseline",
+    "BaselineEntry",
+    "Block",
+    "CaseRun",
+    "CaseVerdict",
+    "Comparison",
+    "Config",
+    "Environment",
+    "Failure",
+    "Fingerprint",
+    "FingerprintBaseline",
+    "Outcome",
+    "Performance",
+    "Plan",
+    "Policy",
+    "Record",
+    "ReportRecord",
+    "RunRecord",
+    "SideSummary",
+    "Telemetry",
+    "Tree",
+    "WorkerSamples",
+    "WorkloadIdentity",
+]

@@ -1,0 +1,71 @@
+"""What a measurement depends on (the fingerprint) and what was merely seen while it was made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from ratchet.records.base import Count, NotNegative, Record
+
+
+class Fingerprint(Record):
+    """Times are compared only where all of this is equal."""
+
+    device: str
+    """``cuda`` or ``cpu``."""
+    gpu: str | None = None
+    gpu_memory_bytes: Count | None = None
+    gpu_power_limit_w: NotNegative | None = None
+    mig: str | None = None
+    """MIG mode of the GPU: ``off``, ``on``, or None where the GPU has no such mode."""
+    driver: str | None = None
+    cuda: str | None = None
+    """CUDA version that torch was built with."""
+    torch: str
+    triton: str | None = None
+    cpu: str
+    cpu_threads: Count | None = None
+    """Threads that a CPU measurement uses; None on a GPU, where it does not matter."""
+
+    @property
+    def key(self) -> str:
+        """A short name for this fingerprint, stable between machines and releases of Python."""
+        text = json.dumps(self.model_dump(), sort_keys=True)
+        name = (self.gpu or self.cpu).replace("NVIDIA ", "")
+        slug = "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")
+        while "--" in slug:
+            slug = slug.replace("--", "-")
+        return f"{slug[:40].rstrip('-')}.{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+
+    def differences(self, other: Fingerprint) -> list[str]:
+        """One line for each part that differs: ``driver: 580.1 here, 575.2 there``."""
+        mine, theirs = self.model_dump(), other.model_dump()
+        return [f"{name}: {mine[name]} here, {theirs[name]} there" for name in mine if mine[name] != theirs[name]]
+
+
+class Environment(Record):
+    """The machine and software of one run. Only ``fingerprint`` decides what may be compared."""
+
+    fingerprint: Fingerprint
+    python: str
+    platform: str
+    ratchet: str
+    gpu_index: Count | None = None
+    sm_clock_max_mhz: Count | None = None
+    compute_capability: str | None = None
+    nvcc: str | None = None
+
+
+class Telemetry(Record):
+    """What the GPU showed while one case was measured, over all pairs."""
+
+    readings: Count
+    sm_clock_mhz_min: NotNegative
+    sm_clock_mhz_median: NotNegative
+    sm_clock_mhz_max: NotNegative
+    temperature_c_max: float
+    power_w_max: NotNegative
+    slowdown_reasons: tuple[str, ...] = ()
+    """Heat or hardware brakes seen; the ordinary power cap is not one."""
+    foreign_processes: Count = 0
+    """Most other processes seen computing on the GPU at one moment."""

@@ -1,0 +1,161 @@
+"""One run: every sample with the pair and block it came from, and what was compared where."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Field
+
+from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records.environment import Environment, Telemetry
+from ratchet.records.policy import Policy
+from ratchet.workload import Parameter
+
+Side = Literal["reference", "head"]
+SampleMs = Annotated[float, Field(gt=0)]
+
+
+class Tree(Record):
+    """The code of one side."""
+
+    commit: str
+    """Full hash of the commit; for a dirty tree, of the commit it is based on."""
+    subject: str = ""
+    dirty: bool = False
+    """Uncommitted changes were part of what was measured."""
+    content: str = ""
+    """Hash of the tree as measured, uncommitted changes included."""
+
+
+class Plan(Record):
+    """How the run was measured."""
+
+    pairs: Count
+    blocks: Count
+    block_ms: Positive
+    seed: int
+    clock: str
+    """``event``, ``graph`` or ``cpu``; a workload may ask for its own."""
+    cache: Literal["cold", "warm"]
+
+
+class Config(Record):
+    """A named set of parameters."""
+
+    name: str
+    parameters: dict[str, Parameter] = {}
+
+
+class WorkloadIdentity(Record):
+    """What the timed work is. Where it differs between sides, times do not compare."""
+
+    parameters: dict[str, Parameter]
+    device: str
+    dtype: str
+    flops: NotNegative
+    bytes: NotNegative
+    clock: str
+    cache: Literal["cold", "warm"]
+
+    def differences(self, other: WorkloadIdentity) -> list[str]:
+        """One line for each part that differs: ``flops: 2 → 3``."""
+        mine, theirs = self.model_dump(), other.model_dump()
+        return [f"{name}: {mine[name]} → {theirs[name]}" for name in mine if mine[name] != theirs[name]]
+
+
+class Block(Record):
+    """Samples taken in one turn, while the other side waited."""
+
+    index: Count
+    position: Count
+    """Place in the order in which the blocks of both sides were taken."""
+    samples_ms: Annotated[tuple[SampleMs, ...], Field(min_length=1)]
+    throttled: bool = False
+    """Heat or a hardware brake slowed the GPU during this block: kept here, left out of every figure."""
+    exposed: bool = False
+    """The GPU ran out of queued work, so these samples may contain launch latency."""
+
+
+class WorkerSamples(Record):
+    """What one worker of one pair measured of one case."""
+
+    pair: Count
+    started_first: bool
+    """This side's worker was forked and allocated before the other's."""
+    blocks: tuple[Block, ...]
+    ready_s: NotNegative
+    """From the fork to a usable device."""
+    peak_memory_bytes: Count
+    error_before: NotNegative
+    """‖out − ref‖ / ‖ref‖ before timing, and below after timing on inputs from a fresh seed."""
+    error_after: NotNegative
+    stages_ms: dict[str, tuple[SampleMs, ...]] = {}
+
+
+class Performance(Record):
+    """Figures of one side over the medians of its workers."""
+
+    samples: Count
+    workers: Count
+    mean_time_ms: Positive
+    median_time_ms: Positive
+    min_time_ms: Positive
+    std_time_ms: NotNegative
+    ci_95_low: Positive
+    ci_95_high: Positive
+    throughput_gflops: NotNegative
+    bandwidth_gb_s: NotNegative
+    peak_memory_bytes: Count
+
+
+class Failure(Record):
+    """Why one side of a case gave no time."""
+
+    side: Side
+    stage: str
+    """``import``, ``build``, ``prepare``, ``check``, ``measure``."""
+    message: str
+    last_lines: tuple[str, ...] = ()
+
+
+class CaseRun(Record):
+    """Everything measured of one case."""
+
+    name: str
+    benchmark: str
+    config: Config
+    workload: WorkloadIdentity | None = None
+    """The head's; the reference's stands beside it only where the case exists there."""
+    reference_workload: WorkloadIdentity | None = None
+    tuning: dict[str, int] = {}
+    performance: Performance | None = None
+    reference_performance: Performance | None = None
+    head: tuple[WorkerSamples, ...] = ()
+    reference: tuple[WorkerSamples, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    skipped: str | None = None
+    """Why this machine cannot run the case."""
+    unfit: str | None = None
+    """Why the measurement cannot be trusted, and what to do."""
+    in_head: bool = True
+    in_reference: bool = True
+    telemetry: Telemetry | None = None
+
+
+class RunRecord(Record):
+    """``results/current.json``: one run, whole enough to be judged again."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["check", "run"]
+    started_at: AwareDatetime
+    wall_s: NotNegative
+    command: tuple[str, ...]
+    environment: Environment
+    plan: Plan
+    policy: Policy
+    head: Tree
+    reference: Tree | None = None
+    reference_missing: str | None = None
+    """Why a check has no reference side, so that the stored baseline was used."""
+    cases: tuple[CaseRun, ...]
+    warnings: tuple[str, ...] = ()

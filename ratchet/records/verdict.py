@@ -1,0 +1,92 @@
+"""What a run means: an outcome for each case, and one for the whole."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import AwareDatetime
+
+from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records.environment import Environment
+from ratchet.records.policy import Policy
+from ratchet.records.run import Plan, Tree
+
+
+class Outcome(StrEnum):
+    """Of one case. The order is the order in which a report lists them."""
+
+    FAILED = "FAILED"
+    REGRESSED = "REGRESSED"
+    UNFIT = "UNFIT"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    IMPROVED = "IMPROVED"
+    CHANGED = "CHANGED"
+    NEW = "NEW"
+    MISSING = "MISSING"
+    UNCHANGED = "UNCHANGED"
+    IDENTICAL = "IDENTICAL"
+    SKIPPED = "SKIPPED"
+
+
+class Comparison(Record):
+    """Head against reference. ``ratio`` is head time / reference time: above 1 is slower."""
+
+    ratio: Positive
+    low: Positive
+    high: Positive
+    confidence: Positive
+    cliffs_delta: float
+    """−1 (every head worker faster) to +1 (every one slower); an effect size, never the gate."""
+    pairs: Count
+    detectable: Positive
+    """The smallest slowdown, as a fraction, that this many pairs with this spread would have found (MDE)."""
+    source: Literal["paired", "stored"] = "paired"
+    """``stored``: against the milliseconds in the baseline file, measured on another day."""
+
+
+class SideSummary(Record):
+    """What a report shows of one side of a case."""
+
+    median_ms: Positive
+    gflops: NotNegative
+    gb_s: NotNegative
+    peak_memory_bytes: Count
+    roof: str | None = None
+    """The measured roof that this case is read against: ``copy`` or ``matmul``."""
+    share_of_roof: NotNegative | None = None
+    stages_ms: dict[str, Positive] = {}
+
+
+class CaseVerdict(Record):
+    """The outcome of one case and the figures behind it."""
+
+    name: str
+    outcome: Outcome
+    reason: str
+    """One sentence."""
+    comparison: Comparison | None = None
+    head: SideSummary | None = None
+    reference: SideSummary | None = None
+    last_lines: tuple[str, ...] = ()
+    dropped_blocks: Count = 0
+
+
+class ReportRecord(Record):
+    """``results/report.json``: the verdict of a run without its samples."""
+
+    schema_version: Literal[1] = 1
+    verdict: Literal["pass", "regression", "not measured"]
+    headline: str
+    exit_code: Count
+    counts: dict[Outcome, int]
+    cases: tuple[CaseVerdict, ...]
+    policy: Policy
+    plan: Plan
+    environment: Environment
+    head: Tree
+    reference: Tree | None
+    started_at: AwareDatetime
+    wall_s: NotNegative
+    command: tuple[str, ...]
+    warnings: tuple[str, ...] = ()

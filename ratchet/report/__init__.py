@@ -1,0 +1,1 @@
+"""The edge that shows: a `ReportRecord` → Markdown, a terminal table, plain lines."""

@@ -1,0 +1,132 @@
+"""A benchmark is a function that builds one `Workload` per config. This module never imports torch."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import torch
+
+Device = Literal["cuda", "cpu"]
+Clock = Literal["event", "graph"]
+Parameter = int | float | str | bool
+
+DEVICES: tuple[Device, ...] = ("cuda", "cpu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What is timed for one config, and how to know that it is right.
+
+    ``run`` is called as ``run(**tuning)`` and returns a tensor or a tuple of tensors. It must not change its inputs,
+    nor return one of them: before a check the outputs are filled with NaN, so that an element nobody writes is found.
+    """
+
+    run: Callable[..., Any]
+    reference: Callable[[], Any]
+    """Computes the same result by independent means, in higher precision; same structure as ``run``'s."""
+    dtype: str
+    """The type the kernel computes in, such as ``"bfloat16"``: part of what is compared."""
+    flops: float
+    """Floating-point operations of one call that the mathematics needs; 0 for a pure copy."""
+    bytes: float
+    """Bytes of one call that must cross device memory: each input read once, each output written once."""
+    tolerance: Mapping[str, float] = field(default_factory=dict)
+    """Output dtype → largest ‖out − ref‖ / ‖ref‖ that passes; `ratchet.measure.correctness` has the defaults."""
+    stages: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    """Named parts of the workload, timed beside it for the report."""
+    tune: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Compile-time parameters and the values they may take."""
+    tuning: Mapping[str, int] = field(default_factory=dict)
+    """The values used today, one for each name in ``tune``."""
+    clock: Clock = "event"
+    """On a GPU: ``"event"`` times each call with a cold L2; ``"graph"`` replays 20 calls in a CUDA graph (warm L2)."""
+
+    def __post_init__(self) -> None:
+        if not (self.flops >= 0 and self.bytes >= 0 and self.flops + self.bytes > 0):
+            raise ValueError(f"a workload declares FLOPs and bytes, not both 0 (here {self.flops}, {self.bytes})")
+        if set(self.tune) != set(self.tuning):
+            raise ValueError(f"tune names {sorted(self.tune)}, tuning {sorted(self.tuning)}: both name the same parameters")
+        for name, value in self.tuning.items():
+            if value not in self.tune[name]:
+                raise ValueError(f"tuning {name}={value} is not among the values of tune: {list(self.tune[name])}")
+
+
+Build = Callable[..., Workload]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A named function and its configs. Calling ``build`` allocates on the device; nothing before that does."""
+
+    name: str
+    build: Build
+    configs: Mapping[Device, Mapping[str, Mapping[str, Parameter]]]
+    requires: tuple[str, ...] = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Workload:
+        return self.build(*args, **kwargs)
+
+
+def benchmark(
+    *,
+    configs: Mapping[str, Mapping[str, Parameter]],
+    devices: Sequence[Device] = ("cuda",),
+    cpu_configs: Mapping[str, Mapping[str, Parameter]] | None = None,
+    requires: Sequence[str] = (),
+    name: str | None = None,
+) -> Callable[[Callable[..., Workload]], Benchmark]:
+    """Register a function as a benchmark. It is called as ``function(device=torch.device, **parameters)``.
+
+    ``configs`` maps a config's name to its parameters. ``devices`` says what the benchmark can run on, and
+    ``cpu_configs`` gives other (smaller) parameters for the CPU. ``requires`` names modules that a GPU run needs
+    (``"triton"``): where one is missing, the cases are listed as skipped instead of failing.
+
+    Raises ValueError where the declaration itself cannot work.
+    """
+    unknown = set(devices) - set(DEVICES)
+    if unknown or not devices:
+        raise ValueError(f"devices are some of {DEVICES}, not {tuple(devices)}")
+    if cpu_configs is not None and "cpu" not in devices:
+        raise ValueError('cpu_configs needs "cpu" among devices')
+    table: dict[Device, Mapping[str, Mapping[str, Parameter]]] = {}
+    for device in devices:
+        chosen = cpu_configs if device == "cpu" and cpu_configs is not None else configs
+        table[device] = {config: dict(parameters) for config, parameters in chosen.items()}
+
+    def register(function: Callable[..., Workload]) -> Benchmark:
+        title = name or function.__name__
+        _check_names(title, table)
+        _check_signature(function, title, table)
+        return Benchmark(title, function, table, tuple(requires))
+
+    return register
+
+
+def _check_names(title: str, table: Mapping[Device, Mapping[str, object]]) -> None:
+    names = [title, *(config for configs in table.values() for config in configs)]
+    for each in names:
+        if not each or not all(c.isalnum() or c in "_-.+" for c in each):
+            raise ValueError(f"{each!r} is no name for a benchmark or config: use letters, digits, _ - . +")
+    if any(not configs for configs in table.values()):
+        raise ValueError(f"benchmark {title} has no configs")
+
+
+def _check_signature(
+    function: Callable[..., Workload], title: str, table: Mapping[Device, Mapping[str, Mapping[str, Parameter]]]
+) -> None:
+    signature = inspect.signature(function)
+    for configs in table.values():
+        for config, parameters in configs.items():
+            try:
+                signature.bind(device=None, **parameters)
+            except TypeError as error:
+                raise ValueError(f"{title}/{config}: the function does not take these parameters and device: {error}") from None
+
+
+def dtype_name(dtype: torch.dtype | str) -> str:
+    """``torch.bfloat16`` → ``"bfloat16"``."""
+    return str(dtype).removeprefix("torch.")
