@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import math
+
+def _significant(value: float, count: int) -> str:
+    """``count`` significant digits and no decimals beyond them: 0.0612, 5.30, 412."""
+    if value == 0:
+        return "0"
+    scientific = f"{value:.{count - 1}e}"
+    exponent = int(scientific.partition("e")[2])  # of the rounded value: 9.999 is 10.0, not 10.00
+    if not -7 < exponent < 16:  # no measurement, but no reason to fill a page either
+        return scientific
+    return f"{value:.{max(0, count - 1 - exponent)}f}"
 
 
 def _three(value: float) -> str:
-    """Three significant digits without an exponent: 0.0612, 5.3, 412."""
-    if value == 0:
-        return "0"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:.{digits}f}"
+    return _significant(value, 3)
 
 
 def _four(value: float) -> str:
-    if value == 0:
-        return "0"
-    digits = max(0, 3 - math.floor(math.log10(abs(value))))
-    return f"{value:.{digits}f}"
+    return _significant(value, 4)
+
+
+def _reaches(value: float, limit: float, count: int) -> bool:
+    """Whether ``value``, as it will be shown, is at least ``limit``: 999.97 µs is shown as 1.000 ms."""
+    return float(f"{abs(value):.{count - 1}e}") >= limit
 
 
 def duration(seconds: float) -> str:
     """0.0000612 → ``61.20 µs``: four significant digits, since the differences that matter are below one percent."""
-    size = abs(seconds)
-    for limit, factor, unit in ((1e-6, 1e9, "ns"), (1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
-        if size < limit:
+    for factor, unit in ((1e9, "ns"), (1e6, "µs"), (1e3, "ms")):
+        if not _reaches(seconds * factor, 1000, 4):
             return f"{_four(seconds * factor)} {unit}"
     return f"{_four(seconds)} s"
 
@@ -42,7 +48,7 @@ def wall(seconds: float) -> str:
 def size(count: float) -> str:
     """Bytes in binary steps: ``60.0 MiB``."""
     for factor, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
-        if abs(count) >= factor:
+        if abs(count) * 1024 >= factor * 1023.5:  # 1023.7 KiB would be shown as 1024 KiB
             return f"{_three(count / factor)} {unit}"
     return f"{count:.0f} B"
 
@@ -50,20 +56,25 @@ def size(count: float) -> str:
 def rate(per_second: float, unit: str) -> str:
     """A rate in decimal steps: ``rate(4.3e12, "B/s")`` → ``4.30 TB/s``."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(per_second) >= factor:
+        if _reaches(per_second / factor, 1, 3):
             return f"{_three(per_second / factor)} {prefix}{unit}"
     return f"{_three(per_second)} {unit}"
 
 
 def percent(fraction: float, digits: int = 0) -> str:
     """0.413 → ``41 %``."""
-    return f"{fraction * 100:.{digits}f} %"
+    return f"{fraction * 100:.{digits}f} %".replace("-", "−")
+
+
+def threshold(fraction: float) -> str:
+    """A chosen fraction, without zeros that nobody chose: 0.03 → ``3 %``, 0.005 → ``0.5 %``."""
+    return f"{fraction * 100:.4g} %"
 
 
 def change(ratio: float, digits: int = 2) -> str:
     """A ratio of times as a signed change: 1.034 → ``+3.40 %``; minus is faster."""
     value = (ratio - 1) * 100
-    shown = f"{value:+.{digits}f}"
+    shown = f"{value:+.{digits}f}" if abs(value) < 1e9 else f"{value:+.1e}"
     if float(shown) == 0:
         shown = f"{0:.{digits}f}"
     return f"{shown.replace('-', '−')} %"

@@ -25,6 +25,8 @@ class Outcome(StrEnum):
     NEW = "NEW"
     MISSING = "MISSING"
     UNCHANGED = "UNCHANGED"
+    MEASURED = "MEASURED"
+    """Timed alone by `ratchet run`: there is nothing it is compared with."""
     IDENTICAL = "IDENTICAL"
     SKIPPED = "SKIPPED"
 

@@ -1,0 +1,76 @@
+"""Causal attention, forward: our Triton kernel in bfloat16 on a GPU, torch's float32 attention on the CPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from ratchet import Workload, benchmark
+
+CONFIGS = {
+    "training_512": {"batch": 32, "heads": 8, "seq": 512, "head_dim": 64},
+    "training_1k": {"batch": 16, "heads": 8, "seq": 1024, "head_dim": 64},
+    "inference_2k": {"batch": 8, "heads": 16, "seq": 2048, "head_dim": 128},
+    "inference_4k": {"batch": 4, "heads": 32, "seq": 4096, "head_dim": 128},
+}
+# The names stay true: the sequences are as long, with fewer and smaller heads.
+CPU_CONFIGS = {
+    "training_512": {"batch": 1, "heads": 4, "seq": 512, "head_dim": 64},
+    "training_1k": {"batch": 1, "heads": 1, "seq": 1024, "head_dim": 64},
+    "inference_2k": {"batch": 1, "heads": 1, "seq": 2048, "head_dim": 16},
+    "inference_4k": {"batch": 1, "heads": 1, "seq": 4096, "head_dim": 16},
+}
+
+TUNE = {"BLOCK_M": (64, 128), "BLOCK_N": (32, 64, 128), "NUM_STAGES": (2, 3, 4), "NUM_WARPS": (4, 8)}
+TUNING = {  # head_dim → the values used today
+    64: {"BLOCK_M": 128, "BLOCK_N": 64, "NUM_STAGES": 3, "NUM_WARPS": 8},
+    128: {"BLOCK_M": 128, "BLOCK_N": 128, "NUM_STAGES": 3, "NUM_WARPS": 8},
+}
+
+REFERENCE_LOGITS = 1 << 26  # at most, at a time: 512 MiB of float64, of which the reference holds about three
+
+
+@benchmark(configs=CONFIGS, devices=("cuda", "cpu"), cpu_configs=CPU_CONFIGS, requires=("triton",))
+def attention(*, device: torch.device, batch: int, heads: int, seq: int, head_dim: int) -> Workload:
+    """q, k, v and out: (batch, heads, seq, head_dim)."""
+    on_gpu = device.type == "cuda"
+    dtype = torch.bfloat16 if on_gpu else torch.float32
+    q, k, v = (torch.randn(batch, heads, seq, head_dim, device=device, dtype=dtype) for _ in range(3))
+    return Workload(
+        run=_on_gpu(q, k, v) if on_gpu else lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True),
+        reference=lambda: _reference(q, k, v),
+        dtype=str(dtype).removeprefix("torch."),
+        # Two products of 2 × seq² × head_dim each, of which the causal mask leaves half.
+        flops=4 * batch * heads * seq * seq * head_dim / 2,
+        bytes=4 * q.nbytes,
+        tune=TUNE if on_gpu else {},
+        tuning=TUNING[head_dim] if on_gpu else {},
+    )
+
+
+def _on_gpu(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[..., torch.Tensor]:
+    from bench.kernels.attention_triton import attend  # needs triton, which a CPU run does without
+
+    out = torch.empty_like(q)
+
+    def run(BLOCK_M: int, BLOCK_N: int, NUM_STAGES: int, NUM_WARPS: int) -> torch.Tensor:
+        attend(q, k, v, out, BLOCK_M=BLOCK_M, BLOCK_N=BLOCK_N, NUM_STAGES=NUM_STAGES, NUM_WARPS=NUM_WARPS)
+        return out
+
+    return run
+
+
+def _reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """softmax(q kᵀ / √head_dim + mask) v in float64, a few heads at a time."""
+    batch, heads, seq, head_dim = q.shape
+    hidden = torch.ones(seq, seq, dtype=torch.bool, device=q.device).triu(1)
+    out = torch.empty(batch * heads, seq, head_dim, dtype=torch.float64, device=q.device)
+    step = max(1, REFERENCE_LOGITS // seq**2)
+    flat = [x.reshape(batch * heads, seq, head_dim) for x in (q, k, v)]
+    for first in range(0, batch * heads, step):
+        q64, k64, v64 = (x[first : first + step].double() for x in flat)
+        logits = q64 @ k64.transpose(1, 2) / math.sqrt(head_dim)
+        out[first : first + step] = torch.softmax(logits.masked_fill_(hidden, -math.inf), dim=2) @ v64
+    return out.reshape(batch, heads, seq, head_dim)

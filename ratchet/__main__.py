@@ -1,0 +1,7 @@
+"""``python -m ratchet`` is ``ratchet``."""
+
+import sys
+
+from ratchet.cli import main
+
+sys.exit(main())

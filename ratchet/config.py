@@ -1,0 +1,153 @@
+"""``[tool.ratchet]`` in pyproject.toml, then ``RATCHET_*`` in the environment, then options → Settings."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from ratchet.errors import UsageError
+from ratchet.records.policy import Policy
+
+_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?\s*$")
+_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
+
+
+def parse_fraction(value: object) -> float:
+    """``"3%"`` or ``0.03`` → 0.03. A bare 3 is refused: it could mean 3 % or a factor of 3."""
+    if isinstance(value, str):
+        text = value.strip()
+        try:
+            number = float(text.removesuffix("%"))
+        except ValueError:
+            raise ValueError(f"{value!r} is no threshold: write 3% or 0.03") from None
+        if text.endswith("%"):
+            return number / 100
+        value = number
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{value!r} is no threshold: write 3% or 0.03")
+    if value >= 1:
+        raise ValueError(f"{value} is 100 % or more: write {value:g}% for percent")
+    return float(value)
+
+
+def parse_duration(value: object) -> float:
+    """``90``, ``"90s"``, ``"20m"`` → seconds."""
+    if isinstance(value, bool):
+        raise ValueError(f"{value!r} is no duration: write 90s or 20m")
+    if isinstance(value, int | float):
+        return float(value)
+    match = _DURATION.match(str(value))
+    if not match:
+        raise ValueError(f"{value!r} is no duration: write 90s or 20m")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def _parse_command(value: object) -> object:
+    return tuple(shlex.split(value)) if isinstance(value, str) else value
+
+
+Fraction = Annotated[float, BeforeValidator(parse_fraction), Field(gt=0, lt=1)]
+Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
+
+
+class Settings(BaseModel):
+    """Everything a user can set. Field names are the keys of ``[tool.ratchet]``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+    bench: str = "bench"
+    """Folder of benchmarks, relative to the repository."""
+    results: str = "results"
+    """Folder for reports and the baseline, relative to the repository."""
+    python_path: tuple[str, ...] = (".", "src")
+    """Folders of each tree from which its own packages are imported."""
+    device: Literal["auto", "cuda", "cpu"] = "auto"
+    pairs: Annotated[int, Field(ge=3, le=200)] = 8
+    """Pairs of fresh processes, one per side. The interval is over pairs."""
+    blocks: Annotated[int, Field(ge=2, le=100)] = 10
+    """Turns that each side takes in one pair, in the order A B B A."""
+    block_ms: Annotated[float, Field(gt=0, le=10_000)] = 12.0
+    """Device time that one turn aims at."""
+    clock: Literal["auto", "event", "graph"] = "auto"
+    """GPU clock; ``auto`` takes what each workload asks for (``event`` unless it says otherwise)."""
+    cache: Literal["cold", "warm"] = "cold"
+    """Whether the L2 cache is emptied before each sample (GPU, event clock)."""
+    cpu_threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    seed: int = 2025
+    regression_threshold: Fraction = 0.03
+    improvement_threshold: Fraction = 0.05
+    confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    on_inconclusive: Literal["pass", "fail"] = "pass"
+    build: Annotated[tuple[str, ...], BeforeValidator(_parse_command)] = ()
+    """Command run once in each tree before anything is timed."""
+    build_timeout: Duration = 1800.0
+    build_cache: bool = True
+    """Keep what the build wrote and reuse it for a tree with the same content."""
+    case_timeout: Duration = 120.0
+    """Longest that one step of one case may take in a worker."""
+    host_timeout: Duration = 300.0
+    """Longest that importing a tree's benchmarks may take."""
+
+    @property
+    def policy(self) -> Policy:
+        """The thresholds as the one object that the judge takes."""
+        return Policy(
+            regression=self.regression_threshold,
+            improvement=self.improvement_threshold,
+            confidence=self.confidence,
+            on_inconclusive=self.on_inconclusive,
+        )
+
+
+def load_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, Any]) -> Settings:
+    """Read the settings of the repository at ``root``; ``options`` (None means not given) win over everything.
+
+    Raises UsageError naming the file or variable, the key, and what it may hold.
+    """
+    values = _from_pyproject(root / "pyproject.toml")
+    values |= {
+        name: environ[f"RATCHET_{name.upper()}"] for name in Settings.model_fields if environ.get(f"RATCHET_{name.upper()}")
+    }
+    values |= {name: value for name, value in options.items() if value is not None}
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = str(first["loc"][0])
+        raise UsageError(
+            f"{_source(key, environ, options)}: {_sentence(first)}.", "See the settings in docs/settings.md."
+        ) from None
+
+
+def _from_pyproject(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not valid TOML: {error}.", "Mend the file and try again.") from None
+    table = document.get("tool", {}).get("ratchet", {})
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: [tool.ratchet] is not a table.", "Write it as [tool.ratchet] with one key a line.")
+    return {key.replace("-", "_"): value for key, value in table.items()}
+
+
+def _source(key: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> str:
+    if options.get(key) is not None:
+        return f"option {key}"
+    if environ.get(f"RATCHET_{key.upper()}"):
+        return f"environment variable RATCHET_{key.upper()}"
+    return f"[tool.ratchet] {key} in pyproject.toml"
+
+
+def _sentence(error: Any) -> str:
+    if error["type"] == "extra_forbidden":
+        return f"there is no such setting (known: {', '.join(sorted(Settings.model_fields))})"
+    text = str(error["msg"]).removeprefix("Value error, ")
+    return text[0].lower() + text[1:]

@@ -1,0 +1,159 @@
+"""git, as argument lists. Only what a comparison needs: commits, snapshots of a dirty tree, worktrees."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.errors import GitError, UsageError
+from ratchet.records.run import Tree
+
+# A hook or a shell inside `git rebase` sets these; they would point every command below at another repository.
+_STRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
+_AUTHOR = {
+    "GIT_AUTHOR_NAME": "ratchet",
+    "GIT_AUTHOR_EMAIL": "ratchet@localhost",
+    "GIT_COMMITTER_NAME": "ratchet",
+    "GIT_COMMITTER_EMAIL": "ratchet@localhost",
+}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A commit that holds one side's content, and what a record says about it."""
+
+    revision: str
+    tree: Tree
+
+
+class Repository:
+    """The repository that holds ``folder``. Every method raises GitError with a sentence."""
+
+    def __init__(self, folder: Path) -> None:
+        if shutil.which("git") is None:
+            raise GitError("git is not installed, and a check compares two commits.", "Install git and try again.")
+        self._folder = folder
+        top = self._run("rev-parse", "--show-toplevel", refused=f"{folder} is not inside a git repository.")
+        self.root = Path(top)
+
+    def resolve(self, revision: str) -> str:
+        """The full hash of a commit; UsageError where there is none of that name."""
+        done = self._try("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        if done.returncode == 0:
+            return done.stdout.strip()
+        shallow = self.is_shallow()
+        if shallow:
+            raise GitError(
+                f"{revision} is not in this shallow clone.",
+                "Fetch the history with `git fetch --unshallow`, or set fetch-depth: 0 in actions/checkout.",
+            )
+        raise UsageError(f"{revision} names no commit in {self.root}.", "Name one with --base, as `git log` shows it.")
+
+    def previous(self) -> str:
+        """The first parent of HEAD."""
+        self.head()
+        done = self._try("rev-parse", "--verify", "--quiet", "HEAD~1^{commit}")
+        if done.returncode == 0:
+            return done.stdout.strip()
+        if self.is_shallow():
+            raise GitError(
+                "The commit before HEAD is not in this shallow clone.",
+                "Fetch it with `git fetch --deepen=1` (or --unshallow), or set fetch-depth: 2 in actions/checkout.",
+            )
+        raise GitError(
+            "HEAD is the first commit, so there is no previous one to compare with.",
+            "Commit once more, name a commit with --base, or time this one alone with `ratchet run`.",
+        )
+
+    def head(self) -> str:
+        """The commit checked out."""
+        done = self._try("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        if done.returncode != 0:
+            raise GitError(f"{self.root} has no commit yet.", "Commit something first.")
+        return done.stdout.strip()
+
+    def merge_base(self, revision: str) -> str:
+        """Where HEAD left the history of ``revision``."""
+        other = self.resolve(revision)
+        done = self._try("merge-base", "HEAD", other)
+        if done.returncode == 0:
+            return done.stdout.strip()
+        hint = "Fetch more history with `git fetch --unshallow`." if self.is_shallow() else "Name a commit with --base."
+        raise GitError(f"HEAD and {revision} have no common ancestor here.", hint)
+
+    def is_shallow(self) -> bool:
+        return self._try("rev-parse", "--is-shallow-repository").stdout.strip() == "true"
+
+    def is_dirty(self) -> bool:
+        """Whether anything that git does not ignore differs from HEAD."""
+        return bool(self._run("status", "--porcelain", "--untracked-files=normal"))
+
+    def commit_snapshot(self, revision: str) -> Snapshot:
+        """A commit as it stands in the history."""
+        commit = self.resolve(revision)
+        content, subject = self._run("show", "-s", "--format=%T%x09%s", commit).split("\t", 1)
+        return Snapshot(commit, Tree(commit=commit, subject=subject[:200], content=content))
+
+    def working_snapshot(self) -> Snapshot:
+        """The checkout as it stands, uncommitted and untracked files included, without touching index or branch.
+
+        A dirty tree becomes a dangling commit made through a temporary index; git collects it later.
+        """
+        clean = self.commit_snapshot("HEAD")
+        if not self.is_dirty():
+            return clean
+        index = self._run("rev-parse", "--path-format=absolute", "--git-path", "index")
+        with tempfile.TemporaryDirectory(prefix="ratchet-index-") as folder:
+            copy = Path(folder, "index")
+            if Path(index).exists():
+                shutil.copy2(index, copy)
+            extra = {"GIT_INDEX_FILE": str(copy), **_AUTHOR}
+            self._run("add", "--all", extra=extra)
+            content = self._run("write-tree", extra=extra)
+            revision = self._run("commit-tree", content, "-p", clean.revision, "-m", "ratchet: uncommitted changes", extra=extra)
+        return Snapshot(revision, clean.tree.model_copy(update={"dirty": True, "content": content}))
+
+    def add_worktree(self, folder: Path, revision: str) -> None:
+        """Check ``revision`` out into ``folder``, which must not exist."""
+        self._run("-c", "core.hooksPath=/dev/null", "worktree", "add", "--quiet", "--detach", "--force", str(folder), revision)
+
+    def remove_worktree(self, folder: Path) -> None:
+        """Remove a worktree and git's note of it; a folder that is gone already is fine."""
+        self._try("worktree", "remove", "--force", "--force", str(folder))
+        shutil.rmtree(folder, ignore_errors=True)
+        self._try("worktree", "prune")
+
+    def _run(self, *arguments: str, extra: Mapping[str, str] | None = None, refused: str = "") -> str:
+        done = self._try(*arguments, extra=extra)
+        if done.returncode == 0:
+            return done.stdout.strip()
+        words = (done.stderr or done.stdout).strip().splitlines()
+        said = words[-1] if words else f"exit status {done.returncode}"
+        if "dubious ownership" in done.stderr:
+            raise GitError(
+                f"git does not trust {self._folder}: another user owns it.",
+                f"git config --global --add safe.directory {self._folder}",
+            )
+        if refused:
+            raise UsageError(refused, "Run ratchet inside the repository, or name it with --repo.")
+        command = next((a for a in arguments if not a.startswith("-") and "=" not in a), "")
+        raise GitError(f"git {command} failed in {self._folder}: {said}", "Mend that and try again.")
+
+    def _try(self, *arguments: str, extra: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        environ = {name: value for name, value in os.environ.items() if name not in _STRAY}
+        environ |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", **(extra or {})}
+        return subprocess.run(
+            ["git", *arguments],
+            cwd=self._folder,
+            env=environ,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )

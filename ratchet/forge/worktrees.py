@@ -1,0 +1,59 @@
+"""Two trees side by side, gone afterwards whatever happens."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.errors import OutputError
+from ratchet.forge.git import Repository, Snapshot
+
+_FOLDER = re.compile(r"^ratchet-trees-(\d+)-\w+$")
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Where each side is checked out. Both paths have the same length, so that no layout depends on the side."""
+
+    head: Path
+    reference: Path | None
+    logs: Path
+
+
+@contextmanager
+def worktrees(repository: Repository, head: Snapshot, reference: Snapshot | None) -> Iterator[Trees]:
+    """Check both sides out under the temporary folder and remove them at the end, on errors and Ctrl-C too."""
+    _remove_abandoned(repository)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f"ratchet-trees-{os.getpid()}-"))
+    except OSError as error:
+        raise OutputError(f"No temporary folder can be made: {error}.", "Free some space, or point TMPDIR elsewhere.") from None
+    trees = Trees(folder / "head", folder / "base" if reference else None, folder)
+    try:
+        if reference and trees.reference:
+            repository.add_worktree(trees.reference, reference.revision)
+        repository.add_worktree(trees.head, head.revision)
+        yield trees
+    finally:
+        repository.remove_worktree(trees.head)
+        if trees.reference:
+            repository.remove_worktree(trees.reference)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_abandoned(repository: Repository) -> None:
+    """Remove worktrees of checks that were killed with no chance to clean up."""
+    for folder in Path(tempfile.gettempdir()).glob("ratchet-trees-*"):
+        match = _FOLDER.match(folder.name)
+        if match is None or Path("/proc", match[1]).exists() or folder.stat().st_uid != os.getuid():
+            continue
+        for tree in (folder / "head", folder / "base"):
+            if tree.exists():
+                repository.remove_worktree(tree)
+        shutil.rmtree(folder, ignore_errors=True)

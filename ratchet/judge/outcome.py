@@ -1,0 +1,94 @@
+"""One case: what was measured + policy → outcome, with its reason in one sentence."""
+
+from __future__ import annotations
+
+from ratchet import units
+from ratchet.records.baseline import BaselineEntry
+from ratchet.records.policy import Policy
+from ratchet.records.run import CaseRun
+from ratchet.records.verdict import Comparison, Outcome
+from ratchet.stats.comparison import compare_pairs, compare_stored, medians_ms
+
+Finding = tuple[Outcome, str, Comparison | None]
+
+
+def judge_case(case: CaseRun, policy: Policy, stored: BaselineEntry | None) -> Finding:
+    """Decide one case of a check. ``stored`` serves only where the reference could not be measured."""
+    settled = _before_times(case)
+    if settled is not None:
+        return (*settled, None)
+    if not case.in_reference:
+        return Outcome.NEW, "The reference has no such case; it is timed alone.", None
+    if case.workload and case.reference_workload and case.workload != case.reference_workload:
+        what = "; ".join(case.workload.differences(case.reference_workload)[:3])
+        return Outcome.CHANGED, f"The workload itself differs, so times do not compare ({what}).", None
+    if not case.reference:
+        return _against_stored(case, policy, stored)
+    found = compare_pairs(case.head, case.reference, policy.confidence)
+    if found is None:
+        return Outcome.INCONCLUSIVE, "Fewer than three pairs were measured, too few for an interval.", None
+    outcome, reason = decide(found, policy)
+    return outcome, reason, found
+
+
+def judge_alone(case: CaseRun) -> Finding:
+    """A case of `ratchet run`, which compares nothing."""
+    settled = _before_times(case)
+    if settled is not None:
+        return (*settled, None)
+    return Outcome.MEASURED, "Timed alone.", None
+
+
+def decide(found: Comparison, policy: Policy) -> tuple[Outcome, str]:
+    """The rule. It takes both the interval and the threshold to call a change.
+
+    Regressed: slower by more than the gate, and the interval excludes no change. Unchanged: the interval proves that
+    any slowdown is smaller than the gate. Neither: inconclusive, never shown as unchanged.
+    """
+    gate, goal = units.percent(policy.regression, 1), units.percent(policy.improvement, 1)
+    if found.ratio > 1 + policy.regression and found.low > 1:
+        return Outcome.REGRESSED, f"Slower by {units.percent(found.ratio - 1, 2)}, past the gate of {gate}."
+    if found.ratio <= 1 - policy.improvement and found.high < 1:
+        return Outcome.IMPROVED, f"Takes {units.percent(1 - found.ratio, 2)} less time, past the threshold of {goal}."
+    if found.high < 1 + policy.regression:
+        return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
+    return (
+        Outcome.INCONCLUSIVE,
+        f"The interval reaches from {units.change(found.low)} to {units.change(found.high)}, across the gate of {gate}: "
+        "measure more pairs, or quieten the machine.",
+    )
+
+
+def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
+    """What is decided without looking at any time."""
+    if case.skipped is not None:
+        return Outcome.SKIPPED, f"Skipped: {case.skipped}."
+    broken = next((failure for failure in case.failures if failure.side == "head"), None)
+    if broken is not None:
+        return Outcome.FAILED, f"{broken.stage.capitalize()}: {broken.message}."
+    if not case.in_head:
+        return Outcome.MISSING, "The head no longer has this case."
+    if case.unfit is not None:
+        return Outcome.UNFIT, case.unfit
+    if not case.head:
+        return Outcome.UNFIT, "Nothing was measured."
+    return None
+
+
+def _against_stored(case: CaseRun, policy: Policy, stored: BaselineEntry | None) -> Finding:
+    broken = next((failure for failure in case.failures if failure.side == "reference"), None)
+    why = f"The reference could not be measured ({broken.message})" if broken else "There was no reference to measure"
+    if stored is None:
+        return Outcome.INCONCLUSIVE, f"{why}, and the baseline file has nothing for this machine.", None
+    if case.workload != stored.workload:
+        return Outcome.CHANGED, f"{why}, and the stored workload differs from this one.", None
+    found = compare_stored(medians_ms(case.head), stored.pair_medians_ms, policy.confidence)
+    date = f"{stored.timestamp:%Y-%m-%d}"
+    if found is None:
+        return Outcome.INCONCLUSIVE, f"{why}, and too few medians are stored from {date}.", None
+    return (
+        Outcome.INCONCLUSIVE,
+        f"{why}; against the milliseconds stored on {date} it is {units.change(found.ratio)}, "
+        "but how far days differ on this machine is not known.",
+        found,
+    )

@@ -1,0 +1,185 @@
+"""A run → the report: an outcome for each case, one verdict for the whole, one headline."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping
+
+from ratchet import units
+from ratchet.errors import Exit, FingerprintError
+from ratchet.judge.outcome import Finding, decide, judge_alone, judge_case
+from ratchet.judge.roof import Roofs, measured_roofs, share
+from ratchet.records.baseline import Baseline
+from ratchet.records.policy import Policy
+from ratchet.records.run import CaseRun, Performance, RunRecord, WorkerSamples, WorkloadIdentity
+from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord, SideSummary
+from ratchet.stats.comparison import compare_stored, medians_ms
+
+RED = (Outcome.FAILED, Outcome.REGRESSED)
+
+
+def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) -> ReportRecord:
+    """Judge every case of a run by ``policy`` (its own where None)."""
+    rule = policy or run.policy
+    stored = baseline.entries(run.environment.fingerprint)
+    roofs = measured_roofs(run.cases, stored)
+    verdicts = []
+    for case in run.cases:
+        finding = judge_alone(case) if run.kind == "run" else judge_case(case, rule, stored.get(case.name))
+        verdicts.append(_verdict(case, finding, roofs))
+    warnings = run.warnings
+    if run.reference_missing:
+        warnings = (f"{run.reference_missing} The stored baseline stands in for it.", *warnings)
+    return _report(run, tuple(verdicts), rule, warnings)
+
+
+def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRecord:
+    """Two runs of one machine at different times. Raises FingerprintError where the machines or software differ.
+
+    Nothing cancels between two times, so a case is red only if its whole interval lies past the gate.
+    """
+    differences = head.environment.fingerprint.differences(reference.environment.fingerprint)
+    if differences:
+        raise FingerprintError(
+            f"These runs were measured on different machines or software ({'; '.join(differences[:4])}).",
+            "Measure both on one machine; `ratchet check` does that in one go.",
+        )
+    others = {case.name: case for case in reference.cases}
+    stored = Baseline().entries(head.environment.fingerprint)
+    roofs = measured_roofs(head.cases, stored)
+    verdicts = []
+    for case in head.cases:
+        other = others.get(case.name)
+        joined = case.model_copy(
+            update={
+                "in_reference": other is not None,
+                "reference": other.head if other else (),
+                "reference_workload": other.workload if other else None,
+                "reference_performance": other.performance if other else None,
+            }
+        )
+        verdicts.append(_verdict(joined, _judge_apart(joined, policy), roofs))
+    gone = [case for name, case in others.items() if name not in {c.name for c in head.cases}]
+    verdicts += [_verdict(c, (Outcome.MISSING, "The head no longer has this case.", None), roofs) for c in gone]
+    joined_run = head.model_copy(update={"reference": reference.head, "kind": "check"})
+    warning = "The sides were measured at different times: clocks, heat and neighbours do not cancel as in a check."
+    return _report(joined_run, tuple(verdicts), policy, (warning, *head.warnings))
+
+
+def _judge_apart(case: CaseRun, policy: Policy) -> Finding:
+    if not case.in_reference or case.workload != case.reference_workload or not case.reference or not case.head:
+        return judge_case(case, policy, None)
+    found = compare_stored(medians_ms(case.head), medians_ms(case.reference), policy.confidence)
+    if found is None:
+        return Outcome.INCONCLUSIVE, "Fewer than three workers were measured on a side, too few for an interval.", None
+    outcome, reason = decide(found, policy)
+    if outcome is Outcome.REGRESSED and found.low <= 1 + policy.regression:
+        outcome, reason = Outcome.INCONCLUSIVE, "Slower, but not by more than separate runs may differ: use `ratchet check`."
+    return outcome, reason, found
+
+
+def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
+    outcome, reason, comparison = finding
+    side = "reference" if outcome is Outcome.INCONCLUSIVE else "head"
+    lines = next((failure.last_lines for failure in case.failures if failure.side == side), ())
+    dropped = sum(block.throttled for worker in (*case.head, *case.reference) for block in worker.blocks)
+    return CaseVerdict(
+        name=case.name,
+        outcome=outcome,
+        reason=reason,
+        comparison=comparison,
+        head=_summary(case.performance, case.workload, case.head, roofs),
+        reference=_summary(case.reference_performance, case.reference_workload, case.reference, roofs),
+        last_lines=lines,
+        dropped_blocks=dropped,
+    )
+
+
+def _summary(
+    done: Performance | None, workload: WorkloadIdentity | None, workers: tuple[WorkerSamples, ...], roofs: Roofs
+) -> SideSummary | None:
+    if done is None or workload is None:
+        return None
+    found = share(workload, done.median_time_ms * 1e-3, roofs)
+    stages = {
+        name: statistics.median(statistics.median(worker.stages_ms[name]) for worker in workers if name in worker.stages_ms)
+        for name in (workers[0].stages_ms if workers else ())
+    }
+    return SideSummary(
+        median_ms=done.median_time_ms,
+        gflops=done.throughput_gflops,
+        gb_s=done.bandwidth_gb_s,
+        peak_memory_bytes=done.peak_memory_bytes,
+        roof=found[0] if found else None,
+        share_of_roof=found[1] if found else None,
+        stages_ms=stages,
+    )
+
+
+def _report(run: RunRecord, cases: tuple[CaseVerdict, ...], policy: Policy, warnings: tuple[str, ...]) -> ReportRecord:
+    counts = Counter(case.outcome for case in cases)
+    code = exit_code(counts, policy)
+    verdict = {Exit.PASS: "pass", Exit.REGRESSION: "regression"}.get(code, "not measured")
+    return ReportRecord.model_validate(
+        {
+            "verdict": verdict,
+            "headline": headline(cases, policy, code),
+            "exit_code": int(code),
+            "counts": {outcome: counts[outcome] for outcome in Outcome if counts[outcome]},
+            "cases": cases,
+            "policy": policy,
+            "plan": run.plan,
+            "environment": run.environment,
+            "head": run.head,
+            "reference": run.reference,
+            "started_at": run.started_at,
+            "wall_s": run.wall_s,
+            "command": run.command,
+            "warnings": warnings,
+        }
+    )
+
+
+def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
+    """0 pass, 1 regression or wrong result, 3 not measured. Having measured nothing is never a pass."""
+    if any(counts.get(outcome) for outcome in RED):
+        return Exit.REGRESSION
+    idle = (Outcome.SKIPPED, Outcome.MISSING, Outcome.UNFIT)
+    if counts.get(Outcome.UNFIT) or not any(count for outcome, count in counts.items() if outcome not in idle):
+        return Exit.NOT_MEASURED
+    if counts.get(Outcome.INCONCLUSIVE) and policy.on_inconclusive == "fail":
+        return Exit.NOT_MEASURED
+    return Exit.PASS
+
+
+def headline(cases: tuple[CaseVerdict, ...], policy: Policy, code: Exit) -> str:
+    """The first line anyone reads."""
+    gate = units.percent(policy.regression, 1).replace(".0 ", " ")
+    slower = sorted((case for case in cases if case.outcome is Outcome.REGRESSED), key=_slowdown, reverse=True)
+    failed = [case for case in cases if case.outcome is Outcome.FAILED]
+    rest = _counted(cases)
+    if slower:
+        worst = slower[0]
+        more = f" and {len(slower) - 1} more" if len(slower) > 1 else ""
+        failures = f"; {len(failed)} failed" if failed else ""
+        return f"Regression: {worst.name} is {units.change(_slowdown(worst))} slower{more} (gate {gate}){failures}.".replace(
+            "+", ""
+        )
+    if failed:
+        more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+        return f"Failed: {failed[0].name}{more}. {failed[0].reason}"
+    if code is Exit.NOT_MEASURED:
+        return f"Not measured well enough for a verdict: {rest}."
+    if all(case.outcome in (Outcome.MEASURED, Outcome.SKIPPED) for case in cases):
+        return f"Timed without a comparison: {rest}."
+    return f"No regression past the gate of {gate}: {rest}."
+
+
+def _slowdown(case: CaseVerdict) -> float:
+    return case.comparison.ratio if case.comparison else 0.0
+
+
+def _counted(cases: tuple[CaseVerdict, ...]) -> str:
+    counts = Counter(case.outcome for case in cases)
+    return ", ".join(f"{counts[outcome]} {outcome.value.lower()}" for outcome in Outcome if counts[outcome]) or "no case"

@@ -1,0 +1,128 @@
+"""Run the repository's build command in a tree, or restore what it wrote for the same content before."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ratchet.cache import cache_root
+from ratchet.errors import BuildError, OutputError
+from ratchet.measure.side import tail
+from ratchet.measure.surroundings import without_secrets
+
+KEPT_BUILDS = 20
+
+State = dict[str, tuple[int, int]]
+"""Path within the tree → (size, modification time in ns)."""
+
+
+def build_tree(
+    tree: Path, command: Sequence[str], content: str, timeout_s: float, log: Path, environ: Mapping[str, str], *, cache: bool
+) -> bool:
+    """Build ``tree``; True if the outputs came from the cache.
+
+    ``content`` is the hash of the tree's sources: with the command, Python and the machine's kind it is the key.
+    Raises BuildError with the last line printed, also where the command outlives ``timeout_s``.
+    """
+    store = cache_root() / "builds" / _key(command, content)
+    if cache and (store / "complete").exists():
+        shutil.copytree(store / "outputs", tree, symlinks=True, dirs_exist_ok=True)
+        os.utime(store / "complete")
+        return True
+    before = _state(tree)
+    _run(tree, command, timeout_s, log, environ)
+    if cache:
+        _keep(tree, before, store)
+    return False
+
+
+def _run(tree: Path, command: Sequence[str], timeout_s: float, log: Path, environ: Mapping[str, str]) -> None:
+    shown = " ".join(command)
+    try:
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                list(command),
+                cwd=tree,
+                env=without_secrets(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise BuildError(
+            f"The build command `{shown}` cannot be started: {error.strerror}.", "Mend build in [tool.ratchet]."
+        ) from None
+    try:
+        status = child.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        _end(child)
+        raise BuildError(
+            f"The build `{shown}` took more than {timeout_s:g} s.", "Raise build_timeout in [tool.ratchet]."
+        ) from None
+    except BaseException:
+        _end(child)
+        raise
+    if status != 0:
+        last = " | ".join(tail(log, 3)) or "it printed nothing"
+        raise BuildError(f"The build `{shown}` failed with status {status}: {last}", "Run it by hand in that commit.")
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _key(command: Sequence[str], content: str) -> str:
+    parts = [content, *command, sys.version, platform.machine(), sys.prefix]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _state(tree: Path) -> State:
+    found: State = {}
+    for folder, names, files in os.walk(tree):
+        links = [name for name in names if Path(folder, name).is_symlink()]
+        if ".git" in names:
+            names.remove(".git")
+        for name in [*files, *links]:
+            path = Path(folder, name)
+            status = path.lstat()
+            found[str(path.relative_to(tree))] = (status.st_size, status.st_mtime_ns)
+    return found
+
+
+def _keep(tree: Path, before: State, store: Path) -> None:
+    """Copy what the build wrote or changed into the cache; a full disk costs the cache, not the check."""
+    written = [path for path, state in _state(tree).items() if before.get(path) != state and path != ".git"]
+    try:
+        store.parent.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix="new-", dir=store.parent))
+    except OSError as error:
+        raise OutputError(f"The build cache {store.parent} cannot be written: {error.strerror}.", "Set RATCHET_CACHE.") from None
+    try:
+        (fresh / "outputs").mkdir()
+        for path in written:
+            target = fresh / "outputs" / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(tree / path, target, follow_symlinks=False)
+        (fresh / "complete").touch()
+        fresh.rename(store)
+    except OSError:
+        shutil.rmtree(fresh, ignore_errors=True)
+    _prune(store.parent)
+
+
+def _prune(folder: Path) -> None:
+    marks = sorted(folder.glob("*/complete"), key=lambda mark: mark.stat().st_mtime, reverse=True)
+    for mark in marks[KEPT_BUILDS:]:
+        shutil.rmtree(mark.parent, ignore_errors=True)

@@ -1,0 +1,217 @@
+"""Two sides take turns on one device: pairs of fresh workers, blocks in the order A B B A, every sample kept.
+
+The process is the unit that repeats: samples of one process agree with each other and are wrong together. So the
+many cheap pairs that `measure` forks matter more than the many samples in each. With one side it times that alone.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ratchet.measure.messages import Checked, Prepared, Sampled
+from ratchet.measure.side import CaseTrouble, HostHandle, Worker, refuse_foreign
+from ratchet.records.run import Block, Failure, Plan, Side, WorkerSamples
+
+FEWEST, MOST = 3, 30
+"""Samples in one block."""
+WARM_ROUNDS = 12
+SETTLED = 0.005
+"""Warm-up ends once the last three turns of each side agree within this fraction."""
+
+Window = tuple[float, float]
+"""Start and end on the monotonic clock, in seconds."""
+
+
+class Progress(Protocol):
+    """What a person is shown meanwhile; called between turns, never inside one."""
+
+    def start(self, total_cases: int, pairs: int) -> None: ...
+
+    def stage(self, text: str) -> None: ...
+
+    def case(self, name: str, pair: int, done: int, total: int) -> None: ...
+
+
+class Watch(Protocol):
+    """Told which processes are ours, so that others can be told apart."""
+
+    def own(self, pids: Iterable[int]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A case and the sides that have it."""
+
+    name: str
+    sides: tuple[Side, ...]
+
+
+@dataclass
+class Taken:
+    """A block, and when it was taken."""
+
+    block: Block
+    window: Window
+
+
+@dataclass
+class Turned:
+    """What one worker gave for one case, before the blocks are marked."""
+
+    pair: int
+    started_first: bool
+    ready_s: float
+    error_before: float
+    blocks: list[Taken] = field(default_factory=list)
+    stages_ms: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    checked: Checked | None = None
+
+    def samples(self, throttled: Sequence[bool]) -> WorkerSamples:
+        """The record of this worker; ``throttled`` has one mark for each block."""
+        if self.checked is None:
+            raise ValueError("this worker did not finish")
+        return WorkerSamples(
+            pair=self.pair,
+            started_first=self.started_first,
+            blocks=tuple(
+                taken.block.model_copy(update={"throttled": mark}) for taken, mark in zip(self.blocks, throttled, strict=True)
+            ),
+            ready_s=self.ready_s,
+            peak_memory_bytes=self.checked.peak_memory_bytes,
+            error_before=self.error_before,
+            error_after=self.checked.error,
+            stages_ms=self.stages_ms,
+        )
+
+
+@dataclass
+class Measured:
+    """All of one case."""
+
+    turned: dict[Side, list[Turned]] = field(default_factory=lambda: {"reference": [], "head": []})
+    failures: list[Failure] = field(default_factory=list)
+
+
+class Duet:
+    """Runs the plan over the hosts of one or two trees."""
+
+    def __init__(self, hosts: Mapping[Side, HostHandle], plan: Plan, progress: Progress, watch: Watch) -> None:
+        self._hosts = hosts
+        self._plan = plan
+        self.progress = progress
+        self._watch = watch
+        self._random = random.Random(plan.seed)  # noqa: S311  an order of cases, not a secret
+        self._workers: dict[Side, Worker] = {}
+
+    def survey(self, side: Side, cases: Sequence[str]) -> dict[str, Prepared | Failure]:
+        """Build and check every case of one side once: compilation happens here, and what is broken is found here."""
+        found: dict[str, Prepared | Failure] = {}
+        for name in cases:
+            try:
+                found[name] = self._prepare(side, name, self._seed(0))
+            except CaseTrouble as error:
+                found[name] = _failure(side, error)
+                self._retire(side)
+        self._retire(side)
+        return found
+
+    def measure(self, cases: Sequence[Wanted]) -> dict[str, Measured]:
+        """Every case in every pair. A case that fails is left out from then on."""
+        results = {case.name: Measured() for case in cases}
+        total = self._plan.pairs * len(cases)
+        done = 0
+        for pair in range(self._plan.pairs):
+            order = [case for case in cases if not results[case.name].failures]
+            self._random.shuffle(order)
+            for case in order:
+                self._measure_case(pair, case, results[case.name])
+                done += 1
+                self.progress.case(case.name, pair, done, total)
+            for side in list(self._workers):
+                self._retire(side)
+        return results
+
+    def _measure_case(self, pair: int, case: Wanted, result: Measured) -> None:
+        # Who forks and allocates first changes every pair, who times first every other one.
+        sides = _turn(case.sides, flipped=pair % 2 == 1)
+        turned: dict[Side, Turned] = {}
+        side = sides[0]
+        try:
+            call_ms = 0.0
+            for side in sides:
+                prepared = self._prepare(side, case.name, self._seed(2 * pair))
+                call_ms = max(call_ms, prepared.call_ms)
+                turned[side] = Turned(pair, side == sides[0], self._workers[side].ready_s, prepared.error)
+            count = min(MOST, max(FEWEST, round(self._plan.block_ms / call_ms)))
+            first = _turn(case.sides, flipped=pair // 2 % 2 == 1)
+            self._warm_up(first, count)
+            position = 0
+            for index in range(self._plan.blocks):
+                for side in _turn(first, flipped=index % 2 == 1):
+                    start = time.monotonic()
+                    sampled = self._workers[side].ask("block", Sampled, samples=count)
+                    block = Block(index=index, position=position, samples_ms=sampled.samples_ms, exposed=sampled.exposed)
+                    turned[side].blocks.append(Taken(block, (start, time.monotonic())))
+                    position += 1
+            for stage in prepared.stages:
+                for side in first:
+                    turned[side].stages_ms[stage] = (
+                        self._workers[side].ask("stage", Sampled, name=stage, samples=count).samples_ms
+                    )
+            for side in sides:
+                turned[side].checked = self._workers[side].ask("finish", Checked, seed=self._seed(2 * pair + 1))
+        except CaseTrouble as error:
+            result.failures.append(_failure(side, error))
+            for each in case.sides:
+                self._retire(each)
+            return
+        for side, one in turned.items():
+            result.turned[side].append(one)
+
+    def _warm_up(self, sides: Sequence[Side], count: int) -> None:
+        """Take turns until both sides have settled: power management lowers the clock tens of milliseconds into a load."""
+        medians: dict[Side, list[float]] = {side: [] for side in sides}
+        for _ in range(WARM_ROUNDS):
+            for side in sides:
+                sampled = self._workers[side].ask("block", Sampled, samples=count)
+                medians[side].append(statistics.median(sampled.samples_ms))
+            if all(_settled(values) for values in medians.values()):
+                return
+
+    def _prepare(self, side: Side, name: str, seed: int) -> Prepared:
+        if side not in self._workers:
+            self._workers[side] = self._hosts[side].fork()
+            self._watch.own(worker.pid for worker in self._workers.values())
+        prepared = self._workers[side].ask(
+            "prepare", Prepared, case=name, seed=seed, clock=self._plan.clock, cache=self._plan.cache
+        )
+        refuse_foreign(side, prepared.foreign)
+        return prepared
+
+    def _retire(self, side: Side) -> None:
+        worker = self._workers.pop(side, None)
+        if worker is not None:
+            worker.end()
+            self._watch.own(worker.pid for worker in self._workers.values())
+
+    def _seed(self, index: int) -> int:
+        return self._plan.seed + index
+
+
+def _turn(sides: Sequence[Side], *, flipped: bool) -> tuple[Side, ...]:
+    return tuple(reversed(sides)) if flipped else tuple(sides)
+
+
+def _settled(medians: Sequence[float]) -> bool:
+    last = medians[-3:]
+    return len(last) == 3 and max(last) - min(last) <= SETTLED * min(last)
+
+
+def _failure(side: Side, error: CaseTrouble) -> Failure:
+    stage = {"start": "prepare", "block": "measure", "finish": "check"}.get(error.stage, error.stage)
+    return Failure(side=side, stage=stage, message=error.message, last_lines=error.last_lines)

@@ -1,0 +1,83 @@
+"""The machine and software of a run, read from the machine itself and from package metadata. torch is not imported."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import ratchet
+from ratchet.errors import CudaBuildError
+from ratchet.measure.gpu import Gpu
+from ratchet.measure.text import clean
+from ratchet.measure.tools import program_version
+from ratchet.nvcc import find_nvcc
+from ratchet.records import Environment, Fingerprint
+
+
+def describe(
+    gpu: Gpu | None,
+    device: Literal["cuda", "cpu"],
+    *,
+    torch_version: str | None = None,
+    cuda_version: str | None = None,
+    triton_version: str | None = None,
+    cpu_threads: int | None = None,
+    cpuinfo: Path = Path("/proc/cpuinfo"),
+) -> Environment:
+    """The environment of a run on ``device``; ``gpu`` is left out of it for a CPU run.
+
+    Versions that the tree's own process did not report (None) come from installed packages; ``cuda_version`` is
+    ``torch.version.cuda`` and has no other source.
+    """
+    used = gpu if device == "cuda" else None
+    fingerprint = Fingerprint(
+        device=device,
+        gpu=used and used.name,
+        gpu_memory_bytes=used and used.memory_bytes,
+        gpu_power_limit_w=used and used.power_limit_w,
+        mig=used and used.mig,
+        driver=used and used.driver,
+        cuda=cuda_version,
+        torch=torch_version or installed_version("torch") or "unknown",
+        triton=triton_version or installed_version("triton"),
+        cpu=cpu_model(cpuinfo),
+        cpu_threads=cpu_threads if device == "cpu" else None,
+    )
+    return Environment(
+        fingerprint=fingerprint,
+        python=platform.python_version(),
+        platform=platform.platform(),
+        ratchet=ratchet.__version__,
+        gpu_index=used and used.index,
+        sm_clock_max_mhz=used and used.sm_clock_max_mhz,
+        compute_capability=used and used.compute_capability,
+        nvcc=nvcc_version(),
+    )
+
+
+def nvcc_version() -> str | None:
+    """The version of the nvcc that benchmarks in CUDA C++ are compiled with, or None."""
+    try:
+        return program_version(find_nvcc())
+    except CudaBuildError:
+        return None
+
+
+def installed_version(distribution: str) -> str | None:
+    """The version of an installed package, or None."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def cpu_model(cpuinfo: Path) -> str:
+    """The CPU's name as Linux gives it; elsewhere, and on Arm, which names none, what Python knows."""
+    try:
+        lines = cpuinfo.read_text(errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = [" ".join(clean(line.partition(":")[2]).split()) for line in lines if line.partition(":")[0].strip() == "model name"]
+    return next((name for name in named if name), "") or platform.processor() or platform.machine() or "unknown CPU"

@@ -1,0 +1,122 @@
+"""A host: imports one tree's benchmarks once, never touches CUDA, and forks a worker whenever it is asked.
+
+Run by the controller as ``python -P -m ratchet.measure.host``; its conversation is on the file descriptor given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import importlib.metadata
+import importlib.util
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ratchet.errors import RatchetError
+from ratchet.measure import provenance, worker
+from ratchet.measure.registry import Catalogue, discover
+from ratchet.measure.wire import Channel
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="ratchet.measure.host")
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--tree", type=Path, required=True)
+    parser.add_argument("--checkout", type=Path, required=True)
+    parser.add_argument("--bench", required=True)
+    parser.add_argument("--device", choices=["cuda", "cpu"], required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--python-path", action="append", required=True)
+    options = parser.parse_args()
+    _die_with_parent()
+    channel = Channel(socket.socket(fileno=options.fd))
+    tree, checkout = options.tree.resolve(), options.checkout.resolve()
+    os.chdir(tree)
+    # Ahead of everything else, so that the tree's packages win over any installed copy of them.
+    sys.path[:0] = [str((tree / place).resolve()) for place in options.python_path if (tree / place).is_dir()]
+    names = provenance.own_names(tree, options.python_path)
+    try:
+        catalogue = discover(tree, options.bench, options.device)
+    except RatchetError as error:
+        channel.send({"error": error.message, "hint": error.hint})
+        return
+    channel.send(_listing(catalogue, tree, checkout, names))
+    grounds = worker.Grounds(
+        tree,
+        checkout,
+        names,
+        options.device,
+        options.threads,
+        catalogue.benchmarks,
+        {case.name: (case.benchmark, case.parameters) for case in catalogue.cases},
+    )
+    gc.collect()
+    gc.freeze()  # keeps the workers' collector from copying pages they share with this process
+    _serve(channel, grounds)
+
+
+def _listing(catalogue: Catalogue, tree: Path, checkout: Path, names: frozenset[str]) -> dict[str, Any]:
+    return {
+        "cases": [vars(case) for case in catalogue.cases],
+        "broken": [vars(broken) for broken in catalogue.broken],
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "triton": importlib.metadata.version("triton") if importlib.util.find_spec("triton") else None,
+        "foreign": provenance.foreign_modules(tree, checkout, names, sys.modules),
+        "touched_cuda": torch.cuda.is_initialized(),
+    }
+
+
+def _serve(channel: Channel, grounds: worker.Grounds) -> None:
+    while (received := channel.receive_with_file()) is not None:
+        message, descriptor = received
+        if message["op"] == "fork" and descriptor is not None:
+            pid = os.fork()
+            if pid == 0:
+                _become_worker(channel, descriptor, message["log"], grounds)
+            os.close(descriptor)
+            channel.send({"pid": pid})
+        elif message["op"] == "reap":
+            channel.send({"status": _reap(int(message["pid"]))})
+
+
+def _become_worker(channel: Channel, descriptor: int, log: str, grounds: worker.Grounds) -> None:
+    _die_with_parent()
+    channel.close()
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    worker.serve(Channel(socket.socket(fileno=descriptor)), grounds)
+
+
+def _reap(pid: int) -> int | None:
+    """The wait status of a worker that has ended or is about to; None if it still runs after two seconds."""
+    deadline = time.monotonic() + 2.0
+    while time.monotonic() < deadline:
+        try:
+            done, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    return None
+
+
+def _die_with_parent() -> None:
+    """Even if the controller is killed outright, nothing of it stays on the GPU."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

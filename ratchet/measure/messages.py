@@ -1,0 +1,93 @@
+"""What hosts and workers answer. Parsed strictly, since a benchmark's code runs in the same process."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+from pydantic import Field, ValidationError
+
+from ratchet.measure.wire import Rubbish
+from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records.run import WorkloadIdentity
+from ratchet.workload import Parameter
+
+
+class CaseListed(Record):
+    name: str
+    benchmark: str
+    config: str
+    file: str
+    parameters: dict[str, Parameter]
+    skipped: str
+
+
+class FileBroken(Record):
+    file: str
+    message: str
+    last_lines: tuple[str, ...]
+    cases: tuple[str, ...]
+
+
+class Listing(Record):
+    """A host's first message: what its tree offers, or why it offers nothing."""
+
+    cases: tuple[CaseListed, ...] = ()
+    broken: tuple[FileBroken, ...] = ()
+    torch: str = ""
+    cuda: str | None = None
+    triton: str | None = None
+    foreign: tuple[str, ...] = ()
+    error: str = ""
+    hint: str = ""
+    touched_cuda: bool = False
+
+
+class Ready(Record):
+    """A worker has a usable device."""
+
+    ready: bool
+
+
+class Prepared(Record):
+    """A worker has built a case, found it right, and called it a few times."""
+
+    workload: WorkloadIdentity
+    tuning: dict[str, int]
+    error: NotNegative
+    call_ms: Positive
+    peak_memory_bytes: Count
+    stages: tuple[str, ...]
+    foreign: tuple[str, ...]
+
+
+class Sampled(Record):
+    samples_ms: Annotated[tuple[Positive, ...], Field(min_length=1)]
+    exposed: bool = False
+
+
+class Checked(Record):
+    """The result on inputs from a fresh seed, after timing."""
+
+    error: NotNegative
+    peak_memory_bytes: Count
+
+
+class Trouble(Record):
+    """A worker's own account of what went wrong."""
+
+    stage: str
+    trouble: str
+    last_lines: tuple[str, ...]
+
+
+Answer = TypeVar("Answer", bound=Record)
+
+
+def parse(message: dict[str, object], expected: type[Answer]) -> Answer:
+    """Raises Rubbish where the message is not of the expected kind."""
+    try:
+        return expected.model_validate(message)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise Rubbish(f"not the answer expected ({place}: {first['msg']})") from None

@@ -1,0 +1,52 @@
+"""Did the code that ran come from the tree it was said to come from?
+
+An editable install, or a copy in site-packages, makes Python load a package from somewhere else without a word; both
+sides would then time the same code. The harness itself is the one package that is meant to come from the environment.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+
+HARNESS = "ratchet"
+
+
+def own_names(tree: Path, roots: Iterable[str]) -> frozenset[str]:
+    """Top-level names that a tree offers for import from its ``roots`` (``.``, ``src``)."""
+    names: set[str] = set()
+    for root in roots:
+        place = tree / root
+        if not place.is_dir():
+            continue
+        names |= {path.stem for path in place.glob("*.py")}
+        names |= {path.parent.name for path in place.glob("*/*.py")}
+        names |= {path.parent.parent.name for path in place.glob("*/*/__init__.py")}
+    return frozenset(names - {HARNESS, "setup", "conftest"} - sys.stdlib_module_names)
+
+
+def foreign_modules(tree: Path, checkout: Path, names: frozenset[str], modules: Mapping[str, ModuleType | None]) -> list[str]:
+    """``name (file)`` of each loaded module that belongs to the repository but lies outside ``tree``.
+
+    A module belongs to the repository if ``tree`` has its top-level name, or if its file lies in the user's own
+    ``checkout`` (installed packages of a virtual environment inside it excepted).
+    """
+    found = []
+    for name, module in sorted(modules.items()):
+        top = name.partition(".")[0]
+        file = getattr(module, "__file__", None)
+        if top == HARNESS or name == "__main__" or not isinstance(file, str):
+            continue
+        path = Path(file).resolve()
+        if path.is_relative_to(tree):
+            continue
+        in_checkout = path.is_relative_to(checkout) and not _is_installed(path.relative_to(checkout))
+        if top in names or in_checkout:
+            found.append(f"{name} ({path})")
+    return found
+
+
+def _is_installed(path: Path) -> bool:
+    return any(part in {"site-packages", "dist-packages"} for part in path.parts)

@@ -1,0 +1,71 @@
+"""What both trees offer → the cases of this run, each with the sides that can be timed. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from ratchet.errors import UsageError
+from ratchet.measure.messages import CaseListed, FileBroken, Listing
+from ratchet.measure.registry import select, unmatched
+from ratchet.records.run import CaseRun, Config, Failure, Side
+
+
+def choose_cases(head: Listing, reference: Listing | None, patterns: Sequence[str]) -> list[CaseRun]:
+    """Every case of either side that a pattern selects, not measured yet.
+
+    A case whose file is broken on one side carries that side's failure. Raises UsageError for a pattern that matches
+    nothing, naming near misses.
+    """
+    heads = {case.name: case for case in head.cases}
+    others = {case.name: case for case in reference.cases} if reference else {}
+    lost = {"head": _lost("head", head, others), "reference": _lost("reference", reference or Listing(), heads)}
+    names = list(dict.fromkeys([*heads, *others, *lost["head"], *lost["reference"]]))
+    _refuse_unmatched(names, patterns)
+    return [
+        _case(name, heads.get(name), others.get(name), [lost[side][name] for side in lost if name in lost[side]], reference)
+        for name in select(names, patterns)
+    ]
+
+
+def _lost(side: Side, listing: Listing, others: dict[str, CaseListed]) -> dict[str, Failure]:
+    """The cases that a side's broken files would have had: by their text, or by what the other side has in that file."""
+    found: dict[str, Failure] = {}
+    for broken in listing.broken:
+        names = broken.cases or tuple(case.name for case in others.values() if case.file == broken.file)
+        found |= dict.fromkeys(names or (_file_case(broken),), _import_failure(side, broken))
+    return found
+
+
+def _file_case(broken: FileBroken) -> str:
+    """A stand-in where nobody can tell which cases a broken file has: it must not vanish from the report."""
+    return f"{broken.file.removesuffix('.py')}/*"
+
+
+def _import_failure(side: Side, broken: FileBroken) -> Failure:
+    return Failure(side=side, stage="import", message=f"{broken.file}: {broken.message}", last_lines=broken.last_lines)
+
+
+def _case(
+    name: str, head: CaseListed | None, other: CaseListed | None, failures: list[Failure], reference: Listing | None
+) -> CaseRun:
+    shown = head or other
+    broken = {failure.side for failure in failures}
+    benchmark, _, config = name.partition("/")
+    return CaseRun(
+        name=name,
+        benchmark=benchmark,
+        config=Config(name=config, parameters=shown.parameters if shown else {}),
+        skipped=(shown.skipped or None) if shown and not broken else None,
+        failures=tuple(failures),
+        in_head=head is not None or "head" in broken,
+        in_reference=reference is None or other is not None or "reference" in broken,
+    )
+
+
+def _refuse_unmatched(names: Sequence[str], patterns: Sequence[str]) -> None:
+    for pattern in unmatched(names, patterns):
+        known = sorted({part for name in names for part in (name, *name.split("/"))})
+        near = difflib.get_close_matches(pattern, known, n=3)
+        meant = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise UsageError(f"No case, benchmark or config is called {pattern}.{meant}", "See `ratchet list`.")

@@ -1,0 +1,240 @@
+"""The controller's end of one tree: its host, and the worker of the current pair."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from ratchet.errors import ForeignModuleError, HostError, WorkerError
+from ratchet.measure import wire
+from ratchet.measure.messages import Listing, Ready, Trouble, parse
+from ratchet.measure.surroundings import without_secrets
+from ratchet.measure.text import clean
+from ratchet.records.base import Record
+from ratchet.records.run import Side
+from ratchet.workload import Device
+
+Answer = TypeVar("Answer", bound=Record)
+
+
+class CaseTrouble(WorkerError):
+    """One case cannot be measured on one side; ``stage`` and ``last_lines`` say where and what was last printed."""
+
+    def __init__(self, stage: str, message: str, last_lines: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.stage = stage
+        self.last_lines = last_lines
+
+
+@dataclass(frozen=True)
+class HostOptions:
+    """How to start a host."""
+
+    tree: Path
+    checkout: Path
+    bench: str
+    python_path: tuple[str, ...]
+    device: Device
+    threads: int
+    gpu_uuid: str | None
+    logs: Path
+    start_timeout_s: float
+    step_timeout_s: float
+
+
+class HostHandle:
+    """One tree's host process. Use as a context manager; leaving it kills the host and its workers."""
+
+    def __init__(self, side: Side, options: HostOptions, environ: Mapping[str, str]) -> None:
+        self.side = side
+        self._options = options
+        self._log = options.logs / f"{side}.log"
+        ours, theirs = socket.socketpair()
+        self._channel = wire.Channel(ours)
+        with theirs, self._log.open("ab") as log:
+            self._child = subprocess.Popen(
+                self._command(theirs.fileno()),
+                env=_environment(environ, options),
+                cwd=options.tree,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # Ctrl-C reaches the controller alone, which then ends this in order
+            )
+        self._workers = 0
+
+    def __enter__(self) -> HostHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._channel.close()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.wait()
+
+    def listing(self) -> Listing:
+        """What the tree offers. Raises HostError or ForeignModuleError with a sentence."""
+        try:
+            found = parse(self._channel.receive(self._options.start_timeout_s), Listing)
+        except wire.Late:
+            raise HostError(
+                f"Importing {self._options.bench}/ of the {self.side} took more than {self._options.start_timeout_s:g} s.",
+                "Move work out of the modules' top level, or raise host_timeout.",
+            ) from None
+        except (wire.Closed, wire.Rubbish):
+            lines = " | ".join(tail(self._log, 3)) or "it printed nothing"
+            raise HostError(f"The {self.side}'s process ended while it imported its benchmarks: {lines}", "") from None
+        if found.error:
+            raise HostError(f"{self.side.capitalize()}: {found.error}", found.hint)
+        refuse_foreign(self.side, found.foreign)
+        if found.touched_cuda:
+            raise HostError(
+                f"{self._options.bench}/ of the {self.side} uses CUDA while it is imported; no worker can be forked after that.",
+                "Move that work into the benchmark function.",
+            )
+        return found
+
+    def fork(self) -> Worker:
+        """A fresh worker with a usable device."""
+        self._workers += 1
+        log = self._options.logs / f"{self.side}.worker{self._workers}.log"
+        started = time.perf_counter()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._channel.send_with_file({"op": "fork", "log": str(log)}, theirs.fileno())
+            try:
+                pid = int(self._channel.receive(30)["pid"])
+            except (wire.Closed, wire.Late, wire.Rubbish, KeyError):
+                ours.close()
+                lines = " | ".join(tail(self._log, 3)) or "it printed nothing"
+                raise HostError(f"The {self.side}'s process died: {lines}", "") from None
+        worker = Worker(self, pid, wire.Channel(ours), log, self._options.step_timeout_s)
+        try:
+            worker.ask("start", Ready)
+        except CaseTrouble as error:
+            worker.end()
+            lines = " | ".join(error.last_lines[-3:])
+            raise HostError(
+                f"The {self.side}'s worker could not use the device: {error.message} {lines}".strip(), "See `ratchet doctor`."
+            ) from None
+        worker.ready_s = time.perf_counter() - started
+        return worker
+
+    def reap(self, pid: int) -> int | None:
+        """A worker's exit code (negative: the signal that ended it), or None if that cannot be known."""
+        try:
+            self._channel.send({"op": "reap", "pid": pid})
+            status = self._channel.receive(5).get("status")
+        except (wire.Closed, wire.Late, wire.Rubbish):
+            return None
+        return status if isinstance(status, int) else None
+
+    def _command(self, descriptor: int) -> list[str]:
+        options = self._options
+        # -P: the folder this runs in must not offer its own `ratchet`; the harness is always the installed one.
+        command = [sys.executable, "-P", "-m", "ratchet.measure.host", "--fd", str(descriptor)]
+        command += ["--tree", str(options.tree), "--checkout", str(options.checkout), "--bench", options.bench]
+        command += ["--device", options.device, "--threads", str(options.threads)]
+        for place in options.python_path:
+            command += ["--python-path", place]
+        return command
+
+
+class Worker:
+    """A forked worker. Any trouble ends it, since a CUDA context does not survive an illegal access."""
+
+    def __init__(self, host: HostHandle, pid: int, channel: wire.Channel, log: Path, timeout_s: float) -> None:
+        self._host = host
+        self.pid = pid
+        self._channel = channel
+        self._log = log
+        self._timeout_s = timeout_s
+        self.ready_s = 0.0
+        self.alive = True
+
+    def ask(self, op: str, expected: type[Answer], **arguments: object) -> Answer:
+        """Send one request and wait for its answer. Raises CaseTrouble."""
+        try:
+            self._channel.send({"op": op, **arguments})
+            message = self._channel.receive(self._timeout_s)
+            if "trouble" in message:
+                told = parse(message, Trouble)
+                raise CaseTrouble(told.stage, clean(told.trouble), tuple(clean(line) for line in told.last_lines))
+            return parse(message, expected)
+        except wire.Late:
+            self.end(kill=True)
+            raise CaseTrouble(op, f"hung: no answer within {self._timeout_s:g} s", tail(self._log)) from None
+        except wire.Closed:
+            said = _how_it_ended(self.end())
+            raise CaseTrouble(op, f"crashed: the worker {said}", tail(self._log)) from None
+        except wire.Rubbish as error:
+            self.end(kill=True)
+            raise CaseTrouble(op, f"spoke nonsense: {clean(error.message)}", tail(self._log)) from None
+
+    def end(self, *, kill: bool = False) -> int | None:
+        """Close the conversation, upon which the worker exits; or kill it."""
+        if not self.alive:
+            return None
+        self.alive = False
+        self._channel.close()
+        if kill:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        status = self._host.reap(self.pid)
+        if status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            status = self._host.reap(self.pid)
+        return status
+
+
+def refuse_foreign(side: Side, modules: tuple[str, ...]) -> None:
+    """Raise ForeignModuleError if any module of the repository was loaded from outside its tree."""
+    if modules:
+        raise ForeignModuleError(
+            f"The {side} loaded {clean(modules[0])} instead of its own copy, so its code was not what would be timed.",
+            "Uninstall that package from this environment, or add the folder it lives in to python_path in [tool.ratchet].",
+        )
+
+
+def tail(log: Path, count: int = 12) -> tuple[str, ...]:
+    """The last lines that a process printed, made harmless."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 8192))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ()
+    return tuple(line for line in (clean(raw) for raw in text.splitlines()) if line)[-count:]
+
+
+def _how_it_ended(status: int | None) -> str:
+    if status is None:
+        return "is gone"
+    if status == -signal.SIGKILL:
+        return "was killed (SIGKILL; perhaps the machine ran out of memory)"
+    if status < 0:
+        return f"died of {signal.Signals(-status).name}"
+    return f"exited with status {status}"
+
+
+def _environment(environ: Mapping[str, str], options: HostOptions) -> dict[str, str]:
+    kept = without_secrets(environ) | {
+        "PYTHONHASHSEED": "0",  # the same layouts on both sides
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # torch.cuda.is_available() at import must not initialise CUDA
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": options.gpu_uuid or "",
+    }
+    if options.device == "cpu":
+        kept |= {name: str(options.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    return kept

@@ -1,0 +1,205 @@
+"""One suite over one or two trees: hosts, survey, pairs, and the record of every case."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.config import Settings
+from ratchet.errors import HostError
+from ratchet.measure.duet import Duet, Measured, Progress, Turned, Wanted
+from ratchet.measure.fitness import problem_during
+from ratchet.measure.gpu import Gpu
+from ratchet.measure.messages import Listing, Prepared
+from ratchet.measure.selection import choose_cases
+from ratchet.measure.side import HostHandle, HostOptions
+from ratchet.measure.telemetry import Sampler
+from ratchet.records.run import CaseRun, Failure, Plan, Side, WorkerSamples
+from ratchet.stats.comparison import performance
+from ratchet.units import size
+from ratchet.workload import Device
+
+CONTEXT_BYTES = 1 << 30
+"""Memory of one process's CUDA context and of the L2 flush, generously."""
+
+SIDES: tuple[Side, ...] = ("reference", "head")
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where a suite is measured."""
+
+    trees: Mapping[Side, Path]
+    checkout: Path
+    device: Device
+    gpu: Gpu | None
+    logs: Path
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What came of it."""
+
+    cases: tuple[CaseRun, ...]
+    torch: str
+    cuda: str | None
+    triton: str | None
+    reference_missing: str | None = None
+    """Why the reference could not even be imported."""
+
+
+def measure_suite(
+    ground: Ground,
+    settings: Settings,
+    plan: Plan,
+    patterns: Sequence[str],
+    progress: Progress,
+    idle: Sequence[int] = (),
+    *,
+    compared: bool,
+) -> Suite:
+    """Measure the selected cases of the given trees.
+
+    ``compared`` says that there is a reference to compare with; if it then has no tree, it has no benchmarks either.
+    ``idle`` are processes that hold the GPU but were seen to compute nothing. Raises HostError for the head,
+    ForeignModuleError or UsageError; whatever goes wrong with one case stays in its record.
+    """
+    with contextlib.ExitStack() as stack:
+        progress.stage("Importing benchmarks")
+        hosts = {
+            side: stack.enter_context(HostHandle(side, _host_options(ground, settings, side), ground.environ))
+            for side in SIDES
+            if side in ground.trees
+        }
+        head = hosts["head"].listing()
+        reference, missing = _reference_listing(hosts, compared=compared)
+        cases = choose_cases(head, reference, patterns)
+        sampler = stack.enter_context(Sampler(ground.gpu, idle=idle)) if ground.gpu else None
+        duet = Duet(hosts, plan, progress, _Watch(sampler))
+        cases = _surveyed(cases, duet, hosts, ground.gpu)
+        wanted = [Wanted(case.name, sides) for case in cases if (sides := _sides(case))]
+        ecc_before = ground.gpu.uncorrected_ecc() if ground.gpu else None
+        progress.start(len(wanted), plan.pairs)
+        results = duet.measure(wanted)
+        ecc_after = ground.gpu.uncorrected_ecc() if ground.gpu else None
+    done = [
+        _completed(case, results[case.name], sampler, (ecc_before, ecc_after), settings.confidence)
+        if case.name in results
+        else case
+        for case in cases
+    ]
+    return Suite(tuple(done), head.torch, head.cuda, head.triton, missing)
+
+
+def list_cases(ground: Ground, settings: Settings, patterns: Sequence[str]) -> list[CaseRun]:
+    """The cases of one tree without measuring any."""
+    with HostHandle("head", _host_options(ground, settings, "head"), ground.environ) as host:
+        return choose_cases(host.listing(), None, patterns)
+
+
+def _reference_listing(hosts: dict[Side, HostHandle], *, compared: bool) -> tuple[Listing | None, str | None]:
+    """What the reference offers, or why it cannot be asked; a reference that cannot is left out from here on."""
+    if "reference" not in hosts:
+        return (Listing() if compared else None), None
+    try:
+        return hosts["reference"].listing(), None
+    except HostError as error:
+        del hosts["reference"]
+        return None, str(error)
+
+
+class _Watch:
+    def __init__(self, sampler: Sampler | None) -> None:
+        self._sampler = sampler
+
+    def own(self, pids: Iterable[int]) -> None:
+        if self._sampler is not None:
+            self._sampler.own = frozenset(pids)
+
+
+def _host_options(ground: Ground, settings: Settings, side: Side) -> HostOptions:
+    return HostOptions(
+        tree=ground.trees[side],
+        checkout=ground.checkout,
+        bench=settings.bench,
+        python_path=settings.python_path,
+        device=ground.device,
+        threads=settings.cpu_threads,
+        gpu_uuid=ground.gpu.uuid if ground.gpu else None,
+        logs=ground.logs,
+        start_timeout_s=settings.host_timeout,
+        step_timeout_s=settings.case_timeout,
+    )
+
+
+def _surveyed(cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostHandle], gpu: Gpu | None) -> list[CaseRun]:
+    """The cases with what each side says of them; those that do not fit into the GPU's memory together are unfit."""
+    found: dict[Side, dict[str, Prepared | Failure]] = {}
+    for side in hosts:
+        duet.progress.stage(f"Compiling and checking the cases of the {side}")
+        there = [case.name for case in cases if not case.skipped and _has(case, side)]
+        found[side] = duet.survey(side, there)
+    free = gpu.free_memory_bytes() if gpu else None
+    return [_with_survey(case, [found.get(side, {}).get(case.name) for side in SIDES], free) for case in cases]
+
+
+def _has(case: CaseRun, side: Side) -> bool:
+    present = case.in_head if side == "head" else case.in_reference
+    return present and not any(failure.side == side for failure in case.failures)
+
+
+def _with_survey(case: CaseRun, answers: Sequence[Prepared | Failure | None], free: int | None) -> CaseRun:
+    reference, head = (answer if isinstance(answer, Prepared) else None for answer in answers)
+    prepared = [answer for answer in (reference, head) if answer]
+    return case.model_copy(
+        update={
+            "workload": head.workload if head else None,
+            "reference_workload": reference.workload if reference else None,
+            "tuning": head.tuning if head else {},
+            "failures": (*case.failures, *(answer for answer in answers if isinstance(answer, Failure))),
+            "unfit": _too_big(sum(answer.peak_memory_bytes + CONTEXT_BYTES for answer in prepared), free) if prepared else None,
+        }
+    )
+
+
+def _too_big(need: int, free: int | None) -> str | None:
+    if free is None or free >= need:
+        return None
+    return f"The workers need {size(need)} of GPU memory together and {size(free)} are free: end what uses it, or take --gpu."
+
+
+def _sides(case: CaseRun) -> tuple[Side, ...]:
+    """Both sides where they do the same work; the head alone where there is nothing to compare it with."""
+    if case.skipped or case.unfit or case.workload is None or any(failure.side == "head" for failure in case.failures):
+        return ()
+    return SIDES if case.workload == case.reference_workload else ("head",)
+
+
+def _completed(
+    case: CaseRun, measured: Measured, sampler: Sampler | None, ecc: tuple[int | None, int | None], confidence: float
+) -> CaseRun:
+    """The case with its samples, figures, and whether the machine was fit meanwhile."""
+    sides = {side: tuple(_samples(one, sampler) for one in measured.turned[side]) for side in SIDES}
+    every = [one for side in SIDES for one in measured.turned[side]]
+    windows = [taken.window for one in every for taken in one.blocks]
+    telemetry = sampler.summary(windows) if sampler and windows else None
+    blocks = [block for side in SIDES for worker in sides[side] for block in worker.blocks]
+    dropped = sum(block.throttled for block in blocks)
+    return case.model_copy(
+        update={
+            "head": sides["head"],
+            "reference": sides["reference"],
+            "failures": (*case.failures, *measured.failures),
+            "performance": performance(sides["head"], case.workload, confidence) if case.workload else None,
+            "reference_performance": performance(sides["reference"], case.workload, confidence) if case.workload else None,
+            "telemetry": telemetry,
+            "unfit": problem_during(telemetry, dropped, len(blocks), *ecc) if blocks else None,
+        }
+    )
+
+
+def _samples(one: Turned, sampler: Sampler | None) -> WorkerSamples:
+    return one.samples([sampler.slowed(taken.window) if sampler else False for taken in one.blocks])

@@ -1,0 +1,92 @@
+"""One JSON object a line over a socket, with deadlines. What arrives may come from code that went wrong."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import Any
+
+from ratchet.errors import WorkerError
+
+LONGEST_LINE = 32 * 2**20
+
+
+class Closed(WorkerError):
+    """The other end is gone."""
+
+
+class Late(WorkerError):
+    """The other end did not answer in time."""
+
+
+class Rubbish(WorkerError):
+    """What the other end said is not what was agreed."""
+
+
+class Channel:
+    """Both ends of a conversation use this class; ``receive`` never blocks longer than it is told."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._rest = b""
+
+    def send(self, message: dict[str, Any]) -> None:
+        try:
+            self._socket.settimeout(60)
+            self._socket.sendall(json.dumps(message, allow_nan=False).encode() + b"\n")
+        except (BrokenPipeError, ConnectionError):
+            raise Closed("the connection is closed") from None
+        except TimeoutError:
+            raise Late("nobody reads the connection") from None
+
+    def receive(self, timeout_s: float | None) -> dict[str, Any]:
+        """The next message. Raises Closed, Late or Rubbish."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while b"\n" not in self._rest:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise Late(f"no answer within {timeout_s:g} s")
+            self._socket.settimeout(left)
+            try:
+                part = self._socket.recv(1 << 16)
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                part = b""
+            if not part:
+                raise Closed("the connection is closed")
+            self._rest += part
+            if len(self._rest) > LONGEST_LINE:
+                raise Rubbish("a message of more than 32 MiB")
+        line, self._rest = self._rest.split(b"\n", 1)
+        try:
+            message = json.loads(line, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            raise Rubbish(f"not a message: {line[:80]!r}") from None
+        if not isinstance(message, dict):
+            raise Rubbish(f"not a message: {line[:80]!r}")
+        return message
+
+    def send_with_file(self, message: dict[str, Any], descriptor: int) -> None:
+        """A message and an open file, for the host to hand to the worker it forks."""
+        self._socket.settimeout(60)
+        socket.send_fds(self._socket, [json.dumps(message).encode() + b"\n"], [descriptor])
+
+    def receive_with_file(self) -> tuple[dict[str, Any], int | None] | None:
+        """The next message and the file that came with it; None where the other end is gone. Waits for ever."""
+        self._socket.settimeout(None)
+        try:
+            part, descriptors, _, _ = socket.recv_fds(self._socket, 1 << 16, 1)
+        except ConnectionError:
+            return None
+        if not part:
+            return None
+        return json.loads(part), (descriptors[0] if descriptors else None)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is no measurement")

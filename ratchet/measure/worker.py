@@ -1,0 +1,201 @@
+"""A worker: forked from a host, owns a device context, answers one question at a time, and dies with its pair."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import torch
+
+from ratchet.measure import correctness, provenance
+from ratchet.measure.clocks import Clock, make_clock
+from ratchet.measure.wire import Channel, Closed
+from ratchet.workload import Benchmark, Device, Parameter, Workload
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """What a host hands to the workers it forks."""
+
+    tree: Path
+    checkout: Path
+    own_names: frozenset[str]
+    device: Device
+    threads: int
+    benchmarks: dict[str, Benchmark]
+    parameters: dict[str, tuple[str, dict[str, Parameter]]]
+
+
+@dataclass
+class Job:
+    """The case in hand."""
+
+    benchmark: Benchmark
+    parameters: dict[str, Parameter]
+    workload: Workload
+    clock: Clock
+    cache: Literal["cold", "warm"]
+
+
+def serve(channel: Channel, grounds: Grounds) -> NoReturn:
+    """Answer until the controller hangs up. Never returns: the process was forked from a host."""
+    worker = Worker(grounds)
+    try:
+        while True:
+            message = channel.receive(None)
+            channel.send(worker.answer(message))
+    except Closed:
+        pass
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Skips the destructors and exit hooks inherited from the host; the driver frees the device's memory.
+        os._exit(0)
+
+
+class Worker:
+    """State between questions: the device, and the case prepared last."""
+
+    def __init__(self, grounds: Grounds) -> None:
+        self._grounds = grounds
+        self._device = torch.device(grounds.device)
+        self._job: Job | None = None
+
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one request; what an author's code raises becomes an account of the trouble."""
+        stage = str(message["op"])
+        try:
+            return dict(getattr(self, f"_{stage}")(**{k: v for k, v in message.items() if k != "op"}))
+        except correctness.WrongResult as error:
+            return {"stage": "check", "trouble": f"wrong result: {error}", "last_lines": []}
+        except torch.OutOfMemoryError as error:
+            return {"stage": stage, "trouble": "ran out of GPU memory", "last_lines": str(error).splitlines()[:3]}
+        except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs this case
+            lines = "".join(traceback.format_exception(error)).strip().splitlines()
+            text = f"{type(error).__name__}: {error}".splitlines()[0]
+            return {"stage": stage, "trouble": text[:300], "last_lines": [line[:300] for line in lines[-12:]]}
+
+    def _start(self) -> dict[str, Any]:
+        if self._device.type == "cuda":
+            torch.zeros(1, device=self._device)
+            torch.cuda.synchronize()
+        else:
+            allowed = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, allowed[-self._grounds.threads :])  # the controller keeps the first cores
+            torch.set_num_threads(self._grounds.threads)
+        return {"ready": True}
+
+    def _prepare(self, case: str, seed: int, clock: str, cache: Literal["cold", "warm"]) -> dict[str, Any]:
+        self._release()
+        benchmark, parameters = self._case(case)
+        workload = self._build(benchmark, parameters, seed)
+        error = correctness.check(workload)
+        peak = self._peak(workload)
+        if self._device.type == "cpu":
+            clock = "cpu"
+        elif clock == "auto":
+            clock = workload.clock
+        made = make_clock(clock, cache, self._call(workload))
+        self._job = Job(benchmark, parameters, workload, made, cache)
+        call_ms = sorted(made.take(3).times_ms)[1]
+        self._forget_memory()
+        return {
+            "workload": {
+                "parameters": parameters,
+                "device": self._device.type,
+                "dtype": workload.dtype,
+                "flops": float(workload.flops),
+                "bytes": float(workload.bytes),
+                "clock": made.name,
+                "cache": made.cache,
+            },
+            "tuning": dict(workload.tuning),
+            "error": error,
+            "call_ms": call_ms,
+            "peak_memory_bytes": peak,
+            "stages": list(workload.stages),
+            "foreign": provenance.foreign_modules(
+                self._grounds.tree, self._grounds.checkout, self._grounds.own_names, sys.modules
+            ),
+        }
+
+    def _block(self, samples: int) -> dict[str, Any]:
+        taken = _without_collector(self._current().clock, samples)
+        return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
+
+    def _stage(self, name: str, samples: int) -> dict[str, Any]:
+        job = self._current()
+        clock = make_clock(job.clock.name if job.clock.name != "graph" else "event", job.cache, job.workload.stages[name])
+        taken = _without_collector(clock, samples)
+        return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
+
+    def _finish(self, seed: int) -> dict[str, Any]:
+        """Check once more, on inputs nobody has seen: a result kept from before would be found here."""
+        job = self._current()
+        benchmark, parameters = job.benchmark, job.parameters
+        del job
+        self._release()
+        workload = self._build(benchmark, parameters, seed)
+        error = correctness.check(workload)
+        peak = self._peak(workload)
+        del workload
+        self._release()
+        return {"error": error, "peak_memory_bytes": peak}
+
+    def _case(self, case: str) -> tuple[Benchmark, dict[str, Parameter]]:
+        name, parameters = self._grounds.parameters[case]
+        return self._grounds.benchmarks[name], parameters
+
+    def _build(self, benchmark: Benchmark, parameters: dict[str, Parameter], seed: int) -> Workload:
+        torch.manual_seed(seed)
+        workload = benchmark.build(device=self._device, **parameters)
+        if not isinstance(workload, Workload):
+            raise TypeError(f"benchmark {benchmark.name} returned {type(workload).__name__}, not a Workload")
+        return workload
+
+    def _call(self, workload: Workload) -> Any:
+        run, tuning = workload.run, dict(workload.tuning)
+        return (lambda: run(**tuning)) if tuning else run
+
+    def _peak(self, workload: Workload) -> int:
+        """Largest memory held during one call, inputs included: of the device, or of the process on the CPU."""
+        if self._device.type == "cuda":
+            self._forget_memory()
+            torch.cuda.reset_peak_memory_stats()
+            workload.run(**workload.tuning)
+            torch.cuda.synchronize()
+            return int(torch.cuda.max_memory_allocated())
+        gc.collect()
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets VmHWM: proc(5)
+        workload.run(**workload.tuning)
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+
+    def _current(self) -> Job:
+        if self._job is None:
+            raise RuntimeError("no case is prepared")
+        return self._job
+
+    def _release(self) -> None:
+        self._job = None
+        self._forget_memory()
+
+    def _forget_memory(self) -> None:
+        gc.collect()
+        if self._device.type == "cuda":
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()
+
+
+def _without_collector(clock: Clock, samples: int) -> Any:
+    gc.disable()
+    try:
+        return clock.take(samples)
+    finally:
+        gc.enable()

@@ -1,0 +1,224 @@
+"""For benchmarks written in CUDA C++: compile a ``.cu`` source once with nvcc, load it with ctypes ever after.
+
+    library = nvcc.load(Path(__file__).parent / "kernels" / "normalize.cu", macros={"BLOCK": 256})
+    library.normalize(...)  # an extern "C" function
+
+Results live in ``cache_root()/nvcc/<key>/``: the library, ``build.log`` (with the register and spill counts of
+``-Xptxas -v``), ``command.json`` and the sources. The key covers everything that shapes the machine code. This module
+never imports torch unless it has to ask for the device's architecture.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ratchet.cache import cache_root
+from ratchet.errors import CudaBuildError
+
+FLAGS = ("-O3", "-lineinfo", "-std=c++17")
+FIXED_FLAGS = ("-shared", "-Xcompiler", "-fPIC", "-Xptxas", "-v")
+LIBRARY = "kernel.so"
+STANDARD_PLACES = (Path("/usr/local/cuda/bin/nvcc"),)
+ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
+"""Variables through which nvcc and its host compiler take options: part of the key."""
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+
+
+def load(
+    source: Path | str,
+    *,
+    macros: Mapping[str, int | str] | None = None,
+    flags: Sequence[str] = FLAGS,
+    arch: str | None = None,
+    timeout_s: float = 300.0,
+) -> ctypes.CDLL:
+    """Compile ``source`` if the cache does not hold it, and load it.
+
+    ``macros`` become ``-DNAME=VALUE``; ``arch`` is such as ``"sm_90"``, by default that of torch's current device.
+    Raises CudaBuildError where nvcc is missing, rejects the source or takes longer than ``timeout_s``.
+    """
+    library = build(source, macros=macros, flags=flags, arch=arch, timeout_s=timeout_s) / LIBRARY
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError as error:
+        raise CudaBuildError(f"{library} cannot be loaded: {error}.", f"Delete {library.parent} to build it again.") from error
+
+
+def build(
+    source: Path | str,
+    *,
+    macros: Mapping[str, int | str] | None = None,
+    flags: Sequence[str] = FLAGS,
+    arch: str | None = None,
+    timeout_s: float = 300.0,
+) -> Path:
+    """Like `load`, without loading: the folder that holds the library, its log and its sources."""
+    path = Path(source).absolute()
+    compiler = find_nvcc()
+    defines = [f"-D{name}={value}" for name, value in sorted((macros or {}).items())]
+    options = [*flags, *defines, f"-arch={arch or device_arch()}", *FIXED_FLAGS]
+    sources = read_sources(path, flags)
+    folder = cache_root() / "nvcc" / _key(compiler, options, path, sources)
+    if (folder / LIBRARY).is_file():
+        return folder
+    job = _Job(compiler, options, path, sources, folder, timeout_s)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{folder}.lock", timeout=timeout_s):
+            if not (folder / LIBRARY).is_file():  # another process may have built it while this one waited
+                _compile(job)
+    except Timeout:
+        raise CudaBuildError(
+            f"Another process has been compiling {path.name} for {timeout_s:g} s.", f"If none is, delete {folder}.lock."
+        ) from None
+    except OSError as error:
+        raise CudaBuildError(
+            f"{folder.parent} cannot be written: {error.strerror or error}.", "Set RATCHET_CACHE to a folder that can be."
+        ) from error
+    return folder
+
+
+def find_nvcc() -> Path:
+    """nvcc from ``$CUDACXX``, ``$CUDA_HOME/bin``, the PATH or ``/usr/local/cuda/bin``, in this order."""
+    if named := os.environ.get("CUDACXX"):
+        if found := shutil.which(named):
+            return Path(found)
+        # Falling back to another compiler would change the machine code behind the author's back.
+        raise CudaBuildError(f"CUDACXX names {named}, which is no program here.", "Correct or unset CUDACXX.")
+    home = os.environ.get("CUDA_HOME")
+    places = [str(Path(home) / "bin" / "nvcc")] if home else []
+    for candidate in [*places, "nvcc", *map(str, STANDARD_PLACES)]:
+        if found := shutil.which(candidate):
+            return Path(found)
+    raise CudaBuildError(
+        "nvcc was not found, and a benchmark written in CUDA C++ needs it.",
+        "Install the CUDA toolkit, or set CUDA_HOME or CUDACXX to where it is.",
+    )
+
+
+def device_arch() -> str:
+    """The architecture of torch's current device, such as ``"sm_90"``."""
+    import torch
+
+    if not torch.cuda.is_available():
+        raise CudaBuildError("No CUDA device says what architecture to compile for.", 'Pass it, as in arch="sm_90".')
+    major, minor = torch.cuda.get_device_capability()
+    return f"sm_{major}{minor}"
+
+
+def read_sources(source: Path, flags: Sequence[str] = ()) -> dict[Path, bytes]:
+    """The source and every header it includes by ``#include "..."``, directly or not, wherever one is found.
+
+    Headers are looked for beside the file that includes them and in the folders of ``-I<folder>`` flags. One that is
+    found nowhere is the compiler's to find or to reject.
+    """
+    folders = [Path(flag.removeprefix("-I")).absolute() for flag in flags if flag.startswith("-I")]
+    sources: dict[Path, bytes] = {}
+    waiting = [source]
+    while waiting:
+        path = waiting.pop()
+        if path in sources:
+            continue
+        try:
+            sources[path] = path.read_bytes()
+        except OSError as error:
+            raise CudaBuildError(f"{path} cannot be read: {error.strerror}.", "Check the path.") from error
+        for name in _INCLUDE.findall(sources[path].decode(errors="replace")):
+            found = [each for folder in (path.parent, *folders) if (each := Path(os.path.normpath(folder / name))).is_file()]
+            waiting.extend(found[:1])
+    return sources
+
+
+@dataclass(frozen=True)
+class _Job:
+    compiler: Path
+    options: list[str]
+    source: Path
+    sources: dict[Path, bytes]
+    folder: Path
+    timeout_s: float
+
+
+def _key(compiler: Path, options: Sequence[str], source: Path, sources: Mapping[Path, bytes]) -> str:
+    files = [(os.path.relpath(path, source.parent), hashlib.sha256(text).hexdigest()) for path, text in sources.items()]
+    environment = [os.environ.get(name, "") for name in ENVIRONMENT]
+    parts = [_version(compiler), options, source.name, sorted(files), environment]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+@functools.cache
+def _version(compiler: Path) -> str:
+    try:
+        done = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CudaBuildError(f"{compiler} does not tell its version: {error}.", "Check the CUDA toolkit.") from error
+    return done.stdout
+
+
+def _compile(job: _Job) -> None:
+    """Build in a folder of our own and move it into place whole, so that nobody ever finds half a result."""
+    with tempfile.TemporaryDirectory(prefix=".building-", dir=job.folder.parent, ignore_cleanup_errors=True) as scratch:
+        made = Path(scratch) / "made"
+        made.mkdir()
+        command = [str(job.compiler), *job.options, "-o", str(made / LIBRARY), str(job.source)]
+        log = made / "build.log"
+        try:
+            code = _call(command, log, job.timeout_s)
+        except subprocess.TimeoutExpired:
+            raise CudaBuildError(
+                f"nvcc took longer than {job.timeout_s:g} s over {job.source.name}.", "Simplify it or pass a larger timeout_s."
+            ) from None
+        if code != 0:
+            kept = job.folder.with_suffix(".failed.log")
+            log.replace(kept)
+            reason = _first_errors(kept.read_text(errors="replace")) or f"exit status {code}"
+            raise CudaBuildError(f"nvcc rejected {job.source.name}: {reason}.", f"Its whole output is in {kept}.")
+        if any(path.read_bytes() != text for path, text in job.sources.items()):
+            # The key was made of the earlier text: the result must not be filed under it.
+            raise CudaBuildError(f"{job.source.name} or a header changed while it was compiled.", "Run again.")
+        (made / "command.json").write_text(json.dumps(command, indent=2) + "\n")
+        _keep_sources(job, made / "sources")
+        if job.folder.exists():  # damaged: it has no library, or nobody would be here
+            shutil.rmtree(job.folder)
+        made.replace(job.folder)
+
+
+def _call(command: Sequence[str], log: Path, timeout_s: float) -> int:
+    """Run nvcc in a group of its own: it starts other programs, and a timeout must end them too."""
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True) as child:
+        try:
+            return child.wait(timeout_s)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                if child.poll() is None:
+                    os.killpg(child.pid, signal.SIGKILL)
+
+
+def _keep_sources(job: _Job, folder: Path) -> None:
+    for path, text in job.sources.items():
+        steps = Path(os.path.relpath(path, job.source.parent)).parts
+        kept = folder.joinpath(*("up" if step == ".." else step for step in steps))
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_bytes(text)
+
+
+def _first_errors(log: str, most: int = 3) -> str:
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"\b(error|fatal)\b", line)]
+    return "; ".join((errors or lines)[:most]).rstrip(".")

@@ -1,0 +1,225 @@
+"""Records ↔ JSON files: written whole or not at all, and refused with a place and a reason when they are not what we wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from ratchet.errors import OutputError, RecordError
+from ratchet.records.base import SCHEMA_VERSION, Record
+
+LARGEST_BYTES = 256 * 2**20
+_DECIMALS = 6
+"""Of a sample in milliseconds: a nanosecond, below what any GPU clock resolves."""
+_UNDO = "Undo the edit, restore the file from git, or measure again."
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+def load(path: Path, record_type: type[AnyRecord]) -> AnyRecord:
+    """Read a record.
+
+    Raises RecordError naming the file, the field and what to do where the file is missing, too large, not JSON, of another
+    kind, written by a newer ratchet, or holds values that cannot be.
+    """
+    text = _read(path)
+    document = _parse(path, text)
+    if not isinstance(document, dict):
+        raise RecordError(f"{path} holds no JSON object.", _UNDO)
+    if "schema_version" in record_type.model_fields:
+        _check_version(path, document)
+    try:
+        # The text again, because JSON mode is the strict one that still knows dates, tuples and enumerations.
+        return record_type.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        raise RecordError(_explain(path, document, error), _UNDO) from None
+
+
+def save(path: Path, record: Record) -> None:
+    """Write a record, as `save_text` does."""
+    save_text(path, dumps(record))
+
+
+def save_text(path: Path, text: str) -> None:
+    """Write a file: afterwards it is the whole new one or, after any error, exactly what it was.
+
+    Raises OutputError where the folder or the disk refuses.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise OutputError(f"{path} is no ordinary file.", "Choose another path.")
+        try:
+            _write(temporary, text)
+            os.replace(temporary, path)  # noqa: PTH105 - the call that is atomic, by its own name
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be written: {error.strerror or error}.",
+            "Check its folder's permissions and the free space, then run again.",
+        ) from error
+
+
+def save_over(path: Path, record: AnyRecord, record_type: type[AnyRecord]) -> None:
+    """`save`, but never over a file that `load` refuses: what cannot be read may still be worth something to somebody.
+
+    Raises RecordError where the present file is unreadable, OutputError where writing fails.
+    """
+    if os.path.lexists(path):
+        try:
+            load(path, record_type)
+        except RecordError as error:
+            raise RecordError(f"{error.message} It was left as it is.", error.hint) from error
+    save(path, record)
+
+
+def dumps(record: Record) -> str:
+    """The text of a record's file: a field a line, plain arrays on one line, fields in their order, a final newline."""
+    return "".join(_pieces(_rounded(record.model_dump(mode="json")), "\n")) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    # Not the tempfile module, whose files only their owner may read.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    with open(descriptor, "w", encoding="utf-8", newline="\n") as stream:  # noqa: PTH123 - a descriptor has no path
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(LARGEST_BYTES + 1)
+    except FileNotFoundError:
+        raise RecordError(f"{path} does not exist.", "Check the path, or measure first.") from None
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from error
+    if len(content) > LARGEST_BYTES:
+        raise RecordError(f"{path} is larger than 256 MiB, so ratchet did not write it.", "Check the path.")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{path} is no UTF-8 text (byte {error.start}).", _UNDO) from None
+
+
+def _parse(path: Path, text: str) -> Any:
+    def refuse_number(name: str) -> NoReturn:
+        raise RecordError(f"{path} contains {name}, which is no JSON number.", _UNDO)
+
+    def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
+            names = [name for name, _ in pairs]
+            twin = next(name for name in names if names.count(name) > 1)
+            raise RecordError(f"{path}: the field {_quoted(twin)} stands twice in one object.", _UNDO)
+        return fields
+
+    try:
+        return json.loads(text, parse_constant=refuse_number, object_pairs_hook=refuse_twins)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated")
+        truncated = " The file seems to be cut off there." if cut else ""
+        raise RecordError(f"{path} is not JSON: {error.msg} at {place}.{truncated}", _UNDO) from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or thousands of brackets
+        raise RecordError(f"{path} cannot be read as JSON: {error}.", _UNDO) from None
+
+
+def _check_version(path: Path, document: dict[str, Any]) -> None:
+    version = document.get("schema_version")
+    if version is None:
+        raise RecordError(f"{path}: schema_version is missing, so this is no file of ratchet's.", "Check the path.")
+    if type(version) is not int:  # True would pass for 1
+        raise RecordError(f"{path}: schema_version is {_quoted(version)}, not a whole number.", _UNDO)
+    if version > SCHEMA_VERSION:
+        raise RecordError(
+            f"{path} was written by a newer ratchet (schema {version}, this one reads {SCHEMA_VERSION}).", "Upgrade ratchet."
+        )
+
+
+def _explain(path: Path, document: dict[str, Any], error: ValidationError) -> str:
+    details = error.errors(include_url=False)
+    first = details[0]
+    place = _place(first, document)
+    others = {_place(detail, document) for detail in details} - {place}
+    more = f" (and {len(others)} more place{'' if len(others) == 1 else 's'})" if others else ""
+    alternatives = len([detail for detail in details if _place(detail, document) == place])
+    return f"{path}: {place}{': ' if place else ''}{_problem(first, alternatives)}{more}."
+
+
+def _problem(detail: ErrorDetails, alternatives: int) -> str:
+    if detail["type"] == "missing":
+        return "the field is missing"
+    if detail["type"] == "extra_forbidden":
+        return "unknown field"
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    wanted = "a value of none of the kinds that fit" if alternatives > 1 else detail["msg"]
+    return wanted if isinstance(detail["input"], dict | list) else f"{wanted}: found {_quoted(detail['input'])}"
+
+
+def _place(detail: ErrorDetails, document: dict[str, Any]) -> str:
+    """``fingerprints.x.configs.attention/training_512.median_ms``, ``cases[3].name``; without pydantic's names for branches."""
+    place = ""
+    here: Any = document
+    for step in detail["loc"]:
+        if isinstance(here, dict) and step in here:
+            here = here[step]
+        elif isinstance(here, list) and isinstance(step, int) and step < len(here):
+            here = here[step]
+        elif detail["type"] != "missing":
+            break
+        place += f"[{step}]" if isinstance(step, int) else f".{_short(step)}" if place else _short(step)
+    return place
+
+
+def _quoted(value: object) -> str:
+    return _short(json.dumps(value, ensure_ascii=False))
+
+
+def _short(text: str) -> str:
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= 80 else f"{line[:79]}…"
+
+
+def _rounded(value: Any, field: str = "") -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(each, key) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each, field) for each in value]
+    if field == "samples_ms" and isinstance(value, float):
+        return round(value, _DECIMALS) or float(f"{value:.3g}")
+    return value
+
+
+def _pieces(value: Any, newline: str) -> Iterator[str]:
+    """Pieces of JSON; ``newline`` carries the indentation of the line that ``value`` stands on."""
+    inner = f"{newline}  "
+    if isinstance(value, dict) and value:
+        yield "{"
+        for index, (key, each) in enumerate(value.items()):
+            yield f"{',' if index else ''}{inner}{_scalar(key)}: "
+            yield from _pieces(each, inner)
+        yield f"{newline}}}"
+    elif isinstance(value, list) and any(isinstance(each, dict | list | str) for each in value):
+        yield "["
+        for index, each in enumerate(value):
+            yield f"{',' if index else ''}{inner}"
+            yield from _pieces(each, inner)
+        yield f"{newline}]"
+    else:
+        yield _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

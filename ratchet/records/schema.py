@@ -1,0 +1,34 @@
+"""JSON Schemas of the files that cross a machine: ``python -m ratchet.records.schema results/schema``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ratchet.records.base import Record
+from ratchet.records.baseline import Baseline
+from ratchet.records.run import RunRecord
+from ratchet.records.verdict import ReportRecord
+
+SCHEMAS: dict[str, type[Record]] = {"run": RunRecord, "baseline": Baseline, "report": ReportRecord}
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of one file. ``schema_version`` is required, as `ratchet.records.files.load` wants it."""
+    content = SCHEMAS[name].model_json_schema()
+    content["required"] = ["schema_version", *content.get("required", [])]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **content}
+
+
+def write_schemas(folder: Path) -> None:
+    """Write ``run.json``, ``baseline.json`` and ``report.json``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in SCHEMAS:
+        text = json.dumps(schema(name), indent=2, ensure_ascii=False)
+        (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_schemas(Path(sys.argv[1] if len(sys.argv) > 1 else "results/schema"))

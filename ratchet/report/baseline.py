@@ -1,0 +1,28 @@
+"""The baseline file as lines of text."""
+
+from __future__ import annotations
+
+from ratchet import units
+from ratchet.records.baseline import Baseline
+from ratchet.report.escape import log_line
+
+
+def baseline_lines(stored: Baseline, path: str) -> list[str]:
+    """One block for each kind of machine, one line for each case."""
+    if not stored.fingerprints:
+        return [f"{path}: no baseline yet. Measure with `ratchet check`, then `ratchet baseline record`."]
+    lines = []
+    for key, part in stored.fingerprints.items():
+        print_ = part.fingerprint
+        software = [
+            f"driver {print_.driver}" if print_.driver else "",
+            f"CUDA {print_.cuda}" if print_.cuda else "",
+            f"torch {print_.torch}",
+        ]
+        lines += [log_line(f"{print_.gpu or print_.cpu} ({', '.join(word for word in software if word)}) [{key}]")]
+        width = max((len(name) for name in part.configs), default=0)
+        for name, entry in part.configs.items():
+            interval = f"[{units.duration(entry.ci_95_low * 1e-3)}, {units.duration(entry.ci_95_high * 1e-3)}]"
+            when = f"{entry.git_commit[:10]}  {entry.timestamp:%Y-%m-%d}"
+            lines.append(log_line(f"  {name:<{width}}  {units.duration(entry.median_ms * 1e-3):>10}  {interval:<24}  {when}"))
+    return lines

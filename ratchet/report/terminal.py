@@ -1,0 +1,185 @@
+"""`ReportRecord` → a table for a terminal, and plain lines for a log. Text of others only ever becomes `Text`, never markup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ratchet.records import CaseVerdict, Outcome, ReportRecord
+from ratchet.report import escape, words
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_QUIET = (Outcome.UNCHANGED, Outcome.IDENTICAL)
+_LAST_LINES = 8
+_GAP = 2
+_EXTRA = 5
+"""Columns of this rank and above are the first to go."""
+
+
+@dataclass(frozen=True)
+class _Column:
+    title: str
+    text: Callable[[CaseVerdict], str]
+    rank: int
+    """The highest goes first where the terminal is too narrow; 0 stays."""
+    justify: Literal["left", "right"] = "right"
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How much room a change takes."""
+
+    digits: int
+    interval: bool
+    reference: str
+
+
+_FORMS = (_Form(2, True, "Reference"), _Form(1, True, "Ref."), _Form(1, False, "Ref."))
+
+
+def print_report(report: ReportRecord, console: Console) -> None:
+    """The table, what needs a word, and last the headline, in as many columns as the console is wide enough for."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    listed = words.worst_first(report)
+    console.print(_table(report, listed, console.width))
+    console.print()
+    for case in listed:
+        word = words.earned(case, report)
+        if word and case.outcome not in _QUIET:
+            line = Text.assemble((escape.clean(case.name, escape.CELL), "bold"), f" {word.text}: {escape.clean(case.reason)}")
+            console.print(line)
+        for last in case.last_lines[-_LAST_LINES:]:
+            console.print(Padding(Text(escape.output_line(last), style="dim"), (0, 0, 0, 4), expand=False))
+    for warning in report.warnings:
+        console.print(Text.assemble(("warning: ", "yellow"), escape.clean(warning)))
+    console.print()
+    console.print(Text(_headline(report), style=_headline_style(report)))
+
+
+def plain_lines(report: ReportRecord) -> list[str]:
+    """One line a case, then the last lines of failures, the warnings, and last the headline; no colours.
+
+    Every line begins with a word or mark of ours, so that no runner takes it for a ``::command::``.
+    """
+    listed = words.worst_first(report)
+    lines = [_plain_case(case, report) for case in listed]
+    for case in listed:
+        name = escape.log_line(case.name, escape.CELL)
+        lines += [f"  | {name}: {escape.output_line(last)}" for last in case.last_lines[-_LAST_LINES:]]
+    lines += [f"warning: {escape.log_line(warning)}" for warning in report.warnings]
+    return [*lines, escape.log_line(_headline(report))]
+
+
+def _plain_case(case: CaseVerdict, report: ReportRecord) -> str:
+    word = words.earned(case, report)
+    parts = [f"{case.outcome if word else 'MEASURED':<12}", escape.log_line(case.name, escape.CELL)]
+    if case.reference and case.head:
+        parts.append(f"{words.time(case.reference)} -> {words.time(case.head)}")
+    elif case.reference or case.head:
+        parts.append(words.time(case.head) if case.head else f"reference {words.time(case.reference)}")
+    if case.comparison:
+        parts.append(f"{words.change(case.comparison)} {words.interval(case.comparison)}")
+    line = "  ".join(parts)
+    return f"{line}: {escape.log_line(case.reason)}" if word and case.outcome not in _QUIET else line
+
+
+def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    columns = _fitting(report, listed, width)
+    room = max(8, width - sum(_wide(column, listed) + _GAP for column in columns[1:]))
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))  # and 1 for the box
+    for column in columns:
+        table.add_column(column.title, justify=column.justify, no_wrap=True, overflow="ellipsis")
+    for case in listed:
+        word = words.earned(case, report)
+        style = {"Outcome": word.style if word else "", "Case": "" if case.outcome in _QUIET else "bold"}
+        cells = [_middle(column.text(case), room) if column.title == "Case" else column.text(case) for column in columns]
+        table.add_row(*(Text(cell, style=style.get(column.title, "")) for cell, column in zip(cells, columns, strict=True)))
+    return table
+
+
+def _columns(report: ReportRecord, form: _Form) -> list[_Column]:
+    case = _Column("Case", lambda case: escape.clean(case.name, escape.CELL), 0, "left")
+    roof = _Column("Roof", _roof, _EXTRA + 2)
+    outcome = _Column("Outcome", lambda case: _outcome(case, report), 0, "left")
+    if not words.compares(report):
+        return [case, _Column("Time", lambda case: words.time(case.head), 2), roof, outcome]
+    return [
+        case,
+        _Column(form.reference, lambda case: words.time(case.reference), 4),
+        _Column("Head", lambda case: words.time(case.head), 3),
+        _Column("Change", lambda case: _change(case, form), 2),
+        _Column("Cliff’s δ", lambda case: words.delta(case.comparison), _EXTRA + 1),
+        _Column("MDE", lambda case: words.detectable(case.comparison), _EXTRA),
+        roof,
+        outcome,
+    ]
+
+
+def _fitting(report: ReportRecord, listed: list[CaseVerdict], width: int) -> list[_Column]:
+    """First the extra columns go, then a digit, then the interval, then the times; names and outcomes stay."""
+    kept: list[_Column] = []
+    for form in _FORMS:
+        kept = _without(_columns(report, form), _EXTRA, listed, width)
+        if _total(kept, listed) <= width:
+            return kept
+    return _without(kept, 1, listed, width)
+
+
+def _without(columns: list[_Column], least: int, listed: list[CaseVerdict], width: int) -> list[_Column]:
+    kept = columns
+    while _total(kept, listed) > width and (last := max(kept, key=lambda column: column.rank)).rank >= least:
+        kept = [column for column in kept if column is not last]
+    return kept
+
+
+def _total(columns: list[_Column], listed: list[CaseVerdict]) -> int:
+    return sum(_wide(column, listed) + _GAP for column in columns) - _GAP
+
+
+def _wide(column: _Column, listed: list[CaseVerdict]) -> int:
+    from rich.cells import cell_len
+
+    return max(cell_len(text) for text in (column.title, *(column.text(case) for case in listed)))
+
+
+def _change(case: CaseVerdict, form: _Form) -> str:
+    change = words.change(case.comparison, form.digits)
+    return f"{change} {words.interval(case.comparison, form.digits)}".rstrip() if form.interval else change
+
+
+def _middle(name: str, room: int) -> str:
+    """A name that does not fit keeps its two ends: the benchmark and the config."""
+    from rich.cells import cell_len
+
+    if cell_len(name) <= room:
+        return name
+    left = (room - 1) // 2
+    return f"{name[:left]}…{name[-(room - 1 - left) :]}"
+
+
+def _roof(case: CaseVerdict) -> str:
+    share = case.head.share_of_roof if case.head else None
+    return words.NOTHING if share is None else words.share(share)
+
+
+def _outcome(case: CaseVerdict, report: ReportRecord) -> str:
+    word = words.earned(case, report)
+    return word.text if word else "measured"
+
+
+def _headline(report: ReportRecord) -> str:
+    return escape.clean(report.headline)
+
+
+def _headline_style(report: ReportRecord) -> str:
+    return {"✅": "bold green", "❌": "bold red", "⚠️": "bold yellow"}.get(words.mark(report), "bold")

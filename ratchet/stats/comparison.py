@@ -1,0 +1,81 @@
+"""Samples of two sides → one comparison; samples of one side → its figures."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from ratchet.records.run import Performance, WorkerSamples, WorkloadIdentity
+from ratchet.records.verdict import Comparison
+from ratchet.stats.effect import cliffs_delta
+from ratchet.stats.interval import Interval, bootstrap_difference, bootstrap_interval
+from ratchet.stats.power import detectable_effect
+from ratchet.stats.ratios import kept_blocks, log_ratios, worker_median_ms
+
+FEWEST_PAIRS = 3
+
+
+def medians_ms(workers: Sequence[WorkerSamples]) -> list[float]:
+    """The median of each worker that has one."""
+    return [median for worker in workers if (median := worker_median_ms(worker)) is not None]
+
+
+def compare_pairs(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], confidence: float) -> Comparison | None:
+    """Head against reference over interleaved pairs. None where fewer than three pairs were kept."""
+    logs = log_ratios(head, reference)
+    if len(logs) < FEWEST_PAIRS:
+        return None
+    delta = cliffs_delta(medians_ms(head), medians_ms(reference))
+    return _comparison(
+        bootstrap_interval(logs, confidence), confidence, delta, len(logs), detectable_effect(logs, confidence), "paired"
+    )
+
+
+def compare_stored(head_ms: Sequence[float], stored_ms: Sequence[float], confidence: float) -> Comparison | None:
+    """Head against medians measured another time: nothing cancels, so this can inform but not convict."""
+    if min(len(head_ms), len(stored_ms)) < FEWEST_PAIRS:
+        return None
+    a, b = [math.log(value) for value in head_ms], [math.log(value) for value in stored_ms]
+    found = bootstrap_difference(a, b, confidence)
+    spread = detectable_effect([x - statistics.median(a) for x in a] + [x - statistics.median(b) for x in b], confidence)
+    return _comparison(found, confidence, cliffs_delta(head_ms, stored_ms), min(len(a), len(b)), spread, "stored")
+
+
+def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, confidence: float) -> Performance | None:
+    """The figures of one side; None where nothing was kept."""
+    medians = medians_ms(workers)
+    if not medians:
+        return None
+    samples = [sample for worker in workers for block in kept_blocks(worker) for sample in block.samples_ms]
+    median = statistics.median(medians)
+    bounds = bootstrap_interval([math.log(value) for value in medians], confidence)
+    seconds = median * 1e-3
+    return Performance(
+        samples=len(samples),
+        workers=len(medians),
+        mean_time_ms=statistics.fmean(samples),
+        median_time_ms=median,
+        min_time_ms=min(samples),
+        std_time_ms=statistics.pstdev(samples),
+        ci_95_low=min(median, math.exp(bounds.low)),
+        ci_95_high=max(median, math.exp(bounds.high)),
+        throughput_gflops=workload.flops / seconds * 1e-9,
+        bandwidth_gb_s=workload.bytes / seconds * 1e-9,
+        peak_memory_bytes=max(worker.peak_memory_bytes for worker in workers),
+    )
+
+
+def _comparison(found: Interval, confidence: float, delta: float, pairs: int, detectable: float, source: str) -> Comparison:
+    return Comparison.model_validate(
+        {
+            "ratio": math.exp(found.centre),
+            "low": math.exp(found.low),
+            "high": math.exp(found.high),
+            "confidence": confidence,
+            "cliffs_delta": delta,
+            "pairs": pairs,
+            "detectable": detectable,
+            "source": source,
+        }
+    )

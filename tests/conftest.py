@@ -1,0 +1,32 @@
+"""Makes `examples` importable from every test, and golden files easy to write again."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+sys.path.insert(0, str(TESTS))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--golden-update", action="store_true", help="write tests/golden again instead of comparing with it")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compares text with ``tests/golden/NAME``. To write the files again: ``pytest --golden-update``, then read the diff."""
+    update = request.config.getoption("--golden-update") or os.environ.get("RATCHET_UPDATE_GOLDEN") == "1"
+
+    def check(name: str, text: str) -> None:
+        path = TESTS / "golden" / name
+        if update:
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"tests/golden/{name} is missing: run pytest --golden-update and read what it wrote"
+        assert text == path.read_text(encoding="utf-8"), "if this is meant, run pytest --golden-update and read the diff"
+
+    return check

@@ -1,0 +1,351 @@
+"""Sample records for tests: small, valid, and the same every time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+from ratchet.records import (
+    Baseline,
+    BaselineEntry,
+    Block,
+    CaseRun,
+    CaseVerdict,
+    Comparison,
+    Config,
+    Environment,
+    Failure,
+    Fingerprint,
+    FingerprintBaseline,
+    Outcome,
+    Performance,
+    Plan,
+    Policy,
+    ReportRecord,
+    RunRecord,
+    SideSummary,
+    Telemetry,
+    Tree,
+    WorkerSamples,
+    WorkloadIdentity,
+)
+
+STARTED = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
+HEAD = Tree(commit="3f2a1bc98d" + "0" * 30, subject="attention: use a larger tile for long sequences", content="c" * 64)
+REFERENCE = Tree(commit="9e8d7c6b5a" + "1" * 30, subject="Merge branch 'softmax'", content="d" * 64)
+FINGERPRINT = Fingerprint(
+    device="cuda",
+    gpu="NVIDIA H200",
+    gpu_memory_bytes=150_754_820_096,
+    gpu_power_limit_w=700,
+    mig="off",
+    driver="580.95.05",
+    cuda="13.0",
+    torch="2.9.1+cu130",
+    triton="3.5.1",
+    cpu="Intel(R) Xeon(R) Platinum 8480C",
+)
+ENVIRONMENT = Environment(
+    fingerprint=FINGERPRINT,
+    python="3.11.13",
+    platform="Linux-6.8.0-x86_64-with-glibc2.36",
+    ratchet="0.1.0",
+    gpu_index=0,
+    sm_clock_max_mhz=1980,
+    compute_capability="9.0",
+    nvcc="13.0",
+)
+CPU_ENVIRONMENT = Environment(
+    fingerprint=Fingerprint(device="cpu", torch="2.9.1+cpu", cpu="AMD EPYC 9654", cpu_threads=8),
+    python="3.11.13",
+    platform="Linux-6.8.0-x86_64-with-glibc2.36",
+    ratchet="0.1.0",
+)
+PLAN = Plan(pairs=12, blocks=8, block_ms=5.0, seed=1, clock="event", cache="cold")
+
+
+def comparison(ratio: float, spread: float = 0.0018, **changes: Any) -> Comparison:
+    """An interval of ``ratio`` ± ``spread``."""
+    usual = {
+        "ratio": ratio,
+        "low": ratio - spread,
+        "high": ratio + spread,
+        "confidence": 0.95,
+        "cliffs_delta": max(-1.0, min(1.0, (ratio - 1) * 20)),
+        "pairs": 12,
+        "detectable": spread * 1.7,
+    }
+    return Comparison(**(usual | changes))
+
+
+def side(median_ms: float, gflops: float = 540_000.0, **changes: Any) -> SideSummary:
+    """One side of a case; the measured roof is 720 TFLOP/s."""
+    usual = {
+        "median_ms": median_ms,
+        "gflops": gflops,
+        "gb_s": gflops / 512,
+        "peak_memory_bytes": 192 * 2**20,
+        "roof": "matmul",
+        "share_of_roof": gflops / 720_000,
+    }
+    return SideSummary(**(usual | changes))
+
+
+def case(
+    name: str, outcome: Outcome, reason: str, ratio: float | None = None, reference_ms: float = 0.12, **changes: Any
+) -> CaseVerdict:
+    """The verdict of one case; with ``ratio`` it has both sides and a comparison."""
+    usual: dict[str, Any] = {"name": name, "outcome": outcome, "reason": reason}
+    if ratio is not None:
+        usual |= {
+            "comparison": comparison(ratio),
+            "reference": side(reference_ms),
+            "head": side(reference_ms * ratio, 540_000 / ratio),
+        }
+    return CaseVerdict(**(usual | changes))
+
+
+def report(cases: tuple[CaseVerdict, ...], **changes: Any) -> ReportRecord:
+    """A report on ``cases`` whose counts fit them."""
+    usual: dict[str, Any] = {
+        "verdict": "pass",
+        "headline": "No case is slower than the gate of 3 % allows",
+        "exit_code": 0,
+        "counts": dict(Counter(each.outcome for each in cases)),
+        "cases": cases,
+        "policy": Policy(),
+        "plan": PLAN,
+        "environment": ENVIRONMENT,
+        "head": HEAD,
+        "reference": REFERENCE,
+        "started_at": STARTED,
+        "wall_s": 187.4,
+        "command": ("ratchet", "check"),
+    }
+    return ReportRecord(**(usual | changes))
+
+
+def green_report() -> ReportRecord:
+    """A check without any doubt."""
+    return report(
+        (
+            case("attention/training_512", Outcome.UNCHANGED, "The interval lies inside the gate.", 1.0012, 0.0612),
+            case("attention/inference_4k", Outcome.UNCHANGED, "The interval lies inside the gate.", 0.9987, 1.041),
+            case(
+                "softmax/rows_4096",
+                Outcome.IMPROVED,
+                "12.4 % less time, and at least 12.2 % with 95 % confidence.",
+                0.876,
+                0.0213,
+            ),
+            case("copy/32m", Outcome.IDENTICAL, "The machine code is the same on both sides."),
+        )
+    )
+
+
+def red_report() -> ReportRecord:
+    """A check with one case of nearly every outcome."""
+    slow = side(1.0952, 513_000.0, stages_ms={"scores": 0.61, "softmax_and_values": 0.485}, peak_memory_bytes=256 * 2**20)
+    return report(
+        (
+            case("softmax/rows_4096", Outcome.UNCHANGED, "The interval lies inside the gate.", 1.001, 0.0213, dropped_blocks=2),
+            case("softmax/rows_512", Outcome.UNCHANGED, "The interval lies inside the gate.", 0.999, 0.0073),
+            case("layernorm/hidden_4096", Outcome.REGRESSED, "3.9 % slower; the gate is 3 %.", 1.039, 0.0334),
+            case(
+                "attention/inference_4k",
+                Outcome.REGRESSED,
+                "5.2 % slower, and at least 5.0 % with 95 % confidence; the gate is 3 %.",
+                1.0521,
+                1.041,
+                head=slow,
+                reference=side(1.041, stages_ms={"scores": 0.56, "softmax_and_values": 0.481}),
+            ),
+            case(
+                "attention/training_512",
+                Outcome.INCONCLUSIVE,
+                "+2.1 %, but anything from −1.2 % to +5.4 % is possible: measure longer with --budget.",
+                1.021,
+                0.0612,
+                comparison=comparison(1.021, 0.033),
+            ),
+            case("gemm/2k", Outcome.IMPROVED, "12.4 % less time.", 0.876, 0.0451),
+            case(
+                "gemm/fp8_4k",
+                Outcome.FAILED,
+                "The head’s result is wrong: error 0.31, allowed 0.02.",
+                reference=side(0.21),
+                last_lines=(
+                    "Traceback (most recent call last):",
+                    '  File "bench/gemm.py", line 88, in run',
+                    "AssertionError: max |out - ref| = 0.31",
+                ),
+            ),
+            case("gemm/new_shape", Outcome.NEW, "The case exists only in the head.", head=side(0.3)),
+            case("gemm/gone", Outcome.MISSING, "The case exists only in the reference.", reference=side(0.3)),
+            case(
+                "gemm/1k", Outcome.CHANGED, "The work differs: dtype: float32 → bfloat16.", head=side(0.02), reference=side(0.04)
+            ),
+            case("copy/32m", Outcome.IDENTICAL, "The machine code is the same on both sides."),
+            case("gemm/8k", Outcome.UNFIT, "Another process used the GPU during every block: stop it and measure again."),
+            case("fp8/rows", Outcome.SKIPPED, "It needs the module transformer_engine, which is not installed."),
+        ),
+        verdict="regression",
+        headline="2 of 13 cases are slower than the gate of 3 % allows, and 1 gives a wrong result",
+        exit_code=1,
+        head=HEAD.model_copy(update={"dirty": True}),
+        warnings=("The GPU’s clock is not locked, which widens the intervals: sudo nvidia-smi -lgc 1500.",),
+    )
+
+
+def run_report() -> ReportRecord:
+    """`ratchet run`: one side, nothing to compare with."""
+    return report(
+        (
+            CaseVerdict(name="attention/training_512", outcome=Outcome.NEW, reason="Measured.", head=side(0.0612)),
+            CaseVerdict(
+                name="copy/32m",
+                outcome=Outcome.NEW,
+                reason="Measured.",
+                head=side(0.0643, gflops=0, gb_s=4260.0, roof="copy", share_of_roof=0.97),
+            ),
+            CaseVerdict(name="fp8/rows", outcome=Outcome.SKIPPED, reason="It needs the module transformer_engine."),
+        ),
+        headline="2 cases measured, 1 skipped",
+        reference=None,
+        command=("ratchet", "run"),
+    )
+
+
+HOSTILE = "\x1b[31m</td>|`@octocat`| #1 <img src=x onerror=alert(1)> [x](https://evil.example) www.evil.example\r\n# hi\u202e ```"
+
+
+def hostile_report() -> ReportRecord:
+    """Every text that code under test may write tries to be more than text."""
+    return report(
+        (
+            case(f"{HOSTILE}/a", Outcome.REGRESSED, HOSTILE, 1.08, head=side(0.13, stages_ms={HOSTILE: 0.1}, roof=HOSTILE)),
+            case(
+                "$(reboot);x/b",
+                Outcome.FAILED,
+                HOSTILE,
+                last_lines=(HOSTILE, "````", "</details>", "::error::pwned", "##[group]x"),
+            ),
+            case("[/red]bold/c", Outcome.SKIPPED, HOSTILE),
+        ),
+        verdict="regression",
+        headline=f"**pass** {HOSTILE}",
+        exit_code=1,
+        head=Tree(commit="--upload-pack=x", subject=HOSTILE, dirty=True),
+        warnings=(HOSTILE, "- [ ] a task", "1. a list", "---"),
+        command=("ratchet", "check", HOSTILE),
+    )
+
+
+WORKLOAD = WorkloadIdentity(
+    parameters={"batch": 32, "seq": 512, "causal": True, "scale": 0.125, "layout": "bhsd"},
+    device="cuda",
+    dtype="bfloat16",
+    flops=34.36e9,
+    bytes=67.1e6,
+    clock="event",
+    cache="cold",
+)
+
+
+def worker(pair: int, base_ms: float) -> WorkerSamples:
+    """One worker with two blocks of three samples."""
+    blocks = tuple(
+        Block(
+            index=index,
+            position=2 * index + pair % 2,
+            samples_ms=tuple(round(base_ms + step, 6) for step in (0, 0.0001, 0.0002)),
+            exposed=index == 1,
+        )
+        for index in range(2)
+    )
+    return WorkerSamples(
+        pair=pair,
+        started_first=pair % 2 == 0,
+        blocks=blocks,
+        ready_s=0.41,
+        peak_memory_bytes=192 * 2**20,
+        error_before=0.0011,
+        error_after=0.0012,
+        stages_ms={"scores": (0.031, 0.0311)},
+    )
+
+
+def performance(median_ms: float) -> Performance:
+    """Figures around one median."""
+    return Performance(
+        samples=12,
+        workers=2,
+        mean_time_ms=median_ms * 1.001,
+        median_time_ms=median_ms,
+        min_time_ms=median_ms * 0.99,
+        std_time_ms=0.0002,
+        ci_95_low=median_ms * 0.998,
+        ci_95_high=median_ms * 1.002,
+        throughput_gflops=561_400.0,
+        bandwidth_gb_s=1096.0,
+        peak_memory_bytes=192 * 2**20,
+    )
+
+
+def run_record() -> RunRecord:
+    """A check of three cases: one measured, one failed, one skipped."""
+    config = Config(name="training_512", parameters=WORKLOAD.parameters)
+    measured = CaseRun(
+        name="attention/training_512",
+        benchmark="attention",
+        config=config,
+        workload=WORKLOAD,
+        reference_workload=WORKLOAD,
+        tuning={"BLOCK_M": 128},
+        performance=performance(0.0621),
+        reference_performance=performance(0.0612),
+        head=(worker(0, 0.0621), worker(1, 0.0622)),
+        reference=(worker(0, 0.0612), worker(1, 0.0613)),
+        telemetry=Telemetry(
+            readings=40,
+            sm_clock_mhz_min=1905,
+            sm_clock_mhz_median=1980,
+            sm_clock_mhz_max=1980,
+            temperature_c_max=54,
+            power_w_max=412.5,
+        ),
+    )
+    failure = Failure(side="head", stage="check", message="The result is wrong.", last_lines=("Traceback …", "AssertionError"))
+    failed = CaseRun(name="gemm/2k", benchmark="gemm", config=Config(name="2k"), failures=(failure,))
+    skipped = CaseRun(name="fp8/rows", benchmark="fp8", config=Config(name="rows"), skipped="It needs transformer_engine.")
+    return RunRecord(
+        kind="check",
+        started_at=STARTED,
+        wall_s=187.4,
+        command=("ratchet", "check"),
+        environment=ENVIRONMENT,
+        plan=PLAN,
+        policy=Policy(),
+        head=HEAD,
+        reference=REFERENCE,
+        cases=(measured, failed, skipped),
+    )
+
+
+def baseline() -> Baseline:
+    """One case on one machine."""
+    entry = BaselineEntry(
+        median_ms=0.0530,
+        ci_95_low=0.0512,
+        ci_95_high=0.0548,
+        throughput_gflops=648_000.0,
+        bandwidth_gb_s=1266.0,
+        git_commit=REFERENCE.commit,
+        timestamp=STARTED,
+        workload=WORKLOAD,
+        pair_medians_ms=(0.0529, 0.0530, 0.0531),
+    )
+    return Baseline(
+        fingerprints={FINGERPRINT.key: FingerprintBaseline(fingerprint=FINGERPRINT, configs={"attention/training_512": entry})}
+    )

@@ -1,0 +1,339 @@
+"""Tests of what doctor finds on a machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import ratchet
+from ratchet.measure import doctor
+from ratchet.measure.doctor import Check, examine, render, to_json
+from ratchet.measure.gpu import Gpu
+from ratchet.measure.tools import Answer, ask, find_program, program_version
+
+GIT = Path("git")
+
+
+class NotSupported(Exception):
+    """The fake driver's NVMLError."""
+
+
+def driver(count: int, utilization: int = 0) -> SimpleNamespace:
+    """A fake NVML with some GPUs."""
+    return SimpleNamespace(
+        NVMLError=NotSupported,
+        NVMLLibraryMismatchError=NotSupported,
+        NVML_CLOCK_SM=1,
+        NVML_TEMPERATURE_GPU=0,
+        NVML_MEMORY_ERROR_TYPE_UNCORRECTED=1,
+        NVML_VOLATILE_ECC=0,
+        nvmlInit=lambda: None,
+        nvmlDeviceGetCount=lambda: count,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlDeviceGetIndex=lambda handle: handle,
+        nvmlDeviceGetName=lambda handle: "NVIDIA H200",
+        nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(total=140 * 2**30, free=2**30),
+        nvmlSystemGetDriverVersion=lambda: "580.1",
+        nvmlDeviceGetUtilizationRates=lambda handle: SimpleNamespace(gpu=utilization),
+        nvmlDeviceGetComputeRunningProcesses=lambda handle: [SimpleNamespace(pid=7, usedGpuMemory=None)],
+    )
+
+
+def program(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with two commits."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    for message in ("one", "two"):
+        git(folder, "commit", "-q", "--allow-empty", "-m", message)
+    return folder
+
+
+@pytest.fixture
+def quick_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves out the child process that imports torch."""
+    monkeypatch.setattr(doctor, "check_torch", lambda python: Check("torch", "ok", "2.9"))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+def by_name(checks: list[Check]) -> dict[str, Check]:
+    return {check.name: check for check in checks}
+
+
+@pytest.mark.usefixtures("quick_torch")
+def test_no_gpu(repository: Path) -> None:
+    """A machine without a GPU is told that checks run on the CPU, and is not asked about counters or fitness."""
+    found = by_name(examine(repository, None, nvml=driver(0)))
+    assert found["GPU"] == Check("GPU", "missing", "no NVIDIA driver or no GPU: checks run on the CPU")
+    assert list(found) == ["Python", "git", "repository", "torch", "GPU", "Triton", "nvcc", "ncu", "results", "space"]
+
+
+@pytest.mark.usefixtures("quick_torch")
+def test_gpu(repository: Path) -> None:
+    """A GPU is named with its memory and driver, and its idle guest is a warning."""
+    found = by_name(examine(repository, 1, nvml=driver(2)))
+    assert found["GPU"] == Check("GPU", "ok", "GPU 1: NVIDIA H200, 140 GiB, driver 580.1")
+    assert found["fitness"] == Check("fitness", "warning", "PID 7 is idle on GPU 1", "Times hold as long as it stays idle.")
+    assert "counters" in found
+
+
+@pytest.mark.usefixtures("quick_torch")
+def test_wrong_gpu(repository: Path) -> None:
+    """A GPU number that is not there becomes a line, and the other lines still come."""
+    found = by_name(examine(repository, 5, nvml=driver(2)))
+    assert found["GPU"].state == "missing"
+    assert "there are 2 GPUs" in found["GPU"].detail
+    assert "space" in found
+
+
+def test_busy_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU in use says who uses it, and what to do."""
+    real = doctor.inspect
+    monkeypatch.setattr(doctor, "inspect", lambda gpu: real(gpu, pause=lambda seconds: None))
+    (check,) = doctor.check_fitness(Gpu(driver(1, utilization=90), 0))
+    assert check.detail == "PID 7 is computing on GPU 0"
+    assert check.cure == "Wait for it or choose another GPU with --gpu."
+
+
+def test_free_gpu() -> None:
+    """A free GPU is fit."""
+    free = driver(1)
+    free.nvmlDeviceGetComputeRunningProcesses = lambda handle: []
+    assert doctor.check_fitness(Gpu(free, 0)) == [Check("fitness", "ok", "GPU 0 is free")]
+
+
+def test_python() -> None:
+    """The running Python is named."""
+    assert doctor.check_python().state == "ok"
+    assert sys.executable in doctor.check_python().detail
+
+
+def test_repository(repository: Path) -> None:
+    """A whole repository with an earlier commit is ok."""
+    assert [check.state for check in doctor.check_git(repository)] == ["ok", "ok"]
+
+
+def test_no_repository(tmp_path: Path) -> None:
+    """Outside a repository, git's own reason is shown in one line."""
+    check = doctor.check_repository(GIT, tmp_path)
+    assert (check.state, check.cure) == ("missing", "Run inside a git repository.")
+    assert "not a git repository" in check.detail
+
+
+def test_first_commit(tmp_path: Path) -> None:
+    """A repository with one commit has nothing to compare with."""
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "one")
+    assert doctor.check_repository(GIT, tmp_path).state == "warning"
+
+
+def test_shallow(repository: Path, tmp_path: Path) -> None:
+    """A shallow clone is a warning with the cure for a workflow."""
+    git(tmp_path, "clone", "-q", "--depth=1", repository.as_uri(), "shallow")
+    check = doctor.check_repository(GIT, tmp_path / "shallow")
+    assert check.state == "warning"
+    assert "fetch-depth: 0" in check.cure
+
+
+@pytest.mark.parametrize(
+    ("says", "state"), [("echo git version 2.19.9", "warning"), ("echo nonsense", "warning"), ("exit 1", "warning")]
+)
+def test_odd_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, state: str) -> None:
+    """A git that is too old, or does not tell, is a warning."""
+    program(tmp_path, "git", says)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert [check.state for check in doctor.check_git(tmp_path)] == [state]
+
+
+def test_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without git there is one line that says so."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert [check.state for check in doctor.check_git(tmp_path)] == ["missing"]
+
+
+@pytest.mark.parametrize(
+    ("says", "state", "detail"),
+    [
+        ('{"version": "2.9", "cuda": null, "gpu": null}', "ok", "2.9, built without CUDA: checks run on the CPU"),
+        ('{"version": "2.9", "cuda": "13.0", "gpu": null}', "warning", "2.9 for CUDA 13.0 sees no GPU: checks run on the CPU"),
+        ('noise\n{"version": "2.9", "cuda": "13.0", "gpu": "H200"}', "ok", "2.9 for CUDA 13.0, sees H200"),
+        ("[]", "missing", "does not import: no reason given"),
+        ("", "missing", "does not import"),
+    ],
+)
+def test_torch(tmp_path: Path, says: str, state: str, detail: str) -> None:
+    """torch is judged by what a child process prints last."""
+    python = program(tmp_path, "python", f"cat <<'END'\n{says}\nEND")
+    check = doctor.check_torch(python)
+    assert check.state == state
+    assert check.detail.endswith(detail) or detail in check.detail
+
+
+def test_broken_torch(tmp_path: Path) -> None:
+    """A torch that does not import says why in its last line, without control characters."""
+    python = program(tmp_path, "python", "printf 'Traceback\\nImportError: \\033[31mlibcuda' >&2; exit 1")
+    check = doctor.check_torch(python)
+    assert check.state == "missing"
+    assert check.detail.endswith("does not import: ImportError: libcuda")
+
+
+def test_absent_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch or Triton that is not installed is missing, with how to install it."""
+    monkeypatch.setattr(doctor, "installed_version", lambda name: None)
+    for check in (doctor.check_torch(Path("unused")), doctor.check_triton()):
+        assert check.state == "missing"
+        assert check.cure.startswith("Install it")
+
+
+def test_torch_stays_out() -> None:
+    """doctor itself never imports torch."""
+    script = "import sys, ratchet.measure.doctor; print('torch' in sys.modules)"
+    root = Path(ratchet.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """nvcc is named with version and place; a silent one is a warning, a missing one missing."""
+    monkeypatch.setenv("CUDACXX", str(program(tmp_path, "nvcc", "echo 'release 13.0, V13.0.48'")))
+    assert doctor.check_nvcc() == Check("nvcc", "ok", f"13.0.48 at {tmp_path / 'nvcc'}")
+    program(tmp_path, "nvcc", "exit 1")
+    assert doctor.check_nvcc().state == "warning"
+    monkeypatch.setenv("CUDACXX", str(tmp_path / "gone"))
+    assert doctor.check_nvcc().state == "missing"
+
+
+def test_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ncu is found on the PATH, else in the newest Nsight Compute."""
+    for year in ("2024.1", "2025.3"):
+        program(tmp_path / "nsight" / year, "ncu", f"echo Version {year}.1.0 '(build 3)'")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    monkeypatch.setattr(doctor, "find_program", lambda name, places: find_program(name, list(places)[1:]))
+    (check,) = doctor.check_ncu(tmp_path / "nsight")
+    assert check == Check("ncu", "ok", f"2025.3.1.0 at {tmp_path / 'nsight/2025.3/ncu'}")
+    (absent,) = doctor.check_ncu(tmp_path / "nowhere")
+    assert absent.state == "missing"
+
+
+@pytest.mark.parametrize(
+    ("params", "capabilities", "state"),
+    [
+        ("RmProfilingAdminOnly: 0\n", "0000000000000000", "ok"),
+        ("Other: 1\nRmProfilingAdminOnly: 1\n", "000001ffffffffff", "ok"),
+        ("RmProfilingAdminOnly: 1\n", "00000000a80425fb", "warning"),
+        ("Other: 1\n", "0000000000000000", "warning"),
+    ],
+)
+def test_profiling(tmp_path: Path, params: str, capabilities: str, state: str) -> None:
+    """Counters are open to all, to administrators by capability (root in a container often is none), or closed with a cure."""
+    (tmp_path / "params").write_text(params)
+    (tmp_path / "status").write_text(f"Name:\tx\nCapEff:\t{capabilities}\n")
+    check = doctor.check_profiling(tmp_path / "params", tmp_path / "status")
+    assert check.state == state
+    assert ("NVreg_RestrictProfilingToAdminUsers=0" in check.cure) == ("closed" in check.detail)
+
+
+def test_profiling_unknown(tmp_path: Path) -> None:
+    """Where the driver does not tell who may read counters, doctor says that it does not know."""
+    assert "does not tell" in doctor.check_profiling(tmp_path / "none").detail
+
+
+def test_results(tmp_path: Path) -> None:
+    """A results folder may be absent as long as it can be made; a file in its place is no folder."""
+    assert doctor.check_results(tmp_path / "a" / "b").state == "ok"
+    (tmp_path / "file").write_text("")
+    assert doctor.check_results(tmp_path / "file" / "results").state == "missing"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_read_only_results(tmp_path: Path) -> None:
+    """A folder that cannot be written is missing."""
+    tmp_path.chmod(0o555)
+    assert doctor.check_results(tmp_path).state == "missing"
+
+
+@pytest.mark.parametrize(("free", "state"), [(2**30, "warning"), (2**40, "ok")])
+def test_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, state: str) -> None:
+    """Little free space is a warning."""
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=free))
+    assert doctor.check_space(tmp_path).state == state
+
+
+def test_render() -> None:
+    """The text is aligned, with each cure under its line."""
+    checks = [
+        Check("git", "ok", "2.39"),
+        Check("GPU", "missing", "none"),
+        Check("repository", "warning", "shallow", "Unshallow it."),
+    ]
+    assert render(checks) == (
+        "ok       git         2.39\n"
+        "missing  GPU         none\n"
+        "warning  repository  shallow\n"
+        "                     → Unshallow it.\n"
+    )
+
+
+def test_json() -> None:
+    """Programs get every field."""
+    expected = [{"name": "git", "state": "ok", "detail": "2.39", "cure": ""}]
+    assert json.loads(to_json([Check("git", "ok", "2.39")])) == expected
+
+
+@pytest.mark.parametrize(
+    ("says", "version"),
+    [
+        ("echo git version 2.39.5", "2.39.5"),
+        ("echo 'release 13.0, V13.0.48'", "13.0.48"),
+        ("echo 'Copyright (c) 2018-2025'; echo 'Version 2025.3.1.0 (build 36398880)'", "2025.3.1.0"),
+        ("echo tool 4.5", "4.5"),
+        ("echo none", None),
+        ("echo version 1.2; exit 1", None),
+        ("printf 'version 1.2\\377'", "1.2"),
+    ],
+)
+def test_program_version(tmp_path: Path, says: str, version: str | None) -> None:
+    """A program's version is the number that it calls so, if it ends well."""
+    assert program_version(program(tmp_path, "tool", says)) == version
+
+
+def test_program_that_fails(tmp_path: Path) -> None:
+    """A program that is absent, is none, or does not end is an answer without a return code."""
+    (tmp_path / "text").write_text("")
+    waiting = program(tmp_path, "waiting", "exec sleep 60")
+    answers: list[Any] = [ask([tmp_path / "gone"]), ask([tmp_path / "text"]), ask(["a\0b"]), ask([waiting], timeout_s=0.1)]
+    assert [answer.returncode for answer in answers] == [None] * 4
+    assert isinstance(answers[0], Answer)
+
+
+def test_find_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The PATH comes first, then the extra places in their order."""
+    for place in ("path", "first", "second"):
+        program(tmp_path / place, "tool", "true")
+    places = [tmp_path / "none", tmp_path / "first", tmp_path / "second"]
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    assert find_program("tool", places) == tmp_path / "path" / "tool"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_program("tool", places) == tmp_path / "first" / "tool"
+    assert find_program("tool") is None

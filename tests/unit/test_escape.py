@@ -1,0 +1,155 @@
+"""Text from code under test stays text."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.report import escape
+
+NASTY = st.text(
+    alphabet=st.one_of(st.sampled_from("|<>&`[]()@#:/\\*_~$!{}=-+.1w \n\r\t\x1b\x00\x07\u202e\u2028\u200b\x85"), st.characters())
+)
+PHRASES = st.lists(
+    st.sampled_from(
+        [
+            "@name",
+            "#12",
+            "GH-3",
+            "https://x.y",
+            "www.x.y",
+            "a@b.cd",
+            "<b>",
+            "</td>",
+            "|",
+            "`",
+            "```",
+            "[a](b)",
+            "![a](b)",
+            "\n",
+            "\x1b[31m",
+        ]
+        + [
+            "\x1b]8;;http://x\x07",
+            "$x$",
+            "&lt;",
+            "&#60;",
+            "\\",
+            "::error::",
+            "##[group]",
+            ":tada:",
+            "~~a~~",
+            "_a_",
+            "**a**",
+            " ",
+            "x",
+        ]
+    )
+).map("".join)
+ANY = NASTY | PHRASES
+
+
+@given(ANY)
+def test_a_cell_is_inert(text: str) -> None:
+    """No rendered cell has a line break, a tag, a column, code, a bracket, emphasis or a control character."""
+    for cell in (escape.markdown(text, escape.CELL), escape.name(text)):
+        inner = cell[1:-1] if cell.startswith("`") else cell
+        assert not re.search(r"[<>|`\[\]*~$\\\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]", inner)
+        assert re.fullmatch(r"(?:[^&]|&(?:amp|lt|gt|#\d+);)*", inner), "every ampersand begins an entity of ours"
+
+
+@given(ANY)
+def test_nothing_in_a_cell_is_live(text: str) -> None:
+    """No rendered cell mentions a person, names an issue or is a link."""
+    shown = escape.markdown(text).replace("&#8203;", "\u200b")
+    shown = re.sub(r"&#(\d+);", lambda m: chr(int(m[1])), shown).replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")
+    assert not re.search(
+        r"@[^\s\u200b]|#[^\s\u200b]|\bgh-\d|://|\bwww\.|\bmailto:[^\u200b]|:(?:tada|100|\+1):", shown, re.IGNORECASE
+    )
+
+
+@given(ANY)
+def test_nothing_is_lost(text: str) -> None:
+    """What a reader sees is the cleaned text, character by character."""
+    shown = escape.markdown(text).replace("&#8203;", "")
+    shown = re.sub(r"&#(\d+);", lambda m: chr(int(m[1])), shown).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    assert shown == escape.clean(text)
+
+
+@given(st.text(min_size=500))
+def test_a_cell_has_a_longest_length(text: str) -> None:
+    """A text longer than the cap is cut and says so with an ellipsis."""
+    cleaned = escape.clean(text, 50)
+    assert len(cleaned) <= 50
+    assert len(escape.clean("x" * 500, 50)) == 50
+    assert escape.clean("x" * 500, 50).endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x1b[1;31mred\x1b[0m", "ared"),
+        ("a\x1b]8;;https://evil.example\x1b\\link\x1b]8;;\x1b\\", "alink"),
+        ("a\x1b]0;title", "a"),
+        ("a\x1b]never ended\nb", "anever ended b"),
+        ("a\x9b31mred", "ared"),
+        ("a\x1bPq\x1b\\b", "ab"),
+        ("a\r\nb\tc\x0bd\u2028e", "a b c d e"),
+        ("abc\u202edef\u200b\ufeff", "abcdef"),
+        ("\ud800", "\ufffd"),
+    ],
+)
+def test_clean(text: str, shown: str) -> None:
+    """Colours, terminal commands, line breaks and invisible characters go; the text between them stays."""
+    assert escape.clean(text) == shown
+
+
+@pytest.mark.parametrize("text", ["attention/training_512", "gemm-2k", "a.b+c", "1a2b3c4d5e"])
+def test_a_plain_name_is_code(text: str) -> None:
+    """A name that needs no escaping is shown as code."""
+    assert escape.name(text) == f"`{text}`"
+
+
+def test_an_identifier_keeps_its_underscores() -> None:
+    """Underscores inside a word are no emphasis, so they stay readable in the source; others are escaped."""
+    assert escape.markdown("block_m and _x_") == "block_m and &#95;x&#95;"
+
+
+@pytest.mark.parametrize(
+    ("text", "start"), [("- x", "&#45; x"), ("1. x", "1&#46; x"), ("---", "&#45;--"), ("# x", "&#35; x"), ("+3 %", "+3 %")]
+)
+def test_a_text_begins_no_block(text: str, start: str) -> None:
+    """A text that would begin a list, a heading or a rule does not, and a figure stays as it is."""
+    assert escape.markdown(text) == start
+
+
+@given(st.lists(ANY, max_size=6))
+def test_a_fence_cannot_be_left(lines: list[str]) -> None:
+    """No line of the content closes the fence, whatever runs of backticks it has."""
+    block = escape.fenced(lines).split("\n")
+    fence = block[-1]
+    assert block[0] == f"{fence}text"
+    assert len(fence) >= 3
+    assert all(fence not in line for line in block[1:-1])
+    assert not any(re.search(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", line) for line in block)
+
+
+def test_a_fence_keeps_the_last_lines() -> None:
+    """Of a long output the end is shown, indented as it was, each line cut to its cap."""
+    block = escape.fenced(["first", "  second\nthird", "x" * 1000], most=3).split("\n")
+    assert block[1:3] == ["  second", "third"]
+    assert len(block[3]) == escape.LINE
+
+
+@given(ANY)
+def test_a_log_line_commands_no_runner(text: str) -> None:
+    """No line for a log is a command to the runner that prints it."""
+    line = escape.log_line(text)
+    assert not line.lstrip().startswith("::")
+    assert "##[" not in line
+    assert "##[" not in escape.output_line(text)
+    assert len(line.splitlines()) <= 1
+    assert len(escape.output_line(text).splitlines()) <= 1

@@ -1,0 +1,305 @@
+"""Records on disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import examples
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.errors import OutputError, RecordError
+from ratchet.records import Baseline, Block, CaseRun, Config, ReportRecord, RunRecord, files
+from ratchet.records.files import dumps, load, save, save_over
+from ratchet.records.schema import SCHEMAS, schema, write_schemas
+
+ROOT = Path(__file__).parents[2]
+FIELD = "fingerprints.h200.affef97004.configs.attention/training_512"
+NUMBER = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+SAMPLE = st.integers(min_value=1, max_value=10**12).map(lambda nanoseconds: round(nanoseconds / 1e6, 6))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A saved baseline."""
+    saved = tmp_path / "baseline.json"
+    save(saved, examples.baseline())
+    return saved
+
+
+def refusal(path: Path, text: str | bytes) -> str:
+    """What `load` says about a file with this content."""
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(RecordError) as caught:
+        load(path, Baseline)
+    assert caught.value.hint
+    assert str(path) in caught.value.message
+    assert len(caught.value.message) < len(str(path)) + 400
+    return caught.value.message.replace(str(path), "FILE")
+
+
+@pytest.mark.parametrize(
+    ("record", "kind"),
+    [
+        (examples.run_record(), RunRecord),
+        (examples.baseline(), Baseline),
+        (Baseline(), Baseline),
+        (examples.green_report(), ReportRecord),
+        (examples.red_report(), ReportRecord),
+        (examples.run_report(), ReportRecord),
+        (examples.hostile_report(), ReportRecord),
+    ],
+)
+def test_round_trip(record: Any, kind: type[Any], tmp_path: Path) -> None:
+    """What was saved loads as the same record."""
+    save(tmp_path / "x.json", record)
+    assert load(tmp_path / "x.json", kind) == record
+
+
+@given(
+    name=TEXT,
+    parameters=st.dictionaries(TEXT, NUMBER | TEXT),
+    skipped=st.none() | TEXT,
+    tuning=st.dictionaries(TEXT, st.integers()),
+)
+def test_round_trip_of_anything(
+    tmp_path_factory: pytest.TempPathFactory, name: str, parameters: dict[str, Any], skipped: str | None, tuning: dict[str, int]
+) -> None:
+    """Any text and any finite number, as key or value, comes back as it was and of the same type."""
+    case = CaseRun(name=name, benchmark=name, config=Config(name=name, parameters=parameters), skipped=skipped, tuning=tuning)
+    path = tmp_path_factory.mktemp("any") / "x.json"
+    save(path, case)
+    again = load(path, CaseRun)
+    assert again == case
+    assert [type(value) for value in again.config.parameters.values()] == [type(value) for value in parameters.values()]
+
+
+@given(st.lists(st.floats(min_value=0, exclude_min=True, allow_infinity=False), min_size=1))
+def test_samples_are_rounded_and_never_to_zero(samples: list[float]) -> None:
+    """A sample keeps six decimals of a millisecond; one too short for them keeps three digits; saving again changes nothing."""
+    block = Block(index=0, position=0, samples_ms=tuple(samples))
+    again = Block.model_validate_json(dumps(block))
+    for before, after in zip(samples, again.samples_ms, strict=True):
+        assert after > 0
+        assert abs(after - before) <= max(0.51e-6, before * 1e-15)
+    assert dumps(again) == dumps(block)
+
+
+def test_a_file_is_readable(path: Path) -> None:
+    """Fields stand on their own lines in their order, plain numbers on one, text is not escaped, the last line ends."""
+    text = path.read_text(encoding="utf-8")
+    assert '          "pair_medians_ms": [0.0529, 0.053, 0.0531]\n' in text
+    assert text.startswith('{\n  "schema_version": 1,\n  "fingerprints": {\n')
+    assert text.endswith("}\n")
+    assert "µ" in dumps(Config(name="µ"))
+    assert json.loads(text) == examples.baseline().model_dump(mode="json")
+
+
+def test_a_file_has_ordinary_permissions(path: Path) -> None:
+    """Who may read a new file is up to the umask."""
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+
+
+def test_a_missing_folder_is_made(tmp_path: Path) -> None:
+    """A fresh clone has no results folder, and saving makes it."""
+    save(tmp_path / "results" / "deep" / "x.json", Baseline())
+    assert load(tmp_path / "results" / "deep" / "x.json", Baseline) == Baseline()
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    """A file that is not there is said to be not there."""
+    with pytest.raises(RecordError, match=r"none\.json does not exist"):
+        load(tmp_path / "none.json", Baseline)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    """A folder in the file's place is refused with the system's words."""
+    with pytest.raises(RecordError, match="cannot be read: Is a directory"):
+        load(tmp_path, Baseline)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('"median_ms": 0.053', '"median_ms": "0.053"', f"{FIELD}.median_ms: Input should be a valid number: found"),
+        ('"median_ms": 0.053', '"median_ms": -1', f"{FIELD}.median_ms: Input should be greater than 0: found -1"),
+        ('"median_ms": 0.053', '"median_ms": 1e999', f"{FIELD}.median_ms: Input should be a finite number"),
+        ('"median_ms": 0.053', '"median_ms": true', f"{FIELD}.median_ms: Input should be a valid number: found true"),
+        ('"median_ms": 0.053', '"median_ms": 0.9', f"{FIELD}: the median 0.9 lies outside its interval 0.0512 to 0.0548"),
+        ('"median_ms": 0.053', '"median_ms": NaN', "contains NaN, which is no JSON number"),
+        ('"median_ms": 0.053', '"median_ms": -Infinity', "contains -Infinity, which is no JSON number"),
+        ('"median_ms": 0.053,', "", f"{FIELD}.median_ms: the field is missing"),
+        ('"median_ms": 0.053,', '"median_ms": 0.053, "extra": 1,', f"{FIELD}.extra: unknown field"),
+        ('"median_ms": 0.053,', '"median_ms": 1, "median_ms": 0.053,', 'the field "median_ms" stands twice'),
+        ('"median_ms": 0.053,', '"median_ms" 0.053,', "is not JSON: Expecting ':' delimiter at line 21, column 23"),
+        ("[0.0529, 0.053, 0.0531]", "[0.0529, 0]", f"{FIELD}.pair_medians_ms[1]: Input should be greater than 0: found 0"),
+        ("[0.0529, 0.053, 0.0531]", "[]", f"{FIELD}.pair_medians_ms: Tuple should have at least 1 item"),
+        (
+            '"scale": 0.125',
+            '"scale": null',
+            f"{FIELD}.workload.parameters.scale: a value of none of the kinds that fit: found null",
+        ),
+        ('"scale": 0.125', '"scale": 1e999', f"{FIELD}.workload.parameters.scale: a value of none of the kinds that fit"),
+        ("2026-03-14T15:09:26Z", "2026-03-14T15:09:26", f"{FIELD}.timestamp: Input should have timezone info"),
+        ("9e8d7c6b5a", "--upload-pack", f"{FIELD}.git_commit: String should match pattern"),
+        ("580.95.05", "1.2", "fingerprints.h200.affef97004: fingerprints.h200.affef97004: its fingerprint's own key is"),
+        ('"schema_version": 1', '"schema_version": 3', "was written by a newer ratchet (schema 3, this one reads 1)"),
+        ('"schema_version": 1', '"schema_version": 0', "schema_version: Input should be 1: found 0"),
+        ('"schema_version": 1', '"schema_version": true', "schema_version is true, not a whole number"),
+        ('"schema_version": 1,', "", "schema_version is missing, so this is no file of ratchet's"),
+    ],
+)
+def test_an_impossible_value_is_refused(before: str, after: str, said: str, path: Path) -> None:
+    """A refusal names the file, the field and what is wrong with it."""
+    text = path.read_text(encoding="utf-8")
+    assert before in text
+    assert said in refusal(path, text.replace(before, after, 1))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "is not JSON: Expecting value at line 1, column 1. The file seems to be cut off there"),
+        ("[]", "holds no JSON object"),
+        ("null", "holds no JSON object"),
+        ("[" * 100_000, "cannot be read as JSON"),
+        (f'{{"schema_version": {"9" * 5000}}}', "cannot be read as JSON"),
+        (b"\xff\xfe", "is no UTF-8 text (byte 0)"),
+        ('{"schema_version": 1, "fingerprints": "\\ud800"}', "fingerprints"),
+        ('{"configs": {"training_512": {"median_ms": 0.053}}}', "schema_version is missing"),
+    ],
+)
+def test_what_is_no_record_is_refused(content: str | bytes, said: str, path: Path) -> None:
+    """A file of another kind is refused in one sentence, whatever it holds."""
+    assert said in refusal(path, content)
+
+
+def test_every_truncation_is_refused(path: Path) -> None:
+    """A file cut off anywhere before its last bracket never loads."""
+    text = path.read_text(encoding="utf-8").rstrip()
+    for end in range(0, len(text), 7):
+        assert "line" in refusal(path, text[:end])
+    assert "cut off" in refusal(path, text[:300])
+
+
+def test_a_huge_file_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file over the limit is not read to its end."""
+    monkeypatch.setattr(files, "LARGEST_BYTES", 100)
+    with pytest.raises(RecordError, match="larger than 256 MiB"):
+        load(path, Baseline)
+
+
+def fail_with(number: int) -> Any:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize("call", ["open", "fsync", "replace"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+def test_a_refusing_disk_changes_nothing(call: str, number: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failed save the old file is whole, nothing else lies beside it, and the error says what to do."""
+    before = path.read_bytes()
+    monkeypatch.setattr(os, call, fail_with(number))
+    with pytest.raises(OutputError, match="cannot be written: ") as caught:
+        save(path, Baseline())
+    monkeypatch.undo()
+    assert caught.value.hint
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real "no space left on device" during the writing leaves the old file."""
+    before, real_open = path.read_bytes(), os.open
+    monkeypatch.setattr(os, "open", lambda *_, **__: real_open("/dev/full", os.O_WRONLY))
+    with pytest.raises(OutputError, match="No space left on device"):
+        save(path, Baseline())
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_an_interrupted_save_cleans_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C during a save leaves the old file and nothing beside it."""
+    before = path.read_bytes()
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        save(path, Baseline())
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_killed_save_leaves_the_old_file(call: str, path: Path) -> None:
+    """A process killed in the middle of a save leaves the old file whole."""
+    before = path.read_bytes()
+    code = (
+        "import os, signal, sys; from pathlib import Path; from ratchet.records import Baseline; from ratchet.records.files import save\n"
+        f"os.{call} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "save(Path(sys.argv[1]), Baseline())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert path.read_bytes() == before
+    assert load(path, Baseline) == examples.baseline()
+
+
+def test_a_device_is_never_replaced(tmp_path: Path) -> None:
+    """Something in the file's place that is no ordinary file stays."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OutputError, match="is no ordinary file"):
+        save(pipe, Baseline())
+    assert pipe.is_fifo()
+
+
+def test_save_over_keeps_what_it_cannot_read(path: Path) -> None:
+    """An unreadable baseline is never overwritten."""
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(RecordError, match="It was left as it is"):
+        save_over(path, examples.baseline(), Baseline)
+    assert path.read_text(encoding="utf-8") == "{"
+
+
+def test_save_over_replaces_what_it_can_read(path: Path) -> None:
+    """A readable file is replaced, and a missing one written."""
+    save_over(path, Baseline(), Baseline)
+    assert load(path, Baseline) == Baseline()
+    save_over(path.with_name("first.json"), examples.baseline(), Baseline)
+    assert load(path.with_name("first.json"), Baseline) == examples.baseline()
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schemas_are_up_to_date(name: str, tmp_path: Path) -> None:
+    """The schema files in the repository are what the code says: ``python -m ratchet.records.schema results/schema``."""
+    write_schemas(tmp_path)
+    assert (ROOT / "results" / "schema" / f"{name}.json").read_text(encoding="utf-8") == (tmp_path / f"{name}.json").read_text(
+        encoding="utf-8"
+    )
+    assert schema(name)["additionalProperties"] is False
+    assert "schema_version" in schema(name)["required"]
+
+
+def test_schemas_can_be_written_from_a_shell(tmp_path: Path) -> None:
+    """The documented command writes the three files."""
+    subprocess.run([sys.executable, "-m", "ratchet.records.schema", str(tmp_path)], check=True)
+    assert sorted(path.stem for path in tmp_path.iterdir()) == ["baseline", "report", "run"]

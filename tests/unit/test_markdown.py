@@ -1,0 +1,144 @@
+"""The report as people read it in a comment. To write the golden files again: ``pytest --golden-update``, then read the diff."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import examples
+import pytest
+
+from ratchet.records import Outcome, Policy, ReportRecord
+from ratchet.report.markdown import render_markdown
+
+Golden = Callable[[str, str], None]
+
+
+@pytest.mark.parametrize("name", ["green", "red", "run", "hostile"])
+def test_report(name: str, golden: Golden) -> None:
+    """The whole report is what it was when somebody last looked at it."""
+    golden(f"report_{name}.md", render_markdown(getattr(examples, f"{name}_report")()))
+
+
+def test_the_verdict_is_first() -> None:
+    """The first line says in words whether the run passes, and which case is worst."""
+    first = render_markdown(examples.red_report()).splitlines()[0]
+    assert first.startswith("❌ **2 of 13 cases are slower than the gate of 3 % allows")
+    assert "`attention/inference_4k` +5.21 %" in first
+
+
+def test_a_case_that_the_headline_names_is_not_named_twice() -> None:
+    """A headline with the worst case's name stands alone."""
+    report = examples.red_report().model_copy(update={"headline": "attention/inference_4k is 5.21 % slower"})
+    assert render_markdown(report).splitlines()[0] == "❌ **attention/inference_4k is 5.21 % slower**"
+
+
+def test_the_worst_case_is_first() -> None:
+    """The table goes by outcome and then by how much slower the head is."""
+    rows = re.findall(r"^\| `([^`]+)`.* (\S+) \|$", render_markdown(examples.red_report()).split("### Why")[0], re.MULTILINE)
+    assert [name for name, _ in rows][:3] == ["gemm/fp8_4k", "attention/inference_4k", "layernorm/hidden_4096"]
+    assert [name for name, _ in rows][-1] == "copy/32m"
+
+
+@pytest.mark.parametrize("outcome", [Outcome.INCONCLUSIVE, Outcome.UNFIT])
+def test_no_answer_is_no_pass(outcome: Outcome) -> None:
+    """A passing run with a case without an answer is marked so, and the case is never called unchanged."""
+    text = render_markdown(examples.report((examples.case("a/b", outcome, "Too noisy.", 1.01),)))
+    assert text.startswith("⚠️ **")
+    assert "unchanged" not in text.split("<details>")[0]
+
+
+def test_a_run_without_reference_claims_nothing() -> None:
+    """`ratchet run` shows times and throughput and no outcome of a comparison."""
+    text = render_markdown(examples.run_report())
+    assert "61.20\u00a0µs" in text
+    for word in ("✅", "unchanged", "regressed", "new", "Cliff", "reference", "How to read"):
+        assert word not in text
+
+
+def test_a_stored_reference_is_marked() -> None:
+    """A change against a stored time has a star, and the star is explained."""
+    stored = examples.comparison(1.01, source="stored")
+    case = examples.case("a/b", Outcome.UNCHANGED, "Inside the gate.", 1.01, comparison=stored)
+    text = render_markdown(examples.report((case,), reference=None))
+    assert "against the times stored in the baseline" in text
+    assert "+1.00\u00a0%&#42;" in text
+    assert "measured on another day" in text
+
+
+def test_the_same_reason_is_said_once() -> None:
+    """Cases with one reason share one line."""
+    cases = tuple(examples.case(f"a/{n}", Outcome.IDENTICAL, "The machine code is the same on both sides.") for n in range(12))
+    lines = [line for line in render_markdown(examples.report(cases)).splitlines() if "The machine code is the same" in line]
+    assert len(lines) == 1
+    assert "and 2 more" in lines[0]
+
+
+def test_commands_to_paste_hold_only_plain_names() -> None:
+    """A name that a shell could read as more than a name gets into no command."""
+    report = examples.report(
+        tuple(examples.case(name, Outcome.REGRESSED, "Slower.", 1.1) for name in ("ok/a", "$(reboot)/b", "--base/c", "x;y/d"))
+    )
+    block = render_markdown(report).split("```bash\n")[1].split("```")[0]
+    assert block.split() == [
+        "git",
+        "checkout",
+        examples.HEAD.commit,
+        "&&",
+        "ratchet",
+        "check",
+        "--base",
+        examples.REFERENCE.commit,
+        "\\",
+        "ok/a",
+    ]
+
+
+def test_no_command_without_true_hashes() -> None:
+    """A head that is no hash gives no command at all."""
+    assert "git checkout" not in render_markdown(examples.hostile_report())
+
+
+def test_a_chosen_gate_is_shown_as_chosen() -> None:
+    """A gate of half a percent is not rounded away."""
+    report = examples.green_report().model_copy(update={"policy": Policy(regression=0.005)})
+    assert "the gate of 0.5 %" in render_markdown(report)
+
+
+def many(count: int) -> ReportRecord:
+    cases = [examples.case(f"bench/config_{n}", Outcome.UNCHANGED, "Inside the gate.", 1.0) for n in range(count)]
+    worst = examples.case("bench/worst", Outcome.REGRESSED, "5 % slower.", 1.05, last_lines=("x" * 250,) * 30)
+    return examples.report(
+        (*cases, worst), verdict="regression", headline="1 case is slower", exit_code=1, warnings=("w" * 300,) * 50
+    )
+
+
+@pytest.mark.parametrize("limit", [4000, 10_000, 60_000])
+def test_a_long_report_fits_a_comment(limit: int) -> None:
+    """A report over its limit loses its mild cases and says so, and keeps the verdict and the worst case."""
+    text = render_markdown(many(2000), limit=limit)
+    assert len(text) <= limit
+    assert text.startswith("❌ **1 case is slower**: `bench/worst` +5.00 %")
+    assert re.search(r"\d+ cases left out here", text)
+    assert "2000" in text or "unchanged" in text
+    assert len(render_markdown(many(2000))) > 60_000
+
+
+def test_a_hostile_report_fits_a_comment() -> None:
+    """Text that is longest when escaped does not push a report over its limit."""
+    nasty = "<>&|`[]" * 500
+    cases = tuple(examples.case(f"{nasty}{n}", Outcome.FAILED, f"{nasty}{n}", last_lines=(nasty,) * 50) for n in range(100))
+    report = examples.report(cases, headline=nasty, warnings=(nasty,) * 100, verdict="regression", command=(nasty,))
+    assert len(render_markdown(report, limit=65_536)) <= 65_536
+
+
+def test_every_line_of_a_table_has_its_columns() -> None:
+    """No text adds or removes a column."""
+    for report in (examples.red_report(), examples.hostile_report(), examples.run_report(), examples.green_report()):
+        table: list[int] = []
+        for line in [*render_markdown(report).split("\n"), ""]:
+            if line.startswith("| ") or line.startswith("|:"):
+                table.append(line.count("|"))
+            else:
+                assert len(set(table)) <= 1
+                table = []

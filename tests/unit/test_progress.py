@@ -1,0 +1,132 @@
+"""How far a run has come."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+
+import pytest
+from rich.console import Console
+
+from ratchet.report.progress import LineProgress, LiveProgress, Progress, SilentProgress, choose_progress
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def measure(progress: Progress, clock: Clock, pairs: int, cases: int, step_s: float) -> None:
+    """A run of ``pairs`` × ``cases`` steps of ``step_s`` each."""
+    progress.start(cases, pairs)
+    for pair in range(pairs):
+        for case in range(cases):
+            clock.now += step_s
+            progress.case(f"bench/{case}", pair, pair * cases + case + 1, pairs * cases)
+    progress.finish()
+
+
+def test_lines_tell_stages_and_pairs() -> None:
+    """A log gets a line for each stage and for each finished pair."""
+    stream, clock = io.StringIO(), Clock()
+    progress = LineProgress(stream, clock)
+    progress.stage("Building the reference")
+    measure(progress, clock, pairs=2, cases=3, step_s=2.0)
+    assert stream.getvalue().splitlines() == [
+        "Building the reference",
+        "Measuring 3 cases in up to 2 pairs of processes",
+        "pair 1 of 2: 3 of 6 measurements after 8.0 s",
+        "pair 2 of 2: 6 of 6 measurements after 12 s",
+    ]
+
+
+def test_lines_come_at_most_once_a_second() -> None:
+    """A thousand quick pairs of a ten-second run give about ten lines."""
+    stream, clock = io.StringIO(), Clock()
+    measure(LineProgress(stream, clock), clock, pairs=1000, cases=1, step_s=0.01)
+    assert 8 <= len(stream.getvalue().splitlines()) <= 12
+
+
+def test_a_stage_commands_no_runner() -> None:
+    """The text of a stage is one inert line."""
+    stream = io.StringIO()
+    LineProgress(stream, Clock()).stage("::error::x\n\x1b[31m##[group]")
+    assert stream.getvalue() == "' ::error::x ## [group]\n"
+
+
+def test_silence() -> None:
+    """A quiet run says nothing."""
+    measure(SilentProgress(), Clock(), 2, 2, 1.0)
+
+
+def live(clock: Clock) -> tuple[LiveProgress, io.StringIO]:
+    stream = io.StringIO()
+    return LiveProgress(Console(file=stream, force_terminal=True, width=100), clock), stream
+
+
+def test_the_bar_is_redrawn_rarely() -> None:
+    """A thousand steps in one second redraw the bar a handful of times."""
+    clock = Clock()
+    progress, stream = live(clock)
+    measure(progress, clock, pairs=10, cases=100, step_s=0.001)
+    assert 3 <= stream.getvalue().count("pair ") <= 9
+
+
+def test_the_bar_starts_no_thread() -> None:
+    """Nothing draws while a kernel is timed, and a fork finds no lock held."""
+    clock = Clock()
+    progress, _ = live(clock)
+    before = threading.active_count()
+    progress.start(3, 2)
+    progress.case("a/b", 0, 1, 6)
+    assert threading.active_count() == before
+    progress.finish()
+
+
+def test_the_bar_shows_names_as_text() -> None:
+    """A name with markup or escape sequences is shown, not obeyed."""
+    clock = Clock()
+    progress, stream = live(clock)
+    progress.start(1, 1)
+    clock.now += 1
+    progress.case("[red]x\x1b[2Jy", 0, 1, 1)
+    progress.finish()
+    assert "[red]xy" in stream.getvalue()
+    assert "\x1b[2J" not in stream.getvalue()
+
+
+def test_the_cursor_comes_back() -> None:
+    """After the end the cursor is visible again, also when finished twice or never started."""
+    clock = Clock()
+    progress, stream = live(clock)
+    progress.finish()
+    progress.stage("Building")
+    progress.finish()
+    progress.finish()
+    assert stream.getvalue().rindex("\x1b[?25h") > stream.getvalue().rindex("\x1b[?25l")
+
+
+def test_a_step_is_cheap() -> None:
+    """A step that draws nothing costs some microseconds."""
+    progress, _ = live(Clock())
+    progress.start(1, 10_000)
+    began = time.perf_counter()
+    for step in range(1000):
+        progress.case("a/b", step, step, 10_000)
+    progress.finish()
+    assert time.perf_counter() - began < 0.2
+
+
+@pytest.mark.parametrize(
+    ("terminal", "quiet", "kind"),
+    [(True, False, LiveProgress), (False, False, LineProgress), (True, True, SilentProgress), (False, True, SilentProgress)],
+)
+def test_choice(terminal: bool, quiet: bool, kind: type) -> None:
+    """A terminal gets a bar, a log gets lines, and quiet gets nothing."""
+    assert isinstance(choose_progress(terminal, quiet), kind)

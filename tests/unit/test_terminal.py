@@ -1,0 +1,99 @@
+"""The report on a terminal and in a log."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from collections.abc import Callable
+
+import examples
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from ratchet.records import Outcome, ReportRecord
+from ratchet.report.terminal import plain_lines, print_report
+
+
+def printed(report: ReportRecord, width: int, *, colours: bool = False) -> str:
+    """What the terminal gets."""
+    stream = io.StringIO()
+    print_report(report, Console(file=stream, width=width, force_terminal=colours, color_system="standard" if colours else None))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", ["green", "red", "run", "hostile"])
+def test_print_report(name: str, width: int, golden: Callable[[str, str], None]) -> None:
+    """The table is what it was when somebody last looked at it."""
+    text = printed(getattr(examples, f"{name}_report")(), width)
+    golden(f"terminal_{name}_{width}.txt", "".join(f"{line.rstrip()}\n" for line in text.splitlines()))
+
+
+@pytest.mark.parametrize("width", range(36, 160, 4))
+def test_names_and_outcomes_stay_whole(width: int) -> None:
+    """However narrow, every case is on one line with its whole name and outcome, and no line is wider than the terminal."""
+    lines = printed(examples.red_report(), width).splitlines()
+    table = lines[: lines.index("")]
+    assert len(table) == 2 + 13
+    for case in examples.red_report().cases:
+        assert any(line.startswith(f"{case.name} ") and line.rstrip().endswith(case.outcome.lower()) for line in table)
+    assert all(cell_len(line) <= width for line in lines)
+
+
+def test_the_interval_is_there_at_80_columns() -> None:
+    """At 80 columns the reference, the head, the change and its interval are shown."""
+    row = next(line for line in printed(examples.red_report(), 80).splitlines() if line.startswith("attention/inference_4k"))
+    assert row.split() == ["attention/inference_4k", "1.041", "ms", "1.095", "ms", "+5.2", "%", "[+5.0,", "+5.4]", "regressed"]
+
+
+def test_the_headline_is_last() -> None:
+    """The last line is the verdict."""
+    assert printed(examples.red_report(), 120).splitlines()[-1] == examples.red_report().headline
+
+
+def test_a_long_name_keeps_both_ends() -> None:
+    """A name wider than the terminal shows its beginning and its end."""
+    report = examples.report((examples.case(f"benchmark_{'x' * 80}/config_512", Outcome.UNCHANGED, "Same.", 1.0),))
+    row = printed(report, 60).splitlines()[2]
+    assert row.startswith("benchmark_")
+    assert "…" in row
+    assert "/config_512" in row
+
+
+def test_markup_of_others_is_text() -> None:
+    """Square brackets in a name are shown, not obeyed, and no foreign escape sequence reaches the terminal."""
+    text = printed(examples.hostile_report(), 120, colours=True)
+    assert "[/red]bold/c" in text
+    assert "\x1b[31m</td>" not in text
+    assert "\u202e" not in text
+
+
+def test_plain_lines(golden: Callable[[str, str], None]) -> None:
+    """A log gets one line a case and the headline last, without colours."""
+    lines = plain_lines(examples.red_report())
+    golden("plain_red.txt", "".join(f"{line}\n" for line in lines))
+    assert lines[-1] == examples.red_report().headline
+
+
+def test_plain_lines_of_a_run() -> None:
+    """A run without a reference says what it measured and claims no outcome."""
+    assert plain_lines(examples.run_report())[0] == "MEASURED      attention/training_512  61.20 µs"
+
+
+def test_plain_lines_command_no_runner() -> None:
+    """No line of a hostile report is a command to the runner, and each is one line."""
+    report = examples.hostile_report().model_copy(update={"headline": "::error::x\n::warning::y"})
+    for line in plain_lines(report):
+        assert not line.lstrip().startswith("::")
+        assert "##[" not in line
+        assert "\x1b" not in line
+        assert len(line.splitlines()) == 1
+
+
+def test_rich_loads_only_to_print() -> None:
+    """Importing the report modules loads neither rich nor jinja2's users' time: start-up stays short."""
+    code = "import sys, ratchet.report.terminal, ratchet.report.progress; print('rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
