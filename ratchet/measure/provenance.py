@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 HARNESS = "ratchet"
+_HARNESS_FOLDER = Path(__file__).resolve().parents[1]
 
 
 def own_names(tree: Path, roots: Iterable[str]) -> frozenset[str]:
@@ -37,10 +38,10 @@ def foreign_modules(tree: Path, checkout: Path, names: frozenset[str], modules: 
     for name, module in sorted(modules.items()):
         top = name.partition(".")[0]
         file = getattr(module, "__file__", None)
-        if top == HARNESS or name == "__main__" or not isinstance(file, str):
+        if not isinstance(file, str):
             continue
         path = Path(file).resolve()
-        if path.is_relative_to(tree):
+        if path.is_relative_to(tree) or path.is_relative_to(_HARNESS_FOLDER):
             continue
         in_checkout = path.is_relative_to(checkout) and not _is_installed(path.relative_to(checkout))
         if top in names or in_checkout:

@@ -52,6 +52,14 @@ def save_text(path: Path, text: str) -> None:
 
     Raises OutputError where the folder or the disk refuses.
     """
+    save_text(path, dumps(record))
+
+
+def save_text(path: Path, text: str) -> None:
+    """`save` for what is no record, such as the Markdown of a report.
+
+    Raises OutputError where the folder or the disk refuses.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,8 +139,10 @@ def _parse(path: Path, text: str) -> Any:
         cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated")
         truncated = " The file seems to be cut off there." if cut else ""
         raise RecordError(f"{path} is not JSON: {error.msg} at {place}.{truncated}", _UNDO) from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or thousands of brackets
-        raise RecordError(f"{path} cannot be read as JSON: {error}.", _UNDO) from None
+    except (ValueError, RecursionError):
+        raise RecordError(
+            f"{path} cannot be read: it has a number of thousands of digits, or is nested too deeply.", _UNDO
+        ) from None
 
 
 def _check_version(path: Path, document: dict[str, Any]) -> None:
@@ -165,7 +175,8 @@ def _problem(detail: ErrorDetails, alternatives: int) -> str:
     if detail["type"] == "value_error":
         return str(detail["ctx"]["error"])
     wanted = "a value of none of the kinds that fit" if alternatives > 1 else detail["msg"]
-    return wanted if isinstance(detail["input"], dict | list) else f"{wanted}: found {_quoted(detail['input'])}"
+    shown = not isinstance(detail["input"], dict | list) and detail["type"] != "json_invalid"
+    return f"{wanted}: found {_quoted(detail['input'])}" if shown else wanted
 
 
 def _place(detail: ErrorDetails, document: dict[str, Any]) -> str:
@@ -173,9 +184,7 @@ def _place(detail: ErrorDetails, document: dict[str, Any]) -> str:
     place = ""
     here: Any = document
     for step in detail["loc"]:
-        if isinstance(here, dict) and step in here:
-            here = here[step]
-        elif isinstance(here, list) and isinstance(step, int) and step < len(here):
+        if (isinstance(here, dict) and step in here) or (isinstance(here, list) and isinstance(step, int) and step < len(here)):
             here = here[step]
         elif detail["type"] != "missing":
             break

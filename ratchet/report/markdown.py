@@ -138,7 +138,7 @@ def _template() -> jinja2.Template:
         "memory": _memory,
         "stage": _stage,
         "names": _names,
-        "shell": lambda arguments: shlex.join(arguments),
+        "shell": shlex.join,
         "plural": lambda count, word: f"{count} {word}{'' if count == 1 else 's'}",
     }
     environment.globals["earned"] = words.earned

@@ -70,7 +70,7 @@ class LineProgress:
     def stage(self, text: str) -> None:
         self._write(escape.log_line(text))
 
-    def case(self, name: str, pair: int, done: int, total: int) -> None:
+    def case(self, name: str, pair: int, done: int, total: int) -> None:  # noqa: ARG002 - a log names no single case
         if self._open and self._open[0] != pair and self._clock() - self._last >= _LINE_S:
             self._write_pair()
         self._open = (pair, done, total)

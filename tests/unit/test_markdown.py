@@ -35,7 +35,9 @@ def test_a_case_that_the_headline_names_is_not_named_twice() -> None:
 
 def test_the_worst_case_is_first() -> None:
     """The table goes by outcome and then by how much slower the head is."""
-    rows = re.findall(r"^\| `([^`]+)`.* (\S+) \|$", render_markdown(examples.red_report()).split("### Why")[0], re.MULTILINE)
+    rows = re.findall(
+        r"^\| `([^`]+)`.* \u00a0(\w+) \|$", render_markdown(examples.red_report()).split("### Why")[0], re.MULTILINE
+    )
     assert [name for name, _ in rows][:3] == ["gemm/fp8_4k", "attention/inference_4k", "layernorm/hidden_4096"]
     assert [name for name, _ in rows][-1] == "copy/32m"
 
@@ -137,7 +139,7 @@ def test_every_line_of_a_table_has_its_columns() -> None:
     for report in (examples.red_report(), examples.hostile_report(), examples.run_report(), examples.green_report()):
         table: list[int] = []
         for line in [*render_markdown(report).split("\n"), ""]:
-            if line.startswith("| ") or line.startswith("|:"):
+            if line.startswith(("| ", "|:")):
                 table.append(line.count("|"))
             else:
                 assert len(set(table)) <= 1
