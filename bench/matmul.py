@@ -10,7 +10,7 @@ from ratchet import Workload, benchmark
 @benchmark(
     configs={"square_2048": {"size": 2048}, "square_4096": {"size": 4096}},
     devices=("cuda", "cpu"),
-    cpu_configs={"square_512": {"size": 512}, "square_768": {"size": 768}},
+    cpu_configs={"square_256": {"size": 256}, "square_512": {"size": 512}},
 )
 def matmul(*, device: torch.device, size: int) -> Workload:
     """a, b and out: (size, size)."""

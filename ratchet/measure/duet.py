@@ -19,9 +19,9 @@ from ratchet.records.run import Block, Failure, Plan, Side, WorkerSamples
 
 FEWEST, MOST = 3, 30
 """Samples in one block."""
-WARM_ROUNDS = 12
 SETTLED = 0.005
-"""Warm-up ends once the last three turns of each side agree within this fraction."""
+"""Warm-up ends once the last three turns of each side agree within this fraction, or after `WARM_S` seconds."""
+WARM_S = {"cuda": 0.4, "cpu": 0.1}
 
 Window = tuple[float, float]
 """Start and end on the monotonic clock, in seconds."""
@@ -66,7 +66,6 @@ class Turned:
     pair: int
     started_first: bool
     ready_s: float
-    error_before: float
     blocks: list[Taken] = field(default_factory=list)
     stages_ms: dict[str, tuple[float, ...]] = field(default_factory=dict)
     checked: Checked | None = None
@@ -83,8 +82,7 @@ class Turned:
             ),
             ready_s=self.ready_s,
             peak_memory_bytes=self.checked.peak_memory_bytes,
-            error_before=self.error_before,
-            error_after=self.checked.error,
+            error=self.checked.error,
             stages_ms=self.stages_ms,
         )
 
@@ -113,7 +111,7 @@ class Duet:
         found: dict[str, Prepared | Failure] = {}
         for name in cases:
             try:
-                found[name] = self._prepare(side, name, self._seed(0))
+                found[name] = self._prepare(side, name, self._seed(0), check=True)
             except CaseTrouble as error:
                 found[name] = _failure(side, error)
                 self._retire(side)
@@ -144,9 +142,9 @@ class Duet:
         try:
             call_ms = 0.0
             for side in sides:
-                prepared = self._prepare(side, case.name, self._seed(2 * pair))
+                prepared = self._prepare(side, case.name, self._seed(2 * pair), check=False)
                 call_ms = max(call_ms, prepared.call_ms)
-                turned[side] = Turned(pair, side == sides[0], self._workers[side].ready_s, prepared.error)
+                turned[side] = Turned(pair, side == sides[0], self._workers[side].ready_s)
             count = min(MOST, max(FEWEST, round(self._plan.block_ms / call_ms)))
             first = _turn(case.sides, flipped=pair // 2 % 2 == 1)
             self._warm_up(first, count)
@@ -176,19 +174,21 @@ class Duet:
     def _warm_up(self, sides: Sequence[Side], count: int) -> None:
         """Take turns until both sides have settled: power management lowers the clock tens of milliseconds into a load."""
         medians: dict[Side, list[float]] = {side: [] for side in sides}
-        for _ in range(WARM_ROUNDS):
+        deadline = time.monotonic() + WARM_S["cpu" if self._plan.clock == "cpu" else "cuda"]
+        while True:
             for side in sides:
                 sampled = self._workers[side].ask("block", Sampled, samples=count)
                 medians[side].append(statistics.median(sampled.samples_ms))
-            if all(_settled(values) for values in medians.values()):
+            rounds = len(medians[sides[0]])
+            if all(_settled(values) for values in medians.values()) or (rounds >= 3 and time.monotonic() > deadline):
                 return
 
-    def _prepare(self, side: Side, name: str, seed: int) -> Prepared:
+    def _prepare(self, side: Side, name: str, seed: int, *, check: bool) -> Prepared:
         if side not in self._workers:
             self._workers[side] = self._hosts[side].fork()
             self._watch.own(worker.pid for worker in self._workers.values())
         prepared = self._workers[side].ask(
-            "prepare", Prepared, case=name, seed=seed, clock=self._plan.clock, cache=self._plan.cache
+            "prepare", Prepared, case=name, seed=seed, check=check, clock=self._plan.clock, cache=self._plan.cache
         )
         refuse_foreign(side, prepared.foreign)
         return prepared

@@ -49,7 +49,7 @@ class Ready(Record):
 
 
 class Prepared(Record):
-    """A worker has built a case, found it right, and called it a few times."""
+    """A worker has built a case and called it a few times; ``error`` is 0 where no check was asked for."""
 
     workload: WorkloadIdentity
     tuning: dict[str, int]

@@ -159,6 +159,7 @@ def _with_survey(case: CaseRun, answers: Sequence[Prepared | Failure | None], fr
             "workload": head.workload if head else None,
             "reference_workload": reference.workload if reference else None,
             "tuning": head.tuning if head else {},
+            "errors_before": {side: answer.error for side, answer in (("reference", reference), ("head", head)) if answer},
             "failures": (*case.failures, *(answer for answer in answers if isinstance(answer, Failure))),
             "unfit": _too_big(sum(answer.peak_memory_bytes + CONTEXT_BYTES for answer in prepared), free) if prepared else None,
         }

@@ -52,14 +52,6 @@ def save_text(path: Path, text: str) -> None:
 
     Raises OutputError where the folder or the disk refuses.
     """
-    save_text(path, dumps(record))
-
-
-def save_text(path: Path, text: str) -> None:
-    """`save` for what is no record, such as the Markdown of a report.
-
-    Raises OutputError where the folder or the disk refuses.
-    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -184,7 +176,8 @@ def _place(detail: ErrorDetails, document: dict[str, Any]) -> str:
     place = ""
     here: Any = document
     for step in detail["loc"]:
-        if (isinstance(here, dict) and step in here) or (isinstance(here, list) and isinstance(step, int) and step < len(here)):
+        within = isinstance(here, list) and isinstance(step, int) and step < len(here)
+        if within or (isinstance(here, dict) and step in here):
             here = here[step]
         elif detail["type"] != "missing":
             break

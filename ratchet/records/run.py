@@ -86,9 +86,8 @@ class WorkerSamples(Record):
     ready_s: NotNegative
     """From the fork to a usable device."""
     peak_memory_bytes: Count
-    error_before: NotNegative
-    """‖out − ref‖ / ‖ref‖ before timing, and below after timing on inputs from a fresh seed."""
-    error_after: NotNegative
+    error: NotNegative
+    """‖out − ref‖ / ‖ref‖ after timing, on inputs from a fresh seed."""
     stages_ms: dict[str, tuple[SampleMs, ...]] = {}
 
 
@@ -137,6 +136,8 @@ class CaseRun(Record):
     """Why this machine cannot run the case."""
     unfit: str | None = None
     """Why the measurement cannot be trusted, and what to do."""
+    errors_before: dict[Side, NotNegative] = {}
+    """‖out − ref‖ / ‖ref‖ of each side before anything was timed."""
     in_head: bool = True
     in_reference: bool = True
     telemetry: Telemetry | None = None

@@ -30,10 +30,10 @@ _ENTITY = {ord(c): f"&#{ord(c)};" for c in "|`[]*~$\\{}"} | {ord("&"): "&amp;", 
 _GAP = "&#8203;"
 _LIVE = re.compile(
     r"[@#](?=\S)"  # a mention, an issue, an e-mail address
-    r"|\bgh-(?=\d)"  # another way to write an issue
+    r"|gh-(?=\d)"  # another way to write an issue
     r"|:(?=//)"  # an address
-    r"|\bwww(?=\.)"
-    r"|\b(?:mailto|xmpp):"
+    r"|www(?=\.)"
+    r"|(?:mailto|xmpp):"
     r"|:(?=(?:100|1234|[0-9]*[a-z_+-][a-z0-9_+-]*):)",  # an emoji: `kernel.cu:100:` would get a picture
     re.IGNORECASE,
 )

@@ -20,7 +20,7 @@ from ratchet.records import CaseVerdict, Comparison, Fingerprint, Outcome, Repor
 from ratchet.report import escape, words
 from ratchet.report.escape import Markdown
 
-_SILENT = (Outcome.UNCHANGED, Outcome.SKIPPED)
+_SILENT = (Outcome.UNCHANGED, Outcome.MEASURED, Outcome.SKIPPED)
 _WORST = (Outcome.FAILED, Outcome.REGRESSED, Outcome.UNFIT, Outcome.INCONCLUSIVE)
 _COMMAND_CASES = 5
 _NAMED = 3
@@ -141,7 +141,6 @@ def _template() -> jinja2.Template:
         "shell": shlex.join,
         "plural": lambda count, word: f"{count} {word}{'' if count == 1 else 's'}",
     }
-    environment.globals["earned"] = words.earned
     return environment.from_string((files("ratchet.report") / "templates" / "report.md.j2").read_text(encoding="utf-8"))
 
 
@@ -168,7 +167,7 @@ def _red_unnamed(report: ReportRecord, listed: list[CaseVerdict]) -> list[CaseVe
 def _reasons(report: ReportRecord, shown: list[CaseVerdict]) -> list[Reason]:
     grouped: dict[tuple[Outcome, str], list[str]] = {}
     for case in shown:
-        if case.outcome not in _SILENT and words.earned(case, report):
+        if words.earned(case, report) not in _SILENT:
             grouped.setdefault((case.outcome, case.reason), []).append(case.name)
     return [Reason(words.WORDS[outcome], tuple(names), text) for (outcome, text), names in grouped.items()]
 
@@ -218,10 +217,10 @@ def _bandwidth(side: SideSummary) -> str:
     return units.rate(side.gb_s * 1e9, "B/s") if side.gb_s else words.NOTHING
 
 
-def _roof(side: SideSummary) -> str:
+def _roof(side: SideSummary) -> Markdown:
     if side.share_of_roof is None:
-        return words.NOTHING
-    return f"{words.share(side.share_of_roof)} of {side.roof or 'the roof'}"
+        return Markdown(words.NOTHING)
+    return Markdown(f"{_tight(words.share(side.share_of_roof))} of {escape.markdown(side.roof or 'the roof', escape.CELL)}")
 
 
 def _memory(case: CaseVerdict) -> str:

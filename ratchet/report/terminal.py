@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_QUIET = (Outcome.UNCHANGED, Outcome.IDENTICAL)
+_QUIET = (Outcome.UNCHANGED, Outcome.IDENTICAL, Outcome.MEASURED)
 _LAST_LINES = 8
 _GAP = 2
 _EXTRA = 5
@@ -50,9 +50,11 @@ def print_report(report: ReportRecord, console: Console) -> None:
     console.print(_table(report, listed, console.width))
     console.print()
     for case in listed:
-        word = words.earned(case, report)
-        if word and case.outcome not in _QUIET:
-            line = Text.assemble((escape.clean(case.name, escape.CELL), "bold"), f" {word.text}: {escape.clean(case.reason)}")
+        outcome = words.earned(case, report)
+        if outcome not in _QUIET:
+            line = Text.assemble(
+                (escape.clean(case.name, escape.CELL), "bold"), f" {words.WORDS[outcome].text}: {escape.clean(case.reason)}"
+            )
             console.print(line)
         for last in case.last_lines[-_LAST_LINES:]:
             console.print(Padding(Text(escape.output_line(last), style="dim"), (0, 0, 0, 4), expand=False))
@@ -77,8 +79,8 @@ def plain_lines(report: ReportRecord) -> list[str]:
 
 
 def _plain_case(case: CaseVerdict, report: ReportRecord) -> str:
-    word = words.earned(case, report)
-    parts = [f"{case.outcome if word else 'MEASURED':<12}", escape.log_line(case.name, escape.CELL)]
+    outcome = words.earned(case, report)
+    parts = [f"{outcome:<12}", escape.log_line(case.name, escape.CELL)]
     if case.reference and case.head:
         parts.append(f"{words.time(case.reference)} -> {words.time(case.head)}")
     elif case.reference or case.head:
@@ -86,7 +88,7 @@ def _plain_case(case: CaseVerdict, report: ReportRecord) -> str:
     if case.comparison:
         parts.append(f"{words.change(case.comparison)} {words.interval(case.comparison)}")
     line = "  ".join(parts)
-    return f"{line}: {escape.log_line(case.reason)}" if word and case.outcome not in _QUIET else line
+    return f"{line}: {escape.log_line(case.reason)}" if outcome not in _QUIET else line
 
 
 def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table:
@@ -100,8 +102,8 @@ def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table
     for column in columns:
         table.add_column(column.title, justify=column.justify, no_wrap=True, overflow="ellipsis")
     for case in listed:
-        word = words.earned(case, report)
-        style = {"Outcome": word.style if word else "", "Case": "" if case.outcome in _QUIET else "bold"}
+        earned = words.earned(case, report)
+        style = {"Outcome": words.WORDS[earned].style, "Case": "" if earned in _QUIET else "bold"}
         cells = [_middle(column.text(case), room) if column.title == "Case" else column.text(case) for column in columns]
         table.add_row(*(Text(cell, style=style.get(column.title, "")) for cell, column in zip(cells, columns, strict=True)))
     return table
@@ -173,8 +175,7 @@ def _roof(case: CaseVerdict) -> str:
 
 
 def _outcome(case: CaseVerdict, report: ReportRecord) -> str:
-    word = words.earned(case, report)
-    return word.text if word else "measured"
+    return words.WORDS[words.earned(case, report)].text
 
 
 def _headline(report: ReportRecord) -> str:

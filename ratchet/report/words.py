@@ -31,12 +31,13 @@ WORDS: dict[Outcome, Word] = {
     Outcome.NEW: Word("🆕", "new", "cyan", "only in the head"),
     Outcome.MISSING: Word("🗑️", "missing", "magenta", "only in the reference"),
     Outcome.UNCHANGED: Word("➖", "unchanged", "dim", "shown to lie inside the gate"),
+    Outcome.MEASURED: Word("⏱️", "measured", "", "timed, with nothing to compare with"),
     Outcome.IDENTICAL: Word("🟰", "identical", "dim", "the same machine code on both sides, so it was not timed"),
     Outcome.SKIPPED: Word("⏭️", "skipped", "dim", "this machine cannot run it"),
 }
 _RANK = {outcome: rank for rank, outcome in enumerate(Outcome)}
 NO_ANSWER = (Outcome.UNFIT, Outcome.INCONCLUSIVE)
-_SINGLE_SIDED = (Outcome.FAILED, Outcome.UNFIT, Outcome.SKIPPED)
+_SINGLE_SIDED = (Outcome.FAILED, Outcome.UNFIT, Outcome.MEASURED, Outcome.SKIPPED)
 
 
 def compares(report: ReportRecord) -> bool:
@@ -45,15 +46,13 @@ def compares(report: ReportRecord) -> bool:
 
 
 def worst_first(report: ReportRecord) -> list[CaseVerdict]:
-    """By outcome, then the slowest against its reference first."""
-    return sorted(
-        report.cases, key=lambda case: (_RANK[case.outcome], -(case.comparison.ratio if case.comparison else 0), case.name)
-    )
+    """By outcome, then the slowest against its reference first, then as measured."""
+    return sorted(report.cases, key=lambda case: (_RANK[case.outcome], -(case.comparison.ratio if case.comparison else 0)))
 
 
-def earned(case: CaseVerdict, report: ReportRecord) -> Word | None:
-    """The outcome's word, or None where the run had nothing to compare with and the word would claim that it had."""
-    return WORDS[case.outcome] if compares(report) or case.outcome in _SINGLE_SIDED else None
+def earned(case: CaseVerdict, report: ReportRecord) -> Outcome:
+    """The outcome, but never one of a comparison where the run had nothing to compare with."""
+    return case.outcome if compares(report) or case.outcome in _SINGLE_SIDED else Outcome.MEASURED
 
 
 def counted(report: ReportRecord) -> list[tuple[Outcome, int]]:

@@ -13,42 +13,25 @@ from ratchet.report import escape
 NASTY = st.text(
     alphabet=st.one_of(st.sampled_from("|<>&`[]()@#:/\\*_~$!{}=-+.1w \n\r\t\x1b\x00\x07\u202e\u2028\u200b\x85"), st.characters())
 )
-PHRASES = st.lists(
-    st.sampled_from(
-        [
-            "@name",
-            "#12",
-            "GH-3",
-            "https://x.y",
-            "www.x.y",
-            "a@b.cd",
-            "<b>",
-            "</td>",
-            "|",
-            "`",
-            "```",
-            "[a](b)",
-            "![a](b)",
-            "\n",
-            "\x1b[31m",
-        ]
-        + [
-            "\x1b]8;;http://x\x07",
-            "$x$",
-            "&lt;",
-            "&#60;",
-            "\\",
-            "::error::",
-            "##[group]",
-            ":tada:",
-            "~~a~~",
-            "_a_",
-            "**a**",
-            " ",
-            "x",
-        ]
-    )
-).map("".join)
+PIECES = (
+    *("@name", "#12", "GH-3", "https://x.y", "www.x.y", "a@b.cd", "<b>", "</td>", "|", "`", "```", "[a](b)", "![a](b)", "\n"),
+    *(
+        "\x1b[31m",
+        "\x1b]8;;http://x\x07",
+        "$x$",
+        "&lt;",
+        "&#60;",
+        "\\",
+        "::error::",
+        "##[group]",
+        ":tada:",
+        "~~a~~",
+        "_a_",
+        " ",
+        "x",
+    ),
+)
+PHRASES = st.lists(st.sampled_from(PIECES)).map("".join)
 ANY = NASTY | PHRASES
 
 
@@ -67,7 +50,7 @@ def test_nothing_in_a_cell_is_live(text: str) -> None:
     shown = escape.markdown(text).replace("&#8203;", "\u200b")
     shown = re.sub(r"&#(\d+);", lambda m: chr(int(m[1])), shown).replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")
     assert not re.search(
-        r"@[^\s\u200b]|#[^\s\u200b]|\bgh-\d|://|\bwww\.|\bmailto:[^\u200b]|:(?:tada|100|\+1):", shown, re.IGNORECASE
+        r"@[^\s\u200b]|#[^\s\u200b]|gh-\d|://|www\.|mailto:[^\u200b]|:(?:tada|100|\+1):", shown, re.IGNORECASE
     )
 
 
