@@ -49,9 +49,7 @@ def test_nothing_in_a_cell_is_live(text: str) -> None:
     """No rendered cell mentions a person, names an issue or is a link."""
     shown = escape.markdown(text).replace("&#8203;", "\u200b")
     shown = re.sub(r"&#(\d+);", lambda m: chr(int(m[1])), shown).replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">")
-    assert not re.search(
-        r"@[^\s\u200b]|#[^\s\u200b]|gh-\d|://|www\.|mailto:[^\u200b]|:(?:tada|100|\+1):", shown, re.IGNORECASE
-    )
+    assert not re.search(r"@[^\s\u200b]|#[^\s\u200b]|gh-\d|://|www\.|mailto:[^\u200b]|:(?:tada|100|\+1):", shown, re.IGNORECASE)
 
 
 @given(ANY)
@@ -136,3 +134,17 @@ def test_a_log_line_commands_no_runner(text: str) -> None:
     assert "##[" not in escape.output_line(text)
     assert len(line.splitlines()) <= 1
     assert len(escape.output_line(text).splitlines()) <= 1
+
+
+@given(ANY)
+def test_github_renders_no_structure(text: str) -> None:
+    """GitHub's own renderer finds the table, list and paragraphs that we wrote, and no tag, link or image besides."""
+    cmarkgfm = pytest.importorskip("cmarkgfm", reason="pip install cmarkgfm to render as GitHub does")
+    cell = escape.markdown(text, escape.CELL)
+    source = (
+        f"|a|b|\n|-|-|\n| {cell} | {escape.name(text)} |\n\n- {cell}\n\nHead “{cell}” **x**\n\n{escape.fenced([text])}\n\nend\n"
+    )
+    html = cmarkgfm.github_flavored_markdown_to_html(source)
+    tags = re.findall(r"<([a-z0-9]+)", html)
+    assert set(tags) <= {"table", "thead", "tbody", "tr", "th", "td", "ul", "li", "p", "strong", "pre", "code"}
+    assert [tags.count(tag) for tag in ("th", "td", "tr", "li", "strong", "pre", "p")] == [2, 2, 2, 1, 1, 1, 2]
