@@ -9,6 +9,11 @@ import torch
 
 from ratchet import Workload, benchmark
 
+try:  # here rather than where it is used: imported once before the workers are forked, not again in each
+    from bench.kernels.attention_triton import attend
+except ModuleNotFoundError:  # no triton: the GPU cases are listed as skipped, the CPU ones do without
+    attend = None
+
 CONFIGS = {
     "training_512": {"batch": 32, "heads": 8, "seq": 512, "head_dim": 64},
     "training_1k": {"batch": 16, "heads": 8, "seq": 1024, "head_dim": 64},
@@ -51,8 +56,6 @@ def attention(*, device: torch.device, batch: int, heads: int, seq: int, head_di
 
 
 def _on_gpu(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[..., torch.Tensor]:
-    from bench.kernels.attention_triton import attend  # needs triton, which a CPU run does without
-
     out = torch.empty_like(q)
 
     def run(BLOCK_M: int, BLOCK_N: int, NUM_STAGES: int, NUM_WARPS: int) -> torch.Tensor:

@@ -82,8 +82,8 @@ def benchmark(
     """Register a function as a benchmark. It is called as ``function(device=torch.device, **parameters)``.
 
     ``configs`` maps a config's name to its parameters. ``devices`` says what the benchmark can run on, and
-    ``cpu_configs`` gives other (smaller) parameters for the CPU. ``requires`` names modules that a GPU run needs
-    (``"triton"``): where one is missing, the cases are listed as skipped instead of failing.
+    ``cpu_configs`` gives other (smaller) parameters for the CPU. ``requires`` names what a GPU run needs, Python
+    modules (``"triton"``) or ``"nvcc"``: where one is missing, the cases are listed as skipped instead of failing.
 
     Raises ValueError where the declaration itself cannot work.
     """

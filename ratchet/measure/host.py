@@ -21,7 +21,8 @@ from typing import Any
 import torch
 
 from ratchet.errors import RatchetError
-from ratchet.measure import provenance, worker
+from ratchet.measure import worker
+from ratchet.measure.provenance import Provenance, own_names
 from ratchet.measure.registry import Catalogue, discover
 from ratchet.measure.wire import Channel
 
@@ -44,17 +45,15 @@ def main() -> None:
     os.chdir(tree)
     # Ahead of everything else, so that the tree's packages win over any installed copy of them.
     sys.path[:0] = [str((tree / place).resolve()) for place in options.python_path if (tree / place).is_dir()]
-    names = provenance.own_names(tree, options.python_path)
+    provenance = Provenance(tree, checkout, own_names(tree, options.python_path))
     try:
         catalogue = discover(tree, options.bench, options.device)
     except RatchetError as error:
         channel.send({"error": error.message, "hint": error.hint})
         return
-    channel.send(_listing(catalogue, tree, checkout, names))
+    channel.send(_listing(catalogue, provenance))
     grounds = worker.Grounds(
-        tree,
-        checkout,
-        names,
+        provenance,
         options.device,
         options.threads,
         catalogue.benchmarks,
@@ -65,14 +64,14 @@ def main() -> None:
     _serve(channel, grounds)
 
 
-def _listing(catalogue: Catalogue, tree: Path, checkout: Path, names: frozenset[str]) -> dict[str, Any]:
+def _listing(catalogue: Catalogue, provenance: Provenance) -> dict[str, Any]:
     return {
         "cases": [vars(case) for case in catalogue.cases],
         "broken": [vars(broken) for broken in catalogue.broken],
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "triton": importlib.metadata.version("triton") if importlib.util.find_spec("triton") else None,
-        "foreign": provenance.foreign_modules(tree, checkout, names, sys.modules),
+        "foreign": provenance.foreign(),
         "touched_cuda": torch.cuda.is_initialized(),
     }
 

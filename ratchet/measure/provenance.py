@@ -28,6 +28,22 @@ def own_names(tree: Path, roots: Iterable[str]) -> frozenset[str]:
     return frozenset(names - {HARNESS, "setup", "conftest"} - sys.stdlib_module_names)
 
 
+class Provenance:
+    """Asks each loaded module once. A worker inherits what its host has asked, and looks only at what it loads itself."""
+
+    def __init__(self, tree: Path, checkout: Path, names: frozenset[str]) -> None:
+        self._tree = tree
+        self._checkout = checkout
+        self._names = names
+        self._asked: set[str] = set()
+
+    def foreign(self) -> list[str]:
+        """The foreign modules among those loaded since the last call."""
+        fresh = {name: module for name, module in list(sys.modules.items()) if name not in self._asked}
+        self._asked |= set(fresh)
+        return foreign_modules(self._tree, self._checkout, self._names, fresh)
+
+
 def foreign_modules(tree: Path, checkout: Path, names: frozenset[str], modules: Mapping[str, ModuleType | None]) -> list[str]:
     """``name (file)`` of each loaded module that belongs to the repository but lies outside ``tree``.
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ratchet.errors import HostError
+from ratchet.errors import CudaBuildError, HostError
+from ratchet.nvcc import find_nvcc
 from ratchet.workload import Benchmark, Device, Parameter
 
 
@@ -125,7 +126,7 @@ def _package(folder: Path) -> str:
 
 
 def _cases_of(made: Benchmark, file: str, device: Device) -> Iterator[Case]:
-    lacking = [name for name in made.requires if importlib.util.find_spec(name) is None] if device == "cuda" else []
+    lacking = [name for name in made.requires if _lacks(name)] if device == "cuda" else []
     if device not in made.configs:
         served = next(iter(made.configs))
         for config, parameters in made.configs[served].items():
@@ -136,8 +137,18 @@ def _cases_of(made: Benchmark, file: str, device: Device) -> Iterator[Case]:
         yield Case(f"{made.name}/{config}", made.name, config, file, dict(parameters), skipped)
 
 
-def _needs(module: str) -> str:
-    return f"needs the module {module}, which is not installed"
+def _lacks(name: str) -> bool:
+    if name == "nvcc":
+        try:
+            find_nvcc()
+        except CudaBuildError:
+            return True
+        return False
+    return importlib.util.find_spec(name) is None
+
+
+def _needs(name: str) -> str:
+    return f"needs {name}, which is not installed"
 
 
 def _is_in_tree(tree: Path, name: str) -> bool:

@@ -12,8 +12,9 @@ from typing import Any, Literal, NoReturn
 
 import torch
 
-from ratchet.measure import correctness, provenance
+from ratchet.measure import correctness
 from ratchet.measure.clocks import Clock, make_clock
+from ratchet.measure.provenance import Provenance
 from ratchet.measure.wire import Channel, Closed
 from ratchet.workload import Benchmark, Device, Parameter, Workload
 
@@ -22,9 +23,7 @@ from ratchet.workload import Benchmark, Device, Parameter, Workload
 class Grounds:
     """What a host hands to the workers it forks."""
 
-    tree: Path
-    checkout: Path
-    own_names: frozenset[str]
+    provenance: Provenance
     device: Device
     threads: int
     benchmarks: dict[str, Benchmark]
@@ -119,9 +118,7 @@ class Worker:
             "call_ms": call_ms,
             "peak_memory_bytes": peak,
             "stages": list(workload.stages),
-            "foreign": provenance.foreign_modules(
-                self._grounds.tree, self._grounds.checkout, self._grounds.own_names, sys.modules
-            ),
+            "foreign": self._grounds.provenance.foreign(),
         }
 
     def _block(self, samples: int) -> dict[str, Any]:
