@@ -1,0 +1,47 @@
+# Two commands: `make check` compares this commit with the one before it, `make test` runs the whole test suite.
+# Each does its own set-up in .venv, with every package pinned in constraints.txt.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+# Set PYTHON to choose an interpreter; otherwise the first of these that runs and is 3.11 to 3.13.
+PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
+
+.PHONY: check test lint schema clean
+.DEFAULT_GOAL := check
+
+check: $(STAMP)
+	@$(VENV)/bin/ratchet check $(CHECK)
+
+test: $(STAMP) lint
+	@$(PY) -m pytest -n auto --cov --cov-report=term:skip-covered $(TEST)
+
+lint: $(STAMP)
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy
+
+schema: $(STAMP)
+	@$(PY) -m ratchet.records.schema results/schema
+
+clean:
+	rm -rf $(VENV)
+
+# An earlier .venv that no longer runs (another Python, a moved folder) is made anew.
+$(STAMP): constraints.txt pyproject.toml Makefile
+	@if ! $(PY) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
+	    || ! $(VENV)/bin/pip --version >/dev/null 2>&1 \
+	    || [ "$$(sed -n 's/^VIRTUAL_ENV=//p' $(VENV)/bin/activate | tr -d "'\"" | tail -1)" != "$(CURDIR)/$(VENV)" ]; then \
+	  for python in $(PYTHONS); do \
+	    if "$$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then found="$$python"; break; fi; \
+	  done; \
+	  if [ -z "$${found:-}" ]; then echo "make: no Python 3.11 to 3.13 here: install one, or name it with make PYTHON=/path/to/python3" >&2; exit 1; fi; \
+	  echo "Making $(VENV) with $$("$$found" --version)"; \
+	  "$$found" -m venv --clear $(VENV) || { echo "make: $$found cannot make a virtual environment: on Debian or Ubuntu, apt install python3-venv" >&2; exit 1; }; \
+	fi
+	@echo "Installing what constraints.txt pins into $(VENV)"
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt setuptools
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@touch $@
