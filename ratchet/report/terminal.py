@@ -41,6 +41,10 @@ class _Form:
 _FORMS = (_Form(2, True, "Reference"), _Form(1, True, "Ref."), _Form(1, False, "Ref."))
 
 
+_PLAIN_ALIGNED = "<<>^>>>"
+"""How each column of a plain line is aligned: outcome, case, reference, arrow, head, change, interval."""
+
+
 def print_report(report: ReportRecord, console: Console) -> None:
     """The table, what needs a word, and last the headline, in as many columns as the console is wide enough for."""
     from rich.padding import Padding
@@ -65,30 +69,30 @@ def print_report(report: ReportRecord, console: Console) -> None:
 
 
 def plain_lines(report: ReportRecord) -> list[str]:
-    """One line a case, then the last lines of failures, the warnings, and last the headline; no colours.
+    """One aligned line a case, then reasons, the last lines of failures, the warnings, and last the headline; no colours.
 
     Every line begins with a word or mark of ours, so that no runner takes it for a ``::command::``.
     """
     listed = words.worst_first(report)
-    lines = [_plain_case(case, report) for case in listed]
+    rows = [_plain_row(case, report) for case in listed]
+    wide = [max(len(row[column]) for row in rows) for column in range(len(_PLAIN_ALIGNED))] if rows else []
+    lines = ["  ".join(f"{cell:{how}{n}}" for cell, how, n in zip(row, _PLAIN_ALIGNED, wide, strict=True)).rstrip() for row in rows]
     for case in listed:
         name = escape.log_line(case.name, escape.CELL)
+        outcome = words.earned(case, report)
+        if outcome not in _QUIET:
+            lines.append(f"{outcome} {name}: {escape.log_line(case.reason)}")
         lines += [f"  | {name}: {escape.output_line(last)}" for last in case.last_lines[-_LAST_LINES:]]
     lines += [f"warning: {escape.log_line(warning)}" for warning in report.warnings]
     return [*lines, escape.log_line(_headline(report))]
 
 
-def _plain_case(case: CaseVerdict, report: ReportRecord) -> str:
-    outcome = words.earned(case, report)
-    parts = [f"{outcome:<12}", escape.log_line(case.name, escape.CELL)]
-    if case.reference and case.head:
-        parts.append(f"{words.time(case.reference)} -> {words.time(case.head)}")
-    elif case.reference or case.head:
-        parts.append(words.time(case.head) if case.head else f"reference {words.time(case.reference)}")
-    if case.comparison:
-        parts.append(f"{words.change(case.comparison)} {words.interval(case.comparison)}")
-    line = "  ".join(parts)
-    return f"{line}: {escape.log_line(case.reason)}" if outcome not in _QUIET else line
+def _plain_row(case: CaseVerdict, report: ReportRecord) -> tuple[str, ...]:
+    times = words.time(case.reference), "->" if case.reference and case.head else "", words.time(case.head)
+    moved = words.change(case.comparison) if case.comparison else ""
+    interval = words.interval(case.comparison) if case.comparison else ""
+    outcome = str(words.earned(case, report) or "")
+    return outcome, escape.log_line(case.name, escape.CELL), *times, moved, interval
 
 
 def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table:
