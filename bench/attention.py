@@ -30,8 +30,8 @@ CPU_CONFIGS = {
 
 TUNE = {"BLOCK_M": (64, 128), "BLOCK_N": (32, 64, 128), "NUM_STAGES": (2, 3, 4), "NUM_WARPS": (4, 8)}
 TUNING = {  # head_dim → the values used today
-    64: {"BLOCK_M": 128, "BLOCK_N": 64, "NUM_STAGES": 3, "NUM_WARPS": 8},
-    128: {"BLOCK_M": 128, "BLOCK_N": 128, "NUM_STAGES": 3, "NUM_WARPS": 8},
+    64: {"BLOCK_M": 64, "BLOCK_N": 64, "NUM_STAGES": 3, "NUM_WARPS": 4},
+    128: {"BLOCK_M": 128, "BLOCK_N": 64, "NUM_STAGES": 3, "NUM_WARPS": 8},
 }
 
 REFERENCE_LOGITS = 1 << 26  # at most, at a time: 512 MiB of float64, of which the reference holds about three
