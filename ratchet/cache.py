@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def cache_root() -> Path:
-    """``$RATCHET_CACHE``, else ``$XDG_CACHE_HOME/ratchet``, else ``~/.cache/ratchet``: absolute, not yet created."""
-    if chosen := os.environ.get("RATCHET_CACHE"):
+    """``$RATCHET_CACHE_DIR``, else ``$XDG_CACHE_HOME/ratchet``, else ``~/.cache/ratchet``: absolute, not yet created."""
+    if chosen := os.environ.get("RATCHET_CACHE_DIR"):
         return Path(chosen).expanduser().absolute()
     shared = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG base directory specification has relative paths ignored.

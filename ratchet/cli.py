@@ -5,10 +5,12 @@ Only click is imported here, so that ``ratchet --help`` stays fast: each command
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,28 +29,57 @@ Command = Callable[..., Any]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; every error is one sentence on stderr."""
-    signal.signal(signal.SIGTERM, _interrupt)  # a cancelled CI job cleans up like Ctrl-C
+    for number in _ENDS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, _interrupt)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        result = cli.main(args=list(arguments) if arguments is not None else None, prog_name="ratchet", standalone_mode=False)
-        return int(result or 0)
-    except RatchetError as error:
-        click.echo(f"ratchet: {error}", err=True)
-        return int(error.exit_code)
+        return int(cli.main(args=words, prog_name="ratchet", standalone_mode=False, obj=("ratchet", *words)) or 0)
+    except BrokenPipeError:
+        _print_nowhere()
+        return int(Exit.PASS)
     except click.ClickException as error:
         error.show()
         return int(Exit.USAGE)
-    except (KeyboardInterrupt, click.Abort):
-        click.echo(
-            "ratchet: interrupted; the trees and workers of this run are gone, earlier results are as they were.", err=True
-        )
-        return int(Exit.INTERRUPTED)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `ratchet … | head` is no error
-        return int(Exit.PASS)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  no error may exit with 1, which reads as a regression
+        sentence, code = _explained(error)
+        click.echo(f"ratchet: {sentence}", err=True)
+        return int(code)
+
+
+def _explained(error: BaseException) -> tuple[str, Exit]:
+    """What to tell the user about an error, and the exit code. A defect of our own is shown whole."""
+    if isinstance(error, RatchetError):
+        return str(error), error.exit_code
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return "interrupted; the trees and workers of this run are gone, earlier results are as they were.", Exit.INTERRUPTED
+    if isinstance(error, OSError):  # a full disk, no more processes
+        return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.", Exit.NOT_MEASURED
+    traceback.print_exception(error)
+    return "this is a defect in ratchet itself; please report it with the lines above.", Exit.NOT_MEASURED
+
+
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, a cancelled CI job, a closed terminal: all clean up."""
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    for number in _ENDS:
+        signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the cleaning up
     raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _verdict() -> Iterator[None]:
+    """Around the printing of one: `ratchet check … | head` is no error, and leaves files and exit code as they are."""
+    try:
+        yield
+    except BrokenPipeError:
+        _print_nowhere()
+
+
+def _print_nowhere() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -113,7 +144,7 @@ def check(cases: tuple[str, ...], **given: Any) -> int:
 
     if given["base"] and given["merge_base"]:
         raise click.UsageError("--base and --merge-base exclude each other.")
-    return _measured(pipeline.check, "check", cases, given)
+    return _measured(pipeline.check, cases, given)
 
 
 @cli.command()
@@ -124,7 +155,7 @@ def run(cases: tuple[str, ...], **given: Any) -> int:
     """Time this checkout alone, in place, and write results/current.json."""
     from ratchet import pipeline
 
-    return _measured(pipeline.run, "run", cases, given)
+    return _measured(pipeline.run, cases, given)
 
 
 @cli.command()
@@ -136,8 +167,9 @@ def compare(reference: Path, head: Path, **given: Any) -> int:
     """Compare two recorded runs of one machine: is B slower than A?"""
     from ratchet import pipeline
 
-    report = pipeline.compare(reference, head, _request("compare", (), given), os.environ)
-    _show(report, as_json=given["as_json"])
+    report = pipeline.compare(reference, head, _request((), given), os.environ)
+    with _verdict():
+        _show(report, as_json=given["as_json"])
     return report.exit_code
 
 
@@ -149,9 +181,12 @@ def report(recorded: Path | None, **given: Any) -> int:
     """Judge a recorded run again and write its report (default: results/current.json)."""
     from ratchet import pipeline
 
-    done = pipeline.judge_again(recorded, _request("report", (), given), os.environ)
-    _show(done.report, as_json=given["as_json"])
-    _print_paths(pipeline.write_report(done), quiet=given["as_json"])
+    done = pipeline.judge_again(recorded, _request((), given), os.environ)
+    with _verdict():
+        _show(done.report, as_json=given["as_json"])
+    paths = pipeline.write_report(done)
+    with _verdict():
+        _print_paths(paths, quiet=given["as_json"])
     return done.report.exit_code
 
 
@@ -166,7 +201,7 @@ def list_(cases: tuple[str, ...], **given: Any) -> int:
     from ratchet import pipeline
     from ratchet.measure.text import clean
 
-    found = pipeline.cases(_request("list", cases, given), os.environ)
+    found = pipeline.cases(_request(cases, given), os.environ)
     if given["as_json"]:
         click.echo(
             json.dumps([case.model_dump(mode="json", include={"name", "config", "skipped", "failures"}) for case in found])
@@ -196,7 +231,7 @@ def baseline_show(**given: Any) -> int:
     from ratchet import pipeline
     from ratchet.report.baseline import baseline_lines
 
-    path, stored = pipeline.show_baseline(_request("baseline show", (), given), os.environ)
+    path, stored = pipeline.show_baseline(_request((), given), os.environ)
     if given["as_json"]:
         click.echo(stored.model_dump_json(indent=2))
     else:
@@ -214,7 +249,7 @@ def baseline_record(recorded: Path | None, **given: Any) -> int:
 
     from ratchet import pipeline
 
-    path, moved = pipeline.record_baseline(recorded, _request("baseline record", (), given), os.environ)
+    path, moved = pipeline.record_baseline(recorded, _request((), given), os.environ)
     if given["as_json"]:
         click.echo(json.dumps({"path": str(path), "moved": moved}))
     elif moved:
@@ -237,26 +272,29 @@ def doctor(**given: Any) -> int:
     return int(Exit.PASS)
 
 
-def _measured(command: Callable[..., Done], name: str, cases: tuple[str, ...], given: dict[str, Any]) -> int:
+def _measured(command: Callable[..., Done], cases: tuple[str, ...], given: dict[str, Any]) -> int:
     from ratchet import pipeline
     from ratchet.errors import OutputError
     from ratchet.report.progress import choose_progress
 
     progress = choose_progress(sys.stderr.isatty(), given["quiet"] or given["as_json"])
     try:
-        done = command(_request(name, cases, given), progress, os.environ)
+        done = command(_request(cases, given), progress, os.environ)
     finally:
         progress.finish()
-    _show(done.report, as_json=given["as_json"])
+    with _verdict():
+        _show(done.report, as_json=given["as_json"])
     try:
-        _print_paths(pipeline.write(done, os.environ), quiet=given["as_json"])
+        paths = pipeline.write(done, os.environ)
     except OutputError as error:
         click.echo(f"ratchet: {error}", err=True)
         return int(max(Exit.REGRESSION, done.report.exit_code) if done.report.exit_code else Exit.NOT_MEASURED)
+    with _verdict():
+        _print_paths(paths, quiet=given["as_json"])
     return done.report.exit_code
 
 
-def _request(name: str, cases: tuple[str, ...], given: dict[str, Any]) -> Request:
+def _request(cases: tuple[str, ...], given: dict[str, Any]) -> Request:
     from ratchet.config import parse_duration
     from ratchet.pipeline import Request
 
@@ -280,7 +318,7 @@ def _request(name: str, cases: tuple[str, ...], given: dict[str, Any]) -> Reques
         raise click.UsageError(f"--wait: {error}") from None
     return Request(
         folder=given["repo"].resolve(),
-        command=("ratchet", *(sys.argv[1:] if Path(sys.argv[0]).name == "ratchet" else (*name.split(), *cases))),
+        command=click.get_current_context().obj,
         patterns=cases,
         base=given.get("base"),
         merge_base=given.get("merge_base"),

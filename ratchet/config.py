@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import tomllib
@@ -52,6 +53,10 @@ def _parse_command(value: object) -> object:
     return tuple(shlex.split(value)) if isinstance(value, str) else value
 
 
+def _parse_folders(value: object) -> object:
+    return tuple(value.split(os.pathsep)) if isinstance(value, str) else value
+
+
 Fraction = Annotated[float, BeforeValidator(parse_fraction), Field(gt=0, lt=1)]
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
 
@@ -65,8 +70,8 @@ class Settings(BaseModel):
     """Folder of benchmarks, relative to the repository."""
     results: str = "results"
     """Folder for reports and the baseline, relative to the repository."""
-    python_path: tuple[str, ...] = (".", "src")
-    """Folders of each tree from which its own packages are imported."""
+    python_path: Annotated[tuple[str, ...], BeforeValidator(_parse_folders)] = (".", "src")
+    """Folders of each tree from which its own packages are imported; as one string, separated as in PATH."""
     device: Literal["auto", "cuda", "cpu"] = "auto"
     pairs: Annotated[int, Field(ge=3, le=200)] = 8
     """Pairs of fresh processes, one per side. The interval is over pairs."""
@@ -132,7 +137,10 @@ def _from_pyproject(path: Path) -> dict[str, Any]:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not valid TOML: {error}.", "Mend the file and try again.") from None
-    table = document.get("tool", {}).get("ratchet", {})
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", "Check its permissions and try again.") from None
+    tool = document.get("tool", {})
+    table = tool.get("ratchet", {}) if isinstance(tool, dict) else tool
     if not isinstance(table, dict):
         raise UsageError(f"{path}: [tool.ratchet] is not a table.", "Write it as [tool.ratchet] with one key a line.")
     return {key.replace("-", "_"): value for key, value in table.items()}

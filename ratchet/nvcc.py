@@ -89,7 +89,7 @@ def build(
         ) from None
     except OSError as error:
         raise CudaBuildError(
-            f"{folder.parent} cannot be written: {error.strerror or error}.", "Set RATCHET_CACHE to a folder that can be."
+            f"{folder.parent} cannot be written: {error.strerror or error}.", "Set RATCHET_CACHE_DIR to a folder that can be."
         ) from error
     return folder
 

@@ -33,6 +33,9 @@ from ratchet.report.markdown import render_markdown
 from ratchet.report.progress import Progress
 from ratchet.workload import Device
 
+FEW_PAIRS = 5
+"""Below this the bootstrap interval is much narrower than it says."""
+
 SUMMARY_LIMIT = 1_000_000
 """Characters; GitHub takes 1 MiB of step summary."""
 
@@ -78,8 +81,9 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
     settings = load_settings(repository.root, environ, request.options)
     results = _writable(repository.root / settings.results)
     baseline = load_baseline(results)
-    reference = repository.commit_snapshot(_reference(request, repository))
-    head = repository.working_snapshot()
+    apart = _apart(repository, results)
+    reference = repository.commit_snapshot(_reference(request, repository, apart))
+    head = repository.working_snapshot(apart)
     clock, started = time.monotonic(), datetime.now(UTC)
     with (
         _machine(request, settings, f"ratchet check in {repository.root}", progress, environ) as machine,
@@ -114,10 +118,11 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
 
 def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Done:
     """Time the checkout as it stands, in place and alone."""
-    root, tree = _checkout(request.folder)
+    root = _root(request.folder)
     settings = load_settings(root, environ, request.options)
     results = _writable(root / settings.results)
     baseline = load_baseline(results)
+    tree = _checked_out(root, results)
     clock, started = time.monotonic(), datetime.now(UTC)
     with (
         _machine(request, settings, f"ratchet run in {root}", progress, environ) as machine,
@@ -143,7 +148,7 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Don
 
 def cases(request: Request, environ: Mapping[str, str]) -> list[CaseRun]:
     """The cases of the checkout, measured none."""
-    root, _ = _checkout(request.folder)
+    root = _root(request.folder)
     settings = load_settings(root, environ, request.options)
     device, gpu, _ = _choose(request, settings, environ)
     with tempfile.TemporaryDirectory(prefix="ratchet-logs-") as logs:
@@ -153,14 +158,14 @@ def cases(request: Request, environ: Mapping[str, str]) -> list[CaseRun]:
 
 def compare(first: Path, second: Path, request: Request, environ: Mapping[str, str]) -> ReportRecord:
     """Judge two recorded runs of one machine, ``first`` being the reference."""
-    root, _ = _checkout(request.folder)
+    root = _root(request.folder)
     settings = load_settings(root, environ, request.options)
     return judge_two(load(first, RunRecord), load(second, RunRecord), settings.policy)
 
 
 def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, str]) -> Done:
     """Judge a recorded run again: by the thresholds given, else by its own."""
-    root, _ = _checkout(request.folder)
+    root = _root(request.folder)
     settings = load_settings(root, environ, request.options)
     results = root / settings.results
     past = load(recorded or results / CURRENT, RunRecord)
@@ -181,7 +186,7 @@ def record_baseline(recorded: Path | None, request: Request, environ: Mapping[st
 
 def show_baseline(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:
     """The baseline file of the checkout and what it holds."""
-    root, _ = _checkout(request.folder)
+    root = _root(request.folder)
     results = root / load_settings(root, environ, request.options).results
     return results / BASELINE, load_baseline(results)
 
@@ -200,9 +205,9 @@ def write(done: Done, environ: Mapping[str, str]) -> list[Path]:
     try:
         save(done.results / CURRENT, done.run)
         written = write_report(done)
-        _append_summary(render_markdown(done.report, limit=SUMMARY_LIMIT), environ)
     except OutputError as error:
         raise OutputError(error.message, f"{error.hint} {_rescued(done.run)}".strip()) from None
+    _append_summary(done, environ)
     return [*written, done.results / CURRENT]
 
 
@@ -223,33 +228,50 @@ def _rescued(record: RunRecord) -> str:
     return f"The run was kept in {path}: `ratchet report {path}` shows it."
 
 
-def _append_summary(text: str, environ: Mapping[str, str]) -> None:
+def _append_summary(done: Done, environ: Mapping[str, str]) -> None:
     place = environ.get("GITHUB_STEP_SUMMARY")
     if place:
         try:
             with Path(place).open("a", encoding="utf-8") as summary:
-                summary.write(text)
+                summary.write(render_markdown(done.report, limit=SUMMARY_LIMIT))
         except OSError as error:
-            raise OutputError(f"The step summary {place} cannot be written: {error.strerror}.", "") from None
+            raise OutputError(
+                f"The step summary {place} cannot be written: {error.strerror}.",
+                f"Unset GITHUB_STEP_SUMMARY, or free some space; the report is in {done.results / MARKDOWN}.",
+            ) from None
 
 
-def _reference(request: Request, repository: Repository) -> str:
+def _apart(repository: Repository, results: Path) -> str:
+    """The results folder within the repository: what earlier checks wrote there is no change of the code."""
+    inside = results.is_relative_to(repository.root) and results != repository.root
+    return results.relative_to(repository.root).as_posix() if inside else ""
+
+
+def _reference(request: Request, repository: Repository, apart: str) -> str:
     """The commit to compare with: the one named, else HEAD for uncommitted changes, else the commit before."""
     if request.base:
         return repository.resolve(request.base)
     if request.merge_base:
         return repository.merge_base(request.merge_base)
-    return repository.head() if repository.is_dirty() else repository.previous()
+    return repository.head() if repository.is_dirty(apart) else repository.previous()
 
 
-def _checkout(folder: Path) -> tuple[Path, Tree]:
-    """The root and commit of a checkout; outside git, the folder itself."""
+def _root(folder: Path) -> Path:
+    """The root of a checkout; outside git, the folder itself."""
     try:
-        repository = Repository(folder)
-        tree = repository.commit_snapshot("HEAD").tree
-        return repository.root, tree.model_copy(update={"dirty": repository.is_dirty()})
+        return Repository(folder).root
     except (GitError, UsageError):
-        return folder.resolve(), Tree(commit="")
+        return folder.resolve()
+
+
+def _checked_out(root: Path, results: Path) -> Tree:
+    """The commit that stands in a checkout, and whether it was changed since; outside git, none."""
+    try:
+        repository = Repository(root)
+        tree = repository.commit_snapshot("HEAD").tree
+        return tree.model_copy(update={"dirty": repository.is_dirty(_apart(repository, results))})
+    except (GitError, UsageError):
+        return Tree(commit="")
 
 
 def _writable(results: Path) -> Path:
@@ -294,13 +316,15 @@ def _machine(
                 raise UnfitError(" ".join(problems))
             warnings = (*warnings, *fitness.warnings_before(condition))
             idle = tuple(process.pid for process in condition.processes)
+        if settings.pairs < FEW_PAIRS:
+            warnings = (*warnings, f"{settings.pairs} pairs are few: the intervals are too narrow. Take {FEW_PAIRS} or more.")
         yield Machine(device, gpu, warnings, idle)
 
 
 def _build(
     trees: Trees, snapshots: Mapping[Side, Snapshot], settings: Settings, progress: Progress, environ: Mapping[str, str]
 ) -> dict[Side, BuildError]:
-    """Build both trees; the sides that do not build, and why."""
+    """Build both trees; the sides that do not build, and why. A head that does not build settles the run."""
     failures: dict[Side, BuildError] = {}
     places: dict[Side, Path | None] = {"head": trees.head, "reference": trees.reference}
     for side, tree in places.items():
@@ -312,6 +336,8 @@ def _build(
                 build_tree(tree, settings.build, content, settings.build_timeout, log, environ, cache=settings.build_cache)
             except BuildError as error:
                 failures[side] = error
+                if side == "head":
+                    break
     return failures
 
 

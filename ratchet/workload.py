@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -46,8 +47,8 @@ class Workload:
     """On a GPU: ``"event"`` times each call with a cold L2; ``"graph"`` replays 20 calls in a CUDA graph (warm L2)."""
 
     def __post_init__(self) -> None:
-        if not (self.flops >= 0 and self.bytes >= 0 and self.flops + self.bytes > 0):
-            raise ValueError(f"a workload declares FLOPs and bytes, not both 0 (here {self.flops}, {self.bytes})")
+        if not (self.flops >= 0 and self.bytes >= 0 and 0 < self.flops + self.bytes < math.inf):
+            raise ValueError(f"a workload declares finite FLOPs and bytes, not both 0 (here {self.flops}, {self.bytes})")
         if set(self.tune) != set(self.tuning):
             raise ValueError(f"tune names {sorted(self.tune)}, tuning {sorted(self.tuning)}: both name the same parameters")
         for name, value in self.tuning.items():
@@ -90,6 +91,8 @@ def benchmark(
     unknown = set(devices) - set(DEVICES)
     if unknown or not devices:
         raise ValueError(f"devices are some of {DEVICES}, not {tuple(devices)}")
+    if isinstance(requires, str):
+        raise ValueError(f"requires is a list of names: write [{requires!r}]")
     if cpu_configs is not None and "cpu" not in devices:
         raise ValueError('cpu_configs needs "cpu" among devices')
     table: dict[Device, Mapping[str, Mapping[str, Parameter]]] = {}
@@ -100,6 +103,7 @@ def benchmark(
     def register(function: Callable[..., Workload]) -> Benchmark:
         title = name or function.__name__
         _check_names(title, table)
+        _check_parameters(title, table)
         _check_signature(function, title, table)
         return Benchmark(title, function, table, tuple(requires))
 
@@ -113,6 +117,15 @@ def _check_names(title: str, table: Mapping[Device, Mapping[str, object]]) -> No
             raise ValueError(f"{each!r} is no name for a benchmark or config: use letters, digits, _ - . +")
     if any(not configs for configs in table.values()):
         raise ValueError(f"benchmark {title} has no configs")
+
+
+def _check_parameters(title: str, table: Mapping[Device, Mapping[str, Mapping[str, object]]]) -> None:
+    for configs in table.values():
+        for config, parameters in configs.items():
+            for name, value in parameters.items():
+                # They are written to JSON, and a record of them must load again.
+                if not isinstance(value, Parameter) or (isinstance(value, float) and not math.isfinite(value)):
+                    raise ValueError(f"{title}/{config}: {name} is {value!r}; a parameter is a number, a string or a bool")
 
 
 def _check_signature(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
@@ -348,3 +349,41 @@ def baseline() -> Baseline:
     return Baseline(
         fingerprints={FINGERPRINT.key: FingerprintBaseline(fingerprint=FINGERPRINT, configs={"attention/training_512": entry})}
     )
+
+
+def blocks(pair: int, *medians_ms: float, throttled: Collection[int] = (), **changes: Any) -> WorkerSamples:
+    """One worker with a block for each median; the blocks named in ``throttled`` were slowed."""
+    taken = tuple(
+        Block(index=index, position=2 * index, samples_ms=(median * 0.99, median, median * 1.02), throttled=index in throttled)
+        for index, median in enumerate(medians_ms)
+    )
+    usual: dict[str, Any] = {
+        "pair": pair,
+        "started_first": True,
+        "blocks": taken,
+        "ready_s": 0.4,
+        "peak_memory_bytes": 1024,
+        "error": 0.0,
+    }
+    return WorkerSamples(**(usual | changes))
+
+
+def compared(*ratios: float, **changes: Any) -> CaseRun:
+    """A case with one pair for each ratio of head time to reference time; the reference takes 1 ms."""
+    usual: dict[str, Any] = {
+        "name": "attention/training_512",
+        "benchmark": "attention",
+        "config": Config(name="training_512"),
+        "workload": WORKLOAD,
+        "reference_workload": WORKLOAD,
+        "performance": performance(1.0),
+        "reference_performance": performance(1.0),
+        "head": tuple(blocks(pair, ratio, ratio) for pair, ratio in enumerate(ratios)),
+        "reference": tuple(blocks(pair, 1.0, 1.0) for pair in range(len(ratios))),
+    }
+    return CaseRun(**(usual | changes))
+
+
+def run_of(*cases: CaseRun, **changes: Any) -> RunRecord:
+    """A check of these cases."""
+    return run_record().model_copy(update={"cases": cases, **changes})

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.errors import GitError, UsageError
+from ratchet.errors import GitError, OutputError, UsageError
 from ratchet.records.run import Tree
 
 # A hook or a shell inside `git rebase` sets these; they would point every command below at another repository.
@@ -89,31 +89,33 @@ class Repository:
     def is_shallow(self) -> bool:
         return self._try("rev-parse", "--is-shallow-repository").stdout.strip() == "true"
 
-    def is_dirty(self) -> bool:
-        """Whether anything that git does not ignore differs from HEAD."""
-        return bool(self._run("status", "--porcelain", "--untracked-files=normal"))
+    def is_dirty(self, apart: str = "") -> bool:
+        """Whether anything that git does not ignore differs from HEAD, the folder ``apart`` left aside."""
+        return bool(self._run("status", "--porcelain", "--untracked-files=normal", "--", *_all_but(apart)))
 
     def commit_snapshot(self, revision: str) -> Snapshot:
         """A commit as it stands in the history."""
         commit = self.resolve(revision)
-        content, subject = self._run("show", "-s", "--format=%T%x09%s", commit).split("\t", 1)
+        content, _, subject = self._run("show", "-s", "--no-show-signature", "--format=%T%x09%s", commit).partition("\t")
         return Snapshot(commit, Tree(commit=commit, subject=subject[:200], content=content))
 
-    def working_snapshot(self) -> Snapshot:
+    def working_snapshot(self, apart: str = "") -> Snapshot:
         """The checkout as it stands, uncommitted and untracked files included, without touching index or branch.
+
+        The folder ``apart`` stays as it was committed.
 
         A dirty tree becomes a dangling commit made through a temporary index; git collects it later.
         """
         clean = self.commit_snapshot("HEAD")
-        if not self.is_dirty():
+        if not self.is_dirty(apart):
             return clean
         index = self._run("rev-parse", "--path-format=absolute", "--git-path", "index")
-        with tempfile.TemporaryDirectory(prefix="ratchet-index-") as folder:
+        with _temporary_folder() as folder:
             copy = Path(folder, "index")
             if Path(index).exists():
-                shutil.copy2(index, copy)
+                _copy(Path(index), copy)
             extra = {"GIT_INDEX_FILE": str(copy), **_AUTHOR}
-            self._run("add", "--all", extra=extra)
+            self._run("add", "--all", "--", *_all_but(apart), extra=extra)
             content = self._run("write-tree", extra=extra)
             revision = self._run("commit-tree", content, "-p", clean.revision, "-m", "ratchet: uncommitted changes", extra=extra)
         return Snapshot(revision, clean.tree.model_copy(update={"dirty": True, "content": content}))
@@ -142,7 +144,7 @@ class Repository:
         if refused:
             raise UsageError(refused, "Run ratchet inside the repository, or name it with --repo.")
         command = next((a for a in arguments if not a.startswith("-") and "=" not in a), "")
-        raise GitError(f"git {command} failed in {self._folder}: {said}", "Mend that and try again.")
+        raise GitError(f"git {command} failed in {self._folder}: {said.rstrip('.')}.", "Mend that and try again.")
 
     def _try(self, *arguments: str, extra: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         environ = {name: value for name, value in os.environ.items() if name not in _STRAY}
@@ -157,3 +159,22 @@ class Repository:
             stdin=subprocess.DEVNULL,
             check=False,
         )
+
+
+def _all_but(apart: str) -> list[str]:
+    """Pathspecs, from wherever in the repository git runs."""
+    return [":/", f":(exclude,top,literal){apart}"] if apart else [":/"]
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="ratchet-index-")
+    except OSError as error:
+        raise OutputError(f"No temporary folder can be made: {error}.", "Free some space, or point TMPDIR elsewhere.") from None
+
+
+def _copy(index: Path, copy: Path) -> None:
+    try:
+        shutil.copy2(index, copy)
+    except OSError as error:
+        raise OutputError(f"{copy} cannot be written: {error.strerror}.", "Free some space, or point TMPDIR elsewhere.") from None

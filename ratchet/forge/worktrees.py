@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -51,9 +52,18 @@ def _remove_abandoned(repository: Repository) -> None:
     """Remove worktrees of checks that were killed with no chance to clean up."""
     for folder in Path(tempfile.gettempdir()).glob("ratchet-trees-*"):
         match = _FOLDER.match(folder.name)
-        if match is None or Path("/proc", match[1]).exists() or folder.stat().st_uid != os.getuid():
+        if match is None or Path("/proc", match[1]).exists() or not _is_ours(folder):
             continue
         for tree in (folder / "head", folder / "base"):
             if tree.exists():
                 repository.remove_worktree(tree)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_ours(folder: Path) -> bool:
+    """A folder of this user's, and no link by which somebody else points at one."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:  # another check was quicker
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()

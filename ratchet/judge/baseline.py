@@ -6,16 +6,22 @@ from ratchet.errors import UsageError
 from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline
 from ratchet.records.run import CaseRun, RunRecord
 from ratchet.records.verdict import Outcome, ReportRecord
-from ratchet.stats.comparison import medians_ms
+from ratchet.stats.comparison import medians_ms, performance
+
+_NEVER = (Outcome.FAILED, Outcome.UNFIT, Outcome.REGRESSED)
+"""Outcomes that no baseline is made of."""
 
 
 def record(baseline: Baseline, run: RunRecord, report: ReportRecord) -> tuple[Baseline, list[str]]:
     """Enter a run's cases; returns the next baseline and the names of the cases that moved.
 
-    A case enters if this machine has no baseline for it or its workload changed. One that is there moves only if the
-    run proved the head an improvement over the very commit that the baseline names. Raises UsageError for a dirty
-    tree, whose figures no commit could give again.
+    A case enters if this machine has no baseline for it or its workload changed, unless it regressed: then its reference
+    is the better commit. One that is there moves only if the run proved the head an improvement over the very commit
+    that the baseline names. Raises UsageError for a dirty tree, or one without a commit, whose figures no commit could
+    give again.
     """
+    if not run.head.commit:
+        raise UsageError("The run was measured outside git, so no commit names it.", "Commit, then run it again.")
     if run.head.dirty:
         raise UsageError("The run measured uncommitted changes, which no commit names.", "Commit, then run it again.")
     fingerprint = run.environment.fingerprint
@@ -23,11 +29,12 @@ def record(baseline: Baseline, run: RunRecord, report: ReportRecord) -> tuple[Ba
     outcomes = {case.name: case.outcome for case in report.cases}
     moved = []
     for case in run.cases:
-        entry = _entry(case, run)
-        if entry is None or outcomes[case.name] in (Outcome.FAILED, Outcome.UNFIT):
+        outcome = outcomes[case.name]
+        entry = None if outcome in _NEVER else _entry(case, run)
+        if entry is None:
             continue
         before = entries.get(case.name)
-        if before is None or before.workload != entry.workload or _is_proven(run, before, outcomes[case.name]):
+        if before is None or before.workload != entry.workload or _is_proven(run, before, outcome):
             entries[case.name] = entry
             moved.append(case.name)
     part = FingerprintBaseline(fingerprint=fingerprint, configs=dict(sorted(entries.items())))
@@ -41,7 +48,7 @@ def _is_proven(run: RunRecord, before: BaselineEntry, outcome: Outcome) -> bool:
 
 
 def _entry(case: CaseRun, run: RunRecord) -> BaselineEntry | None:
-    done = case.performance
+    done = performance(case.head, case.workload, 0.95) if case.workload else None
     if done is None or case.workload is None:
         return None
     return BaselineEntry(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ratchet import units
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.policy import Policy
-from ratchet.records.run import CaseRun
+from ratchet.records.run import CaseRun, Failure, Side
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import compare_pairs, compare_stored, medians_ms
 
@@ -20,13 +20,15 @@ def judge_case(case: CaseRun, policy: Policy, stored: BaselineEntry | None) -> F
     if not case.in_reference:
         return Outcome.NEW, "The reference has no such case; it is timed alone.", None
     if case.workload and case.reference_workload and case.workload != case.reference_workload:
-        what = "; ".join(case.workload.differences(case.reference_workload)[:3])
+        what = "; ".join(case.reference_workload.differences(case.workload)[:3])
         return Outcome.CHANGED, f"The workload itself differs, so times do not compare ({what}).", None
     if not case.reference:
         return _against_stored(case, policy, stored)
     found = compare_pairs(case.head, case.reference, policy.confidence)
     if found is None:
-        return Outcome.INCONCLUSIVE, "Fewer than three pairs were measured, too few for an interval.", None
+        broken = _broken(case, "reference")
+        because = f" (the reference: {_phrase(broken.message)})" if broken else ""
+        return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval.", None
     outcome, reason = decide(found, policy)
     return outcome, reason, found
 
@@ -45,7 +47,7 @@ def decide(found: Comparison, policy: Policy) -> tuple[Outcome, str]:
     Regressed: slower by more than the gate, and the interval excludes no change. Unchanged: the interval proves that
     any slowdown is smaller than the gate. Neither: inconclusive, never shown as unchanged.
     """
-    gate, goal = units.percent(policy.regression, 1), units.percent(policy.improvement, 1)
+    gate, goal = units.threshold(policy.regression), units.threshold(policy.improvement)
     if found.ratio > 1 + policy.regression and found.low > 1:
         return Outcome.REGRESSED, f"Slower by {units.percent(found.ratio - 1, 2)}, past the gate of {gate}."
     if found.ratio <= 1 - policy.improvement and found.high < 1:
@@ -61,23 +63,23 @@ def decide(found: Comparison, policy: Policy) -> tuple[Outcome, str]:
 
 def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
     """What is decided without looking at any time."""
-    if case.skipped is not None:
-        return Outcome.SKIPPED, f"Skipped: {case.skipped}."
-    broken = next((failure for failure in case.failures if failure.side == "head"), None)
+    broken = _broken(case, "head")
     if broken is not None:
-        return Outcome.FAILED, f"{broken.stage.capitalize()}: {broken.message}."
+        return Outcome.FAILED, f"{broken.stage.capitalize()}: {_phrase(broken.message)}."
+    if case.skipped is not None:
+        return Outcome.SKIPPED, f"Skipped: {_phrase(case.skipped)}."
     if not case.in_head:
         return Outcome.MISSING, "The head no longer has this case."
     if case.unfit is not None:
-        return Outcome.UNFIT, case.unfit
+        return Outcome.UNFIT, f"{_phrase(case.unfit)}."
     if not case.head:
         return Outcome.UNFIT, "Nothing was measured."
     return None
 
 
 def _against_stored(case: CaseRun, policy: Policy, stored: BaselineEntry | None) -> Finding:
-    broken = next((failure for failure in case.failures if failure.side == "reference"), None)
-    why = f"The reference could not be measured ({broken.message})" if broken else "There was no reference to measure"
+    broken = _broken(case, "reference")
+    why = f"The reference could not be measured ({_phrase(broken.message)})" if broken else "There was no reference to measure"
     if stored is None:
         return Outcome.INCONCLUSIVE, f"{why}, and the baseline file has nothing for this machine.", None
     if case.workload != stored.workload:
@@ -92,3 +94,12 @@ def _against_stored(case: CaseRun, policy: Policy, stored: BaselineEntry | None)
         "but how far days differ on this machine is not known.",
         found,
     )
+
+
+def _broken(case: CaseRun, side: Side) -> Failure | None:
+    return next((failure for failure in case.failures if failure.side == side), None)
+
+
+def _phrase(text: str) -> str:
+    """A message as part of a sentence: on one line, without a full stop of its own."""
+    return " ".join(text.split()).rstrip(" .")

@@ -12,7 +12,7 @@ from ratchet.judge.outcome import Finding, decide, judge_alone, judge_case
 from ratchet.judge.roof import Roofs, measured_roofs, share
 from ratchet.records.baseline import Baseline
 from ratchet.records.policy import Policy
-from ratchet.records.run import CaseRun, Performance, RunRecord, WorkerSamples, WorkloadIdentity
+from ratchet.records.run import CaseRun, Performance, RunRecord, Side, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord, SideSummary
 from ratchet.stats.comparison import compare_stored, medians_ms
 
@@ -45,31 +45,54 @@ def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRe
             f"These runs were measured on different machines or software ({'; '.join(differences[:4])}).",
             "Measure both on one machine; `ratchet check` does that in one go.",
         )
-    others = {case.name: case for case in reference.cases}
-    stored = Baseline().entries(head.environment.fingerprint)
-    roofs = measured_roofs(head.cases, stored)
+    heads = {case.name: case for case in head.cases if case.in_head}
+    others = {case.name: case for case in reference.cases if case.in_head}
+    roofs = measured_roofs(head.cases, {})
     verdicts = []
-    for case in head.cases:
-        other = others.get(case.name)
-        joined = case.model_copy(
-            update={
-                "in_reference": other is not None,
-                "reference": other.head if other else (),
-                "reference_workload": other.workload if other else None,
-                "reference_performance": other.performance if other else None,
-            }
-        )
+    for name in dict.fromkeys((*heads, *others)):
+        joined = _joined(name, heads, others)
         verdicts.append(_verdict(joined, _judge_apart(joined, policy), roofs))
-    gone = [case for name, case in others.items() if name not in {c.name for c in head.cases}]
-    verdicts += [_verdict(c, (Outcome.MISSING, "The head no longer has this case.", None), roofs) for c in gone]
     joined_run = head.model_copy(update={"reference": reference.head, "kind": "check"})
     warning = "The sides were measured at different times: clocks, heat and neighbours do not cancel as in a check."
     return _report(joined_run, tuple(verdicts), policy, (warning, *head.warnings))
 
 
+def _joined(name: str, heads: Mapping[str, CaseRun], others: Mapping[str, CaseRun]) -> CaseRun:
+    """One case of two runs: of each run its head; what a run had beside it does not matter here."""
+    head, other = heads.get(name), others.get(name)
+    case = heads[name] if name in heads else others[name]
+    sides: tuple[tuple[Side, CaseRun | None], ...] = (("head", head), ("reference", other))
+    return case.model_copy(
+        update={
+            "head": head.head if head else (),
+            "workload": head.workload if head else None,
+            "performance": head.performance if head else None,
+            "reference": other.head if other else (),
+            "reference_workload": other.workload if other else None,
+            "reference_performance": other.performance if other else None,
+            "failures": tuple(
+                failure.model_copy(update={"side": side})
+                for side, run in sides
+                if run
+                for failure in run.failures
+                if failure.side == "head"
+            ),
+            "skipped": head.skipped if head else None,
+            "unfit": next((run.unfit for _, run in sides if run and run.unfit), None),
+            "in_head": head is not None,
+            "in_reference": other is not None,
+        }
+    )
+
+
 def _judge_apart(case: CaseRun, policy: Policy) -> Finding:
-    if not case.in_reference or case.workload != case.reference_workload or not case.reference or not case.head:
+    settled = judge_alone(case)
+    if settled[0] is not Outcome.MEASURED:
+        return settled
+    if not case.in_reference or (case.reference_workload and case.workload != case.reference_workload):
         return judge_case(case, policy, None)
+    if not case.reference:
+        return Outcome.INCONCLUSIVE, "The reference run has no time of this case.", None
     found = compare_stored(medians_ms(case.head), medians_ms(case.reference), policy.confidence)
     if found is None:
         return Outcome.INCONCLUSIVE, "Fewer than three workers were measured on a side, too few for an interval.", None
@@ -155,7 +178,7 @@ def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
 
 def headline(cases: tuple[CaseVerdict, ...], policy: Policy, code: Exit) -> str:
     """The first line anyone reads."""
-    gate = units.percent(policy.regression, 1).replace(".0 ", " ")
+    gate = units.threshold(policy.regression)
     slower = sorted((case for case in cases if case.outcome is Outcome.REGRESSED), key=_slowdown, reverse=True)
     failed = [case for case in cases if case.outcome is Outcome.FAILED]
     rest = _counted(cases)
@@ -163,9 +186,8 @@ def headline(cases: tuple[CaseVerdict, ...], policy: Policy, code: Exit) -> str:
         worst = slower[0]
         more = f" and {len(slower) - 1} more" if len(slower) > 1 else ""
         failures = f"; {len(failed)} failed" if failed else ""
-        return f"Regression: {worst.name} is {units.change(_slowdown(worst))} slower{more} (gate {gate}){failures}.".replace(
-            "+", ""
-        )
+        by = units.percent(_slowdown(worst) - 1, 2)
+        return f"Regression: {worst.name} is {by} slower{more} (gate {gate}){failures}."
     if failed:
         more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
         return f"Failed: {failed[0].name}{more}. {failed[0].reason}"

@@ -18,6 +18,7 @@ from ratchet.cache import cache_root
 from ratchet.errors import BuildError, OutputError
 from ratchet.measure.side import tail
 from ratchet.measure.surroundings import without_secrets
+from ratchet.measure.text import clean
 
 KEPT_BUILDS = 20
 
@@ -35,14 +36,24 @@ def build_tree(
     """
     store = cache_root() / "builds" / _key(command, content)
     if cache and (store / "complete").exists():
-        shutil.copytree(store / "outputs", tree, symlinks=True, dirs_exist_ok=True)
-        os.utime(store / "complete")
+        _restore(store, tree)
         return True
     before = _state(tree)
     _run(tree, command, timeout_s, log, environ)
     if cache:
         _keep(tree, before, store)
     return False
+
+
+def _restore(store: Path, tree: Path) -> None:
+    try:
+        shutil.copytree(store / "outputs", tree, symlinks=True, dirs_exist_ok=True)
+        os.utime(store / "complete")
+    except OSError as error:
+        raise OutputError(
+            f"The cached build {store} cannot be copied to {tree}: {clean(error.strerror or str(error))}.",
+            "Free some space, or pass --no-build-cache.",
+        ) from None
 
 
 def _run(tree: Path, command: Sequence[str], timeout_s: float, log: Path, environ: Mapping[str, str]) -> None:
@@ -108,7 +119,9 @@ def _keep(tree: Path, before: State, store: Path) -> None:
         store.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix="new-", dir=store.parent))
     except OSError as error:
-        raise OutputError(f"The build cache {store.parent} cannot be written: {error.strerror}.", "Set RATCHET_CACHE.") from None
+        raise OutputError(
+            f"The build cache {store.parent} cannot be written: {error.strerror}.", "Set RATCHET_CACHE_DIR."
+        ) from None
     try:
         (fresh / "outputs").mkdir()
         for path in written:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Largest ‖out − ref‖ / ‖ref‖ by output type: a few times the rounding of one operation in that type.
 TOLERANCE: Mapping[str, float] = {
+    "complex128": 1e-10,
+    "complex64": 1e-4,
     "float64": 1e-10,
     "float32": 1e-4,
     "float16": 2e-3,
@@ -45,7 +47,9 @@ def check(workload: Workload) -> float:
         limit = tolerance_of(workload, dtype_name(out.dtype))
         if not error <= limit:
             what = (
-                "holds NaN or infinity" if not math.isfinite(error) else f"is off by {error:.2e} (relative; {limit:.1e} allowed)"
+                "or its reference holds NaN or infinity"
+                if not math.isfinite(error)
+                else f"is off by {error:.2e} (relative; {limit:.1e} allowed)"
             )
             raise WrongResult(f"{which} {what}")
         worst = max(worst, error)
@@ -64,7 +68,7 @@ def tensors(result: Any) -> tuple[torch.Tensor, ...]:
     found = tuple(result) if isinstance(result, tuple | list) else (result,)
     if not found or not all(isinstance(each, torch.Tensor) for each in found):
         raise TypeError(f"run and reference return a tensor or a tuple of tensors, not {type(result).__name__}")
-    return found
+    return tuple(each.detach() for each in found)
 
 
 def poison(outputs: tuple[torch.Tensor, ...]) -> None:
@@ -83,15 +87,28 @@ def relative_error(out: torch.Tensor, ref: torch.Tensor) -> float:
     import torch
 
     flat_out, flat_ref = out.reshape(-1), ref.reshape(-1)
+    wide = torch.float64
+    if out.is_complex() or ref.is_complex():
+        wide = torch.complex128
+    elif not (out.is_floating_point() or ref.is_floating_point()):
+        wide = torch.int64  # float64 would take 2**53 and 2**53 + 1 for equal
     difference = torch.zeros((), dtype=torch.float64, device=out.device)
     norm = torch.zeros_like(difference)
     step = 1 << 20
     for start in range(0, flat_out.numel(), step):
-        a = flat_out[start : start + step].to(torch.float64)
-        b = flat_ref[start : start + step].to(device=out.device, dtype=torch.float64)
-        difference += (a - b).square().sum()
-        norm += b.square().sum()
+        a = flat_out[start : start + step].to(wide)
+        b = flat_ref[start : start + step].to(device=out.device, dtype=wide)
+        difference += _squares(a - b)
+        norm += _squares(b)
     off, size = math.sqrt(float(difference)) if float(difference) == float(difference) else math.nan, math.sqrt(float(norm))
     if not (math.isfinite(off) and math.isfinite(size)):
         return math.nan
     return off / size if size > 0 else off
+
+
+def _squares(values: torch.Tensor) -> torch.Tensor:
+    """The sum of squared magnitudes, in float64."""
+    import torch
+
+    real = torch.view_as_real(values) if values.is_complex() else values
+    return real.to(torch.float64).square().sum()

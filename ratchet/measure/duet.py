@@ -94,6 +94,11 @@ class Measured:
     turned: dict[Side, list[Turned]] = field(default_factory=lambda: {"reference": [], "head": []})
     failures: list[Failure] = field(default_factory=list)
 
+    def left(self, sides: tuple[Side, ...]) -> tuple[Side, ...]:
+        """The sides still worth measuring: none once the head failed, the head alone once the reference did."""
+        failed = {failure.side for failure in self.failures}
+        return () if "head" in failed else tuple(side for side in sides if side not in failed)
+
 
 class Duet:
     """Runs the plan over the hosts of one or two trees."""
@@ -113,21 +118,25 @@ class Duet:
             try:
                 found[name] = self._prepare(side, name, self._seed(0), check=True)
             except CaseTrouble as error:
-                found[name] = _failure(side, error)
+                found[name] = _failure(error)
                 self._retire(side)
         self._retire(side)
         return found
 
     def measure(self, cases: Sequence[Wanted]) -> dict[str, Measured]:
-        """Every case in every pair. A case that fails is left out from then on."""
+        """Every case in every pair. A case whose head fails is left out from then on; a reference that fails is."""
         results = {case.name: Measured() for case in cases}
         total = self._plan.pairs * len(cases)
         done = 0
         for pair in range(self._plan.pairs):
-            order = [case for case in cases if not results[case.name].failures]
+            order = [case for case in cases if results[case.name].left(case.sides)]
             self._random.shuffle(order)
             for case in order:
-                self._measure_case(pair, case, results[case.name])
+                result = results[case.name]
+                sides = result.left(case.sides)
+                self._measure_case(pair, Wanted(case.name, sides), result)
+                if sides != (left := result.left(sides)) and left:
+                    self._measure_case(pair, Wanted(case.name, left), result)
                 done += 1
                 self.progress.case(case.name, pair, done, total)
             for side in list(self._workers):
@@ -138,14 +147,12 @@ class Duet:
         # Who forks and allocates first changes every pair, who times first every other one.
         sides = _turn(case.sides, flipped=pair % 2 == 1)
         turned: dict[Side, Turned] = {}
-        side = sides[0]
+        prepared: dict[Side, Prepared] = {}
         try:
-            call_ms = 0.0
             for side in sides:
-                prepared = self._prepare(side, case.name, self._seed(2 * pair), check=False)
-                call_ms = max(call_ms, prepared.call_ms)
+                prepared[side] = self._prepare(side, case.name, self._seed(2 * pair), check=False)
                 turned[side] = Turned(pair, side == sides[0], self._workers[side].ready_s)
-            count = min(MOST, max(FEWEST, round(self._plan.block_ms / call_ms)))
+            count = min(MOST, max(FEWEST, round(self._plan.block_ms / max(one.call_ms for one in prepared.values()))))
             first = _turn(case.sides, flipped=pair // 2 % 2 == 1)
             self._warm_up(first, count)
             position = 0
@@ -156,15 +163,14 @@ class Duet:
                     block = Block(index=index, position=position, samples_ms=sampled.samples_ms, exposed=sampled.exposed)
                     turned[side].blocks.append(Taken(block, (start, time.monotonic())))
                     position += 1
-            for stage in prepared.stages:
-                for side in first:
-                    turned[side].stages_ms[stage] = (
-                        self._workers[side].ask("stage", Sampled, name=stage, samples=count).samples_ms
-                    )
+            for side in first:
+                for stage in prepared[side].stages:
+                    sampled = self._workers[side].ask("stage", Sampled, name=stage, samples=count)
+                    turned[side].stages_ms[stage] = sampled.samples_ms
             for side in sides:
                 turned[side].checked = self._workers[side].ask("finish", Checked, seed=self._seed(2 * pair + 1))
         except CaseTrouble as error:
-            result.failures.append(_failure(side, error))
+            result.failures.append(_failure(error))
             for each in case.sides:
                 self._retire(each)
             return
@@ -212,6 +218,6 @@ def _settled(medians: Sequence[float]) -> bool:
     return len(last) == 3 and max(last) - min(last) <= SETTLED * min(last)
 
 
-def _failure(side: Side, error: CaseTrouble) -> Failure:
+def _failure(error: CaseTrouble) -> Failure:
     stage = {"start": "prepare", "block": "measure", "finish": "check"}.get(error.stage, error.stage)
-    return Failure(side=side, stage=stage, message=error.message, last_lines=error.last_lines)
+    return Failure(side=error.side, stage=stage, message=error.message, last_lines=error.last_lines)

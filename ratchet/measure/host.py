@@ -1,12 +1,13 @@
 """A host: imports one tree's benchmarks once, never touches CUDA, and forks a worker whenever it is asked.
 
-Run by the controller as ``python -P -m ratchet.measure.host``; its conversation is on the file descriptor given.
+Run by the controller as ``python -u -P -m ratchet.measure.host``; its conversation is on the file descriptor given.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import faulthandler
 import gc
 import importlib.metadata
 import importlib.util
@@ -40,12 +41,13 @@ def main() -> None:
     parser.add_argument("--python-path", action="append", required=True)
     options = parser.parse_args()
     _die_with_parent()
+    faulthandler.enable()  # so that the last lines of a worker that crashes say where
     channel = Channel(socket.socket(fileno=options.fd))
     tree, checkout = options.tree.resolve(), options.checkout.resolve()
     os.chdir(tree)
     # Ahead of everything else, so that the tree's packages win over any installed copy of them.
     sys.path[:0] = [str((tree / place).resolve()) for place in options.python_path if (tree / place).is_dir()]
-    provenance = Provenance(tree, checkout, own_names(tree, options.python_path))
+    provenance = Provenance(tree, checkout, own_names(tree, options.python_path) | own_names(checkout, options.python_path))
     try:
         catalogue = discover(tree, options.bench, options.device)
     except RatchetError as error:
@@ -95,6 +97,7 @@ def _become_worker(channel: Channel, descriptor: int, log: str, grounds: worker.
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    os.close(output)
     worker.serve(Channel(socket.socket(fileno=descriptor)), grounds)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, TypeVar
 
 from pydantic import Field, ValidationError
@@ -86,7 +87,8 @@ Answer = TypeVar("Answer", bound=Record)
 def parse(message: dict[str, object], expected: type[Answer]) -> Answer:
     """Raises Rubbish where the message is not of the expected kind."""
     try:
-        return expected.model_validate(message)
+        # As text, because JSON mode is the strict one that still knows tuples.
+        return expected.model_validate_json(json.dumps(message), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
@@ -23,9 +24,18 @@ def own_names(tree: Path, roots: Iterable[str]) -> frozenset[str]:
         if not place.is_dir():
             continue
         names |= {path.stem for path in place.glob("*.py")}
-        names |= {path.parent.name for path in place.glob("*/*.py")}
-        names |= {path.parent.parent.name for path in place.glob("*/*/__init__.py")}
+        names |= {path.name.partition(".")[0] for path in place.glob("*.so")}  # extensions built in place
+        folders = {path.parent for path in place.glob("*/*.py")} | {path.parent.parent for path in place.glob("*/*/__init__.py")}
+        names |= {folder.name for folder in folders if _can_be_imported(folder)}
     return frozenset(names - {HARNESS, "setup", "conftest"} - sys.stdlib_module_names)
+
+
+def _can_be_imported(folder: Path) -> bool:
+    """A folder without ``__init__.py`` never wins over an installed package: ``triton/`` may hold somebody's kernels."""
+    if (folder / "__init__.py").is_file():
+        return True
+    found = PathFinder.find_spec(folder.name)
+    return found is None or found.origin is None or Path(found.origin).is_relative_to(folder)
 
 
 class Provenance:

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ratchet.errors import CudaBuildError, HostError
+from ratchet.measure.text import clean
 from ratchet.nvcc import find_nvcc
 from ratchet.workload import Benchmark, Device, Parameter
 
@@ -61,15 +62,15 @@ def discover(tree: Path, bench: str, device: Device) -> Catalogue:
     cases: list[Case] = []
     broken: list[Broken] = []
     benchmarks: dict[str, Benchmark] = {}
-    for path in sorted(folder.glob("*.py")):
-        if path.name.startswith("_"):
-            continue
+    paths = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]
+    listing = {f"{package}.{path.stem}" for path in paths}
+    for path in paths:
         try:
             module = importlib.import_module(f"{package}.{path.stem}")
         except ModuleNotFoundError as error:
             missing = (error.name or "").split(".")[0]
             declared = list(_declared_cases(path, device))
-            if missing and declared and not _is_in_tree(tree, missing):
+            if missing and missing != package and declared and not _is_in_tree(tree, missing):
                 cases += [Case(f"{b}/{c}", b, c, path.name, skipped=_needs(missing)) for b, c in declared]
             else:
                 broken.append(_broken(path, error, device))
@@ -78,8 +79,9 @@ def discover(tree: Path, bench: str, device: Device) -> Catalogue:
             broken.append(_broken(path, error, device))
             continue
         for made in (value for value in vars(module).values() if isinstance(value, Benchmark)):
-            if made.build.__module__ != module.__name__:
-                continue  # imported from a sibling, which lists it itself
+            home = made.build.__module__
+            if benchmarks.get(made.name) is made or (home != module.__name__ and home in listing):
+                continue  # a second name for it, or imported from a sibling, which lists it itself
             if made.name in benchmarks:
                 raise HostError(f"Two benchmarks are called {made.name}: the second is in {bench}/{path.name}.", "Rename one.")
             benchmarks[made.name] = made
@@ -121,7 +123,12 @@ def _package(folder: Path) -> str:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     if spec.loader:
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except (Exception, SystemExit) as error:
+            raise HostError(
+                f"{init.name} of {folder.name}/ cannot be imported: {_said(error)}.", "Mend it and try again."
+            ) from error
     return name
 
 
@@ -144,7 +151,10 @@ def _lacks(name: str) -> bool:
         except CudaBuildError:
             return True
         return False
-    return importlib.util.find_spec(name) is None
+    try:
+        return importlib.util.find_spec(name) is None
+    except (ModuleNotFoundError, ValueError):  # of a.b, where there is no a
+        return True
 
 
 def _needs(name: str) -> str:
@@ -159,7 +169,13 @@ def _broken(path: Path, error: BaseException, device: Device) -> Broken:
     lines = traceback.format_exception(error)
     text = "".join(lines).strip().splitlines()
     names = tuple(f"{b}/{c}" for b, c in _declared_cases(path, device))
-    return Broken(path.name, f"{type(error).__name__}: {error}"[:300], tuple(text[-12:]), names)
+    return Broken(path.name, _said(error), tuple(text[-12:]), names)
+
+
+def _said(error: BaseException) -> str:
+    """``ValueError: no such layout``, on one line; also of an error whose own text cannot be made."""
+    lines = traceback.format_exception_only(error)
+    return clean(next((line for line in lines if not line.startswith(" ")), lines[-1]))
 
 
 def _declared_cases(path: Path, device: Device) -> Iterator[tuple[str, str]]:
@@ -171,8 +187,8 @@ def _declared_cases(path: Path, device: Device) -> Iterator[tuple[str, str]]:
     constants = {
         target.id: node.value
         for node in module.body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Name)
     }
     for node in module.body:
@@ -184,7 +200,7 @@ def _declared_cases(path: Path, device: Device) -> Iterator[tuple[str, str]]:
                 configs = keywords.get("configs")
                 if device == "cpu":
                     configs = keywords.get("cpu_configs", configs)
-                name = keywords.get("name")
+                name = _constant(keywords.get("name"), constants)
                 title = name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else node.name
                 for config in _config_names(configs, constants):
                     yield title, config
@@ -197,8 +213,12 @@ def _is_benchmark(node: ast.expr) -> bool:
 
 
 def _config_names(node: ast.expr | None, constants: dict[str, ast.expr]) -> list[str]:
-    if isinstance(node, ast.Name):
-        node = constants.get(node.id)
+    node = _constant(node, constants)
     if not isinstance(node, ast.Dict):
         return []
     return [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+
+
+def _constant(node: ast.expr | None, constants: dict[str, ast.expr]) -> ast.expr | None:
+    """What a name of the module stands for, or the expression itself."""
+    return constants.get(node.id) if isinstance(node, ast.Name) else node

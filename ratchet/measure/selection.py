@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ratchet.errors import UsageError
 from ratchet.measure.messages import CaseListed, FileBroken, Listing
 from ratchet.measure.registry import select, unmatched
+from ratchet.measure.text import clean
 from ratchet.records.run import CaseRun, Config, Failure, Side
 
 
@@ -32,7 +33,7 @@ def _lost(side: Side, listing: Listing, others: dict[str, CaseListed]) -> dict[s
     """The cases that a side's broken files would have had: by their text, or by what the other side has in that file."""
     found: dict[str, Failure] = {}
     for broken in listing.broken:
-        names = broken.cases or tuple(case.name for case in others.values() if case.file == broken.file)
+        names = (*broken.cases, *(case.name for case in others.values() if case.file == broken.file))
         found |= dict.fromkeys(names or (_file_case(broken),), _import_failure(side, broken))
     return found
 
@@ -43,20 +44,24 @@ def _file_case(broken: FileBroken) -> str:
 
 
 def _import_failure(side: Side, broken: FileBroken) -> Failure:
-    return Failure(side=side, stage="import", message=f"{broken.file}: {broken.message}", last_lines=broken.last_lines)
+    lines = tuple(clean(line) for line in broken.last_lines)
+    return Failure(side=side, stage="import", message=clean(f"{broken.file}: {broken.message}"), last_lines=lines)
 
 
 def _case(
     name: str, head: CaseListed | None, other: CaseListed | None, failures: list[Failure], reference: Listing | None
 ) -> CaseRun:
     shown = head or other
+    if head and other and other.skipped and not head.skipped:
+        # Nothing there could be asked for a time; the head is still measured.
+        failures = [*failures, Failure(side="reference", stage="import", message=other.skipped)]
     broken = {failure.side for failure in failures}
     benchmark, _, config = name.partition("/")
     return CaseRun(
         name=name,
         benchmark=benchmark,
         config=Config(name=config, parameters=shown.parameters if shown else {}),
-        skipped=(shown.skipped or None) if shown and not broken else None,
+        skipped=(shown.skipped or None) if shown and "head" not in broken else None,
         failures=tuple(failures),
         in_head=head is not None or "head" in broken,
         in_reference=reference is None or other is not None or "reference" in broken,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -25,12 +26,18 @@ from ratchet.workload import Device
 
 Answer = TypeVar("Answer", bound=Record)
 
+LONGEST_START_S = 60.0
+"""For a worker to get its device, however short the time for one step of a case."""
+_OUR_FRAMES = re.compile(rf'File "({re.escape(str(Path(__file__).parent))}/|<frozen runpy>)|Extension modules: ')
+"""What faulthandler prints of the harness when a worker crashes; the author's own frames stay."""
+
 
 class CaseTrouble(WorkerError):
-    """One case cannot be measured on one side; ``stage`` and ``last_lines`` say where and what was last printed."""
+    """One case cannot be measured on ``side``; ``stage`` and ``last_lines`` say where and what was last printed."""
 
-    def __init__(self, stage: str, message: str, last_lines: tuple[str, ...]) -> None:
+    def __init__(self, side: Side, stage: str, message: str, last_lines: tuple[str, ...]) -> None:
         super().__init__(message)
+        self.side = side
         self.stage = stage
         self.last_lines = last_lines
 
@@ -64,7 +71,7 @@ class HostHandle:
             self._child = subprocess.Popen(
                 self._command(theirs.fileno()),
                 env=_environment(environ, options),
-                cwd=options.tree,
+                cwd=options.logs,  # a relative PYTHONPATH must not find a harness in the tree
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -111,14 +118,14 @@ class HostHandle:
         started = time.perf_counter()
         ours, theirs = socket.socketpair()
         with theirs:
-            self._channel.send_with_file({"op": "fork", "log": str(log)}, theirs.fileno())
             try:
+                self._channel.send_with_file({"op": "fork", "log": str(log)}, theirs.fileno())
                 pid = int(self._channel.receive(30)["pid"])
-            except (wire.Closed, wire.Late, wire.Rubbish, KeyError):
+            except (wire.Closed, wire.Late, wire.Rubbish, KeyError, TypeError, ValueError, ConnectionError):
                 ours.close()
                 lines = " | ".join(tail(self._log, 3)) or "it printed nothing"
                 raise HostError(f"The {self.side}'s process died: {lines}", "") from None
-        worker = Worker(self, pid, wire.Channel(ours), log, self._options.step_timeout_s)
+        worker = Worker(self, pid, wire.Channel(ours), log, max(LONGEST_START_S, self._options.step_timeout_s))
         try:
             worker.ask("start", Ready)
         except CaseTrouble as error:
@@ -127,6 +134,7 @@ class HostHandle:
             raise HostError(
                 f"The {self.side}'s worker could not use the device: {error.message} {lines}".strip(), "See `ratchet doctor`."
             ) from None
+        worker.timeout_s = self._options.step_timeout_s
         worker.ready_s = time.perf_counter() - started
         return worker
 
@@ -141,8 +149,9 @@ class HostHandle:
 
     def _command(self, descriptor: int) -> list[str]:
         options = self._options
+        # -u: what was printed before a crash is not lost in a buffer.
         # -P: the folder this runs in must not offer its own `ratchet`; the harness is always the installed one.
-        command = [sys.executable, "-P", "-m", "ratchet.measure.host", "--fd", str(descriptor)]
+        command = [sys.executable, "-u", "-P", "-m", "ratchet.measure.host", "--fd", str(descriptor)]
         command += ["--tree", str(options.tree), "--checkout", str(options.checkout), "--bench", options.bench]
         command += ["--device", options.device, "--threads", str(options.threads)]
         for place in options.python_path:
@@ -158,7 +167,7 @@ class Worker:
         self.pid = pid
         self._channel = channel
         self._log = log
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self.ready_s = 0.0
         self.alive = True
 
@@ -166,20 +175,22 @@ class Worker:
         """Send one request and wait for its answer. Raises CaseTrouble."""
         try:
             self._channel.send({"op": op, **arguments})
-            message = self._channel.receive(self._timeout_s)
+            message = self._channel.receive(self.timeout_s)
             if "trouble" in message:
                 told = parse(message, Trouble)
-                raise CaseTrouble(told.stage, clean(told.trouble), tuple(clean(line) for line in told.last_lines))
+                raise CaseTrouble(
+                    self._host.side, told.stage, clean(told.trouble), tuple(clean(line) for line in told.last_lines)
+                )
             return parse(message, expected)
         except wire.Late:
             self.end(kill=True)
-            raise CaseTrouble(op, f"hung: no answer within {self._timeout_s:g} s", tail(self._log)) from None
+            raise CaseTrouble(self._host.side, op, f"hung: no answer within {self.timeout_s:g} s", tail(self._log)) from None
         except wire.Closed:
             said = _how_it_ended(self.end())
-            raise CaseTrouble(op, f"crashed: the worker {said}", tail(self._log)) from None
+            raise CaseTrouble(self._host.side, op, f"crashed: the worker {said}", tail(self._log)) from None
         except wire.Rubbish as error:
             self.end(kill=True)
-            raise CaseTrouble(op, f"spoke nonsense: {clean(error.message)}", tail(self._log)) from None
+            raise CaseTrouble(self._host.side, op, f"spoke nonsense: {clean(error.message)}", tail(self._log)) from None
 
     def end(self, *, kill: bool = False) -> int | None:
         """Close the conversation, upon which the worker exits; or kill it."""
@@ -215,7 +226,8 @@ def tail(log: Path, count: int = 12) -> tuple[str, ...]:
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return ()
-    return tuple(line for line in (clean(raw) for raw in text.splitlines()) if line)[-count:]
+    lines = (clean(raw) for raw in text.splitlines())
+    return tuple(line for line in lines if line and not _OUR_FRAMES.match(line))[-count:]
 
 
 def _how_it_ended(status: int | None) -> str:

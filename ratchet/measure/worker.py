@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
-import sys
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,13 +46,14 @@ def serve(channel: Channel, grounds: Grounds) -> NoReturn:
     worker = Worker(grounds)
     try:
         while True:
-            message = channel.receive(None)
-            channel.send(worker.answer(message))
+            answer = worker.answer(channel.receive(None))
+            try:
+                channel.send(answer)
+            except (TypeError, ValueError) as error:  # an infinite number of bytes, a tuning that is no int
+                channel.send({"stage": "prepare", "trouble": f"the workload cannot be recorded: {error}", "last_lines": []})
     except Closed:
         pass
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
         # Skips the destructors and exit hooks inherited from the host; the driver frees the device's memory.
         os._exit(0)
 
@@ -168,7 +169,8 @@ class Worker:
             torch.cuda.synchronize()
             return int(torch.cuda.max_memory_allocated())
         gc.collect()
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets VmHWM: proc(5)
+        with contextlib.suppress(OSError):  # where it is not allowed, the peak is that of the process so far
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets VmHWM: proc(5)
         workload.run(**workload.tuning)
         status = Path("/proc/self/status").read_text(encoding="ascii")
         line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))

@@ -12,7 +12,7 @@ from ratchet.records.policy import Policy
 from ratchet.workload import Parameter
 
 Side = Literal["reference", "head"]
-SampleMs = Annotated[float, Field(gt=0)]
+SampleMs = Annotated[float, Field(ge=1e-9, lt=1e9)]
 
 
 class Tree(Record):

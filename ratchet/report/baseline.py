@@ -13,16 +13,17 @@ def baseline_lines(stored: Baseline, path: str) -> list[str]:
         return [f"{path}: no baseline yet. Measure with `ratchet check`, then `ratchet baseline record`."]
     lines = []
     for key, part in stored.fingerprints.items():
-        print_ = part.fingerprint
+        machine = part.fingerprint
         software = [
-            f"driver {print_.driver}" if print_.driver else "",
-            f"CUDA {print_.cuda}" if print_.cuda else "",
-            f"torch {print_.torch}",
+            f"driver {machine.driver}" if machine.driver else "",
+            f"CUDA {machine.cuda}" if machine.cuda else "",
+            f"torch {machine.torch}",
         ]
-        lines += [log_line(f"{print_.gpu or print_.cpu} ({', '.join(word for word in software if word)}) [{key}]")]
-        width = max((len(name) for name in part.configs), default=0)
+        lines += [log_line(f"{machine.gpu or machine.cpu} ({', '.join(word for word in software if word)}) [{key}]")]
+        names = {name: log_line(name) for name in part.configs}  # before padding, which it would take away
+        width = max((len(name) for name in names.values()), default=0)
         for name, entry in part.configs.items():
             interval = f"[{units.duration(entry.ci_95_low * 1e-3)}, {units.duration(entry.ci_95_high * 1e-3)}]"
             when = f"{entry.git_commit[:10]}  {entry.timestamp:%Y-%m-%d}"
-            lines.append(log_line(f"  {name:<{width}}  {units.duration(entry.median_ms * 1e-3):>10}  {interval:<24}  {when}"))
+            lines.append(f"  {names[name]:<{width}}  {units.duration(entry.median_ms * 1e-3):>10}  {interval:<24}  {when}")
     return lines

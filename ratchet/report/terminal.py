@@ -76,7 +76,7 @@ def plain_lines(report: ReportRecord) -> list[str]:
     listed = words.worst_first(report)
     rows = [_plain_row(case, report) for case in listed]
     wide = [max(len(row[column]) for row in rows) for column in range(len(_PLAIN_ALIGNED))] if rows else []
-    lines = ["  ".join(f"{cell:{how}{n}}" for cell, how, n in zip(row, _PLAIN_ALIGNED, wide, strict=True)).rstrip() for row in rows]
+    lines = [_padded(row, wide) for row in rows]
     for case in listed:
         name = escape.log_line(case.name, escape.CELL)
         outcome = words.earned(case, report)
@@ -87,8 +87,14 @@ def plain_lines(report: ReportRecord) -> list[str]:
     return [*lines, escape.log_line(_headline(report))]
 
 
+def _padded(row: tuple[str, ...], wide: list[int]) -> str:
+    columns = zip(row, _PLAIN_ALIGNED, wide, strict=True)
+    return "  ".join(f"{cell:{how}{width}}" for cell, how, width in columns if width).rstrip()
+
+
 def _plain_row(case: CaseVerdict, report: ReportRecord) -> tuple[str, ...]:
-    times = words.time(case.reference), "->" if case.reference and case.head else "", words.time(case.head)
+    reference, head = (words.time(side) if side else "" for side in (case.reference, case.head))
+    times = reference, "->" if reference and head else "", head
     moved = words.change(case.comparison) if case.comparison else ""
     interval = words.interval(case.comparison) if case.comparison else ""
     outcome = str(words.earned(case, report) or "")

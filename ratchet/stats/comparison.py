@@ -10,7 +10,7 @@ from ratchet.records.run import Performance, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import Comparison
 from ratchet.stats.effect import cliffs_delta
 from ratchet.stats.interval import Interval, bootstrap_difference, bootstrap_interval
-from ratchet.stats.power import detectable_effect
+from ratchet.stats.power import detectable_difference, detectable_effect
 from ratchet.stats.ratios import kept_blocks, log_ratios, worker_median_ms
 
 FEWEST_PAIRS = 3
@@ -38,8 +38,8 @@ def compare_stored(head_ms: Sequence[float], stored_ms: Sequence[float], confide
         return None
     a, b = [math.log(value) for value in head_ms], [math.log(value) for value in stored_ms]
     found = bootstrap_difference(a, b, confidence)
-    spread = detectable_effect([x - statistics.median(a) for x in a] + [x - statistics.median(b) for x in b], confidence)
-    return _comparison(found, confidence, cliffs_delta(head_ms, stored_ms), min(len(a), len(b)), spread, "stored")
+    detectable = detectable_difference(a, b, confidence)
+    return _comparison(found, confidence, cliffs_delta(head_ms, stored_ms), min(len(a), len(b)), detectable, "stored")
 
 
 def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, confidence: float) -> Performance | None:

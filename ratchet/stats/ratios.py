@@ -28,7 +28,7 @@ def pair_log_ratio(head: WorkerSamples, reference: WorkerSamples) -> float | Non
     """
     others = {block.index: block for block in kept_blocks(reference)}
     logs = [
-        math.log(statistics.median(block.samples_ms) / statistics.median(others[block.index].samples_ms))
+        math.log(statistics.median(block.samples_ms)) - math.log(statistics.median(others[block.index].samples_ms))
         for block in kept_blocks(head)
         if block.index in others
     ]

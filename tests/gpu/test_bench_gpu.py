@@ -52,7 +52,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RATCHET_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("RATCHET_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
 
 

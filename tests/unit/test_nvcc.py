@@ -46,7 +46,7 @@ class StandIn:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("RATCHET_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RATCHET_CACHE_DIR", str(tmp_path / "cache"))
     for name in ("CUDACXX", "CUDA_HOME", *nvcc.ENVIRONMENT):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "cache"
@@ -221,17 +221,17 @@ def test_missing_source(stand_in: StandIn, tmp_path: Path) -> None:
 
 
 def test_cache_that_cannot_be_written(stand_in: StandIn, source: Path, cache: Path) -> None:
-    """A cache root that is a file is a sentence that names RATCHET_CACHE."""
+    """A cache root that is a file is a sentence that names RATCHET_CACHE_DIR."""
     cache.write_text("")
-    with pytest.raises(CudaBuildError, match="RATCHET_CACHE"):
+    with pytest.raises(CudaBuildError, match="RATCHET_CACHE_DIR"):
         nvcc.build(source, arch="sm_90")
 
 
 def test_cache_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """RATCHET_CACHE, then an absolute XDG_CACHE_HOME, then ~/.cache; always absolute."""
-    monkeypatch.setenv("RATCHET_CACHE", "here")
+    """RATCHET_CACHE_DIR, then an absolute XDG_CACHE_HOME, then ~/.cache; always absolute."""
+    monkeypatch.setenv("RATCHET_CACHE_DIR", "here")
     assert cache_root() == Path.cwd() / "here"
-    monkeypatch.delenv("RATCHET_CACHE")
+    monkeypatch.delenv("RATCHET_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_root() == tmp_path / "ratchet"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")

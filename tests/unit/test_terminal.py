@@ -80,8 +80,8 @@ def test_plain_lines(golden: Callable[[str, str], None]) -> None:
 def test_plain_lines_of_a_run() -> None:
     """A run without a reference says what it measured and claims no outcome."""
     assert plain_lines(examples.run_report())[:2] == [
-        "MEASURED      attention/training_512  61.20 µs",
-        "MEASURED      copy/32m  64.30 µs",
+        "MEASURED  attention/training_512  61.20 µs",
+        "MEASURED  copy/32m                64.30 µs",
     ]
 
 

@@ -1,0 +1,54 @@
+"""Real repositories in temporary folders, and `ratchet` run in them as a user would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from playground import ADDS, Finished, Playground, commit, copy_repository, new_repository
+from zoo import check_zoo
+
+
+@pytest.fixture(scope="session")
+def two_commits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one tiny benchmark and a second commit that changes no code. Copy it, never change it."""
+    folder = tmp_path_factory.mktemp("two-commits") / "repo"
+    new_repository(folder, {"bench/adds.py": ADDS})
+    commit(folder, "second", {"notes.txt": "nothing that is timed\n"})
+    return folder
+
+
+@pytest.fixture
+def play(two_commits: Path, tmp_path: Path) -> Playground:
+    """A copy of `two_commits`, with a temporary folder and a cache of its own."""
+    copy_repository(two_commits, tmp_path / "repo")
+    return Playground(tmp_path)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Playground]:
+    """Makes a repository from one dictionary of files (path → text) a commit."""
+
+    def build(*commits: dict[str, str], settings: str = "") -> Playground:
+        new_repository(tmp_path / "repo", commits[0], settings)
+        for number, files in enumerate(commits[1:], 2):
+            commit(tmp_path / "repo", f"commit {number}", files)
+        return Playground(tmp_path)
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """One check over every kind of bad benchmark; one run for all workers of pytest-xdist."""
+    shared = tmp_path_factory.getbasetemp()
+    if shared.name.startswith("popen-"):
+        shared = shared.parent
+    kept = shared / "zoo.json"
+    with FileLock(f"{kept}.lock"):
+        if not kept.exists():
+            kept.write_text(json.dumps(check_zoo(shared / "zoo").to_dict()), encoding="utf-8")
+    return Finished.from_dict(json.loads(kept.read_text(encoding="utf-8")))

@@ -1,0 +1,223 @@
+"""What people get wrong: one sentence, the right exit code, and nothing lost."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playground import ADDS, QUICK, Playground, git
+
+from ratchet.records.files import load
+from ratchet.records.run import RunRecord
+
+
+def test_no_git(play: Playground) -> None:
+    """Without git on the PATH a check exits 3 and asks for git; `run` does without it."""
+    done = play.check(env={"PATH": str(play.temp)})
+    assert done.code == 3
+    assert done.sentence == "git is not installed, and a check compares two commits. Install git and try again."
+    alone = play.ratchet("run", *QUICK, env={"PATH": str(play.temp)})
+    assert alone.code == 0, alone
+
+
+def test_no_repository(play: Playground) -> None:
+    """Outside a repository a check exits 2 and names the folder."""
+    shutil.rmtree(play.repo / ".git")
+    done = play.check()
+    assert done.code == 2
+    assert f"{play.repo} is not inside a git repository." in done.sentence
+
+
+def test_folder_that_is_not_there(play: Playground) -> None:
+    """A --repo that does not exist exits 2."""
+    done = play.check("--repo", "nowhere")
+    assert done.code == 2
+    assert "nowhere" in done.err
+
+
+def test_shallow_clone(play: Playground, tmp_path: Path) -> None:
+    """A clone of depth 1 exits 3 and says how to get the commit before."""
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{play.repo}", str(shallow))
+    done = play.check("--repo", str(shallow))
+    assert done.code == 3
+    assert "shallow clone" in done.sentence
+    assert "fetch-depth" in done.sentence
+    named = play.check("--repo", str(shallow), "--base", "HEAD~1")
+    assert named.code == 3
+    assert "HEAD~1 is not in this shallow clone" in named.sentence
+
+
+def test_first_commit(make: Callable[..., Playground]) -> None:
+    """The first commit has nothing before it: exit 3, and what to do instead."""
+    done = make({"bench/adds.py": ADDS}).check()
+    assert done.code == 3
+    assert "HEAD is the first commit" in done.sentence
+    assert "`ratchet run`" in done.sentence
+
+
+def test_no_commit(play: Playground) -> None:
+    """A repository without any commit exits 3."""
+    shutil.rmtree(play.repo / ".git")
+    git(play.repo, "init", "--quiet")
+    done = play.check()
+    assert done.code == 3
+    assert "has no commit yet" in done.sentence
+
+
+@pytest.mark.parametrize("option", ["--base=no-such-branch", "--base=--upload-pack=x", "--merge-base=no-such-branch"])
+def test_unknown_base(play: Playground, option: str) -> None:
+    """A commit to compare with that is none exits 2 and is named, even where it looks like an option of git."""
+    done = play.check(option)
+    assert done.code == 2
+    assert f"{option.partition('=')[2]} names no commit in {play.repo}" in done.sentence
+
+
+def test_unknown_case_names_near_misses(play: Playground) -> None:
+    """A pattern that matches nothing exits 2 and suggests what was meant."""
+    done = play.check("adds/smal")
+    assert done.code == 2
+    assert "adds/smal" in done.sentence
+    assert "Did you mean adds/small" in done.sentence
+    play.assert_clean()
+
+
+def test_no_bench_folder(make: Callable[..., Playground]) -> None:
+    """A repository without benchmarks exits 2 and says where to put them."""
+    play = make({"notes.txt": "x\n"}, {"notes.txt": "y\n"})
+    done = play.check()
+    assert done.code == 2
+    assert "There is no folder bench/" in done.sentence
+    play.assert_clean()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("gate = '3%'\n", "[tool.ratchet] gate in pyproject.toml: there is no such setting"),
+        ("pairs = 1\n", "[tool.ratchet] pairs in pyproject.toml"),
+        ("regression_threshold = 3\n", "write 3% for percent"),
+        ("build_timeout = 'soon'\n", "'soon' is no duration"),
+        ("pairs = \n", "not valid TOML"),
+    ],
+)
+def test_invalid_settings(make: Callable[..., Playground], settings: str, said: str) -> None:
+    """A setting that cannot be exits 2 and names the file, the key and what it may hold."""
+    done = make({"bench/adds.py": ADDS}, {"notes.txt": "x\n"}, settings=settings).ratchet("check")
+    assert done.code == 2
+    assert said in done.sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"schema_version": 1, "fingerprints": {', "cut off"),
+        ('{"schema_version": 1, "fingerprints": NaN}', "NaN"),
+        ('{"schema_version": 99, "fingerprints": {}}', "newer ratchet"),
+        ('{"schema_version": 1, "fingerprints": {}, "mine": 1}', "mine"),
+        ("", "not JSON"),
+    ],
+)
+def test_invalid_baseline_is_refused_and_kept(play: Playground, text: str, said: str) -> None:
+    """A baseline that ratchet did not write like this exits 2 with the file and the reason, and is never overwritten."""
+    path = play.repo / "results" / "baseline.json"
+    path.parent.mkdir()
+    path.write_text(text, encoding="utf-8")
+    done = play.check()
+    assert done.code == 2
+    assert str(path) in done.sentence
+    assert said in done.sentence
+    assert play.ratchet("baseline", "show").code == 2
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_results_that_are_no_folder(play: Playground) -> None:
+    """A file where the results folder belongs is found before anything is measured, and kept."""
+    play.repo.joinpath("results").write_text("mine", encoding="utf-8")
+    done = play.check()
+    assert done.code == 3
+    assert f"The results folder {play.repo}/results cannot be written" in done.sentence
+    assert "Importing" not in done.err
+    assert play.repo.joinpath("results").read_text(encoding="utf-8") == "mine"
+
+
+def test_read_only_results(play: Playground) -> None:
+    """A results folder that may not be written is found before anything is measured."""
+    folder = play.repo / "results"
+    folder.mkdir()
+    folder.chmod(0o555)
+    if os.access(folder, os.W_OK) and not _immutable(folder, "+i"):
+        pytest.skip("this user may write everywhere")
+    try:
+        done = play.check()
+    finally:
+        _immutable(folder, "-i")
+    assert done.code == 3
+    assert f"The results folder {folder} cannot be written" in done.sentence
+    assert "--results" in done.sentence
+
+
+def _immutable(folder: Path, how: str) -> bool:
+    if shutil.which("chattr") is None:
+        return False
+    return subprocess.run(["chattr", how, str(folder)], capture_output=True, check=False).returncode == 0
+
+
+def test_full_disk_keeps_earlier_results_and_the_run(play: Playground) -> None:
+    """Where the results no longer fit on the disk, exit 3: the verdict is printed, old files stay, the run is kept elsewhere."""
+    results = play.repo / "results"
+    results.mkdir()
+    results.joinpath("report.json").write_text("of an earlier check", encoding="utf-8")
+    mount = 'mount -t tmpfs -o size=16k none "$0" && cp -r "$1"/. "$0" && shift && "$@"; code=$?; cp -r "$0"/. seen; exit $code'
+    words = [str(play.python), "-m", "ratchet", "check", *QUICK, "--gate", "60%"]
+    small = ["unshare", "--mount", "sh", "-c", mount, str(results), str(play.folder / "earlier"), *words]
+    play.folder.joinpath("earlier").mkdir()
+    play.folder.joinpath("earlier/report.json").write_text("of an earlier check", encoding="utf-8")
+    play.folder.joinpath("earlier/filler").write_bytes(b"\0" * 8192)
+    play.repo.joinpath("seen").mkdir()
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
+        pytest.skip("no private mounts here")
+    child = subprocess.run(small, cwd=play.repo, env=play.environ(), capture_output=True, text=True, check=False)
+    assert child.returncode == 3, child
+    assert "adds/small" in child.stdout
+    assert "No space left on device" in child.stderr
+    assert "Traceback" not in child.stderr
+    kept = list(play.temp.glob("ratchet-run-*.json"))
+    assert len(kept) == 1
+    assert str(kept[0]) in child.stderr
+    assert load(kept[0], RunRecord).cases
+    assert play.repo.joinpath("seen/report.json").read_text(encoding="utf-8") == "of an earlier check"
+    assert not list(play.repo.joinpath("seen").glob(".*.tmp"))
+
+
+def test_files_that_may_not_grow_end_in_a_sentence(play: Playground) -> None:
+    """A limit on the size of files is met like a full disk: one sentence, exit 3, no half-written file."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2500, 2500))
+
+    done = play.check(prepare=[limit])
+    assert done.code == 3, done
+    assert "File too large" in done.sentence
+    assert not list(play.repo.joinpath("results").glob("*.tmp"))
+    assert not play.repo.joinpath("results/current.json").exists()
+
+
+def test_full_step_summary_is_said(play: Playground) -> None:
+    """A step summary that cannot be written is said, exit 3, with the files of the check in place."""
+    done = play.check(env={"GITHUB_STEP_SUMMARY": "/dev/full"})
+    assert done.code == 3
+    assert "The step summary /dev/full cannot be written" in done.sentence
+    assert done.report.exit_code == 0
+    play.assert_clean()
+
+
+def test_place_of_the_cache_is_no_setting(play: Playground) -> None:
+    """RATCHET_CACHE_DIR says where compiled things are kept, and is not taken for a setting."""
+    done = play.ratchet("list", "--device", "cpu", env={"RATCHET_CACHE_DIR": str(play.folder / "kept")})
+    assert done.code == 0, done

@@ -1,0 +1,122 @@
+"""The build command: once per tree, kept by content, and what its failure means."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from playground import ADDS, QUICK, Playground, wait_until
+from zoo import SECRETS
+
+from ratchet.records.verdict import Outcome
+
+BUILT = ADDS.replace("REPEAT = 40", "from pathlib import Path\nREPEAT = int(Path('out/repeat.txt').read_text())")
+SCRIPT = """\
+import os, sys
+from pathlib import Path
+
+with open({count!r}, "a") as count:
+    count.write(os.getcwd() + "\\n")
+if any("t0ken-of-ci" in value for value in os.environ.values()):
+    sys.exit("the build sees a secret")
+Path("out").mkdir(exist_ok=True)
+Path("out/repeat.txt").write_text(Path("repeat.txt").read_text())
+"""
+FAILS = "import sys\nsys.exit('\\x1b[31mno such compiler')\n"
+
+
+def _build(make: Callable[..., Playground], tmp_path: Path, *more: dict[str, str]) -> tuple[Playground, Path]:
+    count = tmp_path / "count.txt"
+    count.touch()
+    files = {"bench/adds.py": BUILT, "make.py": SCRIPT.format(count=str(count)), "repeat.txt": "40"}
+    return make(files, *more, settings=f'build = ["{sys.executable}", "make.py"]\n'), count
+
+
+def test_build_runs_once_per_tree_and_is_kept(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """Each tree is built once, sees no secret, and is not built again for the same content unless told so."""
+    play, count = _build(make, tmp_path, {"repeat.txt": "41"})
+    done = play.check(env=SECRETS)
+    assert done.code == 0, done
+    built = count.read_text(encoding="utf-8").split()
+    assert sorted(Path(folder).name for folder in built) == ["base", "head"]
+    assert set(done.outcomes()) == {"adds/small"}
+    assert play.check().code == 0
+    assert count.read_text(encoding="utf-8").split() == built
+    assert play.check("--no-build-cache").code == 0
+    assert len(count.read_text(encoding="utf-8").split()) == 4
+    assert not play.repo.joinpath("out").exists()
+    play.assert_clean()
+
+
+def test_head_that_does_not_build_is_red(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """A failing build of the head exits 1 with a FAILED report that quotes the build, and builds nothing else."""
+    play, count = _build(make, tmp_path, {"make.py": FAILS})
+    done = play.check()
+    assert done.code == 1, done
+    assert done.outcomes() == {"build/*": Outcome.FAILED}
+    assert "no such compiler" in done.verdict("build/*").reason
+    assert "\x1b" not in done.out + done.markdown
+    assert count.read_text(encoding="utf-8") == ""
+    play.assert_clean()
+
+
+def test_reference_that_does_not_build_falls_back_to_the_baseline(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """A reference that cannot be built is no red: stored times stand in, the report says so, and nothing is proved."""
+    play, _ = _build(make, tmp_path)
+    play.repo.joinpath("out").mkdir()
+    play.repo.joinpath("out/repeat.txt").write_text("40", encoding="utf-8")
+    play.commit({".gitignore": "results/*\nout/\n__pycache__/\n"})
+    assert play.ratchet("run", *QUICK).code == 0
+    assert play.ratchet("baseline", "record").code == 0
+    script = play.repo.joinpath("make.py").read_text(encoding="utf-8")
+    play.commit({"make.py": FAILS})
+    play.commit({"make.py": script})
+    done = play.check()
+    assert done.code == 0, done
+    verdict = done.verdict("adds/small")
+    assert verdict.outcome is Outcome.INCONCLUSIVE
+    assert verdict.comparison is not None
+    assert verdict.comparison.source == "stored"
+    assert "milliseconds stored on" in verdict.reason
+    assert done.run.reference_missing is not None
+    assert "no such compiler" in done.run.reference_missing
+    assert "stored baseline stands in" in done.markdown
+
+
+def test_build_that_hangs_is_ended_with_its_children(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """A build past its time limit is killed with every process it started, and the head is red."""
+    pid = tmp_path / "pid"
+    script = (
+        "import subprocess, sys, time\n"
+        f"child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"open({str(pid)!r}, 'w').write(str(child.pid))\n"
+        "time.sleep(600)\n"
+    )
+    play, _ = _build(make, tmp_path, {"make.py": script})
+    done = play.check(env={"RATCHET_BUILD_TIMEOUT": "1s"})
+    assert done.code == 1, done
+    assert "took more than 1 s" in done.verdict("build/*").reason
+    wait_until(lambda: _is_gone(int(pid.read_text(encoding="utf-8"))), "the build's child is left")
+    play.assert_clean()
+
+
+def test_build_command_that_does_not_exist_is_red(make: Callable[..., Playground]) -> None:
+    """A build command that cannot be started fails the head and is named."""
+    play = make({"bench/adds.py": ADDS}, {"notes.txt": "x\n"}, settings='build = "no-such-program --fast"\n')
+    done = play.check()
+    assert done.code == 1
+    assert "no-such-program --fast" in done.verdict("build/*").reason
+
+
+def _is_gone(pid: int) -> bool:
+    """Not there any more, or a zombie that only waits for its new parent."""
+    try:
+        os.kill(pid, 0)
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except (ProcessLookupError, FileNotFoundError):
+        return True
+    time.sleep(0.01)
+    return state == "Z"

@@ -1,0 +1,192 @@
+"""Settings: pyproject, then environment, then options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.config import Settings, load_settings, parse_duration, parse_fraction
+from ratchet.errors import Exit, UsageError
+from ratchet.records import Policy
+
+
+def settings(
+    tmp_path: Path, table: str = "", environ: dict[str, str] | None = None, options: dict[str, Any] | None = None
+) -> Settings:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.ratchet]\n{table}\n", encoding="utf-8")
+    return load_settings(tmp_path, environ or {}, options or {})
+
+
+def refusal(tmp_path: Path, *given: Any) -> str:
+    with pytest.raises(UsageError) as caught:
+        settings(tmp_path, *given)
+    assert caught.value.exit_code is Exit.USAGE
+    assert caught.value.hint
+    assert caught.value.message.endswith(".")
+    return caught.value.message
+
+
+def test_defaults(tmp_path: Path) -> None:
+    """Without a file, a variable or an option the defaults hold; their policy is the default policy."""
+    assert load_settings(tmp_path, {}, {}) == Settings()
+    assert Settings().policy == Policy()
+
+
+def test_precedence(tmp_path: Path) -> None:
+    """An option wins over a variable, a variable over the file; an option not given and an empty variable say nothing."""
+    table = 'pairs = 5\nblocks = 6\nblock-ms = 7\ndevice = "cpu"'
+    environ = {"RATCHET_PAIRS": "20", "RATCHET_BLOCKS": "30", "RATCHET_DEVICE": "", "RATCHET_UNRELATED": "x"}
+    found = settings(tmp_path, table, environ, {"pairs": 40, "blocks": None})
+    assert (found.pairs, found.blocks, found.block_ms, found.device) == (40, 30, 7.0, "cpu")
+
+
+def test_policy(tmp_path: Path) -> None:
+    """The thresholds travel as one object."""
+    table = 'regression_threshold = "4%"\nimprovement_threshold = 0.1\nconfidence = 0.9\non_inconclusive = "fail"'
+    assert settings(tmp_path, table).policy == Policy(regression=0.04, improvement=0.1, confidence=0.9, on_inconclusive="fail")
+
+
+@pytest.mark.parametrize(
+    ("value", "fraction"),
+    [("3%", 0.03), ("3 %", 0.03), (" 0.5% ", 0.005), ("0.03", 0.03), (0.03, 0.03), ("150%", 1.5), (0, 0.0), ("-1%", -0.01)],
+)
+def test_fraction(value: object, fraction: float) -> None:
+    """A percentage and a fraction mean the same."""
+    assert parse_fraction(value) == pytest.approx(fraction)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (3, "3 is 100 % or more: write 3% for percent"),
+        ("3", "3.0 is 100 % or more: write 3% for percent"),
+        (1.0, "1.0 is 100 % or more: write 1% for percent"),
+        ("three", "'three' is no threshold: write 3% or 0.03"),
+        ("%", "'%' is no threshold: write 3% or 0.03"),
+        (True, "True is no threshold: write 3% or 0.03"),
+        ([3], r"\[3\] is no threshold: write 3% or 0.03"),
+        (None, "None is no threshold: write 3% or 0.03"),
+    ],
+)
+def test_no_fraction(value: object, said: str) -> None:
+    """A bare 3 could mean two things, so it is refused, with what to write instead."""
+    with pytest.raises(ValueError, match=said):
+        parse_fraction(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (90, 90),
+        (1.5, 1.5),
+        ("90", 90),
+        ("90s", 90),
+        (" 20 m ", 1200),
+        ("20min", 1200),
+        ("1.5h", 5400),
+        ("250ms", 0.25),
+        ("0s", 0),
+    ],
+)
+def test_duration(value: object, seconds: float) -> None:
+    """Durations take a unit; without one they are seconds."""
+    assert parse_duration(value) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("value", ["soon", "", "-3s", "3 weeks", "1e3", True, None, [3]])
+def test_no_duration(value: object) -> None:
+    """Anything else is refused, with what to write instead."""
+    with pytest.raises(ValueError, match="is no duration: write 90s or 20m"):
+        parse_duration(value)
+
+
+@pytest.mark.parametrize(
+    ("table", "environ", "options", "said"),
+    [
+        (
+            "regression_threshold = 3",
+            {},
+            {},
+            "[tool.ratchet] regression_threshold in pyproject.toml: 3 is 100 % or more: write 3% ",
+        ),
+        (
+            "",
+            {"RATCHET_REGRESSION_THRESHOLD": "3"},
+            {},
+            "environment variable RATCHET_REGRESSION_THRESHOLD: 3.0 is 100 % or more",
+        ),
+        ("", {}, {"regression_threshold": "x"}, "option regression_threshold: 'x' is no threshold: write 3% or 0.03."),
+        ('regression_threshold = "150%"', {}, {}, "regression_threshold in pyproject.toml: input should be less than 1."),
+        ('regression_threshold = "-1%"', {}, {}, "regression_threshold in pyproject.toml: input should be greater than 0."),
+        ("case_timeout = -1", {}, {}, "case_timeout in pyproject.toml: input should be greater than or equal to 0."),
+        ("case_timeout = inf", {}, {}, "case_timeout in pyproject.toml: input should be a finite number."),
+        ("regression_threshold = nan", {}, {}, "regression_threshold in pyproject.toml: input should be a finite number."),
+        ("pairs = 2", {}, {}, "pairs in pyproject.toml: input should be greater than or equal to 3."),
+        ("", {"RATCHET_PAIRS": "many"}, {}, "environment variable RATCHET_PAIRS: input should be a valid integer"),
+        ('device = "tpu"', {}, {}, "device in pyproject.toml: input should be 'auto', 'cuda' or 'cpu'."),
+        ("build = 'make \"x'", {}, {}, "build in pyproject.toml: no closing quotation."),
+        ("build = [1]", {}, {}, "build in pyproject.toml: input should be a valid string."),
+    ],
+)
+def test_refusals(table: str, environ: dict[str, str], options: dict[str, Any], said: str, tmp_path: Path) -> None:
+    """A refusal names where the value stands, the key, and what it may hold."""
+    assert said in refusal(tmp_path, table, environ, options)
+
+
+def test_unknown_key(tmp_path: Path) -> None:
+    """An unknown key is named, with all the known ones."""
+    said = refusal(tmp_path, "gate = 0.03")
+    assert said.startswith("[tool.ratchet] gate in pyproject.toml: there is no such setting (known: bench, block_ms, blocks, ")
+    assert all(name in said for name in Settings.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[tool.ratchet\n", "not valid TOML: Expected ']'"),
+        (b"\xff\xfe", "not valid TOML: "),
+        (b"[tool]\nratchet = 3\n", "[tool.ratchet] is not a table."),
+        (b"tool = 3\n", "[tool.ratchet] is not a table."),
+    ],
+)
+def test_broken_file(content: bytes, said: str, tmp_path: Path) -> None:
+    """A pyproject.toml that cannot be read is named, with what is wrong."""
+    path = tmp_path / "pyproject.toml"
+    path.write_bytes(content)
+    with pytest.raises(UsageError) as caught:
+        load_settings(tmp_path, {}, {})
+    assert str(path) in caught.value.message
+    assert said in caught.value.message
+
+
+def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pyproject.toml that may not be read is one sentence too."""
+    (tmp_path / "pyproject.toml").touch()
+
+    def refuse(*_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(UsageError, match="cannot be read: Permission denied"):
+        load_settings(tmp_path, {}, {})
+
+
+@pytest.mark.parametrize("content", ["", "[project]\nname = 'x'\n", "[tool.ruff]\nline-length = 3\n"])
+def test_no_table(content: str, tmp_path: Path) -> None:
+    """A file without [tool.ratchet] changes nothing."""
+    (tmp_path / "pyproject.toml").write_text(content, encoding="utf-8")
+    assert load_settings(tmp_path, {}, {}) == Settings()
+
+
+@pytest.mark.parametrize("table", ["build = 'make -C \"my kernels\" all'", "build = ['make', '-C', 'my kernels', 'all']"])
+def test_build(table: str, tmp_path: Path) -> None:
+    """The build command is a list, or a string that a shell would split the same way."""
+    assert settings(tmp_path, table).build == ("make", "-C", "my kernels", "all")
+
+
+def test_python_path(tmp_path: Path) -> None:
+    """Folders are a list, or a string as in PATH, so that a variable can hold them."""
+    assert settings(tmp_path, "python_path = ['python', '.']").python_path == ("python", ".")
+    assert settings(tmp_path, "", {"RATCHET_PYTHON_PATH": "python:."}).python_path == ("python", ".")

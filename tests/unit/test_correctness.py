@@ -1,0 +1,228 @@
+"""Is the result right?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from ratchet import Workload
+from ratchet.measure.correctness import WrongResult, check, poison, relative_error, tensors, tolerance_of
+
+VALUES = [1.5, -2.0, 3.25, 0.5]
+
+
+def workload(run: Callable[[], Any], reference: Callable[[], Any], **changes: Any) -> Workload:
+    return Workload(run=run, reference=reference, dtype="float32", flops=1, bytes=1, **changes)
+
+
+def checked(out: Any, ref: Any, **changes: Any) -> float:
+    """The check of a run that gives a fresh copy of ``out``."""
+
+    def fresh() -> Any:
+        return tuple(each.clone() for each in out) if isinstance(out, tuple) else out.clone()
+
+    return check(workload(fresh, lambda: ref, **changes))
+
+
+def tensor(*values: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.tensor(values, dtype=dtype)
+
+
+def test_right() -> None:
+    """A result within its tolerance passes, and the error is the relative one."""
+    ref = tensor(3.0, 4.0, dtype=torch.float64)
+    assert checked(ref.float(), ref) == 0.0
+    assert checked(tensor(3.0, 4.0 + 5e-5), ref) == pytest.approx(1e-5, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("out", "ref", "said"),
+    [
+        (tensor(3.0, 4.1), tensor(3.0, 4.0), r"the output is off by 2.00e-02 \(relative; 1.0e-04 allowed\)"),
+        (tensor(3.0, math.nan), tensor(3.0, 4.0), "the output or its reference holds NaN or infinity"),
+        (tensor(3.0, math.inf), tensor(3.0, 4.0), "NaN or infinity"),
+        (tensor(3.0, math.inf), tensor(3.0, math.inf), "NaN or infinity"),
+        (tensor(math.nan), tensor(math.nan), "NaN or infinity"),
+        (tensor(3.0), tensor(math.nan), "NaN or infinity"),
+        (tensor(3.0, 4.0), tensor(3.0), r"the output has shape \(2,\), its reference \(1,\)"),
+        (tensor(3.0, 4.0), tensor(3.0, 4.0).reshape(2, 1), r"its reference \(2, 1\)"),
+        ((tensor(1.0), tensor(2.0)), tensor(1.0), "run returns 2 tensors, reference 1"),
+        ((tensor(1.0), tensor(2.1)), (tensor(1.0), tensor(2.0)), "output 1 is off by 5.00e-02"),
+        (tensor(7, 9, dtype=torch.int32), tensor(7, 8, dtype=torch.int32), "is off by"),
+        (tensor(2**53 + 1, dtype=torch.int64), tensor(2**53, dtype=torch.int64), "is off by"),
+        (tensor(True, False), tensor(True, True), "is off by"),
+        (tensor(3 + 1j, dtype=torch.complex64), tensor(3 + 0j, dtype=torch.complex64), "is off by 3.33e-01"),
+        (tensor(complex(3, math.nan), dtype=torch.complex64), tensor(3 + 0j, dtype=torch.complex64), "NaN or infinity"),
+        (tensor(1e-3), tensor(0.0), "is off by 1.00e-03"),
+    ],
+)
+def test_wrong(out: Any, ref: Any, said: str) -> None:
+    """A result beyond its tolerance, not finite, or of another shape or number is refused with a sentence."""
+    with pytest.raises(WrongResult, match=said):
+        checked(out, ref)
+
+
+@pytest.mark.parametrize("tolerance", [math.inf, 1e300])
+def test_nan_never_passes(tolerance: float) -> None:
+    """No tolerance lets NaN through."""
+    with pytest.raises(WrongResult, match="NaN or infinity"):
+        checked(tensor(math.nan), tensor(1.0), tolerance={"float32": tolerance})
+
+
+def test_zero_reference() -> None:
+    """Where the right result is zero, the error is absolute, and zero is exactly right."""
+    assert checked(tensor(0.0, 0.0), tensor(0.0, 0.0)) == 0.0
+    assert checked(tensor(3e-5, 4e-5), tensor(0.0, 0.0)) == pytest.approx(5e-5)
+
+
+def test_empty() -> None:
+    """A result without elements is right."""
+    assert checked(torch.empty(0, 4), torch.empty(0, 4)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "passing", "failing"),
+    [
+        (torch.float64, 1e-11, 1e-9),
+        (torch.float32, 5e-5, 2e-4),
+        (torch.float16, 1e-3, 5e-3),
+        (torch.bfloat16, 8e-3, 3e-2),
+        (torch.float8_e4m3fn, 0.0, 0.3),
+        (torch.float8_e5m2, 0.0, 0.3),
+        (torch.complex64, 5e-5, 2e-4),
+        (torch.complex128, 1e-11, 1e-9),
+    ],
+)
+def test_tolerances(dtype: torch.dtype, passing: float, failing: float) -> None:
+    """Each output type has a tolerance of its own."""
+    wide = torch.complex128 if dtype.is_complex else torch.float64
+    ref = torch.ones(8, dtype=wide)
+    assert checked((ref * (1 + passing)).to(dtype), ref) <= passing + 1e-3
+    with pytest.raises(WrongResult):
+        checked((ref * (1 + failing)).to(dtype), ref)
+
+
+def test_own_tolerance() -> None:
+    """A workload's own tolerance wins for the type it names; an unknown type is exact."""
+    made = workload(lambda: None, lambda: None, tolerance={"float32": 0.5})
+    limits = [tolerance_of(made, dtype) for dtype in ("float32", "bfloat16", "int32", "bool")]
+    assert limits == [0.5, 1e-2, 0.0, 0.0]
+    assert checked(tensor(1.4), tensor(1.0), tolerance={"float32": 0.5}) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.uint8, torch.bool])
+def test_exact_types(dtype: torch.dtype) -> None:
+    """Integers and booleans that agree are right, with an error of 0."""
+    assert checked(tensor(1, 0, 1, dtype=dtype), tensor(1, 0, 1, dtype=dtype)) == 0.0
+
+
+def test_an_unwritten_element_of_a_kept_output() -> None:
+    """An element that a kernel leaves from the call before is found, if the output is the same memory each time."""
+    ref = tensor(*VALUES)
+    kept = ref.clone()
+
+    def run() -> torch.Tensor:
+        kept[:3] = ref[:3]
+        return kept
+
+    with pytest.raises(WrongResult, match="NaN"):
+        check(workload(run, lambda: ref))
+
+
+def test_an_unwritten_element_of_a_fresh_output() -> None:
+    """An element that nobody writes is found in fresh memory too: what the call before left there was overwritten."""
+    ref = torch.full((256,), 1.2345)
+
+    def run() -> torch.Tensor:
+        out = torch.empty(256)
+        out[:255] = ref[:255]
+        return out
+
+    with pytest.raises(WrongResult):
+        check(workload(run, lambda: ref))
+
+
+def test_an_unwritten_integer() -> None:
+    """Integers have no NaN; the largest one stands in for it."""
+    kept = tensor(1, 2, 3, dtype=torch.int32)
+    with pytest.raises(WrongResult, match="is off by"):
+        check(workload(lambda: kept, lambda: tensor(1, 2, 3, dtype=torch.int32)))
+
+
+def test_the_reference_is_not_poisoned() -> None:
+    """The reference is computed before anything is overwritten, with the tuning left out."""
+    made = Workload(
+        run=lambda BLOCK: torch.full((3,), float(BLOCK)),  # noqa: N803
+        reference=lambda: torch.full((3,), 16.0),
+        dtype="float32",
+        flops=1,
+        bytes=1,
+        tune={"BLOCK": (16, 32)},
+        tuning={"BLOCK": 16},
+    )
+    assert check(made) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        (torch.float32, math.nan),
+        (torch.bfloat16, math.nan),
+        (torch.float8_e4m3fn, math.nan),
+        (torch.int8, 127),
+        (torch.uint8, 255),
+        (torch.uint64, 2**64 - 1),
+        (torch.bool, True),
+    ],
+)
+def test_poison(dtype: torch.dtype, value: float) -> None:
+    """Outputs are filled with NaN, the largest integer, or True."""
+    out = torch.zeros(4, dtype=dtype)
+    poison((out,))
+    for element in out.tolist() if dtype != torch.float8_e4m3fn else out.float().tolist():
+        assert element == value or (math.isnan(value) and math.isnan(element))
+
+
+def test_poison_of_complex() -> None:
+    """A complex output is no number either."""
+    out = torch.zeros(2, dtype=torch.complex64)
+    poison((out,))
+    assert all(element != element for element in out.tolist())
+
+
+def test_results_with_gradients() -> None:
+    """A result that autograd follows is checked like any other."""
+    weight = tensor(*VALUES).requires_grad_()
+    assert check(workload(lambda: weight * 2, lambda: weight * 2)) == 0.0
+
+
+def test_slices() -> None:
+    """A result of more elements than one slice is measured as a whole."""
+    out, ref = torch.ones(3 << 19), torch.ones(3 << 19)
+    out[-1] = 2.0
+    assert relative_error(out, ref) == pytest.approx(1 / math.sqrt(3 << 19))
+
+
+def test_strides_do_not_matter() -> None:
+    """A transposed output is compared element by element."""
+    ref = torch.arange(12, dtype=torch.float64).reshape(3, 4)
+    assert checked(ref.float().t().contiguous().t(), ref) == 0.0
+
+
+@pytest.mark.parametrize("result", [None, 3.0, (), [], (torch.ones(1), None), {"a": torch.ones(1)}])
+def test_no_tensors(result: Any) -> None:
+    """Anything but tensors is refused."""
+    with pytest.raises(TypeError, match="return a tensor or a tuple of tensors"):
+        tensors(result)
+
+
+def test_tensors() -> None:
+    """One tensor, a tuple or a list of them are results."""
+    one = torch.ones(1)
+    assert len(tensors(one)) == 1
+    assert len(tensors((one, one))) == 2
+    assert len(tensors([one])) == 1

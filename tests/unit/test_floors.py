@@ -1,0 +1,138 @@
+"""The floors of the house: who may import whom, and what must not load at start."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "ratchet"
+EDGES = ("measure", "profile", "forge", "tune", "lab", "history", "report")
+FLOORS: dict[str, int] = {
+    "__main__": 5,
+    "cli": 4,
+    "pipeline": 3,
+    **dict.fromkeys(EDGES, 2),
+    **dict.fromkeys(("stats", "judge"), 1),
+    **dict.fromkeys(("__init__", "config", "records", "units", "errors", "workload", "cache", "nvcc"), 0),
+}
+"""Of each module or package of ratchet; a higher floor may import a lower one."""
+EXCEPTIONS: dict[tuple[str, str], str] = {}
+"""(importing module, imported module) → why; the fewer the better."""
+HEAVY = ("torch", "pydantic", "numpy", "scipy", "rich", "jinja2")
+FILES = ("os", "pathlib", "io", "shutil", "tempfile", "subprocess", "socket", "urllib", "sqlite3")
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement of a module."""
+
+    module: str
+    target: str
+    at_start: bool
+    """Neither inside a function nor for the type checker alone."""
+
+
+def imports(path: Path) -> Iterator[Import]:
+    """What a file of ratchet imports, with the full name of each target."""
+    relative = path.relative_to(PACKAGE.parent).with_suffix("")
+    module = ".".join(relative.parts)
+    package = relative.parts[:-1]
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    late = {
+        id(inner)
+        for outer in ast.walk(tree)
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        or (isinstance(outer, ast.If) and ast.unparse(outer.test).endswith("TYPE_CHECKING"))
+        for inner in ast.walk(outer)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = (
+                ".".join((*package[: len(package) + 1 - node.level], *filter(None, [node.module]))) if node.level else node.module
+            )
+            names = [f"{base}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from (Import(module, name, id(node) not in late) for name in names)
+
+
+ALL = [each for path in sorted(PACKAGE.rglob("*.py")) for each in imports(path)]
+
+
+def place(module: str) -> str:
+    """The module or package of ratchet that a dotted name belongs to."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in FLOORS else "__init__"
+
+
+def within(each: Import, *names: str) -> bool:
+    return each.target.split(".")[0] in names
+
+
+def test_every_module_has_a_floor() -> None:
+    """Nothing stands beside the house."""
+    present = {path.stem for path in PACKAGE.glob("*.py")} | {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert present <= set(FLOORS)
+    assert {"stats", "judge", "measure", "records"} <= present
+
+
+def test_imports_point_down() -> None:
+    """A module imports its own package or a lower floor; edges do not import each other, nor any package its neighbour."""
+    wrong = []
+    for each in ALL:
+        if not within(each, "ratchet") or (each.module, each.target) in EXCEPTIONS:
+            continue
+        here, there = place(each.module), place(each.target)
+        on_the_ground = FLOORS[here] == FLOORS[there] == 0
+        judged_from_samples = (here, there) == ("judge", "stats")  # both pure; stats never looks up
+        if not (here == there or FLOORS[there] < FLOORS[here] or on_the_ground or judged_from_samples):
+            wrong.append(f"{each.module} imports {each.target}")
+    assert wrong == []
+
+
+def test_exceptions_are_needed() -> None:
+    """No exception outlives its import."""
+    assert set(EXCEPTIONS) <= {(each.module, each.target) for each in ALL}
+
+
+def test_pure_floors() -> None:
+    """stats and judge import neither torch nor anything that reaches a file, and open nothing."""
+    pure = [each for each in ALL if place(each.module) in ("stats", "judge")]
+    assert [f"{each.module} imports {each.target}" for each in pure if within(each, "torch", *FILES)] == []
+    assert not any(each.target.startswith("ratchet.records.files") for each in pure)
+    for path in (*PACKAGE.glob("stats/*.py"), *PACKAGE.glob("judge/*.py")):
+        calls = [node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+        assert not any(isinstance(call, ast.Name) and call.id in ("open", "exec", "eval", "__import__") for call in calls), path
+
+
+def test_torch_loads_where_something_is_timed() -> None:
+    """Only hosts, workers and clocks import torch when they are imported."""
+    modules = {each.module for each in ALL if within(each, "torch", "triton") and each.at_start}
+    allowed = {"ratchet.measure.host", "ratchet.measure.worker"}
+    assert {module for module in modules - allowed if not module.startswith("ratchet.measure.clocks.")} == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["check", "--help"], ["baseline", "record", "--help"]])
+def test_help_is_light(arguments: list[str]) -> None:
+    """Asking for help loads none of the heavy packages."""
+    code = (
+        "import json, sys; from ratchet.cli import main; code = main(sys.argv[1:]);"
+        f" print('\\n' + json.dumps([code, [name for name in {HEAVY} if name in sys.modules]]))"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code, *arguments], check=True, capture_output=True, text=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == [0, []]
+
+
+def test_importing_the_author_s_names_is_light() -> None:
+    """`from ratchet import benchmark, Workload` loads none of the heavy packages."""
+    code = f"import sys; from ratchet import benchmark, Workload; sys.exit(any(name in sys.modules for name in {HEAVY}))"
+    assert subprocess.run([sys.executable, "-P", "-c", code], check=False).returncode == 0

@@ -1,0 +1,276 @@
+"""git, with real repositories."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ratchet.errors import Exit, GitError, UsageError
+from ratchet.forge.git import Repository
+
+
+@pytest.fixture(autouse=True)
+def _bare_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No configuration of this user's or machine's."""
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "Test")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "test@example.org")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def commit(folder: Path, name: str, text: str, message: str | None = None) -> str:
+    (folder / name).write_text(text, encoding="utf-8")
+    git(folder, "add", name)
+    git(folder, "commit", "-q", "--allow-empty-message", "-m", name if message is None else message)
+    return git(folder, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A repository of two commits, in a folder with a space in its name."""
+    folder = tmp_path / "my repo"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    commit(folder, "a.txt", "one")
+    commit(folder, "a.txt", "two", "Second: × µ")
+    return folder
+
+
+def state(folder: Path) -> tuple[str, str, str, bytes]:
+    """What a user would notice: branch, log, status and the index itself."""
+    index = Path(git(folder, "rev-parse", "--path-format=absolute", "--git-path", "index")).read_bytes()
+    return (
+        git(folder, "symbolic-ref", "HEAD"),
+        git(folder, "log", "--format=%H", "--all"),
+        git(folder, "status", "--porcelain"),
+        index,
+    )
+
+
+def refused(error: pytest.ExceptionInfo[GitError]) -> str:
+    assert error.value.hint
+    assert error.value.exit_code is Exit.NOT_MEASURED
+    return error.value.message
+
+
+def test_names_of_commits(repo: Path) -> None:
+    """HEAD, the commit before, a branch, a tag and a short hash are commits; from a subfolder too."""
+    (repo / "sub").mkdir()
+    first, second = git(repo, "rev-parse", "HEAD~1"), git(repo, "rev-parse", "HEAD")
+    git(repo, "tag", "-a", "v1", "-m", "v1", first)
+    found = Repository(repo / "sub")
+    assert found.root == repo
+    assert (found.head(), found.previous()) == (second, first)
+    assert found.resolve("main") == second
+    assert found.resolve("v1") == first
+    assert found.resolve(first[:8]) == first
+
+
+@pytest.mark.parametrize("name", ["nowhere", "", "-x", "--upload-pack=x", "HEAD:a.txt", "HEAD~5", "a b"])
+def test_unknown_revision(repo: Path, name: str) -> None:
+    """A name that is no commit, or looks like an option, is the user's mistake."""
+    with pytest.raises(UsageError, match="names no commit in ") as caught:
+        Repository(repo).resolve(name)
+    assert caught.value.message.startswith(f"{name} names no commit")
+    assert "--base" in caught.value.hint
+
+
+def test_first_commit(tmp_path: Path) -> None:
+    """A repository of one commit has no previous one, and says what to do."""
+    git(tmp_path, "init", "-q")
+    commit(tmp_path, "a.txt", "one")
+    with pytest.raises(GitError, match="HEAD is the first commit") as caught:
+        Repository(tmp_path).previous()
+    assert "ratchet run" in refused(caught) + caught.value.hint
+
+
+def test_no_commit(tmp_path: Path) -> None:
+    """A repository without a commit says so, whatever is asked of it."""
+    git(tmp_path, "init", "-q")
+    found = Repository(tmp_path)
+    for ask in (found.head, found.previous):
+        with pytest.raises(GitError, match="has no commit yet"):
+            ask()
+    with pytest.raises(UsageError):
+        found.working_snapshot()
+
+
+def test_no_repository(tmp_path: Path) -> None:
+    """Outside a repository is a sentence that names the folder."""
+    with pytest.raises(UsageError, match="is not inside a git repository") as caught:
+        Repository(tmp_path)
+    assert str(tmp_path) in caught.value.message
+    assert "--repo" in caught.value.hint
+
+
+def test_no_git(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without git there is a sentence."""
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(GitError, match="git is not installed") as caught:
+        Repository(repo)
+    refused(caught)
+
+
+def test_shallow_clone(repo: Path, tmp_path: Path) -> None:
+    """What a shallow clone lacks is a sentence that says how deep to fetch."""
+    first = git(repo, "rev-parse", "HEAD~1")
+    git(tmp_path, "clone", "-q", "--depth=1", repo.as_uri(), "shallow")
+    found = Repository(tmp_path / "shallow")
+    assert found.is_shallow()
+    assert not Repository(repo).is_shallow()
+    with pytest.raises(GitError, match="before HEAD is not in this shallow clone") as caught:
+        found.previous()
+    assert "fetch-depth: 2" in refused(caught) + caught.value.hint
+    with pytest.raises(GitError, match=f"{first} is not in this shallow clone") as caught:
+        found.resolve(first)
+    assert "fetch-depth: 0" in refused(caught) + caught.value.hint
+
+
+def test_merge_base(repo: Path) -> None:
+    """The merge base is where the branch left the other; histories without one are a sentence."""
+    left = git(repo, "rev-parse", "HEAD")
+    git(repo, "switch", "-q", "-c", "topic")
+    commit(repo, "b.txt", "topic")
+    git(repo, "switch", "-q", "main")
+    commit(repo, "c.txt", "main")
+    git(repo, "switch", "-q", "topic")
+    assert Repository(repo).merge_base("main") == left
+    git(repo, "switch", "-q", "--orphan", "alone")
+    commit(repo, "d.txt", "alone")
+    with pytest.raises(GitError, match="HEAD and main have no common ancestor") as caught:
+        Repository(repo).merge_base("main")
+    refused(caught)
+    with pytest.raises(UsageError, match="names no commit"):
+        Repository(repo).merge_base("nowhere")
+
+
+def test_commit_snapshot(repo: Path) -> None:
+    """A commit's snapshot has its hash, its subject and the hash of its content."""
+    found = Repository(repo).commit_snapshot("HEAD")
+    assert found.revision == found.tree.commit == git(repo, "rev-parse", "HEAD")
+    assert found.tree.subject == "Second: × µ"
+    assert found.tree.content == git(repo, "rev-parse", "HEAD^{tree}")
+    assert not found.tree.dirty
+
+
+@pytest.mark.parametrize(("message", "subject"), [("", ""), ("a\tb\n\nbody", "a\tb"), ("x" * 300, "x" * 200)])
+def test_odd_subjects(repo: Path, message: str, subject: str) -> None:
+    """A commit without a message, with a tab in it, or with a very long one is a commit like any other."""
+    commit(repo, "a.txt", "three", message)
+    assert Repository(repo).commit_snapshot("HEAD").tree.subject == subject
+
+
+def test_clean_snapshot(repo: Path) -> None:
+    """A clean checkout is its own commit; what git ignores does not make it dirty."""
+    commit(repo, ".gitignore", "*.log\n")
+    (repo / "x.log").touch()
+    found = Repository(repo)
+    assert not found.is_dirty()
+    assert found.working_snapshot() == found.commit_snapshot("HEAD")
+
+
+def test_dirty_snapshot(repo: Path) -> None:
+    """A dirty checkout's snapshot holds what was modified, added, staged, untracked and removed, and nothing ignored."""
+    commit(repo, ".gitignore", "*.log\n")
+    commit(repo, "gone.txt", "gone")
+    (repo / "a.txt").write_text("modified")
+    (repo / "x.log").touch()
+    (repo / "staged.txt").write_text("staged")
+    git(repo, "add", "staged.txt")
+    (repo / "staged.txt").write_text("and changed again")
+    (repo / "gone.txt").unlink()
+    (repo / "sub dir").mkdir()
+    (repo / "sub dir" / "untracked ü.txt").write_text("untracked")
+    before = state(repo)
+
+    found = Repository(repo / "sub dir")
+    assert found.is_dirty()
+    snapshot = found.working_snapshot()
+
+    assert state(repo) == before
+    assert snapshot.tree.dirty
+    assert snapshot.tree.commit == git(repo, "rev-parse", "HEAD") == git(repo, "rev-parse", f"{snapshot.revision}~1")
+    assert (
+        snapshot.tree.content == git(repo, "rev-parse", f"{snapshot.revision}^{{tree}}") != git(repo, "rev-parse", "HEAD^{tree}")
+    )
+    files = git(repo, "-c", "core.quotePath=off", "ls-tree", "-r", "--name-only", snapshot.revision).splitlines()
+    assert files == [".gitignore", "a.txt", "staged.txt", "sub dir/untracked ü.txt"]
+    assert git(repo, "show", f"{snapshot.revision}:a.txt") == "modified"
+    assert git(repo, "show", f"{snapshot.revision}:staged.txt") == "and changed again"
+
+
+def test_equal_content_is_one_content(repo: Path) -> None:
+    """Two snapshots of the same dirty content name the same content, so that a build of it can be kept."""
+    (repo / "b.txt").write_text("b")
+    found = Repository(repo)
+    assert found.working_snapshot().tree.content == found.working_snapshot().tree.content
+
+
+def test_snapshot_without_identity(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine where nobody told git a name can still make a snapshot."""
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.delenv(f"GIT_{role}_NAME")
+        monkeypatch.delenv(f"GIT_{role}_EMAIL")
+    git(repo, "config", "user.useConfigOnly", "true")
+    git(repo, "config", "commit.gpgSign", "true")
+    (repo / "b.txt").write_text("b")
+    assert Repository(repo).working_snapshot().tree.dirty
+
+
+@pytest.mark.parametrize("name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"])
+def test_stray_environment(repo: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable left by a hook or a rebase does not point at another repository."""
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    head = git(repo, "rev-parse", "HEAD")
+    monkeypatch.setenv(name, str(other / ".git"))
+    (repo / "b.txt").write_text("b")
+    found = Repository(repo)
+    assert (found.root, found.head()) == (repo, head)
+    assert found.working_snapshot().tree.dirty
+
+
+def test_worktree(repo: Path, tmp_path: Path) -> None:
+    """A worktree holds its commit, runs no hook, and leaves no trace once removed, even twice."""
+    hook = repo / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch '{tmp_path / 'ran'}'\n")
+    hook.chmod(0o755)
+    found, folder = Repository(repo), tmp_path / "a tree"
+    found.add_worktree(folder, found.previous())
+    assert (folder / "a.txt").read_text() == "one"
+    assert not (tmp_path / "ran").exists()
+    found.remove_worktree(folder)
+    assert not folder.exists()
+    assert len(git(repo, "worktree", "list").splitlines()) == 1
+    found.remove_worktree(folder)
+
+
+def test_a_worktree_in_the_way(repo: Path, tmp_path: Path) -> None:
+    """What git refuses is passed on in one sentence that names the command and the folder."""
+    folder = tmp_path / "taken"
+    folder.mkdir()
+    (folder / "file").touch()
+    with pytest.raises(GitError, match=r"^git worktree failed in .* already exists\. ") as caught:
+        Repository(repo).add_worktree(folder, "HEAD")
+    refused(caught)
+
+
+def test_a_repository_of_somebody_else(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where git does not trust the owner, the sentence has the command that makes it."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(GitError, match="git does not trust ") as caught:
+        Repository(repo)
+    assert caught.value.hint == f"git config --global --add safe.directory {repo}"

@@ -1,0 +1,85 @@
+"""Whose code ran."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import ratchet
+from ratchet.measure.provenance import Provenance, foreign_modules, own_names
+
+
+def module(name: str, file: Path | str | None) -> ModuleType:
+    made = ModuleType(name)
+    if file is not None:
+        made.__file__ = str(file)
+    return made
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A tree with packages of several kinds."""
+    for name in (
+        "flat.py",
+        "package/__init__.py",
+        "package/sub/__init__.py",
+        "namespace/inner/__init__.py",
+        "folder/part.py",
+        "_native.cpython-311-x86_64-linux-gnu.so",
+        "setup.py",
+        "conftest.py",
+        "ratchet/__init__.py",
+        "json.py",
+        "src/hidden/__init__.py",
+        "docs/readme.md",
+    ):
+        path = tmp_path / "tree" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return tmp_path / "tree"
+
+
+def test_own_names(tree: Path) -> None:
+    """A tree offers its modules, packages, namespace packages and extensions; not the harness, nor what shadows Python's own."""
+    assert own_names(tree, [".", "missing"]) == {"flat", "package", "namespace", "folder", "_native", "src"}
+    assert own_names(tree, ["src"]) == {"hidden"}
+
+
+def test_foreign_modules(tree: Path, tmp_path: Path) -> None:
+    """Foreign is what has a name of the tree, or lies in the user's checkout, and was loaded from outside the tree."""
+    checkout, site = tmp_path / "checkout", tmp_path / "lib" / "site-packages"
+    modules = {
+        "package": module("package", tree / "package/__init__.py"),
+        "package.sub": module("package.sub", site / "package/sub/__init__.py"),
+        "packages": module("packages", site / "packages.py"),
+        "numpy": module("numpy", site / "numpy/__init__.py"),
+        "helper": module("helper", checkout / "tools/helper.py"),
+        "inside": module("inside", checkout / ".venv/lib/site-packages/inside.py"),
+        "ratchet": module("ratchet", ratchet.__file__),
+        "builtin": module("builtin", None),
+        "gone": None,
+    }
+    assert foreign_modules(tree, checkout, frozenset({"package"}), modules) == [
+        f"helper ({checkout / 'tools/helper.py'})",
+        f"package.sub ({site / 'package/sub/__init__.py'})",
+    ]
+
+
+def test_a_link_into_the_tree(tree: Path, tmp_path: Path) -> None:
+    """A module reached through a link belongs to where it really lies."""
+    link = tmp_path / "link"
+    link.symlink_to(tree / "package")
+    linked = {"package": module("package", link / "__init__.py")}
+    assert foreign_modules(tree.resolve(), tmp_path / "checkout", frozenset({"package"}), linked) == []
+
+
+def test_each_module_is_asked_once(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module is reported when it is first seen, and not again."""
+    provenance = Provenance(tree, tmp_path / "checkout", frozenset({"odd_name_of_a_module"}))
+    assert provenance.foreign() == []
+    monkeypatch.setitem(sys.modules, "odd_name_of_a_module", module("odd_name_of_a_module", tmp_path / "elsewhere.py"))
+    assert provenance.foreign() == [f"odd_name_of_a_module ({tmp_path / 'elsewhere.py'})"]
+    assert provenance.foreign() == []

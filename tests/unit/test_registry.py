@@ -1,0 +1,243 @@
+"""Finding the benchmarks of a tree; each time in a process of its own, since it imports them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DISCOVER = """
+import dataclasses, json, sys
+from pathlib import Path
+from ratchet.errors import RatchetError
+from ratchet.measure.registry import discover
+tree, bench, device, *places = sys.argv[1:]
+sys.path[:0] = places
+try:
+    found = discover(Path(tree), bench, device)
+    said = {
+        "cases": {case.name: dataclasses.asdict(case) for case in found.cases},
+        "order": [case.name for case in found.cases],
+        "broken": {each.file: dataclasses.asdict(each) for each in found.broken},
+        "benchmarks": {name: made.build.__module__ for name, made in found.benchmarks.items()},
+        "torch": "torch" in sys.modules,
+    }
+except RatchetError as error:
+    said = {"error": error.message, "hint": error.hint, "kind": type(error).__name__}
+print("\\n" + json.dumps(said))
+"""
+PLAIN = """
+from ratchet import Workload, benchmark
+
+@benchmark(configs={{"small": {{"rows": 2}}, "large": {{"rows": 2000}}}}, devices={devices})
+def {name}(device, rows):
+    return Workload(run=None, reference=None, dtype="float32", flops=1, bytes=1)
+"""
+MISSING = """
+import {module}
+from typing import Any
+from ratchet import Workload, benchmark
+import ratchet
+
+CONFIGS: dict[str, Any] = {{"small": {{"rows": 2}}, "large": {{"rows": 2000}}}}
+CPU = {{"tiny": {{"rows": 1}}}}
+TITLE = "renamed"
+
+@benchmark(configs=CONFIGS, devices=("cuda", "cpu"), cpu_configs=CPU)
+def constant(device, rows): ...
+
+@ratchet.benchmark(configs={{"literal": {{"rows": 3}}}}, name="other")
+def literal(device, rows): ...
+
+@benchmark(configs={{"x": {{"rows": 3}}}}, name=TITLE)
+def third(device, rows): ...
+
+@benchmark(configs=made_elsewhere())
+def unknown(device, rows): ...
+
+@print
+def undecorated(): ...
+"""
+
+
+def plain(name: str, *devices: str) -> str:
+    return PLAIN.format(name=name, devices=devices or ("cuda", "cpu"))
+
+
+def discover(tree: Path, files: dict[str, str], device: str = "cuda", bench: str = "bench", places: tuple[Path, ...] = ()) -> Any:
+    """What `ratchet.measure.registry.discover` finds in a tree of these files."""
+    for name, text in files.items():
+        path = tree / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    command = [sys.executable, "-P", "-c", DISCOVER, str(tree), bench, device, str(tree), *map(str, places)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("init", [True, False])
+@pytest.mark.parametrize("bench", ["bench", "perf/my-bench"])
+def test_a_tree(init: bool, bench: str, tmp_path: Path) -> None:
+    """Every file's benchmarks are listed by file and config, with or without __init__.py, and nothing imports torch."""
+    files = {
+        f"{bench}/softmax.py": plain("softmax"),
+        f"{bench}/copy.py": plain("copying"),
+        f"{bench}/_private.py": "raise SystemExit",
+        f"{bench}/notes.txt": "",
+    } | ({f"{bench}/__init__.py": ""} if init else {})
+    found = discover(tmp_path, files, bench=bench)
+    assert found["order"] == ["copying/small", "copying/large", "softmax/small", "softmax/large"]
+    assert found["cases"]["softmax/large"] == {
+        "name": "softmax/large",
+        "benchmark": "softmax",
+        "config": "large",
+        "file": "softmax.py",
+        "parameters": {"rows": 2000},
+        "skipped": "",
+    }
+    assert (found["broken"], found["torch"]) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("device", "constant"),
+    [("cuda", {"constant/small", "constant/large"}), ("cpu", {"constant/tiny"})],
+)
+def test_a_missing_module(device: str, constant: set[str], tmp_path: Path) -> None:
+    """A file that needs a module which is not installed is skipped by name: literal configs, constants, cpu_configs, name=."""
+    files = {"bench/needy.py": MISSING.format(module="triton_missing_xyz.language"), "bench/softmax.py": plain("softmax")}
+    found = discover(tmp_path, files, device)
+    needy = {name for name, case in found["cases"].items() if case["file"] == "needy.py"}
+    assert needy == constant | {"other/literal", "renamed/x"}
+    assert {found["cases"][name]["skipped"] for name in needy} == {"needs triton_missing_xyz, which is not installed"}
+    assert found["cases"]["softmax/small"]["skipped"] == ""
+    assert found["broken"] == {}
+    assert set(found["benchmarks"]) == {"softmax"}
+
+
+@pytest.mark.parametrize("module", ["mypackage.missing", "bench.missing", "srcpackage.missing"])
+def test_a_missing_module_of_the_tree(module: str, tmp_path: Path) -> None:
+    """A module that the tree itself should have makes the file broken, not skipped."""
+    files = {"perf/bench/needy.py": MISSING.format(module=module), "mypackage/__init__.py": "", "src/srcpackage/__init__.py": ""}
+    found = discover(tmp_path, files, bench="perf/bench", places=(tmp_path / "src",))
+    assert found["cases"] == {}
+    assert found["broken"]["needy.py"]["cases"] == ["constant/small", "constant/large", "other/literal", "renamed/x"]
+    assert found["broken"]["needy.py"]["message"] == f"ModuleNotFoundError: No module named '{module}'"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def (:", "SyntaxError: invalid syntax"),
+        ("raise ValueError('no\\nsuch \\x1b[31mlayout')", "ValueError: no such layout"),
+        ("import sys; sys.exit('bye')", "SystemExit: bye"),
+        ("raise ModuleNotFoundError('odd')", "ModuleNotFoundError: odd"),
+        ("class Odd(Exception):\n def __str__(self): raise TypeError\nraise Odd", "<exception str() failed>"),
+        ("raise ValueError('\\udcff')", "ValueError:"),
+        ("e = ValueError('first'); e.add_note('second'); raise e", "ValueError: first"),
+        (plain("softmax").replace('"rows": 2}', '"rows": None}'), "ValueError: softmax/small: rows is None; a parameter is"),
+        ("\0", "SyntaxError: source code string cannot contain null bytes"),
+    ],
+)
+def test_a_broken_file(text: str, message: str, tmp_path: Path) -> None:
+    """A file that cannot be imported costs its own cases only, and says why on one printable line."""
+    found = discover(tmp_path, {"bench/broken.py": text, "bench/softmax.py": plain("softmax")})
+    assert found["order"] == ["softmax/small", "softmax/large"]
+    (broken,) = found["broken"].values()
+    assert broken["file"] == "broken.py"
+    assert message in broken["message"]
+    assert broken["message"].isprintable()
+    assert 0 < len(broken["last_lines"]) <= 12
+
+
+def test_a_broken_file_names_its_cases(tmp_path: Path) -> None:
+    """A file that raises at its end still says which cases it would have had."""
+    found = discover(tmp_path, {"bench/softmax.py": plain("softmax") + "\nraise RuntimeError\n"})
+    assert found["broken"]["softmax.py"]["cases"] == ["softmax/small", "softmax/large"]
+
+
+def test_a_broken_package(tmp_path: Path) -> None:
+    """A bench/__init__.py that raises is one sentence that names it."""
+    found = discover(tmp_path, {"bench/__init__.py": "raise ValueError('no')", "bench/softmax.py": plain("softmax")})
+    assert found["kind"] == "HostError"
+    assert found["error"] == "__init__.py of bench/ cannot be imported: ValueError: no."
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    """A tree without the folder is refused with what to do."""
+    found = discover(tmp_path, {"other/x.py": ""})
+    assert found["kind"] == "HostError"
+    assert found["error"] == f"There is no folder bench/ in {tmp_path}."
+    assert "[tool.ratchet]" in found["hint"]
+
+
+def test_two_of_one_name(tmp_path: Path) -> None:
+    """Two files that claim one benchmark are refused, naming the second."""
+    found = discover(tmp_path, {"bench/a.py": plain("softmax"), "bench/b.py": plain("softmax")})
+    assert found["error"] == "Two benchmarks are called softmax: the second is in bench/b.py."
+
+
+def test_siblings(tmp_path: Path) -> None:
+    """A benchmark imported from a sibling is listed once, in its own file; so is one with a second name."""
+    files = {
+        "bench/a.py": "from bench.z import softmax\nfrom .z import softmax as again\n" + plain("copying"),
+        "bench/z.py": plain("softmax") + "\nalias = softmax\n",
+    }
+    found = discover(tmp_path, files)
+    assert {name: case["file"] for name, case in found["cases"].items()} == {
+        "copying/small": "a.py",
+        "copying/large": "a.py",
+        "softmax/small": "z.py",
+        "softmax/large": "z.py",
+    }
+
+
+def test_functions_from_elsewhere(tmp_path: Path) -> None:
+    """A benchmark whose function lives in the tree's own package, or in a private file, is listed where it is declared."""
+    build = "from ratchet import Workload\ndef build(device, rows): ...\n"
+    files = {
+        "mypackage/__init__.py": build,
+        "bench/_shared.py": plain("shared"),
+        "bench/a.py": "import mypackage\nfrom ratchet import benchmark\n"
+        "made = benchmark(configs={'x': {'rows': 1}}, name='made')(mypackage.build)\nfrom ._shared import shared\n",
+    }
+    assert discover(tmp_path, files)["order"] == ["made/x", "shared/small", "shared/large"]
+
+
+def test_an_installed_package_of_the_same_name(tmp_path: Path) -> None:
+    """The tree's folder wins over an installed package called bench, even one ahead of it on the path."""
+    other = tmp_path / "site"
+    files = {"bench/softmax.py": plain("softmax"), "bench/a.py": "import bench.softmax"}
+    (other / "bench").mkdir(parents=True)
+    (other / "bench" / "__init__.py").write_text("raise RuntimeError('the wrong one')")
+    (other / "bench" / "softmax.py").write_text(plain("wrong"))
+    found = discover(tmp_path / "tree", files, places=(other,))
+    assert found["order"] == ["softmax/small", "softmax/large"]
+    assert found["broken"] == {}
+
+
+def test_other_devices(tmp_path: Path) -> None:
+    """A benchmark that does not serve the device is listed as skipped, with the configs it has."""
+    files = {"bench/a.py": plain("only_cuda", "cuda"), "bench/b.py": plain("only_cpu", "cpu")}
+    on_cpu, on_cuda = discover(tmp_path, files, "cpu"), discover(tmp_path, files, "cuda")
+    assert {name: case["skipped"] for name, case in on_cpu["cases"].items() if case["config"] == "small"} == {
+        "only_cuda/small": "serves cuda only",
+        "only_cpu/small": "",
+    }
+    assert {name: case["skipped"] for name, case in on_cuda["cases"].items() if case["config"] == "small"} == {
+        "only_cuda/small": "",
+        "only_cpu/small": "serves cpu only",
+    }
+
+
+@pytest.mark.parametrize("needed", ["missing_xyz", "missing_xyz.part"])
+def test_requirements(needed: str, tmp_path: Path) -> None:
+    """A declared requirement that is not installed skips the cases on the GPU, and asks nothing of the CPU."""
+    text = plain("softmax").replace("configs=", f"requires=['json', {needed!r}], configs=")
+    on_cuda, on_cpu = (discover(tmp_path, {"bench/a.py": text}, device) for device in ("cuda", "cpu"))
+    assert on_cuda["cases"]["softmax/small"]["skipped"] == f"needs {needed}, which is not installed"
+    assert on_cpu["cases"]["softmax/small"]["skipped"] == ""
