@@ -112,7 +112,8 @@ class Playground:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(private)}
         kept |= {"TMPDIR": str(self.temp), "XDG_CACHE_HOME": str(self.folder / "cache"), "HOME": str(self.folder)}
         # The harness is the one under test; an installed one, editable or not, is found without this.
-        kept |= {"PYTHONPATH": str(HARNESS), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "120"}
+        path = os.pathsep.join(filter(None, [str(HARNESS), os.environ.get("PYTHONPATH")]))
+        kept |= {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "120"}
         return kept | dict(extra or {})
 
     def start(self, *words: str, env: Mapping[str, str] | None = None, **more: Any) -> subprocess.Popen[str]:

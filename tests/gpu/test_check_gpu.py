@@ -1,0 +1,99 @@
+"""`ratchet check` on a real GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playground import Playground, commit, new_repository
+
+from ratchet.records.verdict import Outcome
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
+
+SCALE = """\
+import torch
+from ratchet import Workload, benchmark
+
+TIMES = 20
+
+
+@benchmark(configs={"event": {"clock": "event"}, "graph": {"clock": "graph"}})
+def scale(*, device, clock):
+    x = torch.randn(1 << 24, device=device)
+    out = torch.empty_like(x)
+
+    def run():
+        for _ in range(TIMES):
+            torch.mul(x, 3.0, out=out)
+        return out
+
+    return Workload(run=run, reference=lambda: x.double() * 3, dtype="float32", flops=1 << 24, bytes=1 << 27, clock=clock)
+
+"""
+BAD = """\
+import torch
+from ratchet import Workload, benchmark
+
+
+@benchmark(configs={"illegal": {"kind": "illegal"}, "memory": {"kind": "memory"}})
+def bad(*, device, kind):
+    x = torch.randn(1024, device=device)
+
+    def run():
+        if kind == "memory":
+            torch.empty(1 << 45, device=device)
+        else:
+            index = torch.full((1024,), 1 << 30, device=device)
+            x[index]
+            torch.cuda.synchronize()
+        return x + 1
+
+    return Workload(run=run, reference=lambda: x.double() + 1, dtype="float32", flops=1024, bytes=8192)
+"""
+
+
+def check(tmp_path: Path, *commits: dict[str, str]):
+    new_repository(tmp_path / "repo", commits[0], "[tool.ratchet]\n")
+    for number, files in enumerate(commits[1:], 2):
+        commit(tmp_path / "repo", f"commit {number}", files)
+    play = Playground(tmp_path)
+    return play.finish(play.start("check", "--device", "cuda", "--pairs", "5"), 300)
+
+
+def test_unchanged_code_passes_on_the_gpu(tmp_path: Path) -> None:
+    """Unchanged code exits 0 with both GPU clocks, and the record holds fingerprint, telemetry and peak memory."""
+    done = check(tmp_path, {"bench/scale.py": SCALE}, {"notes.txt": "no code\n"})
+    assert done.code == 0, done
+    assert set(done.outcomes().values()) == {Outcome.UNCHANGED}
+    assert done.run.environment.fingerprint.gpu
+    case = done.case("scale/graph")
+    assert case.workload is not None
+    assert (case.workload.clock, case.workload.cache) == ("graph", "warm")
+    assert case.telemetry is not None
+    assert case.telemetry.readings > 0
+    assert case.telemetry.foreign_processes == 0
+    assert case.performance is not None
+    assert case.performance.peak_memory_bytes >= 2 * 4 * (1 << 24)
+
+
+def test_slower_code_fails_on_the_gpu(tmp_path: Path) -> None:
+    """One launch more in twenty is a regression that is named, with either clock."""
+    done = check(tmp_path, {"bench/scale.py": SCALE}, {"bench/scale.py": SCALE.replace("TIMES = 20", "TIMES = 21")})
+    assert done.code == 1, done
+    assert set(done.outcomes().values()) == {Outcome.REGRESSED}
+    assert done.report.headline.startswith("Regression: scale/")
+
+
+def test_a_broken_context_costs_its_case_only(tmp_path: Path) -> None:
+    """An illegal access and a lack of memory are FAILED cases; the next case gets a fresh worker and its verdict."""
+    done = check(tmp_path, {"bench/scale.py": SCALE}, {"bench/bad.py": BAD})
+    assert done.code == 1, done
+    assert done.outcomes() == {
+        "bad/illegal": Outcome.FAILED,
+        "bad/memory": Outcome.FAILED,
+        "scale/event": Outcome.UNCHANGED,
+        "scale/graph": Outcome.UNCHANGED,
+    }
+    assert "memory" in done.verdict("bad/memory").reason
