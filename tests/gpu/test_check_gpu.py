@@ -55,7 +55,7 @@ def bad(*, device, kind):
 
 
 def check(tmp_path: Path, *commits: dict[str, str]):
-    new_repository(tmp_path / "repo", commits[0], "[tool.ratchet]\n")
+    new_repository(tmp_path / "repo", commits[0])
     for number, files in enumerate(commits[1:], 2):
         commit(tmp_path / "repo", f"commit {number}", files)
     play = Playground(tmp_path)
