@@ -48,13 +48,20 @@ def describe(
     return Environment(
         fingerprint=fingerprint,
         python=platform.python_version(),
-        platform=platform.platform(),
+        platform=operating_system(),
         ratchet=ratchet.__version__,
         gpu_index=used and used.index,
         sm_clock_max_mhz=used and used.sm_clock_max_mhz,
         compute_capability=used and used.compute_capability,
         nvcc=nvcc_version(),
     )
+
+
+def operating_system() -> str:
+    """``Linux 6.8, glibc 2.39``: what may matter to a time, and nothing that names the machine."""
+    release = ".".join(platform.release().split(".")[:2])
+    libc = " ".join(platform.libc_ver()).strip()
+    return f"{platform.system()} {release}" + (f", {libc}" if libc else "")
 
 
 def nvcc_version() -> str | None:
