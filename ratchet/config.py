@@ -79,6 +79,8 @@ class Settings(BaseModel):
     """Turns that each side takes in one pair, in the order A B B A."""
     block_ms: Annotated[float, Field(gt=0, le=10_000)] = 12.0
     """Device time that one turn aims at."""
+    placements: Annotated[int, Field(ge=1, le=64)] = 4
+    """On a GPU: places in memory at which a worker builds a workload, taken in turn by its blocks."""
     clock: Literal["auto", "event", "graph"] = "auto"
     """GPU clock; ``auto`` takes what each workload asks for (``event`` unless it says otherwise)."""
     cache: Literal["cold", "warm"] = "cold"

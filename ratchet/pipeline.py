@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, GitError, OutputError, UnfitError, UsageError
@@ -99,20 +99,9 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
             compared = "reference" not in unbuilt
             suite = measure_suite(ground, settings, plan, request.patterns, progress, machine.idle, compared=compared)
     missing = str(unbuilt.get("reference") or suite.reference_missing or "")
-    record = RunRecord(
-        kind="check",
-        started_at=started,
-        wall_s=time.monotonic() - clock,
-        command=request.command,
-        environment=_environment(machine, settings, suite),
-        plan=plan,
-        policy=settings.policy,
-        head=head.tree,
-        reference=reference.tree,
-        reference_missing=f"The reference could not be measured: {missing}" if missing else None,
-        cases=suite.cases,
-        warnings=machine.warnings,
-    )
+    missing = f"The reference could not be measured: {missing}" if missing else ""
+    timing = (started, time.monotonic() - clock)
+    record = _record("check", request, settings, machine, suite, timing, head.tree, reference.tree, missing)
     return Done(record, judge_run(record, baseline), results)
 
 
@@ -131,18 +120,8 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Don
         ground = Ground({"head": root}, root, machine.device, machine.gpu, Path(logs), environ)
         plan = _plan(settings, machine.device)
         suite = measure_suite(ground, settings, plan, request.patterns, progress, machine.idle, compared=False)
-    record = RunRecord(
-        kind="run",
-        started_at=started,
-        wall_s=time.monotonic() - clock,
-        command=request.command,
-        environment=_environment(machine, settings, suite),
-        plan=plan,
-        policy=settings.policy,
-        head=tree,
-        cases=suite.cases,
-        warnings=machine.warnings,
-    )
+    timing = (started, time.monotonic() - clock)
+    record = _record("run", request, settings, machine, suite, timing, tree)
     return Done(record, judge_run(record, baseline), results)
 
 
@@ -360,6 +339,33 @@ def _places(trees: Trees, settings: Settings, *, usable: bool) -> dict[Side, Pat
     return places
 
 
+def _record(
+    kind: Literal["check", "run"],
+    request: Request,
+    settings: Settings,
+    machine: Machine,
+    suite: Suite,
+    timing: tuple[datetime, float],
+    head: Tree,
+    reference: Tree | None = None,
+    missing: str = "",
+) -> RunRecord:
+    return RunRecord(
+        kind=kind,
+        started_at=timing[0],
+        wall_s=timing[1],
+        command=request.command,
+        environment=_environment(machine, settings, suite),
+        plan=_plan(settings, machine.device),
+        policy=settings.policy,
+        head=head,
+        reference=reference,
+        reference_missing=missing or None,
+        cases=suite.cases,
+        warnings=machine.warnings,
+    )
+
+
 def _environment(machine: Machine, settings: Settings, suite: Suite) -> Environment:
     return describe(
         machine.gpu,
@@ -376,6 +382,7 @@ def _plan(settings: Settings, device: Device) -> Plan:
         pairs=settings.pairs,
         blocks=settings.blocks,
         block_ms=settings.block_ms,
+        placements=settings.placements,
         seed=settings.seed,
         clock="cpu" if device == "cpu" else settings.clock,
         cache="warm" if device == "cpu" else settings.cache,

@@ -159,7 +159,7 @@ class Duet:
             for index in range(self._plan.blocks):
                 for side in _turn(first, flipped=index % 2 == 1):
                     start = time.monotonic()
-                    sampled = self._workers[side].ask("block", Sampled, samples=count)
+                    sampled = self._workers[side].ask("block", Sampled, samples=count, place=index)
                     block = Block(index=index, position=position, samples_ms=sampled.samples_ms, exposed=sampled.exposed)
                     turned[side].blocks.append(Taken(block, (start, time.monotonic())))
                     position += 1
@@ -183,7 +183,7 @@ class Duet:
         deadline = time.monotonic() + WARM_S["cpu" if self._plan.clock == "cpu" else "cuda"]
         while True:
             for side in sides:
-                sampled = self._workers[side].ask("block", Sampled, samples=count)
+                sampled = self._workers[side].ask("block", Sampled, samples=count, place=len(medians[side]))
                 medians[side].append(statistics.median(sampled.samples_ms))
             rounds = len(medians[sides[0]])
             if all(_settled(values) for values in medians.values()) or (rounds >= 3 and time.monotonic() > deadline):
@@ -193,8 +193,9 @@ class Duet:
         if side not in self._workers:
             self._workers[side] = self._hosts[side].fork()
             self._watch.own(worker.pid for worker in self._workers.values())
+        plan = self._plan
         prepared = self._workers[side].ask(
-            "prepare", Prepared, case=name, seed=seed, check=check, clock=self._plan.clock, cache=self._plan.cache
+            "prepare", Prepared, case=name, seed=seed, check=check, clock=plan.clock, cache=plan.cache, placements=plan.placements
         )
         refuse_foreign(side, prepared.foreign)
         return prepared

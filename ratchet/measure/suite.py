@@ -21,8 +21,8 @@ from ratchet.stats.comparison import performance
 from ratchet.units import size
 from ratchet.workload import Device
 
-CONTEXT_BYTES = 1 << 30
-"""Memory of one process's CUDA context and of the L2 flush, generously."""
+CONTEXT_BYTES = 2 << 30
+"""Memory of one process's CUDA context, of the L2 flush and of a workload's other placements, generously."""
 
 SIDES: tuple[Side, ...] = ("reference", "head")
 

@@ -18,6 +18,9 @@ from ratchet.measure.provenance import Provenance
 from ratchet.measure.wire import Channel, Closed
 from ratchet.workload import Benchmark, Device, Parameter, Workload
 
+PLACED_BYTES = 1 << 30
+"""Most memory that several copies of one workload may take together."""
+
 
 @dataclass(frozen=True)
 class Grounds:
@@ -37,7 +40,8 @@ class Job:
     benchmark: Benchmark
     parameters: dict[str, Parameter]
     workload: Workload
-    clock: Clock
+    clocks: tuple[Clock, ...]
+    """One for each place in memory where the workload was built."""
     cache: Literal["cold", "warm"]
 
 
@@ -90,7 +94,9 @@ class Worker:
             torch.set_num_threads(self._grounds.threads)
         return {"ready": True}
 
-    def _prepare(self, case: str, seed: int, clock: str, cache: Literal["cold", "warm"], *, check: bool) -> dict[str, Any]:
+    def _prepare(
+        self, case: str, seed: int, clock: str, cache: Literal["cold", "warm"], placements: int, *, check: bool
+    ) -> dict[str, Any]:
         self._release()
         benchmark, parameters = self._case(case)
         workload = self._build(benchmark, parameters, seed)
@@ -100,8 +106,10 @@ class Worker:
             clock = "cpu"
         elif clock == "auto":
             clock = workload.clock
-        made = make_clock(clock, cache, self._call(workload))
-        self._job = Job(benchmark, parameters, workload, made, cache)
+        more = [self._build(benchmark, parameters, seed) for _ in range(1, self._places(placements, peak))]
+        clocks = tuple(make_clock(clock, cache, self._call(each)) for each in (workload, *more))
+        made = clocks[0]
+        self._job = Job(benchmark, parameters, workload, clocks, cache)
         call_ms = sorted(made.take(3).times_ms)[1]
         self._forget_memory()
         return {
@@ -122,13 +130,15 @@ class Worker:
             "foreign": self._grounds.provenance.foreign(),
         }
 
-    def _block(self, samples: int) -> dict[str, Any]:
-        taken = _without_collector(self._current().clock, samples)
+    def _block(self, samples: int, place: int) -> dict[str, Any]:
+        clocks = self._current().clocks
+        taken = _without_collector(clocks[place % len(clocks)], samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
     def _stage(self, name: str, samples: int) -> dict[str, Any]:
         job = self._current()
-        clock = make_clock(job.clock.name if job.clock.name != "graph" else "event", job.cache, job.workload.stages[name])
+        name_of_clock = "cpu" if self._device.type == "cpu" else "event"
+        clock = make_clock(name_of_clock, job.cache, job.workload.stages[name])
         taken = _without_collector(clock, samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
@@ -155,6 +165,10 @@ class Worker:
         if not isinstance(workload, Workload):
             raise TypeError(f"benchmark {benchmark.name} returned {type(workload).__name__}, not a Workload")
         return workload
+
+    def _places(self, wanted: int, peak: int) -> int:
+        """How often to build the workload: a short kernel's time depends on where its data lies, by a percent or two."""
+        return max(1, min(wanted, PLACED_BYTES // max(1, peak))) if self._device.type == "cuda" else 1
 
     def _call(self, workload: Workload) -> Any:
         run, tuning = workload.run, dict(workload.tuning)

@@ -33,6 +33,8 @@ class Plan(Record):
     pairs: Count
     blocks: Count
     block_ms: Positive
+    placements: Count = 1
+    """Most places in memory at which a worker builds a workload, taken in turn by its blocks."""
     seed: int
     clock: str
     """``event``, ``graph`` or ``cpu``; a workload may ask for its own."""
