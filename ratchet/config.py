@@ -90,6 +90,8 @@ class Settings(BaseModel):
     regression_threshold: Fraction = 0.03
     improvement_threshold: Fraction = 0.05
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    false_alarm: Fraction = 0.001
+    """How often a whole run of unchanged code may be red."""
     on_inconclusive: Literal["pass", "fail"] = "pass"
     build: Annotated[tuple[str, ...], BeforeValidator(_parse_command)] = ()
     """Command run once in each tree before anything is timed."""
@@ -108,6 +110,7 @@ class Settings(BaseModel):
             regression=self.regression_threshold,
             improvement=self.improvement_threshold,
             confidence=self.confidence,
+            false_alarm=self.false_alarm,
             on_inconclusive=self.on_inconclusive,
         )
 

@@ -73,6 +73,7 @@ def comparison(ratio: float, spread: float = 0.0018, **changes: Any) -> Comparis
         "low": ratio - spread,
         "high": ratio + spread,
         "confidence": 0.95,
+        "chance": 0.0,
         "cliffs_delta": max(-1.0, min(1.0, (ratio - 1) * 20)),
         "pairs": 12,
         "detectable": spread * 1.7,

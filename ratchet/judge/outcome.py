@@ -42,18 +42,23 @@ def judge_alone(case: CaseRun) -> Finding:
 
 
 def decide(found: Comparison, policy: Policy) -> tuple[Outcome, str]:
-    """The rule. It takes both the interval and the threshold to call a change.
+    """The rule. It takes evidence and the threshold to call a change. ``policy`` holds this case's share of false alarms.
 
-    Regressed: slower by more than the gate, and the interval excludes no change. Unchanged: the interval proves that
-    any slowdown is smaller than the gate. Neither: inconclusive, never shown as unchanged.
+    Regressed: slower by more than the gate, the interval excludes no change, and chance would do this too rarely. Unchanged:
+    the interval shows that any slowdown is smaller than the gate. Neither: inconclusive, never shown as unchanged.
     """
     gate, goal = units.threshold(policy.regression), units.threshold(policy.improvement)
-    if found.ratio > 1 + policy.regression and found.low > 1:
+    certain = found.chance <= policy.false_alarm
+    if found.ratio > 1 + policy.regression and found.low > 1 and certain:
         return Outcome.REGRESSED, f"Slower by {units.percent(found.ratio - 1, 2)}, past the gate of {gate}."
-    if found.ratio <= 1 - policy.improvement and found.high < 1:
+    if found.ratio <= 1 - policy.improvement and found.high < 1 and certain:
         return Outcome.IMPROVED, f"Takes {units.percent(1 - found.ratio, 2)} less time, past the threshold of {goal}."
     if found.high < 1 + policy.regression:
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
+    if found.low > 1 + policy.regression:
+        slower = units.percent(found.ratio - 1, 2)
+        doubt = f"Slower by {slower}, but the {found.pairs} pairs differ so much that chance is not ruled out"
+        return Outcome.INCONCLUSIVE, f"{doubt}: measure more pairs, or quieten the machine."
     return (
         Outcome.INCONCLUSIVE,
         f"The interval reaches from {units.change(found.low)} to {units.change(found.high)}, across the gate of {gate}: "

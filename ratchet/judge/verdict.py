@@ -24,9 +24,10 @@ def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) 
     rule = policy or run.policy
     stored = baseline.entries(run.environment.fingerprint)
     roofs = measured_roofs(run.cases, stored)
+    each = rule.shared(sum(1 for case in run.cases if case.head and case.reference))
     verdicts = []
     for case in run.cases:
-        finding = judge_alone(case) if run.kind == "run" else judge_case(case, rule, stored.get(case.name))
+        finding = judge_alone(case) if run.kind == "run" else judge_case(case, each, stored.get(case.name))
         verdicts.append(_verdict(case, finding, roofs))
     warnings = run.warnings
     if run.reference_missing:
@@ -48,10 +49,11 @@ def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRe
     heads = {case.name: case for case in head.cases if case.in_head}
     others = {case.name: case for case in reference.cases if case.in_head}
     roofs = measured_roofs(head.cases, {})
+    each = policy.shared(len(heads.keys() & others.keys()))
     verdicts = []
     for name in dict.fromkeys((*heads, *others)):
         joined = _joined(name, heads, others)
-        verdicts.append(_verdict(joined, _judge_apart(joined, policy), roofs))
+        verdicts.append(_verdict(joined, _judge_apart(joined, each), roofs))
     joined_run = head.model_copy(update={"reference": reference.head, "kind": "check"})
     warning = "The sides were measured at different times: clocks, heat and neighbours do not cancel as in a check."
     return _report(joined_run, tuple(verdicts), policy, (warning, *head.warnings))

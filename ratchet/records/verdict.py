@@ -38,6 +38,8 @@ class Comparison(Record):
     low: Positive
     high: Positive
     confidence: Positive
+    chance: NotNegative
+    """How often unchanged code would look at least this far off, in this direction (p-value over pairs)."""
     cliffs_delta: float
     """−1 (every head worker faster) to +1 (every one slower); an effect size, never the gate."""
     pairs: Count

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from ratchet.records.run import Performance, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import Comparison
 from ratchet.stats.effect import cliffs_delta
+from ratchet.stats.evidence import chance, chance_apart
 from ratchet.stats.interval import Interval, bootstrap_difference, bootstrap_interval
 from ratchet.stats.power import detectable_difference, detectable_effect
 from ratchet.stats.ratios import kept_blocks, log_ratios, worker_median_ms
@@ -26,9 +27,14 @@ def compare_pairs(head: Sequence[WorkerSamples], reference: Sequence[WorkerSampl
     logs = log_ratios(head, reference)
     if len(logs) < FEWEST_PAIRS:
         return None
-    delta = cliffs_delta(medians_ms(head), medians_ms(reference))
     return _comparison(
-        bootstrap_interval(logs, confidence), confidence, delta, len(logs), detectable_effect(logs, confidence), "paired"
+        bootstrap_interval(logs, confidence),
+        confidence=confidence,
+        chance=chance(logs),
+        cliffs_delta=cliffs_delta(medians_ms(head), medians_ms(reference)),
+        pairs=len(logs),
+        detectable=detectable_effect(logs, confidence),
+        source="paired",
     )
 
 
@@ -37,9 +43,15 @@ def compare_stored(head_ms: Sequence[float], stored_ms: Sequence[float], confide
     if min(len(head_ms), len(stored_ms)) < FEWEST_PAIRS:
         return None
     a, b = [math.log(value) for value in head_ms], [math.log(value) for value in stored_ms]
-    found = bootstrap_difference(a, b, confidence)
-    detectable = detectable_difference(a, b, confidence)
-    return _comparison(found, confidence, cliffs_delta(head_ms, stored_ms), min(len(a), len(b)), detectable, "stored")
+    return _comparison(
+        bootstrap_difference(a, b, confidence),
+        confidence=confidence,
+        chance=chance_apart(a, b),
+        cliffs_delta=cliffs_delta(head_ms, stored_ms),
+        pairs=min(len(a), len(b)),
+        detectable=detectable_difference(a, b, confidence),
+        source="stored",
+    )
 
 
 def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, confidence: float) -> Performance | None:
@@ -66,16 +78,6 @@ def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, co
     )
 
 
-def _comparison(found: Interval, confidence: float, delta: float, pairs: int, detectable: float, source: str) -> Comparison:
-    return Comparison.model_validate(
-        {
-            "ratio": math.exp(found.centre),
-            "low": math.exp(found.low),
-            "high": math.exp(found.high),
-            "confidence": confidence,
-            "cliffs_delta": delta,
-            "pairs": pairs,
-            "detectable": detectable,
-            "source": source,
-        }
-    )
+def _comparison(found: Interval, **figures: object) -> Comparison:
+    bounds = {"ratio": math.exp(found.centre), "low": math.exp(found.low), "high": math.exp(found.high)}
+    return Comparison.model_validate(bounds | figures)

@@ -20,7 +20,8 @@ from ratchet.records.run import CaseRun, RunRecord
 from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
 
 HARNESS = Path(__file__).parents[2]
-QUICK = ("--device", "cpu", "--pairs", "3", "--blocks", "2")
+PAIRS = 5
+QUICK = ("--device", "cpu", "--pairs", str(PAIRS), "--blocks", "2")
 SETTINGS = "[tool.ratchet]\nblock_ms = 2\n"
 LENIENT = ("--gate", "60%")
 """A machine that runs tests is busy: what is planted here is slower by far more, what is not must not look slower."""

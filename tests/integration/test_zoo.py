@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playground import Finished
+from playground import PAIRS, Finished
 
 from ratchet.records.verdict import Outcome
 
@@ -48,8 +48,8 @@ def test_good_case_beside_bad_ones_is_measured(zoo: Finished, name: str) -> None
     """A sound case is measured in every pair on both sides, whatever its neighbours do."""
     case = zoo.case(f"zoo/{name}")
     assert zoo.verdict(case.name).outcome not in (Outcome.FAILED, Outcome.UNFIT), zoo.verdict(case.name)
-    assert [worker.pair for worker in case.head] == [worker.pair for worker in case.reference] == [0, 1, 2]
-    assert [len(worker.blocks) for worker in case.head] == [2, 2, 2]
+    assert [worker.pair for worker in case.head] == [worker.pair for worker in case.reference] == list(range(PAIRS))
+    assert [len(worker.blocks) for worker in case.head] == [2] * PAIRS
 
 
 def test_crash_of_the_reference_is_not_red(zoo: Finished) -> None:
@@ -59,7 +59,7 @@ def test_crash_of_the_reference_is_not_red(zoo: Finished) -> None:
     assert "SIGABRT" in verdict.reason
     case = zoo.case("zoo/frail")
     assert {failure.side for failure in case.failures} == {"reference"}
-    assert [worker.pair for worker in case.head] == [0, 1, 2]
+    assert [worker.pair for worker in case.head] == list(range(PAIRS))
 
 
 def test_slower_and_faster_code_is_told(zoo: Finished) -> None:
@@ -109,7 +109,7 @@ def test_file_broken_in_the_reference_is_not_red(zoo: Finished) -> None:
     verdict = zoo.verdict("broken_base/one")
     assert verdict.outcome is Outcome.INCONCLUSIVE
     assert "the reference is broken" in verdict.reason
-    assert len(zoo.case("broken_base/one").head) == 3
+    assert len(zoo.case("broken_base/one").head) == PAIRS
 
 
 def test_missing_module_skips(zoo: Finished) -> None:

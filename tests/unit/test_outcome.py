@@ -186,3 +186,20 @@ def test_a_change_needs_both(bounds: list[float], gate: float, goal: float) -> N
 def test_the_gate_in_words() -> None:
     """A gate is shown as it was chosen."""
     assert decide(examples.comparison(1.2), Policy(regression=0.0005))[1] == "Slower by 20.00 %, past the gate of 0.05 %."
+
+
+def test_chance_that_is_not_ruled_out_is_not_red() -> None:
+    """However far off the estimate, pairs that chance could have produced give no regression, and the reason says so."""
+    outcome, reason = decide(examples.comparison(1.2, low=1.05, high=1.3, chance=0.0011), Policy())
+    assert outcome is Outcome.INCONCLUSIVE
+    assert "chance is not ruled out" in reason
+    assert decide(examples.comparison(1.2, low=1.05, high=1.3, chance=0.0009), Policy())[0] is Outcome.REGRESSED
+
+
+def test_cases_share_the_false_alarms_of_a_run() -> None:
+    """With fifty cases, each may be red by chance fifty times less often."""
+    assert Policy().shared(50).false_alarm == pytest.approx(0.001 / 50)
+    assert Policy().shared(0) == Policy()
+    found = examples.comparison(1.2, low=1.05, high=1.3, chance=0.0005)
+    assert decide(found, Policy().shared(1))[0] is Outcome.REGRESSED
+    assert decide(found, Policy().shared(50))[0] is Outcome.INCONCLUSIVE

@@ -1,4 +1,4 @@
-"""Which interval covers what it says? ``python tests/calibration/coverage.py`` prints the table of docs/trust.md.
+"""Which interval covers what it says? ``python tests/calibration/intervals.py`` prints the table of docs/trust.md.
 
 Draws runs of 5, 8, 12 and 20 pairs from the pair ratios of unchanged code that were recorded on a real GPU (see
 tests/data/README.md), smoothed a little because the pools are finite, and counts how often each interval holds the
