@@ -66,6 +66,7 @@ class Turned:
     pair: int
     started_first: bool
     ready_s: float
+    peak_memory_bytes: int
     blocks: list[Taken] = field(default_factory=list)
     stages_ms: dict[str, tuple[float, ...]] = field(default_factory=dict)
     checked: Checked | None = None
@@ -81,7 +82,7 @@ class Turned:
                 taken.block.model_copy(update={"throttled": mark}) for taken, mark in zip(self.blocks, throttled, strict=True)
             ),
             ready_s=self.ready_s,
-            peak_memory_bytes=self.checked.peak_memory_bytes,
+            peak_memory_bytes=self.peak_memory_bytes,
             error=self.checked.error,
             stages_ms=self.stages_ms,
         )
@@ -151,7 +152,8 @@ class Duet:
         try:
             for side in sides:
                 prepared[side] = self._prepare(side, case.name, self._seed(2 * pair), check=False)
-                turned[side] = Turned(pair, side == sides[0], self._workers[side].ready_s)
+                ready_s, peak = self._workers[side].ready_s, prepared[side].peak_memory_bytes
+                turned[side] = Turned(pair, side == sides[0], ready_s, peak)
             count = min(MOST, max(FEWEST, round(self._plan.block_ms / max(one.call_ms for one in prepared.values()))))
             first = _turn(case.sides, flipped=pair // 2 % 2 == 1)
             self._warm_up(first, count)

@@ -70,7 +70,6 @@ class Checked(Record):
     """The result on inputs from a fresh seed, after timing."""
 
     error: NotNegative
-    peak_memory_bytes: Count
 
 
 class Trouble(Record):

@@ -150,10 +150,9 @@ class Worker:
         self._release()
         workload = self._build(benchmark, parameters, seed)
         error = correctness.check(workload)
-        peak = self._peak(workload)
         del workload
         self._release()
-        return {"error": error, "peak_memory_bytes": peak}
+        return {"error": error}
 
     def _case(self, case: str) -> tuple[Benchmark, dict[str, Parameter]]:
         name, parameters = self._grounds.parameters[case]
