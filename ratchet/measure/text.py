@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
-_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
+from ratchet.ansi import without_escapes
 
 
 def clean(text: str, longest: int = 300) -> str:
     """One line without escapes and control characters, cut at ``longest`` characters."""
-    line = "".join(c if c.isprintable() else " " for c in _ESCAPE.sub("", text)).strip()
+    line = "".join(c if c.isprintable() else " " for c in without_escapes(text)).strip()
     return line if len(line) <= longest else line[: longest - 1] + "…"

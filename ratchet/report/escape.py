@@ -11,6 +11,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
+from ratchet.ansi import without_escapes
+
 CELL = 120
 """Characters of a name in a table."""
 SENTENCE = 400
@@ -18,12 +20,6 @@ SENTENCE = 400
 LINE = 300
 """Characters of one line of a program's output."""
 
-_ANSI = re.compile(
-    r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c|\Z)"  # operating-system commands, such as links
-    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c|\Z)"  # device control and other strings
-    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # control sequences, such as colours
-    r"|\x1b[ -/]*[0-~]?"  # the rest
-)
 _SPACE = re.compile(r"\s+")
 _BLANK = {ord(c): " " for c in "\u2028\u2029\u0085"}
 _ENTITY = {ord(c): f"&#{ord(c)};" for c in "|`[]*~$\\{}"} | {ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
@@ -51,7 +47,7 @@ class Markdown(str):
 
 def clean(text: object, limit: int = SENTENCE) -> str:
     """One line without colours, control characters or invisible ones, at most ``limit`` characters long."""
-    line = _SPACE.sub(" ", _visible(_ANSI.sub("", str(text)))).strip()
+    line = _SPACE.sub(" ", _visible(without_escapes(str(text)))).strip()
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
@@ -98,7 +94,7 @@ def _entities(text: str) -> str:
 
 
 def _code_line(text: str) -> str:
-    line = _SPACE.sub(lambda space: space[0].translate(_BLANK), _visible(_ANSI.sub("", text).expandtabs(4))).rstrip()
+    line = _SPACE.sub(lambda space: space[0].translate(_BLANK), _visible(without_escapes(text).expandtabs(4))).rstrip()
     return line if len(line) <= LINE else line[: LINE - 1] + "…"
 
 
