@@ -1,0 +1,78 @@
+"""Commands: read options, call one pipeline function, print, map errors to exit codes.
+
+Only click is imported here, so that ``ratchet --help`` stays fast: each command imports the rest when it runs.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from ratchet import __version__
+from ratchet.cli.baseline import baseline
+from ratchet.cli.judging import compare, report
+from ratchet.cli.looking import doctor, list_
+from ratchet.cli.measuring import check, run
+from ratchet.cli.shown import print_nowhere
+from ratchet.errors import Exit, RatchetError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; every error is one sentence on stderr."""
+    for number in _ENDS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, _interrupt)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return int(cli.main(args=words, prog_name="ratchet", standalone_mode=False, obj=("ratchet", *words)) or 0)
+    except BrokenPipeError:
+        print_nowhere()
+        return int(Exit.PASS)
+    except click.ClickException as error:
+        error.show()
+        return int(Exit.USAGE)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  no error may exit with 1, which reads as a regression
+        sentence, code = _explained(error)
+        click.echo(f"ratchet: {sentence}", err=True)
+        return int(code)
+
+
+def _explained(error: BaseException) -> tuple[str, Exit]:
+    """What to tell the user about an error, and the exit code. A defect of our own is shown whole."""
+    if isinstance(error, RatchetError):
+        return str(error), error.exit_code
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return "interrupted; the trees and workers of this run are gone, earlier results are as they were.", Exit.INTERRUPTED
+    if isinstance(error, OSError):  # a full disk, no more processes
+        return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}.", Exit.NOT_MEASURED
+    traceback.print_exception(error)
+    return "this is a defect in ratchet itself; please report it with the lines above.", Exit.NOT_MEASURED
+
+
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, a cancelled CI job, a closed terminal: all clean up."""
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    for number in _ENDS:
+        signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not interrupt the cleaning up
+    raise KeyboardInterrupt
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="ratchet")
+def cli() -> None:
+    """A performance gate for GPU kernels.
+
+    Exit codes: 0 pass, 1 regression or wrong result, 2 wrong usage, 3 could not measure, 130 interrupted.
+    """
+
+
+for command in (check, run, compare, report, list_, baseline, doctor):
+    cli.add_command(command)

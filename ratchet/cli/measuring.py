@@ -1,0 +1,70 @@
+"""Commands that measure."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ratchet.cli.options import common, judging, measuring, request_of
+from ratchet.cli.shown import print_paths, show, verdict
+from ratchet.errors import Exit
+
+if TYPE_CHECKING:
+    from ratchet.pipeline import Done
+
+
+@click.command()
+@click.argument("cases", nargs=-1)
+@click.option("--base", help="Commit to compare with (default: the one before HEAD; HEAD if there are uncommitted changes).")
+@click.option("--merge-base", metavar="REF", help="Compare with the commit where this branch left REF.")
+@click.option("--no-build-cache", is_flag=True, help="Build both trees anew.")
+@measuring
+@judging
+@common
+def check(cases: tuple[str, ...], **given: Any) -> int:
+    """Compare this checkout with an earlier commit, side by side, and fail on a regression.
+
+    CASES are cases, benchmarks, configs or globs of these (see `ratchet list`); all by default.
+    """
+    from ratchet import pipeline
+
+    if given["base"] and given["merge_base"]:
+        raise click.UsageError("--base and --merge-base exclude each other.")
+    return _measured(pipeline.check, cases, given)
+
+
+@click.command()
+@click.argument("cases", nargs=-1)
+@measuring
+@common
+def run(cases: tuple[str, ...], **given: Any) -> int:
+    """Time this checkout alone, in place, and write results/current.json."""
+    from ratchet import pipeline
+
+    return _measured(pipeline.run, cases, given)
+
+
+def _measured(command: Callable[..., Done], cases: tuple[str, ...], given: dict[str, Any]) -> int:
+    from ratchet import pipeline
+    from ratchet.errors import OutputError
+    from ratchet.report.progress import choose_progress
+
+    progress = choose_progress(sys.stderr.isatty(), given["quiet"] or given["as_json"])
+    try:
+        done = command(request_of(cases, given), progress, os.environ)
+    finally:
+        progress.finish()
+    with verdict():
+        show(done.report, as_json=given["as_json"])
+    try:
+        paths = pipeline.write(done, os.environ)
+    except OutputError as error:
+        click.echo(f"ratchet: {error}", err=True)
+        return int(max(Exit.REGRESSION, done.report.exit_code) if done.report.exit_code else Exit.NOT_MEASURED)
+    with verdict():
+        print_paths(paths, quiet=given["as_json"])
+    return done.report.exit_code

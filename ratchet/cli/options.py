@@ -1,0 +1,90 @@
+"""Options that commands share, and the request that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from ratchet.pipeline import Request
+
+Command = Callable[..., Any]
+
+
+def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def apply(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return apply
+
+
+common = _options(
+    click.option("--repo", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="The repository."),
+    click.option("--results", type=click.Path(path_type=Path), help="Folder for reports and the baseline (default: results)."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of text."),
+)
+
+
+device = _options(
+    click.option("--device", type=click.Choice(["auto", "cuda", "cpu"]), help="Default: a GPU if there is one."),
+    click.option("--gpu", type=int, help="Number of the GPU, as in nvidia-smi."),
+)
+
+
+measuring = _options(
+    device,
+    click.option("--pairs", type=int, help="Pairs of fresh processes (default: 8)."),
+    click.option("--blocks", type=int, help="Turns that each side takes in a pair (default: 10)."),
+    click.option("--clock", type=click.Choice(["auto", "event", "graph"]), help="GPU clock (default: as each workload asks)."),
+    click.option("--cache", type=click.Choice(["cold", "warm"]), help="State of the L2 cache at each sample (default: cold)."),
+    click.option("--case-timeout", help="Longest that one step of a case may take (default: 120s)."),
+    click.option("--seed", type=int, help="Seed of the random inputs."),
+    click.option("--wait", default="0s", help="How long to wait for a device that another check holds (default: not at all)."),
+    click.option("--quiet", is_flag=True, help="No progress."),
+)
+
+
+judging = _options(
+    click.option("--gate", "regression_threshold", help="Fail above this slowdown (default: 3%)."),
+    click.option("--improvement", "improvement_threshold", help="Call it an improvement from here on (default: 5%)."),
+    click.option("--on-inconclusive", type=click.Choice(["pass", "fail"]), help="What undecided cases mean (default: pass)."),
+)
+
+
+def request_of(cases: tuple[str, ...], given: dict[str, Any]) -> Request:
+    from ratchet.config import parse_duration
+    from ratchet.pipeline import Request
+
+    settings = (
+        "device",
+        "pairs",
+        "blocks",
+        "clock",
+        "cache",
+        "case_timeout",
+        "seed",
+        "regression_threshold",
+        "improvement_threshold",
+    )
+    options = {key: given.get(key) for key in (*settings, "on_inconclusive")}
+    options["build_cache"] = False if given.get("no_build_cache") else None
+    options["results"] = str(given["results"].absolute()) if given.get("results") else None
+    try:
+        wait_s = parse_duration(given.get("wait") or 0)
+    except ValueError as error:
+        raise click.UsageError(f"--wait: {error}") from None
+    return Request(
+        folder=given["repo"].resolve(),
+        command=click.get_current_context().obj,
+        patterns=cases,
+        base=given.get("base"),
+        merge_base=given.get("merge_base"),
+        gpu=given.get("gpu"),
+        wait_s=wait_s,
+        options=options,
+    )

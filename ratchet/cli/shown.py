@@ -1,0 +1,52 @@
+"""What commands print."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ratchet.records.verdict import ReportRecord
+
+
+@contextlib.contextmanager
+def verdict() -> Iterator[None]:
+    """Around the printing of one: `ratchet check … | head` is no error, and leaves files and exit code as they are."""
+    try:
+        yield
+    except BrokenPipeError:
+        print_nowhere()
+
+
+def print_nowhere() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def show(report: ReportRecord, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(report.model_dump_json(indent=2))
+        return
+    from ratchet.report.terminal import plain_lines, print_report
+
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        print_report(report, Console())
+    else:
+        for line in plain_lines(report):
+            click.echo(line)
+
+
+def print_paths(paths: Sequence[Path], *, quiet: bool) -> None:
+    if quiet:
+        return
+    labels = ("Report", "Verdict", "Samples")
+    for label, path in zip(labels, paths, strict=False):
+        shown = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+        click.echo(f"{label + ':':<9}{shown}")

@@ -1,0 +1,50 @@
+"""One checkout by itself: timed, or listed."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ratchet.config import load_settings
+from ratchet.judge.verdict import judge_run
+from ratchet.measure.suite import Ground, list_cases, measure_suite
+from ratchet.pipeline.checkout import checked_out, root_of, writable
+from ratchet.pipeline.machine import choose, machine_of, plan_of
+from ratchet.pipeline.record import record_of
+from ratchet.pipeline.request import Done, Request
+from ratchet.pipeline.stored import load_baseline
+from ratchet.records.run import CaseRun
+from ratchet.report.progress import Progress
+
+
+def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Done:
+    """Time the checkout as it stands, in place and alone."""
+    root = root_of(request.folder)
+    settings = load_settings(root, environ, request.options)
+    results = writable(root / settings.results)
+    baseline = load_baseline(results)
+    tree = checked_out(root, results)
+    clock, started = time.monotonic(), datetime.now(UTC)
+    with (
+        machine_of(request, settings, f"ratchet run in {root}", progress, environ) as machine,
+        tempfile.TemporaryDirectory(prefix="ratchet-logs-") as logs,
+    ):
+        ground = Ground({"head": root}, root, machine.device, machine.gpu, Path(logs), environ)
+        plan = plan_of(settings, machine.device)
+        suite = measure_suite(ground, settings, plan, request.patterns, progress, machine.idle, compared=False)
+    timing = (started, time.monotonic() - clock)
+    record = record_of("run", request, settings, machine, suite, timing, tree)
+    return Done(record, judge_run(record, baseline), results)
+
+
+def cases(request: Request, environ: Mapping[str, str]) -> list[CaseRun]:
+    """The cases of the checkout, measured none."""
+    root = root_of(request.folder)
+    settings = load_settings(root, environ, request.options)
+    device, gpu, _ = choose(request, settings, environ)
+    with tempfile.TemporaryDirectory(prefix="ratchet-logs-") as logs:
+        ground = Ground({"head": root}, root, device, gpu, Path(logs), environ)
+        return list_cases(ground, settings, request.patterns)

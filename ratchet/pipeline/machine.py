@@ -1,0 +1,91 @@
+"""The device that a run has to itself, and how it measures there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+
+from ratchet.config import Settings
+from ratchet.errors import UnfitError
+from ratchet.measure import fitness
+from ratchet.measure.environment import describe
+from ratchet.measure.gpu import Gpu, choose_gpu
+from ratchet.measure.lock import hold
+from ratchet.measure.suite import Suite
+from ratchet.pipeline.request import Request
+from ratchet.records.environment import Environment
+from ratchet.records.run import Plan
+from ratchet.report.progress import Progress
+from ratchet.workload import Device
+
+FEW_PAIRS = 5
+"""Below this there is hardly any evidence in an interval."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The device that a run has to itself."""
+
+    device: Device
+    gpu: Gpu | None
+    warnings: tuple[str, ...]
+    idle: tuple[int, ...]
+
+
+@contextlib.contextmanager
+def machine_of(
+    request: Request, settings: Settings, what: str, progress: Progress, environ: Mapping[str, str]
+) -> Iterator[Machine]:
+    """The chosen device, alone and fit."""
+    device, gpu, warnings = choose(request, settings, environ)
+    key, name = (f"gpu-{gpu.uuid}", f"GPU {gpu.index}") if gpu else ("cpu", "The CPU")
+    with hold(key, what, request.wait_s, progress.stage, device=name):
+        idle: tuple[int, ...] = ()
+        if gpu is not None:
+            condition = fitness.inspect(gpu)
+            problems = fitness.problems_before(condition)
+            if problems:
+                raise UnfitError(" ".join(problems))
+            warnings = (*warnings, *fitness.warnings_before(condition))
+            idle = tuple(process.pid for process in condition.processes)
+        if settings.pairs < FEW_PAIRS:
+            warnings = (*warnings, f"{settings.pairs} pairs are few: the intervals are too narrow. Take {FEW_PAIRS} or more.")
+        yield Machine(device, gpu, warnings, idle)
+
+
+def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> tuple[Device, Gpu | None, tuple[str, ...]]:
+    if settings.device == "cpu":
+        return "cpu", None, ()
+    gpu = choose_gpu(request.gpu, environ.get("CUDA_VISIBLE_DEVICES"))
+    blind = metadata.version("torch").endswith("+cpu")
+    if gpu is not None and not blind:
+        return "cuda", gpu, ()
+    why = "the installed torch has no CUDA in it" if gpu else "no NVIDIA GPU is to be seen here"
+    if settings.device == "cuda" or request.gpu is not None:
+        raise UnfitError(f"A GPU was asked for, but {why}.", "See `ratchet doctor`, or measure with --device cpu.")
+    return "cpu", None, (f"Measured on the CPU, since {why}: this says nothing about GPU kernels.",)
+
+
+def environment_of(machine: Machine, settings: Settings, suite: Suite) -> Environment:
+    return describe(
+        machine.gpu,
+        machine.device,
+        torch_version=suite.torch,
+        cuda_version=suite.cuda,
+        triton_version=suite.triton,
+        cpu_threads=settings.cpu_threads,
+    )
+
+
+def plan_of(settings: Settings, device: Device) -> Plan:
+    return Plan(
+        pairs=settings.pairs,
+        blocks=settings.blocks,
+        block_ms=settings.block_ms,
+        placements=settings.placements,
+        seed=settings.seed,
+        clock="cpu" if device == "cpu" else settings.clock,
+        cache="warm" if device == "cpu" else settings.cache,
+    )

@@ -1,0 +1,40 @@
+"""What was measured → the record of the run."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from ratchet.config import Settings
+from ratchet.measure.suite import Suite
+from ratchet.pipeline.machine import Machine, environment_of, plan_of
+from ratchet.pipeline.request import Request
+from ratchet.records.run import RunRecord, Tree
+
+
+def record_of(
+    kind: Literal["check", "run"],
+    request: Request,
+    settings: Settings,
+    machine: Machine,
+    suite: Suite,
+    timing: tuple[datetime, float],
+    head: Tree,
+    reference: Tree | None = None,
+    missing: str = "",
+) -> RunRecord:
+    """Everything that a run was, in one record."""
+    return RunRecord(
+        kind=kind,
+        started_at=timing[0],
+        wall_s=timing[1],
+        command=request.command,
+        environment=environment_of(machine, settings, suite),
+        plan=plan_of(settings, machine.device),
+        policy=settings.policy,
+        head=head,
+        reference=reference,
+        reference_missing=missing or None,
+        cases=suite.cases,
+        warnings=machine.warnings,
+    )

@@ -1,0 +1,36 @@
+"""What a command asks for, and what it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ratchet.records.run import RunRecord
+from ratchet.records.verdict import ReportRecord
+
+BASELINE, CURRENT, REPORT, MARKDOWN = "baseline.json", "current.json", "report.json", "ratchet_report.md"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a command asks for. ``options`` are settings given on the command line; None means not given."""
+
+    folder: Path
+    command: tuple[str, ...]
+    patterns: tuple[str, ...] = ()
+    base: str | None = None
+    merge_base: str | None = None
+    gpu: int | None = None
+    wait_s: float = 0.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Done:
+    """A run, what it means, and where its files belong."""
+
+    run: RunRecord
+    report: ReportRecord
+    results: Path
