@@ -73,8 +73,10 @@ class Settings(BaseModel):
     python_path: Annotated[tuple[str, ...], BeforeValidator(_parse_folders)] = (".", "src")
     """Folders of each tree from which its own packages are imported; as one string, separated as in PATH."""
     device: Literal["auto", "cuda", "cpu"] = "auto"
-    pairs: Annotated[int, Field(ge=3, le=200)] = 8
-    """Pairs of fresh processes, one per side. The interval is over pairs."""
+    pairs: Annotated[int, Field(ge=3, le=200)] = 20
+    """Most pairs of fresh processes, one per side, that an undecided case gets. The interval is over pairs."""
+    budget: Duration = 90.0
+    """After so long no further pair is begun for undecided cases; every case gets its first six. 0: no limit."""
     blocks: Annotated[int, Field(ge=2, le=100)] = 10
     """Turns that each side takes in one pair, in the order A B B A."""
     block_ms: Annotated[float, Field(gt=0, le=10_000)] = 12.0
@@ -86,6 +88,8 @@ class Settings(BaseModel):
     cache: Literal["cold", "warm"] = "cold"
     """Whether the L2 cache is emptied before each sample (GPU, event clock)."""
     cpu_threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    time_identical: bool = False
+    """Time cases whose machine code is the same on both sides too."""
     seed: int = 2025
     regression_threshold: Fraction = 0.03
     improvement_threshold: Fraction = 0.05

@@ -31,7 +31,8 @@ from ratchet.cache import cache_root
 from ratchet.errors import CudaBuildError
 
 FLAGS = ("-O3", "-lineinfo", "-std=c++17")
-FIXED_FLAGS = ("-shared", "-Xcompiler", "-fPIC", "-Xptxas", "-v")
+FIXED_FLAGS = ("-shared", "-Xcompiler", "-fPIC", "-Xptxas", "-v", "-no-compress")
+"""Not compressed, so that `ratchet.measure.identity` can read the machine code."""
 LIBRARY = "kernel.so"
 STANDARD_PLACES = (Path("/usr/local/cuda/bin/nvcc"),)
 ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection
-from datetime import UTC, datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ratchet.judge.chain import Place, begun_anew
+from ratchet.judge.levels import shared
+from ratchet.judge.looks import is_decided, looks, looks_for_change
+from ratchet.judge.outcome import decide
 from ratchet.records import (
     Baseline,
     BaselineEntry,
@@ -31,6 +39,10 @@ from ratchet.records import (
     WorkerSamples,
     WorkloadIdentity,
 )
+from ratchet.records.baseline import Figures
+from ratchet.records.chain import Step, StepKind
+from ratchet.stats.comparison import compare_pairs
+from ratchet.stats.ratios import Pair, pairs_of
 
 STARTED = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 HEAD = Tree(commit="3f2a1bc98d" + "0" * 30, subject="attention: use a larger tile for long sequences", content="c" * 64)
@@ -336,7 +348,25 @@ def run_record() -> RunRecord:
 
 def baseline() -> Baseline:
     """One case on one machine."""
-    entry = BaselineEntry(
+    return stored({"attention/training_512": first_entry()})
+
+
+def stored(entries: dict[str, BaselineEntry], fingerprint: Fingerprint = FINGERPRINT) -> Baseline:
+    """These entries on one machine."""
+    return Baseline(fingerprints={fingerprint.key: FingerprintBaseline(fingerprint=fingerprint, configs=entries)})
+
+
+def first_entry(name: str = "attention/training_512", fingerprint: Fingerprint = FINGERPRINT, **changes: Any) -> BaselineEntry:
+    """A case recorded once."""
+    usual: dict[str, Any] = figures().model_dump() | changes
+    entered = Figures(**usual)
+    step = Step(kind=StepKind.FIRST, commit=entered.git_commit, timestamp=entered.timestamp)
+    return begun_anew(entered, None, step, Place(fingerprint.key, name))
+
+
+def figures() -> Figures:
+    """The best commit of a case and what was measured there."""
+    return Figures(
         median_ms=0.0530,
         ci_95_low=0.0512,
         ci_95_high=0.0548,
@@ -346,9 +376,6 @@ def baseline() -> Baseline:
         timestamp=STARTED,
         workload=WORKLOAD,
         pair_medians_ms=(0.0529, 0.0530, 0.0531),
-    )
-    return Baseline(
-        fingerprints={FINGERPRINT.key: FingerprintBaseline(fingerprint=FINGERPRINT, configs={"attention/training_512": entry})}
     )
 
 
@@ -388,3 +415,87 @@ def compared(*ratios: float, **changes: Any) -> CaseRun:
 def run_of(*cases: CaseRun, **changes: Any) -> RunRecord:
     """A check of these cases."""
     return run_record().model_copy(update={"cases": cases, **changes})
+
+
+STEADY = (1.001, 0.999, 1.0, 1.002, 0.998, 1.0, 1.001, 0.999)
+"""Pairs of unchanged code."""
+
+
+def commit(number: int) -> str:
+    """A hash."""
+    return f"{number:04x}" * 10
+
+
+def timed(ratio: float, name: str = "attention/training_512", **changes: Any) -> CaseRun:
+    """A case whose head takes ``ratio`` times as long as its reference, which takes 1 ms."""
+    return compared(*(ratio * each for each in STEADY), name=name, **changes)
+
+
+def new(name: str = "attention/training_512", **changes: Any) -> CaseRun:
+    """A case that only the head has."""
+    return timed(1.0, name, **({"reference": (), "reference_workload": None, "in_reference": False} | changes))
+
+
+def gone(name: str = "attention/training_512", **changes: Any) -> CaseRun:
+    """A case that only the reference has."""
+    return compared(name=name, **({"workload": None, "performance": None, "in_head": False} | changes))
+
+
+def check_of(*cases: CaseRun, day: float, head: int, reference: int | None = 0, **changes: Any) -> RunRecord:
+    """A check of the commit ``head`` against ``reference``, so many days after the first; without one, a run of it alone."""
+    usual: dict[str, Any] = {
+        "kind": "run" if reference is None else "check",
+        "head": Tree(commit=commit(head)),
+        "reference": None if reference is None else Tree(commit=commit(reference)),
+        "started_at": STARTED + timedelta(days=day),
+    }
+    return run_of(*cases, **(usual | changes))
+
+
+def pairs(log_ratios: Iterable[float]) -> list[Pair]:
+    """Pairs with these log ratios of head time to reference time; the reference takes 1 ms."""
+    return [Pair(float(log), math.exp(log), 1.0) for log in log_ratios]
+
+
+QUIET = ("attn_1k", "attn_2k", "attn_4k", "attn_512", "copy", "gemm_2k", "gemm_4k", "warm:attn_2k")
+"""The cases of tests/data/h200_paired.npz that are not bound by their launch."""
+
+
+def recorded_pairs(*cases: str) -> dict[str, list[Pair]]:
+    """The pairs that were recorded of unchanged code on an H200, from their samples on (tests/data/README.md)."""
+    with np.load(Path(__file__).parent / "data" / "h200_paired.npz") as data:
+        return {case: pairs_of(_recorded(data[f"{case}|B"]), _recorded(data[f"{case}|A"])) for case in cases}
+
+
+def _recorded(taken: np.ndarray) -> list[WorkerSamples]:
+    """One worker for each pair of an array of (pairs, blocks, samples)."""
+    return [
+        blocks(0).model_copy(
+            update={
+                "pair": pair,
+                "blocks": tuple(
+                    Block(index=index, position=index, samples_ms=tuple(samples)) for index, samples in enumerate(worker.tolist())
+                ),
+            }
+        )
+        for pair, worker in enumerate(taken)
+    ]
+
+
+def looked_at(taken: Sequence[Pair], policy: Policy, most: int = 20, *, drifts: bool = False) -> Comparison:
+    """The comparison of a case at the look at which a check stops; ``policy`` holds its share of the false alarms."""
+    for count in looks(most):
+        seen = compare_pairs(taken[:count], policy.confidence)
+        if seen and is_decided(seen, policy, most, drifts=drifts):
+            return seen
+    assert seen is not None
+    return seen
+
+
+def outcomes(cases: Mapping[str, Sequence[Pair]], policy: Policy | None = None, most: int = 20) -> dict[str, Outcome]:
+    """What a check says of cases whose pairs came in this order."""
+    rule = policy or Policy()
+    each = rule.shared(len(cases), looks_for_change(most))
+    found = {name: looked_at(taken, each, most) for name, taken in cases.items()}
+    levels = shared(found, rule, most)
+    return {name: decide(seen, levels[name])[0] for name, seen in found.items()}

@@ -16,9 +16,11 @@ import click
 
 from ratchet import __version__
 from ratchet.cli.baseline import baseline
+from ratchet.cli.calibrate import calibrate
 from ratchet.cli.judging import compare, report
 from ratchet.cli.looking import doctor, list_
 from ratchet.cli.measuring import check, run
+from ratchet.cli.replay import replay_
 from ratchet.cli.shown import print_nowhere
 from ratchet.errors import Exit, RatchetError
 
@@ -74,5 +76,5 @@ def cli() -> None:
     """
 
 
-for command in (check, run, compare, report, list_, baseline, doctor):
+for command in (check, run, calibrate, compare, report, replay_, list_, baseline, doctor):
     cli.add_command(command)

@@ -1,8 +1,9 @@
-"""``ratchet baseline …``: the best commit of every case so far."""
+"""``ratchet baseline …``: the best commit of every case so far, and the steps that led there."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,42 +12,115 @@ import click
 from ratchet.cli.options import common, request_of
 from ratchet.errors import Exit
 
+_by = click.option("--by", metavar="NAME", help="Who does this (default: GITHUB_ACTOR, else git's user.name and user.email).")
+
 
 @click.group()
 def baseline() -> None:
-    """The best commit of every case so far."""
+    """The best commit of every case so far, and the steps that led there."""
 
 
 @baseline.command("show")
+@click.argument("case", required=False)
+@click.option("--history", is_flag=True, help="Show the chain of every case, or of CASE: each step, by how much, who and why.")
 @common
-def baselineshow(**given: Any) -> int:
+def baseline_show(case: str | None, history: bool, **given: Any) -> int:
     """Show results/baseline.json."""
     from ratchet import pipeline
-    from ratchet.report.baseline import baseline_lines
+    from ratchet.report.baseline import baseline_lines, history_lines
 
+    if case and not history:
+        raise click.UsageError("A case is named together with --history.")
     path, stored = pipeline.show_baseline(request_of((), given), os.environ)
     if given["as_json"]:
         click.echo(stored.model_dump_json(indent=2))
     else:
-        for line in baseline_lines(stored, str(path)):
-            click.echo(line)
+        _print(history_lines(stored, _shown(path), case) if history else baseline_lines(stored, _shown(path)))
     return int(Exit.PASS)
 
 
 @baseline.command("record")
-@click.argument("recorded", type=click.Path(path_type=Path), metavar="[RUN.json]", required=False)
+@click.argument("recorded", type=click.Path(path_type=Path), metavar="[RUN.json]...", nargs=-1)
 @common
-def baseline_record(recorded: Path | None, **given: Any) -> int:
-    """Enter a recorded run into results/baseline.json: new cases, and those it proved faster than the baseline commit."""
+def baseline_record(recorded: tuple[Path, ...], **given: Any) -> int:
+    """Enter recorded runs into results/baseline.json.
+
+    Without a name, that is the last run. New cases enter. A case that is there moves to a commit that two separate runs have
+    proven faster than its baseline commit.
+    """
+    from ratchet import pipeline
+    from ratchet.report.moves import recorded_fields, recorded_lines
+
+    path, done = pipeline.record_baseline(recorded, request_of((), given), os.environ)
+    _say(recorded_fields(done, _shown(path)), recorded_lines(done, _shown(path)), given)
+    return int(Exit.PASS)
+
+
+@baseline.command("accept")
+@click.argument("words", metavar="CASE... [RUN.json]", nargs=-1, required=True)
+@click.option("--reason", required=True, help="Why the baseline moves, for whoever reads the file later.")
+@_by
+@common
+def baseline_accept(words: tuple[str, ...], reason: str, by: str | None, **given: Any) -> int:
+    """Move the baseline of cases on purpose, faster or not.
+
+    Their next baseline commit is the head of the recorded run; without a name, of the last one.
+    """
+    from ratchet import pipeline
+    from ratchet.report.moves import accepted_fields, accepted_lines
+
+    recorded = Path(words[-1]) if words[-1].endswith(".json") else None
+    cases = words[:-1] if recorded else words
+    if not cases:
+        raise click.UsageError("Name the cases that move, as benchmark/config.")
+    path, moved = pipeline.accept_cases(cases, recorded, by, reason, request_of((), given), os.environ)
+    _say(accepted_fields(moved, _shown(path)), accepted_lines(moved, _shown(path)), given)
+    return int(Exit.PASS)
+
+
+@baseline.command("rename")
+@click.argument("old")
+@click.argument("new")
+@click.option("--reason", help="Why, for whoever reads the file later.")
+@_by
+@common
+def baseline_rename(old: str, new: str, reason: str | None, by: str | None, **given: Any) -> int:
+    """Let a case go on under another name, on every machine."""
+    from ratchet import pipeline
+    from ratchet.report.moves import renamed_lines
+
+    path, done = pipeline.rename_case(old, new, by, reason, request_of((), given), os.environ)
+    fields = {"path": _shown(path), "old": old, "new": new, "machines": [each.machine for each in done]}
+    _say(fields, renamed_lines(done, old, new, _shown(path)), given)
+    return int(Exit.PASS)
+
+
+@baseline.command("verify")
+@common
+def baseline_verify(**given: Any) -> int:
+    """Check the chain of every case.
+
+    Digests, predecessors and figures must fit, and git must know the commits. Exits with 2 where something does not fit.
+    """
+    from ratchet import pipeline
+    from ratchet.report.baseline import verified_lines
+
+    found = pipeline.verify_baseline(request_of((), given), os.environ)
+    fields = {"path": _shown(found.path), "problems": found.problems, "warnings": found.warnings}
+    _say(fields, verified_lines(found.baseline, _shown(found.path), found.problems, found.warnings), given)
+    return int(Exit.USAGE if found.problems else Exit.PASS)
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _say(fields: dict[str, Any], lines: Iterable[str], given: dict[str, Any]) -> None:
     import json
 
-    from ratchet import pipeline
+    _print([json.dumps(fields, ensure_ascii=False, indent=2)] if given["as_json"] else lines)
 
-    path, moved = pipeline.record_baseline(recorded, request_of((), given), os.environ)
-    if given["as_json"]:
-        click.echo(json.dumps({"path": str(path), "moved": moved}))
-    elif moved:
-        click.echo(f"{path}: {len(moved)} cases entered: {', '.join(moved)}")
-    else:
-        click.echo(f"{path}: nothing to enter; every case is there, and none was proved faster than its baseline commit.")
-    return int(Exit.PASS)
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)

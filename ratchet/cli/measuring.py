@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 @click.argument("cases", nargs=-1)
 @click.option("--base", help="Commit to compare with (default: the one before HEAD; HEAD if there are uncommitted changes).")
 @click.option("--merge-base", metavar="REF", help="Compare with the commit where this branch left REF.")
+@click.option("--against-baseline", is_flag=True, help="Compare every case with the commit that the baseline names for it.")
+@click.option("--time-identical", is_flag=True, help="Time cases whose machine code is the same on both sides too.")
 @click.option("--no-build-cache", is_flag=True, help="Build both trees anew.")
 @measuring
 @judging
@@ -32,8 +34,8 @@ def check(cases: tuple[str, ...], **given: Any) -> int:
     """
     from ratchet import pipeline
 
-    if given["base"] and given["merge_base"]:
-        raise click.UsageError("--base and --merge-base exclude each other.")
+    if sum(map(bool, (given["base"], given["merge_base"], given["against_baseline"]))) > 1:
+        raise click.UsageError("--base, --merge-base and --against-baseline exclude each other.")
     return _measured(pipeline.check, cases, given)
 
 

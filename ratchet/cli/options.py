@@ -38,7 +38,8 @@ device = _options(
 
 measuring = _options(
     device,
-    click.option("--pairs", type=int, help="Pairs of fresh processes (default: 8)."),
+    click.option("--pairs", type=int, help="Most pairs of fresh processes for a case that stays undecided (default: 20)."),
+    click.option("--budget", help="Begin no more pairs for undecided cases after this long; 0: no limit (default: 90s)."),
     click.option("--blocks", type=int, help="Turns that each side takes in a pair (default: 10)."),
     click.option("--clock", type=click.Choice(["auto", "event", "graph"]), help="GPU clock (default: as each workload asks)."),
     click.option("--cache", type=click.Choice(["cold", "warm"]), help="State of the L2 cache at each sample (default: cold)."),
@@ -63,6 +64,7 @@ def request_of(cases: tuple[str, ...], given: dict[str, Any]) -> Request:
     settings = (
         "device",
         "pairs",
+        "budget",
         "blocks",
         "clock",
         "cache",
@@ -72,6 +74,7 @@ def request_of(cases: tuple[str, ...], given: dict[str, Any]) -> Request:
         "improvement_threshold",
     )
     options = {key: given.get(key) for key in (*settings, "on_inconclusive")}
+    options["time_identical"] = given.get("time_identical") or None
     options["build_cache"] = False if given.get("no_build_cache") else None
     options["results"] = str(given["results"].absolute()) if given.get("results") else None
     try:
@@ -84,6 +87,7 @@ def request_of(cases: tuple[str, ...], given: dict[str, Any]) -> Request:
         patterns=cases,
         base=given.get("base"),
         merge_base=given.get("merge_base"),
+        against_baseline=bool(given.get("against_baseline")),
         gpu=given.get("gpu"),
         wait_s=wait_s,
         options=options,

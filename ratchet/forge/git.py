@@ -86,6 +86,11 @@ class Repository:
         hint = "Fetch more history with `git fetch --unshallow`." if self.is_shallow() else "Name a commit with --base."
         raise GitError(f"HEAD and {revision} have no common ancestor here.", hint)
 
+    def user(self) -> str:
+        """``Name <address>`` as git signs a commit here; empty where nobody told git."""
+        name, address = (self._try("config", "--get", f"user.{part}").stdout.strip() for part in ("name", "email"))
+        return f"{name} <{address}>" if name and address else name or address
+
     def is_shallow(self) -> bool:
         return self._try("rev-parse", "--is-shallow-repository").stdout.strip() == "true"
 

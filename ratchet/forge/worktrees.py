@@ -48,13 +48,24 @@ def worktrees(repository: Repository, head: Snapshot, reference: Snapshot | None
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextmanager
+def worktree(repository: Repository, trees: Trees, snapshot: Snapshot) -> Iterator[Path]:
+    """A third tree beside the two, by a path of the same length."""
+    folder = trees.logs / "best"
+    try:
+        repository.add_worktree(folder, snapshot.revision)
+        yield folder
+    finally:
+        repository.remove_worktree(folder)
+
+
 def _remove_abandoned(repository: Repository) -> None:
     """Remove worktrees of checks that were killed with no chance to clean up."""
     for folder in Path(tempfile.gettempdir()).glob("ratchet-trees-*"):
         match = _FOLDER.match(folder.name)
         if match is None or Path("/proc", match[1]).exists() or not _is_ours(folder):
             continue
-        for tree in (folder / "head", folder / "base"):
+        for tree in (folder / "head", folder / "base", folder / "best"):
             if tree.exists():
                 repository.remove_worktree(tree)
         shutil.rmtree(folder, ignore_errors=True)

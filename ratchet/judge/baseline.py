@@ -1,64 +1,143 @@
-"""Verdict + baseline → next baseline. Forward only."""
+"""Runs + baseline → next baseline. Forward only: to what two separate measurements have proven faster."""
 
 from __future__ import annotations
 
-from ratchet.errors import UsageError
-from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline
-from ratchet.records.run import CaseRun, RunRecord
+import math
+from collections.abc import Sequence
+
+from ratchet.judge.chain import begun_anew, continued, sealed
+from ratchet.judge.moves import Move, MoveKind, Recorded
+from ratchet.judge.seen import Seen, seen_in
+from ratchet.judge.steps import likely_renames
+from ratchet.records.baseline import MOST_DAYS, Baseline, BaselineEntry, Figures
+from ratchet.records.chain import Candidate, Measurement, Step, StepKind
+from ratchet.records.run import RunRecord
 from ratchet.records.verdict import Outcome, ReportRecord
-from ratchet.stats.comparison import medians_ms, performance
 
 _NEVER = (Outcome.FAILED, Outcome.UNFIT, Outcome.REGRESSED)
 """Outcomes that no baseline is made of."""
+_NOT_THERE = (Outcome.MISSING, Outcome.SKIPPED)
 
 
-def record(baseline: Baseline, run: RunRecord, report: ReportRecord) -> tuple[Baseline, list[str]]:
-    """Enter a run's cases; returns the next baseline and the names of the cases that moved.
+def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]]) -> Recorded:
+    """Enter runs with their verdicts, in the order of their time; the same run twice counts once.
 
-    A case enters if this machine has no baseline for it or its workload changed, unless it regressed: then its reference
-    is the better commit. One that is there moves only if the run proved the head an improvement over the very commit
-    that the baseline names. Raises UsageError for a dirty tree, or one without a commit, whose figures no commit could
-    give again.
+    A case that this machine has no baseline for enters, unless it regressed: then its reference is the better commit. One
+    that is there moves only when two separate runs of one commit have proven it an improvement over the very commit that
+    the baseline names. Raises UsageError for a run of a dirty tree, or of one without a commit.
     """
-    if not run.head.commit:
-        raise UsageError("The run was measured outside git, so no commit names it.", "Commit, then run it again.")
-    if run.head.dirty:
-        raise UsageError("The run measured uncommitted changes, which no commit names.", "Commit, then run it again.")
-    fingerprint = run.environment.fingerprint
-    entries = baseline.entries(fingerprint)
-    outcomes = {case.name: case.outcome for case in report.cases}
-    moved = []
-    for case in run.cases:
-        outcome = outcomes[case.name]
-        entry = None if outcome in _NEVER else _entry(case, run)
-        if entry is None:
-            continue
-        before = entries.get(case.name)
-        if before is None or before.workload != entry.workload or _is_proven(run, before, outcome):
-            entries[case.name] = entry
-            moved.append(case.name)
-    part = FingerprintBaseline(fingerprint=fingerprint, configs=dict(sorted(entries.items())))
-    if not moved:
-        return baseline, []
-    return Baseline(fingerprints={**baseline.fingerprints, fingerprint.key: part}), moved
+    moves: list[Move] = []
+    outcomes: dict[str, Outcome] = {}
+    renames: dict[str, str] = {}
+    for run, report in sorted(measured, key=lambda pair: pair[0].started_at):
+        machine = run.environment.fingerprint
+        entries = baseline.entries(machine)
+        for seen in seen_in(run, report):
+            name = seen.case.name
+            outcomes[name] = seen.verdict.outcome
+            before = entries.get(name)
+            after, kind = _next(before, seen)
+            if kind and after:
+                moves.append(Move(machine.key, name, kind, after, before, _note(kind, before, seen)))
+            if after:
+                entries[name] = after
+        renames |= {new: old for new, old in likely_renames(run).items() if old in entries}
+        if entries != baseline.entries(machine):
+            baseline = baseline.with_entries(machine, entries)
+    known = {name for run, _ in measured for name in baseline.entries(run.environment.fingerprint)}
+    unchanged = tuple(name for name in outcomes if name in known - {move.case for move in moves})
+    left_out = {name: each for name, each in outcomes.items() if name not in known and each not in _NOT_THERE}
+    return Recorded(baseline, tuple(moves), unchanged, left_out, renames)
 
 
-def _is_proven(run: RunRecord, before: BaselineEntry, outcome: Outcome) -> bool:
-    return outcome is Outcome.IMPROVED and run.reference is not None and run.reference.commit == before.git_commit
+def _note(kind: MoveKind, before: BaselineEntry | None, seen: Seen) -> str:
+    """What the entries alone do not say."""
+    if before and kind is MoveKind.DROPPED and before.candidate:
+        return f"{before.candidate.commit[:10]} is not shown to be faster a second time"
+    if before and kind is MoveKind.APART and seen.case.workload:
+        return "; ".join(before.workload.differences(seen.case.workload))
+    return ""
 
 
-def _entry(case: CaseRun, run: RunRecord) -> BaselineEntry | None:
-    done = performance(case.head, case.workload, 0.95) if case.workload else None
-    if done is None or case.workload is None:
-        return None
-    return BaselineEntry(
-        median_ms=done.median_time_ms,
-        ci_95_low=done.ci_95_low,
-        ci_95_high=done.ci_95_high,
-        throughput_gflops=done.throughput_gflops,
-        bandwidth_gb_s=done.bandwidth_gb_s,
-        git_commit=run.head.commit,
-        timestamp=run.started_at,
-        workload=case.workload,
-        pair_medians_ms=tuple(medians_ms(case.head)),
+def _next(before: BaselineEntry | None, seen: Seen) -> tuple[BaselineEntry | None, MoveKind | None]:
+    """The entry after this run, and what happened to it."""
+    outcome, run = seen.verdict.outcome, seen.run
+    figures = seen.figures() if outcome not in _NEVER else None
+    if before is None:
+        return _set(None, figures, seen, StepKind.FIRST) if figures else (None, None)
+    entry = _with_days(before, seen)
+    is_news = run.started_at > before.steps[-1].timestamp  # an older run says nothing about what is there now
+    if outcome is Outcome.MISSING:
+        return _noted(entry, seen, StepKind.REMOVED) if is_news and not entry.removed else (entry, None)
+    if seen.is_there and seen.case.workload != entry.workload:
+        if seen.was_measured_otherwise(entry):
+            return entry, MoveKind.APART
+        return _set(entry, figures, seen, StepKind.CHANGED) if is_news and figures else (entry, None)
+    if seen.is_there and entry.removed:
+        return _noted(entry, seen, StepKind.RETURNED) if is_news else (entry, None)
+    return _weighed(entry, seen, figures)
+
+
+def _weighed(entry: BaselineEntry, seen: Seen, figures: Figures | None) -> tuple[BaselineEntry, MoveKind | None]:
+    """One more measurement of an entry's candidate, or of a commit that may become it."""
+    commit, waiting = seen.run.head.commit, entry.candidate
+    known = waiting.measurement if waiting and waiting.commit == commit else None
+    found = seen.measurement()
+    proven = seen.verdict.outcome is Outcome.IMPROVED and found is not None and found.reference == entry.git_commit != commit
+    if not proven or found is None:
+        refuted = known and seen.run.started_at > known.started_at and _contradicts(seen, entry)
+        return _waiting(entry, None, seen, MoveKind.DROPPED) if refuted else (entry, None)
+    if known is None:
+        later = waiting is None or found.started_at > waiting.measurement.started_at
+        return _waiting(entry, Candidate(commit=commit, measurement=found), seen, MoveKind.CANDIDATE) if later else (entry, None)
+    if not _are_apart(known, found) or figures is None:
+        return entry, None
+    return _set(entry, figures, seen, StepKind.IMPROVED, *sorted((known, found), key=lambda each: each.started_at))
+
+
+def _contradicts(seen: Seen, entry: BaselineEntry) -> bool:
+    """Whether a run that proved no improvement says that there is none: the commit was measured against the baseline's."""
+    if seen.verdict.outcome is Outcome.FAILED:
+        return True
+    goal = 1 - seen.run.policy.improvement
+    return any(found == seen.measurement() or found.ratio > goal for found in seen.against(entry.git_commit))
+
+
+def _are_apart(one: Measurement, other: Measurement) -> bool:
+    """Whether one began after the other had ended: what disturbs a machine for a while cannot make both."""
+    return one.ended_at < other.started_at or other.ended_at < one.started_at
+
+
+def _set(
+    before: BaselineEntry | None, figures: Figures, seen: Seen, kind: StepKind, *proof: Measurement
+) -> tuple[BaselineEntry, MoveKind]:
+    ratio = math.exp(sum(math.log(each.ratio) for each in proof) / len(proof)) if proof else None
+    differences = before.workload.differences(figures.workload) if before and kind is StepKind.CHANGED else []
+    step = Step(
+        kind=kind,
+        commit=figures.git_commit,
+        timestamp=figures.timestamp,
+        ratio=ratio,
+        measurements=proof,
+        reason="; ".join(differences) or None,
     )
+    return begun_anew(figures, before, step, seen.place), MoveKind(kind.value)
+
+
+def _noted(entry: BaselineEntry, seen: Seen, kind: StepKind) -> tuple[BaselineEntry, MoveKind]:
+    step = Step(kind=kind, commit=seen.run.head.commit, timestamp=seen.run.started_at)
+    return continued(entry.model_copy(update={"candidate": None}), step, seen.place), MoveKind(kind.value)
+
+
+def _waiting(entry: BaselineEntry, candidate: Candidate | None, seen: Seen, kind: MoveKind) -> tuple[BaselineEntry, MoveKind]:
+    return sealed(entry.model_copy(update={"candidate": candidate}), seen.place), kind
+
+
+def _with_days(entry: BaselineEntry, seen: Seen) -> BaselineEntry:
+    """Its commit on one more day, where this run measured it: one median a day, the latest thirty."""
+    dates = {day.timestamp.date() for day in entry.days}
+    new = next((day for day in seen.days(entry) if day.timestamp.date() not in dates), None)
+    if new is None:
+        return entry
+    days = sorted((*entry.days, new), key=lambda day: day.timestamp)[-MOST_DAYS:]
+    return sealed(entry.model_copy(update={"days": tuple(days)}), seen.place)

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import math
+import statistics
+from datetime import date
+
 from ratchet import units
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.policy import Policy
 from ratchet.records.run import CaseRun, Failure, Side
 from ratchet.records.verdict import Comparison, Outcome
-from ratchet.stats.comparison import compare_pairs, compare_stored, medians_ms
+from ratchet.stats.comparison import FEWEST_DAYS, compare_stored, compare_workers, medians_ms
+
+ROUGH = 0.03
+"""A spread of single pairs beyond which something else than the code is being timed: launch latency, other work."""
+STANDS_OUT = 3
+"""Spreads by which a change must then differ from none."""
 
 Finding = tuple[Outcome, str, Comparison | None]
 
 
-def judge_case(case: CaseRun, policy: Policy, stored: BaselineEntry | None) -> Finding:
-    """Decide one case of a check. ``stored`` serves only where the reference could not be measured."""
+def compared(case: CaseRun, confidence: float) -> Comparison | None:
+    """What the pairs of a case show; None where there are too few, or nothing to compare."""
+    if case.workload != case.reference_workload or not case.reference:
+        return None
+    return compare_workers(case.head, case.reference, confidence)
+
+
+def judge_case(case: CaseRun, found: Comparison | None, policy: Policy, stored: BaselineEntry | None) -> Finding:
+    """Decide one case of a check. ``found`` is what `compared` gave, and ``policy`` holds this case's share of false alarms.
+
+    ``stored`` serves only where the reference could not be measured.
+    """
     settled = _before_times(case)
     if settled is not None:
         return (*settled, None)
@@ -24,7 +43,6 @@ def judge_case(case: CaseRun, policy: Policy, stored: BaselineEntry | None) -> F
         return Outcome.CHANGED, f"The workload itself differs, so times do not compare ({what}).", None
     if not case.reference:
         return _against_stored(case, policy, stored)
-    found = compare_pairs(case.head, case.reference, policy.confidence)
     if found is None:
         broken = _broken(case, "reference")
         because = f" (the reference: {_phrase(broken.message)})" if broken else ""
@@ -48,7 +66,7 @@ def decide(found: Comparison, policy: Policy) -> tuple[Outcome, str]:
     the interval shows that any slowdown is smaller than the gate. Neither: inconclusive, never shown as unchanged.
     """
     gate, goal = units.threshold(policy.regression), units.threshold(policy.improvement)
-    certain = found.chance <= policy.false_alarm
+    certain = found.chance <= policy.false_alarm and _stands_out(found, policy)
     if found.ratio > 1 + policy.regression and found.low > 1 and certain:
         return Outcome.REGRESSED, f"Slower by {units.percent(found.ratio - 1, 2)}, past the gate of {gate}."
     if found.ratio <= 1 - policy.improvement and found.high < 1 and certain:
@@ -58,12 +76,27 @@ def decide(found: Comparison, policy: Policy) -> tuple[Outcome, str]:
     if found.low > 1 + policy.regression:
         slower = units.percent(found.ratio - 1, 2)
         doubt = f"Slower by {slower}, but the {found.pairs} pairs differ so much that chance is not ruled out"
-        return Outcome.INCONCLUSIVE, f"{doubt}: measure more pairs, or quieten the machine."
+        return Outcome.INCONCLUSIVE, f"{doubt}: raise the budget, or quieten the machine."
     return (
         Outcome.INCONCLUSIVE,
-        f"The interval reaches from {units.change(found.low)} to {units.change(found.high)}, across the gate of {gate}: "
-        "measure more pairs, or quieten the machine.",
+        f"The interval reaches from {units.change(found.low)} to {units.change(found.high)}, across the gate of {gate} "
+        f"(detectable here: {units.percent(found.detectable, 2)}): raise the budget, or quieten the machine.",
     )
+
+
+def _stands_out(found: Comparison, policy: Policy) -> bool:
+    """Where single pairs differ by more than the gate, it no longer keeps noise from being red, and Student's t takes them
+    to be normal, which such pairs rarely are: then a change must be much larger than what pairs differ by.
+    """
+    return found.spread <= max(policy.regression, ROUGH) or abs(math.log(found.ratio)) >= STANDS_OUT * found.spread
+
+
+def decide_apart(found: Comparison, policy: Policy) -> tuple[Outcome, str]:
+    """The rule for sides measured at different times, where nothing cancels: red only if the whole interval is past the gate."""
+    outcome, reason = decide(found, policy)
+    if outcome is Outcome.REGRESSED and found.low <= 1 + policy.regression:
+        return Outcome.INCONCLUSIVE, "Slower, but not by more than separate runs may differ: use `ratchet check`."
+    return outcome, reason
 
 
 def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
@@ -78,7 +111,8 @@ def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
     if case.unfit is not None:
         return Outcome.UNFIT, f"{_phrase(case.unfit)}."
     if not case.head:
-        return Outcome.UNFIT, "Nothing was measured."
+        same = Outcome.IDENTICAL, "The same machine code, launched in the same way on both sides; it was not timed."
+        return same if case.identical else (Outcome.UNFIT, "Nothing was measured.")
     return None
 
 
@@ -89,16 +123,28 @@ def _against_stored(case: CaseRun, policy: Policy, stored: BaselineEntry | None)
         return Outcome.INCONCLUSIVE, f"{why}, and the baseline file has nothing for this machine.", None
     if case.workload != stored.workload:
         return Outcome.CHANGED, f"{why}, and the stored workload differs from this one.", None
-    found = compare_stored(medians_ms(case.head), stored.pair_medians_ms, policy.confidence)
-    date = f"{stored.timestamp:%Y-%m-%d}"
+    days = days_ms(stored)
+    found = compare_stored(medians_ms(case.head), stored.pair_medians_ms, policy.confidence, days)
+    stored_on = f"{stored.timestamp:%Y-%m-%d}"
     if found is None:
-        return Outcome.INCONCLUSIVE, f"{why}, and too few medians are stored from {date}.", None
+        return Outcome.INCONCLUSIVE, f"{why}, and too few medians are stored from {stored_on}.", None
+    if found.source == "days":
+        outcome, reason = decide_apart(found, policy)
+        return outcome, f"{why}; against the milliseconds of {len(days)} earlier days: {reason}", found
+    known = f"{len(days)} of the {FEWEST_DAYS} days needed to know how far days differ on this machine"
     return (
         Outcome.INCONCLUSIVE,
-        f"{why}; against the milliseconds stored on {date} it is {units.change(found.ratio)}, "
-        "but how far days differ on this machine is not known.",
+        f"{why}; against the milliseconds stored on {stored_on} it is {units.change(found.ratio)}, but history holds {known}.",
         found,
     )
+
+
+def days_ms(stored: BaselineEntry) -> list[float]:
+    """The median of the stored code on each day on which it was measured, in milliseconds."""
+    by_date: dict[date, list[float]] = {}
+    for day in stored.days:
+        by_date.setdefault(day.timestamp.date(), []).append(day.median_ms)
+    return [statistics.median(values) for values in by_date.values()]
 
 
 def _broken(case: CaseRun, side: Side) -> Failure | None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ratchet import units
 from ratchet.errors import Exit, FingerprintError
-from ratchet.judge.outcome import Finding, decide, judge_alone, judge_case
+from ratchet.judge.chain import problems
+from ratchet.judge.drift import held_to_best
+from ratchet.judge.levels import shared
+from ratchet.judge.outcome import Finding, compared, decide_apart, judge_alone, judge_case
 from ratchet.judge.roof import Roofs, measured_roofs, share
-from ratchet.records.baseline import Baseline
+from ratchet.judge.steps import likely_renames
+from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.policy import Policy
 from ratchet.records.run import CaseRun, Performance, RunRecord, Side, WorkerSamples, WorkloadIdentity
-from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord, SideSummary
+from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 from ratchet.stats.comparison import compare_stored, medians_ms
 
 RED = (Outcome.FAILED, Outcome.REGRESSED)
@@ -24,15 +28,48 @@ def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) 
     rule = policy or run.policy
     stored = baseline.entries(run.environment.fingerprint)
     roofs = measured_roofs(run.cases, stored)
-    each = rule.shared(sum(1 for case in run.cases if case.head and case.reference))
-    verdicts = []
-    for case in run.cases:
-        finding = judge_alone(case) if run.kind == "run" else judge_case(case, each, stored.get(case.name))
-        verdicts.append(_verdict(case, finding, roofs))
-    warnings = run.warnings
-    if run.reference_missing:
-        warnings = (f"{run.reference_missing} The stored baseline stands in for it.", *warnings)
-    return _report(run, tuple(verdicts), rule, warnings)
+    if run.kind == "run":
+        verdicts = tuple(_verdict(case, judge_alone(case), roofs) for case in run.cases)
+        return _report(run, verdicts, rule, run.warnings)
+    found = {case.name: compared(case, rule.confidence) for case in run.cases}
+    policies = shared(found, rule, run.plan.pairs)
+    best = {case.name: case for case in run.best}
+    verdicts = tuple(
+        _checked(case, found[case.name], policies[case.name], stored.get(case.name), best.get(case.name), roofs)
+        for case in run.cases
+    )
+    return _report(run, tuple(_with_hints(verdicts, run)), rule, (*_warnings(run, baseline), *run.warnings))
+
+
+def _warnings(run: RunRecord, baseline: Baseline) -> list[str]:
+    """What a reader should know before any outcome."""
+    missing = [f"{run.reference_missing} The stored baseline stands in for it."] if run.reference_missing else []
+    broken = problems(baseline)
+    more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+    return [*missing, *(f"The baseline file does not fit together: {first}{more}" for first in broken[:1])]
+
+
+def _with_hints(verdicts: Sequence[CaseVerdict], run: RunRecord) -> Iterator[CaseVerdict]:
+    """The verdicts; a new case that does the work of one that went is told how to keep its history."""
+    renamed = likely_renames(run)
+    for case in verdicts:
+        if case.outcome is Outcome.NEW and case.name in renamed:
+            old = renamed[case.name]
+            hint = f"It does the work of {old}, which went: if it was renamed, `ratchet baseline rename {old} {case.name}`."
+            yield case.model_copy(update={"reason": f"{case.reason} {hint}"})
+        else:
+            yield case
+
+
+def _checked(
+    case: CaseRun, found: Comparison | None, policy: Policy, stored: BaselineEntry | None, best: CaseRun | None, roofs: Roofs
+) -> CaseVerdict:
+    finding = judge_case(case, found, policy, stored)
+    whole = compared(best, policy.confidence) if best else None
+    if best is None or whole is None or best.reference_tree is None:
+        return _verdict(case, finding, roofs)
+    verdict = _verdict(case, held_to_best(finding, whole, best.reference_tree, policy), roofs)
+    return verdict.model_copy(update={"best": whole, "best_tree": best.reference_tree})
 
 
 def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRecord:
@@ -69,6 +106,7 @@ def _joined(name: str, heads: Mapping[str, CaseRun], others: Mapping[str, CaseRu
             "head": head.head if head else (),
             "workload": head.workload if head else None,
             "performance": head.performance if head else None,
+            "identity": {side: run.identity["head"] for side, run in sides if run and "head" in run.identity},
             "reference": other.head if other else (),
             "reference_workload": other.workload if other else None,
             "reference_performance": other.performance if other else None,
@@ -92,16 +130,13 @@ def _judge_apart(case: CaseRun, policy: Policy) -> Finding:
     if settled[0] is not Outcome.MEASURED:
         return settled
     if not case.in_reference or (case.reference_workload and case.workload != case.reference_workload):
-        return judge_case(case, policy, None)
+        return judge_case(case, None, policy, None)
     if not case.reference:
         return Outcome.INCONCLUSIVE, "The reference run has no time of this case.", None
     found = compare_stored(medians_ms(case.head), medians_ms(case.reference), policy.confidence)
     if found is None:
         return Outcome.INCONCLUSIVE, "Fewer than three workers were measured on a side, too few for an interval.", None
-    outcome, reason = decide(found, policy)
-    if outcome is Outcome.REGRESSED and found.low <= 1 + policy.regression:
-        outcome, reason = Outcome.INCONCLUSIVE, "Slower, but not by more than separate runs may differ: use `ratchet check`."
-    return outcome, reason, found
+    return (*decide_apart(found, policy), found)
 
 
 def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
@@ -181,15 +216,15 @@ def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
 def headline(cases: tuple[CaseVerdict, ...], policy: Policy, code: Exit) -> str:
     """The first line anyone reads."""
     gate = units.threshold(policy.regression)
-    slower = sorted((case for case in cases if case.outcome is Outcome.REGRESSED), key=_slowdown, reverse=True)
+    red = (case for case in cases if case.outcome is Outcome.REGRESSED)
+    slower = sorted(((_slowdown(case, policy), case) for case in red), key=lambda each: each[0], reverse=True)
     failed = [case for case in cases if case.outcome is Outcome.FAILED]
     rest = _counted(cases)
     if slower:
-        worst = slower[0]
+        (by, than), worst = slower[0]
         more = f" and {len(slower) - 1} more" if len(slower) > 1 else ""
         failures = f"; {len(failed)} failed" if failed else ""
-        by = units.percent(_slowdown(worst) - 1, 2)
-        return f"Regression: {worst.name} is {by} slower{more} (gate {gate}){failures}."
+        return f"Regression: {worst.name} is {units.percent(by - 1, 2)} slower{than}{more} (gate {gate}){failures}."
     if failed:
         more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
         return f"Failed: {failed[0].name}{more}. {failed[0].reason}"
@@ -200,8 +235,12 @@ def headline(cases: tuple[CaseVerdict, ...], policy: Policy, code: Exit) -> str:
     return f"No regression past the gate of {gate}: {rest}."
 
 
-def _slowdown(case: CaseVerdict) -> float:
-    return case.comparison.ratio if case.comparison else 0.0
+def _slowdown(case: CaseVerdict, policy: Policy) -> tuple[float, str]:
+    """What made a case red, and what it is slower than where that is not the reference."""
+    own = case.comparison.ratio if case.comparison else 0.0
+    if case.best and own <= 1 + policy.regression:
+        return case.best.ratio, " than the best commit"
+    return own, ""
 
 
 def _counted(cases: tuple[CaseVerdict, ...]) -> str:

@@ -6,14 +6,15 @@ many cheap pairs that `measure` forks matter more than the many samples in each.
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ratchet.measure.messages import Checked, Prepared, Sampled
+from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
 from ratchet.measure.side import CaseTrouble, HostHandle, Worker, refuse_foreign
 from ratchet.records.run import Block, Failure, Plan, Side, WorkerSamples
 
@@ -101,6 +102,28 @@ class Measured:
         return () if "head" in failed else tuple(side for side in sides if side not in failed)
 
 
+@dataclass(frozen=True)
+class Surveyed:
+    """A case that can be built, and who it is, where that was asked."""
+
+    prepared: Prepared
+    digest: str = ""
+    opaque: str = ""
+    """Why it has no digest."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How many pairs, and when to stop."""
+
+    looks: tuple[int, ...]
+    """Numbers of pairs after which the undecided cases are asked for; the last is the most that are taken."""
+    budget_s: float
+    """After so many seconds no further pair begins beyond the first round; 0: never."""
+    undecided: Callable[[Mapping[str, Measured]], Collection[str]]
+    """Which cases more pairs could still decide."""
+
+
 class Duet:
     """Runs the plan over the hosts of one or two trees."""
 
@@ -112,37 +135,69 @@ class Duet:
         self._random = random.Random(plan.seed)  # noqa: S311  an order of cases, not a secret
         self._workers: dict[Side, Worker] = {}
 
-    def survey(self, side: Side, cases: Sequence[str]) -> dict[str, Prepared | Failure]:
-        """Build and check every case of one side once: compilation happens here, and what is broken is found here."""
-        found: dict[str, Prepared | Failure] = {}
+    def survey(
+        self, side: Side, cases: Sequence[str], *, identify: bool, twins: Mapping[str, str] | None = None
+    ) -> dict[str, Surveyed | Failure]:
+        """Build and check every case of one side once: compilation happens here, and what is broken is found here.
+
+        ``identify`` asks for each case's identity too. ``twins`` are identities of cases of the other side, which was checked:
+        a case with the same one is the same, and not checked again.
+        """
+        found: dict[str, Surveyed | Failure] = {}
         for name in cases:
             try:
-                found[name] = self._prepare(side, name, self._seed(0), check=True)
+                found[name] = self._survey(side, name, (twins or {}).get(name, ""), identify=identify)
             except CaseTrouble as error:
                 found[name] = _failure(error)
                 self._retire(side)
         self._retire(side)
         return found
 
-    def measure(self, cases: Sequence[Wanted]) -> dict[str, Measured]:
-        """Every case in every pair. A case whose head fails is left out from then on; a reference that fails is."""
+    def _survey(self, side: Side, name: str, twin: str, *, identify: bool) -> Surveyed:
+        prepared = self._prepare(side, name, self._seed(0), check=not twin)
+        if not identify:
+            return Surveyed(prepared)
+        identified = self._workers[side].ask("identify", Identified)
+        if identified.spent:
+            self._retire(side)
+        if twin and identified.digest != twin:
+            prepared = self._prepare(side, name, self._seed(0), check=True)
+        return Surveyed(prepared, identified.digest, identified.opaque)
+
+    def measure(self, cases: Sequence[Wanted], rounds: Rounds) -> dict[str, Measured]:
+        """Every case in rounds of pairs, until nothing is undecided, the last round is over, or the budget is spent.
+
+        A case whose head fails is left out from then on; a reference that fails is. The first round is always finished.
+        """
         results = {case.name: Measured() for case in cases}
-        total = self._plan.pairs * len(cases)
-        done = 0
-        for pair in range(self._plan.pairs):
-            order = [case for case in cases if results[case.name].left(case.sides)]
-            self._random.shuffle(order)
-            for case in order:
-                result = results[case.name]
-                sides = result.left(case.sides)
-                self._measure_case(pair, Wanted(case.name, sides), result)
-                if sides != (left := result.left(sides)) and left:
-                    self._measure_case(pair, Wanted(case.name, left), result)
-                done += 1
-                self.progress.case(case.name, pair, done, total)
-            for side in list(self._workers):
-                self._retire(side)
+        deadline = time.monotonic() + rounds.budget_s if rounds.budget_s else math.inf
+        done, first = 0, 0
+        for last in rounds.looks:
+            going = [case for case in cases if results[case.name].left(case.sides)]
+            if first:
+                names = rounds.undecided(results)
+                going = [case for case in going if case.name in names]
+            total = done + len(going) * (last - first)
+            for pair in range(first, last):
+                order = [case for case in going if results[case.name].left(case.sides)]
+                self._random.shuffle(order)
+                for case in order:
+                    if first and time.monotonic() > deadline:
+                        self._retire_all()
+                        return results
+                    self._measure_sides(pair, case, results[case.name])
+                    done += 1
+                    self.progress.case(case.name, pair, done, total)
+                self._retire_all()
+            first = last
         return results
+
+    def _measure_sides(self, pair: int, case: Wanted, result: Measured) -> None:
+        """One pair of one case; once more with the head alone where the reference failed in it."""
+        sides = result.left(case.sides)
+        self._measure_case(pair, Wanted(case.name, sides), result)
+        if sides != (left := result.left(sides)) and left:
+            self._measure_case(pair, Wanted(case.name, left), result)
 
     def _measure_case(self, pair: int, case: Wanted, result: Measured) -> None:
         # Who forks and allocates first changes every pair, who times first every other one.
@@ -201,6 +256,10 @@ class Duet:
         )
         refuse_foreign(side, prepared.foreign)
         return prepared
+
+    def _retire_all(self) -> None:
+        for side in list(self._workers):
+            self._retire(side)
 
     def _retire(self, side: Side) -> None:
         worker = self._workers.pop(side, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import platform
 from importlib import metadata
 from pathlib import Path
@@ -28,8 +30,7 @@ def describe(
 ) -> Environment:
     """The environment of a run on ``device``; ``gpu`` is left out of it for a CPU run.
 
-    Versions that the tree's own process did not report (None) come from installed packages; ``cuda_version`` is
-    ``torch.version.cuda`` and has no other source.
+    Versions that the tree's own process did not report (None) come from installed packages.
     """
     used = gpu if device == "cuda" else None
     fingerprint = Fingerprint(
@@ -39,7 +40,7 @@ def describe(
         gpu_power_limit_w=used and used.power_limit_w,
         mig=used and used.mig,
         driver=used and used.driver,
-        cuda=cuda_version,
+        cuda=cuda_version or torch_cuda_version(),
         torch=torch_version or installed_version("torch") or "unknown",
         triton=triton_version or installed_version("triton"),
         cpu=cpu_model(cpuinfo),
@@ -78,6 +79,23 @@ def installed_version(distribution: str) -> str | None:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
+
+
+def torch_cuda_version() -> str | None:
+    """``torch.version.cuda`` of the installed torch, read from its file, since importing torch takes seconds."""
+    found = importlib.util.find_spec("torch")
+    if found is None or found.origin is None:
+        return None
+    try:
+        module = ast.parse(Path(found.origin).with_name("version.py").read_text(encoding="utf-8"))
+    except (OSError, SyntaxError):
+        return None
+    for statement in module.body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        value = getattr(statement, "value", None)
+        if any(isinstance(each, ast.Name) and each.id == "cuda" for each in targets) and isinstance(value, ast.Constant):
+            return value.value if isinstance(value.value, str) else None
+    return None
 
 
 def cpu_model(cpuinfo: Path) -> str:

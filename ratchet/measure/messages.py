@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from typing import Annotated, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from ratchet.measure.text import clean
 from ratchet.measure.wire import Rubbish
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.run import WorkloadIdentity
 from ratchet.workload import Parameter
+
+Line = Annotated[str, AfterValidator(clean)]
+"""A line that quotes code which is not ours, made safe to print."""
 
 
 class CaseListed(Record):
@@ -59,6 +63,22 @@ class Prepared(Record):
     peak_memory_bytes: Count
     stages: tuple[str, ...]
     foreign: tuple[str, ...]
+
+
+class Identified(Record):
+    """Who the case prepared last is: see `ratchet.measure.identity`. Exactly one of ``digest`` and ``opaque`` is there."""
+
+    digest: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
+    opaque: Line
+    launches: tuple[Line, ...] = ()
+    spent: bool = False
+    """The worker may be damaged: end it, and prepare the next case in a fresh one."""
+
+    @model_validator(mode="after")
+    def _is_either(self) -> Identified:
+        if bool(self.digest) == bool(self.opaque):
+            raise ValueError("an identity has a digest, or a reason why it has none")
+        return self
 
 
 class Sampled(Record):

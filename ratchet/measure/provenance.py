@@ -47,6 +47,11 @@ class Provenance:
         self._names = names
         self._asked: set[str] = set()
 
+    @property
+    def tree(self) -> Path:
+        """The tree whose code is meant to run."""
+        return self._tree
+
     def foreign(self) -> list[str]:
         """The foreign modules among those loaded since the last call."""
         fresh = {name: module for name, module in list(sys.modules.items()) if name not in self._asked}

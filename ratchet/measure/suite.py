@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.config import Settings
 from ratchet.errors import HostError
-from ratchet.measure.duet import Duet, Measured, Progress, Turned, Wanted
+from ratchet.measure.duet import Duet, Measured, Progress, Rounds, Surveyed, Turned, Wanted
 from ratchet.measure.fitness import problem_during
 from ratchet.measure.gpu import Gpu
-from ratchet.measure.messages import Listing, Prepared
+from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.side import HostHandle, HostOptions
 from ratchet.measure.telemetry import Sampler
@@ -25,6 +25,9 @@ CONTEXT_BYTES = 2 << 30
 """Memory of one process's CUDA context, of the L2 flush and of a workload's other placements, generously."""
 
 SIDES: tuple[Side, ...] = ("reference", "head")
+
+Undecided = Callable[[Sequence[CaseRun]], Collection[str]]
+"""Which of the cases, as measured so far, more pairs could still decide."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,23 @@ class Ground:
 
 
 @dataclass(frozen=True)
+class Task:
+    """What is measured of it, and how long."""
+
+    plan: Plan
+    patterns: Sequence[str]
+    looks: tuple[int, ...]
+    """Numbers of pairs after which ``undecided`` is asked; the last is the most that are taken."""
+    undecided: Undecided
+    compared: bool
+    """There is a reference to compare with: if it has no tree, it has no benchmarks either."""
+    idle: Sequence[int] = ()
+    """Processes that hold the GPU but were seen to compute nothing."""
+    time_identical: bool = False
+    """Time cases whose machine code is the same on both sides too."""
+
+
+@dataclass(frozen=True)
 class Suite:
     """What came of it."""
 
@@ -51,22 +71,12 @@ class Suite:
     """Why the reference could not even be imported."""
 
 
-def measure_suite(
-    ground: Ground,
-    settings: Settings,
-    plan: Plan,
-    patterns: Sequence[str],
-    progress: Progress,
-    idle: Sequence[int] = (),
-    *,
-    compared: bool,
-) -> Suite:
-    """Measure the selected cases of the given trees.
+def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Progress) -> Suite:
+    """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
-    ``compared`` says that there is a reference to compare with; if it then has no tree, it has no benchmarks either.
-    ``idle`` are processes that hold the GPU but were seen to compute nothing. Raises HostError for the head,
-    ForeignModuleError or UsageError; whatever goes wrong with one case stays in its record.
+    Raises HostError for the head, ForeignModuleError or UsageError; whatever goes wrong with one case stays in its record.
     """
+    plan = task.plan
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
         hosts = {
@@ -75,21 +85,26 @@ def measure_suite(
             if side in ground.trees
         }
         head = hosts["head"].listing()
-        reference, missing = _reference_listing(hosts, compared=compared)
-        cases = choose_cases(head, reference, patterns)
-        sampler = stack.enter_context(Sampler(ground.gpu, idle=idle)) if ground.gpu else None
+        reference, missing = _reference_listing(hosts, compared=task.compared)
+        cases = choose_cases(head, reference, task.patterns)
+        sampler = stack.enter_context(Sampler(ground.gpu, idle=task.idle)) if ground.gpu else None
         duet = Duet(hosts, plan, progress, _Watch(sampler))
-        cases = _surveyed(cases, duet, hosts, ground.gpu)
-        wanted = [Wanted(case.name, sides) for case in cases if (sides := _sides(case))]
+        cases = _surveyed(cases, duet, hosts, ground.gpu, identify=not task.time_identical)
+        wanted = [Wanted(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
+
+        def taken(results: Mapping[str, Measured]) -> list[CaseRun]:
+            return [_with_samples(case, results[case.name], sampler) if case.name in results else case for case in cases]
+
         ecc_before = ground.gpu.uncorrected_ecc() if ground.gpu else None
-        progress.start(len(wanted), plan.pairs)
-        results = duet.measure(wanted)
+        if wanted:
+            progress.start(len(wanted), task.looks[-1])
+        results = duet.measure(wanted, Rounds(task.looks, plan.budget_s, lambda so_far: task.undecided(taken(so_far))))
         ecc_after = ground.gpu.uncorrected_ecc() if ground.gpu else None
     done = [
         _completed(case, results[case.name], sampler, (ecc_before, ecc_after), settings.confidence)
         if case.name in results
         else case
-        for case in cases
+        for case in taken(results)
     ]
     return Suite(tuple(done), head.torch, head.cuda, head.triton, missing)
 
@@ -135,15 +150,19 @@ def _host_options(ground: Ground, settings: Settings, side: Side) -> HostOptions
     )
 
 
-def _surveyed(cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostHandle], gpu: Gpu | None) -> list[CaseRun]:
+def _surveyed(
+    cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostHandle], gpu: Gpu | None, *, identify: bool
+) -> list[CaseRun]:
     """The cases with what each side says of them; those that do not fit into the GPU's memory together are unfit."""
-    found: dict[Side, dict[str, Prepared | Failure]] = {}
-    for side in hosts:
-        duet.progress.stage(f"Compiling and checking the cases of the {side}")
-        there = [case.name for case in cases if not case.skipped and _has(case, side)]
-        found[side] = duet.survey(side, there)
+    found: dict[Side, dict[str, Surveyed | Failure]] = {}
+    for side in reversed(SIDES):
+        if side in hosts:
+            duet.progress.stage(f"Compiling and checking the cases of the {side}")
+            there = [case.name for case in cases if not case.skipped and _has(case, side)]
+            twins = {name: one.digest for name, one in found.get("head", {}).items() if isinstance(one, Surveyed)}
+            found[side] = duet.survey(side, there, identify=identify and len(hosts) == len(SIDES), twins=twins)
     free = gpu.free_memory_bytes() if gpu else None
-    return [_with_survey(case, [found.get(side, {}).get(case.name) for side in SIDES], free) for case in cases]
+    return [_with_survey(case, {side: found[side].get(case.name) for side in found}, free) for case in cases]
 
 
 def _has(case: CaseRun, side: Side) -> bool:
@@ -151,17 +170,22 @@ def _has(case: CaseRun, side: Side) -> bool:
     return present and not any(failure.side == side for failure in case.failures)
 
 
-def _with_survey(case: CaseRun, answers: Sequence[Prepared | Failure | None], free: int | None) -> CaseRun:
-    reference, head = (answer if isinstance(answer, Prepared) else None for answer in answers)
-    prepared = [answer for answer in (reference, head) if answer]
+def _with_survey(case: CaseRun, answers: Mapping[Side, Surveyed | Failure | None], free: int | None) -> CaseRun:
+    found = {side: answer for side, answer in answers.items() if isinstance(answer, Surveyed)}
+    prepared = {side: answer.prepared for side, answer in found.items()}
+    head, reference = prepared.get("head"), prepared.get("reference")
     return case.model_copy(
         update={
             "workload": head.workload if head else None,
             "reference_workload": reference.workload if reference else None,
             "tuning": head.tuning if head else {},
-            "errors_before": {side: answer.error for side, answer in (("reference", reference), ("head", head)) if answer},
-            "failures": (*case.failures, *(answer for answer in answers if isinstance(answer, Failure))),
-            "unfit": _too_big(sum(answer.peak_memory_bytes + CONTEXT_BYTES for answer in prepared), free) if prepared else None,
+            "errors_before": {side: prepared[side].error for side in SIDES if side in prepared},
+            "identity": {side: found[side].digest for side in SIDES if side in found and found[side].digest},
+            "opaque": next((answer.opaque for answer in found.values() if answer.opaque), None),
+            "failures": (*case.failures, *(answers[side] for side in SIDES if isinstance(answers.get(side), Failure))),
+            "unfit": _too_big(sum(one.peak_memory_bytes + CONTEXT_BYTES for one in prepared.values()), free)
+            if prepared
+            else None,
         }
     )
 
@@ -172,30 +196,40 @@ def _too_big(need: int, free: int | None) -> str | None:
     return f"The workers need {size(need)} of GPU memory together and {size(free)} are free: end what uses it, or take --gpu."
 
 
-def _sides(case: CaseRun) -> tuple[Side, ...]:
-    """Both sides where they do the same work; the head alone where there is nothing to compare it with."""
+def _sides(case: CaseRun, *, time_identical: bool) -> tuple[Side, ...]:
+    """Both sides where they do the same work; the head alone where it has nothing beside it; none where both are one."""
     if case.skipped or case.unfit or case.workload is None or any(failure.side == "head" for failure in case.failures):
+        return ()
+    if case.identical and not time_identical:
         return ()
     return SIDES if case.workload == case.reference_workload else ("head",)
 
 
-def _completed(
-    case: CaseRun, measured: Measured, sampler: Sampler | None, ecc: tuple[int | None, int | None], confidence: float
-) -> CaseRun:
-    """The case with its samples, figures, and whether the machine was fit meanwhile."""
+def _with_samples(case: CaseRun, measured: Measured, sampler: Sampler | None) -> CaseRun:
+    """The case with its samples so far."""
     sides = {side: tuple(_samples(one, sampler) for one in measured.turned[side]) for side in SIDES}
-    every = [one for side in SIDES for one in measured.turned[side]]
-    windows = [taken.window for one in every for taken in one.blocks]
-    telemetry = sampler.summary(windows) if sampler and windows else None
-    blocks = [block for side in SIDES for worker in sides[side] for block in worker.blocks]
-    dropped = sum(block.throttled for block in blocks)
     return case.model_copy(
         update={
             "head": sides["head"],
             "reference": sides["reference"],
             "failures": (*case.failures, *measured.failures),
-            "performance": performance(sides["head"], case.workload, confidence) if case.workload else None,
-            "reference_performance": performance(sides["reference"], case.workload, confidence) if case.workload else None,
+        }
+    )
+
+
+def _completed(
+    case: CaseRun, measured: Measured, sampler: Sampler | None, ecc: tuple[int | None, int | None], confidence: float
+) -> CaseRun:
+    """The measured case with its figures, and whether the machine was fit meanwhile."""
+    every = [one for side in SIDES for one in measured.turned[side]]
+    windows = [taken.window for one in every for taken in one.blocks]
+    telemetry = sampler.summary(windows) if sampler and windows else None
+    blocks = [block for worker in (*case.reference, *case.head) for block in worker.blocks]
+    dropped = sum(block.throttled for block in blocks)
+    return case.model_copy(
+        update={
+            "performance": performance(case.head, case.workload, confidence) if case.workload else None,
+            "reference_performance": performance(case.reference, case.workload, confidence) if case.workload else None,
             "telemetry": telemetry,
             "unfit": problem_during(telemetry, dropped, len(blocks), *ecc) if blocks else None,
         }

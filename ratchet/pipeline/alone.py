@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ratchet.config import load_settings
 from ratchet.judge.verdict import judge_run
-from ratchet.measure.suite import Ground, list_cases, measure_suite
+from ratchet.measure.suite import Ground, Task, list_cases, measure_suite
 from ratchet.pipeline.checkout import checked_out, root_of, writable
 from ratchet.pipeline.machine import choose, machine_of, plan_of
 from ratchet.pipeline.record import record_of
@@ -19,11 +19,16 @@ from ratchet.pipeline.stored import load_baseline
 from ratchet.records.run import CaseRun
 from ratchet.report.progress import Progress
 
+WORKERS = 8
+"""Of each case that is timed alone, unless the command line says otherwise: nothing there is decided by taking more."""
+
 
 def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Done:
     """Time the checkout as it stands, in place and alone."""
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options)
+    if request.options.get("pairs") is None:
+        settings = settings.model_copy(update={"pairs": min(settings.pairs, WORKERS)})
     results = writable(root / settings.results)
     baseline = load_baseline(results)
     tree = checked_out(root, results)
@@ -33,11 +38,18 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Don
         tempfile.TemporaryDirectory(prefix="ratchet-logs-") as logs,
     ):
         ground = Ground({"head": root}, root, machine.device, machine.gpu, Path(logs), environ)
-        plan = plan_of(settings, machine.device)
-        suite = measure_suite(ground, settings, plan, request.patterns, progress, machine.idle, compared=False)
+        task = Task(
+            plan_of(settings, machine.device), request.patterns, (settings.pairs,), _none, compared=False, idle=machine.idle
+        )
+        suite = measure_suite(ground, settings, task, progress)
     timing = (started, time.monotonic() - clock)
     record = record_of("run", request, settings, machine, suite, timing, tree)
     return Done(record, judge_run(record, baseline), results)
+
+
+def _none(_: Sequence[CaseRun]) -> Sequence[str]:
+    """What is still undecided where nothing is compared."""
+    return ()
 
 
 def cases(request: Request, environ: Mapping[str, str]) -> list[CaseRun]:

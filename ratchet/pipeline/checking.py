@@ -3,55 +3,76 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib import metadata
-from pathlib import Path
 
-from ratchet.config import Settings, load_settings
-from ratchet.errors import BuildError, UsageError
-from ratchet.forge.git import Repository, Snapshot
-from ratchet.forge.worktrees import Trees, worktrees
+from ratchet.config import load_settings
+from ratchet.errors import GitError, UsageError
+from ratchet.forge.git import Repository
+from ratchet.forge.worktrees import worktree, worktrees
+from ratchet.judge.drift import drifting
+from ratchet.judge.looks import suspects
 from ratchet.judge.verdict import judge_run
-from ratchet.measure.build import build_tree
-from ratchet.measure.suite import Ground, Suite, measure_suite
+from ratchet.pipeline.against import against_baseline
 from ratchet.pipeline.checkout import apart_of, writable
-from ratchet.pipeline.machine import machine_of, plan_of
+from ratchet.pipeline.machine import environment_of, machine_of
 from ratchet.pipeline.record import record_of
 from ratchet.pipeline.request import Done, Request
+from ratchet.pipeline.site import Site, build, measure, unbuilt
 from ratchet.pipeline.stored import load_baseline
-from ratchet.records.run import CaseRun, Config, Failure, Side
+from ratchet.records.run import CaseRun
 from ratchet.report.progress import Progress
 
 
 def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> Done:
-    """Compare the checkout with a reference commit on one device and judge every case."""
+    """Compare the checkout with a reference commit on one device and judge every case.
+
+    A case that became a little slower is measured against the best commit of the baseline too.
+    """
     repository = Repository(request.folder)
     settings = load_settings(repository.root, environ, request.options)
     results = writable(repository.root / settings.results)
     baseline = load_baseline(results)
     apart = apart_of(repository, results)
-    reference = repository.commit_snapshot(_reference(request, repository, apart))
+    reference = None if request.against_baseline else repository.commit_snapshot(_reference(request, repository, apart))
     head = repository.working_snapshot(apart)
     clock, started = time.monotonic(), datetime.now(UTC)
+    best: list[CaseRun] = []
     with (
         machine_of(request, settings, f"ratchet check in {repository.root}", progress, environ) as machine,
         worktrees(repository, head, reference) as trees,
     ):
-        plan = plan_of(settings, machine.device)
-        unbuilt = _build(trees, {"head": head, "reference": reference}, settings, progress, environ)
-        if "head" in unbuilt:
-            suite = _unbuilt(unbuilt["head"])
+        site = Site(repository, settings, machine, trees, progress, environ)
+        stored = baseline.entries(environment_of(machine, settings).fingerprint)
+        broken = build(site, "head", trees.head, head)
+        if broken:
+            suite = unbuilt(broken)
+        elif reference is None:
+            suite, reference = against_baseline(site, stored, request.patterns)
         else:
-            places = _places(trees, settings, usable="reference" not in unbuilt)
-            ground = Ground(places, repository.root, machine.device, machine.gpu, trees.logs, environ)
-            compared = "reference" not in unbuilt
-            suite = measure_suite(ground, settings, plan, request.patterns, progress, machine.idle, compared=compared)
-    missing = str(unbuilt.get("reference") or suite.reference_missing or "")
-    missing = f"The reference could not be measured: {missing}" if missing else ""
+            drifts = drifting(stored, reference.tree, head.tree)
+            suite = measure(site, reference, trees.reference, request.patterns, drifts)
+            best = _against_best(site, suite.cases, drifts)
     timing = (started, time.monotonic() - clock)
-    record = record_of("check", request, settings, machine, suite, timing, head.tree, reference.tree, missing)
+    compared_with = reference.tree if reference else None
+    record = record_of("check", request, settings, machine, suite, timing, head.tree, compared_with, best)
     return Done(record, judge_run(record, baseline), results)
+
+
+def _against_best(site: Site, cases: Sequence[CaseRun], drifts: Mapping[str, str]) -> list[CaseRun]:
+    """The cases that this change slowed a little, each against the best commit that the baseline has for it."""
+    found: list[CaseRun] = []
+    for commit, names in suspects(cases, site.settings.policy, site.settings.pairs, drifts).items():
+        cases_text = f"{len(names)} slower case{'' if len(names) == 1 else 's'}"
+        site.progress.stage(f"Comparing {cases_text} with the best commit {commit[:10]}")
+        try:
+            best = site.repository.commit_snapshot(commit)
+        except (GitError, UsageError):  # of a history that was rewritten, or a shallow clone: there is nothing to hold it to
+            continue
+        with worktree(site.repository, site.trees, best) as tree:
+            suite = measure(site, best, tree, names)
+        found += [case.model_copy(update={"reference_tree": best.tree}) for case in suite.cases]
+    return found
 
 
 def _reference(request: Request, repository: Repository, apart: str) -> str:
@@ -61,42 +82,3 @@ def _reference(request: Request, repository: Repository, apart: str) -> str:
     if request.merge_base:
         return repository.merge_base(request.merge_base)
     return repository.head() if repository.is_dirty(apart) else repository.previous()
-
-
-def _build(
-    trees: Trees, snapshots: Mapping[Side, Snapshot], settings: Settings, progress: Progress, environ: Mapping[str, str]
-) -> dict[Side, BuildError]:
-    """Build both trees; the sides that do not build, and why. A head that does not build settles the run."""
-    failures: dict[Side, BuildError] = {}
-    places: dict[Side, Path | None] = {"head": trees.head, "reference": trees.reference}
-    for side, tree in places.items():
-        if settings.build and tree is not None:
-            progress.stage(f"Building the {side}")
-            log = trees.logs / f"build-{side}.log"
-            content = snapshots[side].tree.content
-            try:
-                build_tree(tree, settings.build, content, settings.build_timeout, log, environ, cache=settings.build_cache)
-            except BuildError as error:
-                failures[side] = error
-                if side == "head":
-                    break
-    return failures
-
-
-def _unbuilt(error: BuildError) -> Suite:
-    """A head that does not build is red: one failed entry stands for all its cases."""
-    failure = Failure(side="head", stage="build", message=error.message)
-    stand_in = CaseRun(name="build/*", benchmark="build", config=Config(name="*"), failures=(failure,))
-    return Suite((stand_in,), torch=metadata.version("torch"), cuda=None, triton=None)
-
-
-def _places(trees: Trees, settings: Settings, *, usable: bool) -> dict[Side, Path]:
-    """The trees to import from: a reference from before there were benchmarks has none to offer."""
-    places: dict[Side, Path] = {"head": trees.head}
-    if not (trees.head / settings.bench).is_dir():
-        raise UsageError(
-            f"There is no folder {settings.bench}/ in this repository.", "Put benchmarks there, or set bench in [tool.ratchet]."
-        )
-    if usable and trees.reference and (trees.reference / settings.bench).is_dir():
-        places["reference"] = trees.reference
-    return places

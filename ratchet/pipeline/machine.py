@@ -68,13 +68,14 @@ def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> 
     return "cpu", None, (f"Measured on the CPU, since {why}: this says nothing about GPU kernels.",)
 
 
-def environment_of(machine: Machine, settings: Settings, suite: Suite) -> Environment:
+def environment_of(machine: Machine, settings: Settings, suite: Suite | None = None) -> Environment:
+    """The machine and its software, as the trees' own processes reported it; before there are any, as it is installed."""
     return describe(
         machine.gpu,
         machine.device,
-        torch_version=suite.torch,
-        cuda_version=suite.cuda,
-        triton_version=suite.triton,
+        torch_version=suite.torch if suite else None,
+        cuda_version=suite.cuda if suite else None,
+        triton_version=suite.triton if suite else None,
         cpu_threads=settings.cpu_threads,
     )
 
@@ -85,6 +86,7 @@ def plan_of(settings: Settings, device: Device) -> Plan:
         blocks=settings.blocks,
         block_ms=settings.block_ms,
         placements=settings.placements,
+        budget_s=settings.budget,
         seed=settings.seed,
         clock="cpu" if device == "cpu" else settings.clock,
         cache="warm" if device == "cpu" else settings.cache,

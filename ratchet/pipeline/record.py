@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -9,7 +10,7 @@ from ratchet.config import Settings
 from ratchet.measure.suite import Suite
 from ratchet.pipeline.machine import Machine, environment_of, plan_of
 from ratchet.pipeline.request import Request
-from ratchet.records.run import RunRecord, Tree
+from ratchet.records.run import CaseRun, RunRecord, Tree
 
 
 def record_of(
@@ -21,9 +22,10 @@ def record_of(
     timing: tuple[datetime, float],
     head: Tree,
     reference: Tree | None = None,
-    missing: str = "",
+    best: Sequence[CaseRun] = (),
 ) -> RunRecord:
     """Everything that a run was, in one record."""
+    missing = suite.reference_missing
     return RunRecord(
         kind=kind,
         started_at=timing[0],
@@ -34,7 +36,8 @@ def record_of(
         policy=settings.policy,
         head=head,
         reference=reference,
-        reference_missing=missing or None,
+        reference_missing=f"The reference could not be measured: {missing}" if missing else None,
         cases=suite.cases,
+        best=tuple(best),
         warnings=machine.warnings,
     )

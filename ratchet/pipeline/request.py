@@ -11,6 +11,7 @@ from ratchet.records.run import RunRecord
 from ratchet.records.verdict import ReportRecord
 
 BASELINE, CURRENT, REPORT, MARKDOWN = "baseline.json", "current.json", "report.json", "ratchet_report.md"
+CALIBRATION, CALIBRATION_SAMPLES = "calibration.json", "calibration_samples.json"
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Request:
     patterns: tuple[str, ...] = ()
     base: str | None = None
     merge_base: str | None = None
+    against_baseline: bool = False
+    """Compare every case with the commit that the baseline names for it."""
     gpu: int | None = None
     wait_s: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)

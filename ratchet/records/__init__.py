@@ -2,6 +2,7 @@
 
 from ratchet.records.base import SCHEMA_VERSION, Record
 from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline
+from ratchet.records.calibration import Calibration, CaseCalibration
 from ratchet.records.environment import Environment, Fingerprint, Telemetry
 from ratchet.records.policy import Policy
 from ratchet.records.run import (
@@ -23,6 +24,8 @@ __all__ = [
     "Baseline",
     "BaselineEntry",
     "Block",
+    "Calibration",
+    "CaseCalibration",
     "CaseRun",
     "CaseVerdict",
     "Comparison",

@@ -1,35 +1,65 @@
-"""``results/baseline.json``: for every machine and case, the best commit so far."""
+"""``results/baseline.json``: for every machine and case, the best commit so far, and the steps that led there."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
 from ratchet.records.base import NotNegative, Positive, Record
+from ratchet.records.chain import SETTING, UNSEALED, Candidate, Commit, Day, Digest, Step, StepKind
 from ratchet.records.environment import Fingerprint
 from ratchet.records.run import WorkloadIdentity
 
+MOST_DAYS = 30
 
-class BaselineEntry(Record):
-    """The best commit of one case on one kind of machine, with the figures measured there."""
+
+class Figures(Record):
+    """The best commit of one case on one kind of machine, and what was measured there."""
 
     median_ms: Positive
     ci_95_low: Positive
     ci_95_high: Positive
     throughput_gflops: NotNegative
     bandwidth_gb_s: NotNegative
-    git_commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
+    git_commit: Commit
     timestamp: AwareDatetime
     workload: WorkloadIdentity
     pair_medians_ms: Annotated[tuple[Positive, ...], Field(min_length=1)]
     """The median of each worker, for a check that cannot build this commit again."""
 
     @model_validator(mode="after")
-    def _interval_holds_median(self) -> BaselineEntry:
+    def _interval_holds_median(self) -> Figures:
         if not self.ci_95_low <= self.median_ms <= self.ci_95_high:
             raise ValueError(f"the median {self.median_ms} lies outside its interval {self.ci_95_low} to {self.ci_95_high}")
         return self
+
+
+class BaselineEntry(Figures):
+    """The figures, what is known beside them, and the chain of steps that led to them."""
+
+    candidate: Candidate | None = None
+    days: Annotated[tuple[Day, ...], Field(max_length=MOST_DAYS)] = ()
+    """The baseline commit on different days, oldest first: how far days differ on this machine."""
+    steps: Annotated[tuple[Step, ...], Field(min_length=1)]
+    digest: Digest = UNSEALED
+    """Of all of the above, the machine and the case's name."""
+
+    @property
+    def removed(self) -> bool:
+        """Whether the case was gone when it was last looked for; its chain waits for it to return."""
+        return self.steps[-1].kind is StepKind.REMOVED
+
+    @property
+    def name_in_commit(self) -> str | None:
+        """What ``git_commit`` calls the case, where it was renamed since; else None."""
+        name = None
+        for step in reversed(self.steps):
+            if step.kind in SETTING:
+                break
+            name = step.previous_name or name
+        return name
 
 
 class FingerprintBaseline(Record):
@@ -53,6 +83,17 @@ class Baseline(Record):
         return self
 
     def entries(self, fingerprint: Fingerprint) -> dict[str, BaselineEntry]:
-        """The cases stored for a machine; empty where it was never measured."""
+        """The cases stored for a machine, removed ones too; empty where it was never measured."""
         part = self.fingerprints.get(fingerprint.key)
         return dict(part.configs) if part else {}
+
+    def every(self) -> Iterator[tuple[str, str, BaselineEntry]]:
+        """Key of the fingerprint, name of the case, entry."""
+        for machine, part in self.fingerprints.items():
+            for name, entry in part.configs.items():
+                yield machine, name, entry
+
+    def with_entries(self, fingerprint: Fingerprint, entries: dict[str, BaselineEntry]) -> Baseline:
+        """The same with these cases for one machine, by name; the parts of other machines are the very objects they were."""
+        part = FingerprintBaseline(fingerprint=fingerprint, configs=dict(sorted(entries.items())))
+        return Baseline(fingerprints={**self.fingerprints, fingerprint.key: part})

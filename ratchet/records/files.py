@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -30,16 +32,13 @@ def load(path: Path, record_type: type[AnyRecord]) -> AnyRecord:
     kind, written by a newer ratchet, or holds values that cannot be.
     """
     text = _read(path)
-    document = _parse(path, text)
-    if not isinstance(document, dict):
-        raise RecordError(f"{path} holds no JSON object.", _UNDO)
-    if "schema_version" in record_type.model_fields:
-        _check_version(path, document)
-    try:
-        # The text again, because JSON mode is the strict one that still knows dates, tuples and enumerations.
-        return record_type.model_validate_json(text, strict=True)
-    except ValidationError as error:
-        raise RecordError(_explain(path, document, error), _UNDO) from None
+    with _uncollected():
+        _check(path, text, record_type)
+        try:
+            # The text again, because JSON mode is the strict one that still knows dates, tuples and enumerations.
+            return record_type.model_validate_json(text, strict=True)
+        except ValidationError as error:
+            raise RecordError(_explain(path, _parse(path, text), error), _UNDO) from None
 
 
 def save(path: Path, record: Record) -> None:
@@ -84,7 +83,22 @@ def save_over(path: Path, record: AnyRecord, record_type: type[AnyRecord]) -> No
 
 def dumps(record: Record) -> str:
     """The text of a record's file: a field a line, plain arrays on one line, fields in their order, a final newline."""
-    return "".join(_pieces(_rounded(record.model_dump(mode="json")), "\n")) + "\n"
+    pieces: list[str] = []
+    with _uncollected():
+        _put(_rounded(record.model_dump(mode="json")), "\n", pieces.append)
+    return "".join([*pieces, "\n"])
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without garbage collection: among millions of new values, none of which is garbage, it takes most of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _write(path: Path, text: str) -> None:
@@ -135,6 +149,15 @@ def _parse(path: Path, text: str) -> Any:
         raise RecordError(
             f"{path} cannot be read: it has a number of thousands of digits, or is nested too deeply.", _UNDO
         ) from None
+
+
+def _check(path: Path, text: str, record_type: type[Record]) -> None:
+    """Refuse what no record can be, before its fields are looked at."""
+    document = _parse(path, text)
+    if not isinstance(document, dict):
+        raise RecordError(f"{path} holds no JSON object.", _UNDO)
+    if "schema_version" in record_type.model_fields:
+        _check_version(path, document)
 
 
 def _check_version(path: Path, document: dict[str, Any]) -> None:
@@ -204,24 +227,27 @@ def _rounded(value: Any, field: str = "") -> Any:
     return value
 
 
-def _pieces(value: Any, newline: str) -> Iterator[str]:
-    """Pieces of JSON; ``newline`` carries the indentation of the line that ``value`` stands on."""
+def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:
+    """Hand on pieces of JSON; ``newline`` carries the indentation of the line that ``value`` stands on."""
     inner = f"{newline}  "
     if isinstance(value, dict) and value:
-        yield "{"
-        for index, (key, each) in enumerate(value.items()):
-            yield f"{',' if index else ''}{inner}{_scalar(key)}: "
-            yield from _pieces(each, inner)
-        yield f"{newline}}}"
-    elif isinstance(value, list) and any(isinstance(each, dict | list | str) for each in value):
-        yield "["
-        for index, each in enumerate(value):
-            yield f"{',' if index else ''}{inner}"
-            yield from _pieces(each, inner)
-        yield f"{newline}]"
+        between = f"{{{inner}"
+        for key, each in value.items():
+            put(f"{between}{_scalar(key)}: ")
+            _put(each, inner, put)
+            between = f",{inner}"
+        put(f"{newline}}}")
+    elif isinstance(value, list) and any(isinstance(each, _NOT_PLAIN) for each in value):
+        between = f"[{inner}"
+        for each in value:
+            put(between)
+            _put(each, inner, put)
+            between = f",{inner}"
+        put(f"{newline}]")
     else:
-        yield _scalar(value)
+        put(_scalar(value))
 
 
-def _scalar(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+_NOT_PLAIN = (dict, list, str)
+"""An array of these has a line for each."""
+_scalar = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode

@@ -18,10 +18,19 @@ class Policy(Record):
     """A head that takes at least this fraction less time is an improvement."""
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
     false_alarm: Annotated[float, Field(gt=0, lt=1)] = 0.001
-    """How often a whole run of unchanged code may be red, shared equally among its cases (Bonferroni)."""
+    """How often a whole run of unchanged code may be red: shared among the looks (Bonferroni) and the cases (Holm)."""
     on_inconclusive: Literal["pass", "fail"] = "pass"
     """Whether a run with undecided cases exits 0 or 3."""
 
-    def shared(self, cases: int) -> Policy:
-        """The policy of one of so many cases: together they are falsely red no more often than ``false_alarm``."""
-        return self.model_copy(update={"false_alarm": self.false_alarm / max(1, cases)})
+    def shared(self, cases: int, looks: int = 1) -> Policy:
+        """The policy of one look at one of so many cases: all together are falsely red no more often than ``false_alarm``."""
+        return self.at(self.false_alarm / max(1, cases) / max(1, looks))
+
+    def at(self, level: float) -> Policy:
+        """The same with another level for the p-value."""
+        return self.model_copy(update={"false_alarm": level})
+
+    @property
+    def part(self) -> float:
+        """The slowdown from which on a change counts as a part of a slowdown that several made together."""
+        return self.regression / 4

@@ -31,10 +31,13 @@ class Plan(Record):
     """How the run was measured."""
 
     pairs: Count
+    """Most pairs of one case: a case that is decided earlier is measured no further."""
     blocks: Count
     block_ms: Positive
     placements: Count = 1
     """Most places in memory at which a worker builds a workload, taken in turn by its blocks."""
+    budget_s: NotNegative = 0.0
+    """Measuring of undecided cases ended after so long; 0: never."""
     seed: int
     clock: str
     """``event``, ``graph`` or ``cpu``; a workload may ask for its own."""
@@ -140,9 +143,21 @@ class CaseRun(Record):
     """Why the measurement cannot be trusted, and what to do."""
     errors_before: dict[Side, NotNegative] = {}
     """‖out − ref‖ / ‖ref‖ of each side before anything was timed."""
+    identity: dict[Side, str] = {}
+    """Digest of each side's machine code and launches, where the case exposes them."""
+    opaque: str | None = None
+    """Why a case has no such digest."""
+    reference_tree: Tree | None = None
+    """The code of the reference side, where it is not that of the run."""
     in_head: bool = True
     in_reference: bool = True
     telemetry: Telemetry | None = None
+
+    @property
+    def identical(self) -> bool:
+        """Whether both sides have the same machine code, launched in the same way, on the same workload."""
+        digests = set(self.identity.values())
+        return len(self.identity) == 2 and len(digests) == 1 and self.workload == self.reference_workload
 
 
 class RunRecord(Record):
@@ -161,4 +176,6 @@ class RunRecord(Record):
     reference_missing: str | None = None
     """Why a check has no reference side, so that the stored baseline was used."""
     cases: tuple[CaseRun, ...]
+    best: tuple[CaseRun, ...] = ()
+    """Cases that became a little slower, measured once more against the best commit of the baseline."""
     warnings: tuple[str, ...] = ()

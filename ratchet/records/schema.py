@@ -9,10 +9,11 @@ from typing import Any
 
 from ratchet.records.base import Record
 from ratchet.records.baseline import Baseline
+from ratchet.records.calibration import Calibration
 from ratchet.records.run import RunRecord
 from ratchet.records.verdict import ReportRecord
 
-SCHEMAS: dict[str, type[Record]] = {"run": RunRecord, "baseline": Baseline, "report": ReportRecord}
+SCHEMAS: dict[str, type[Record]] = {"run": RunRecord, "baseline": Baseline, "report": ReportRecord, "calibration": Calibration}
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -23,7 +24,7 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def write_schemas(folder: Path) -> None:
-    """Write ``run.json``, ``baseline.json`` and ``report.json``."""
+    """Write ``run.json``, ``baseline.json``, ``report.json`` and ``calibration.json``."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in SCHEMAS:
         text = json.dumps(schema(name), indent=2, ensure_ascii=False)

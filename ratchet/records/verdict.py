@@ -43,10 +43,14 @@ class Comparison(Record):
     cliffs_delta: float
     """−1 (every head worker faster) to +1 (every one slower); an effect size, never the gate."""
     pairs: Count
+    rogues: Count = 0
+    """How many of the pairs were left out, because something else happened in them."""
+    spread: NotNegative = 0.0
+    """Standard deviation of the log ratio of one pair: 0.002 is 0.2 %."""
     detectable: Positive
     """The smallest slowdown, as a fraction, that this many pairs with this spread would have found (MDE)."""
-    source: Literal["paired", "stored"] = "paired"
-    """``stored``: against the milliseconds in the baseline file, measured on another day."""
+    source: Literal["paired", "stored", "days"] = "paired"
+    """``stored``: against milliseconds measured another time; ``days``: the same, widened by the known spread between days."""
 
 
 class SideSummary(Record):
@@ -70,6 +74,9 @@ class CaseVerdict(Record):
     reason: str
     """One sentence."""
     comparison: Comparison | None = None
+    best: Comparison | None = None
+    """The head against the best commit of the baseline, where a small slowdown made that worth measuring."""
+    best_tree: Tree | None = None
     head: SideSummary | None = None
     reference: SideSummary | None = None
     last_lines: tuple[str, ...] = ()

@@ -98,7 +98,7 @@ def _render(report: ReportRecord, detail: Detail) -> str:
         words=words.WORDS,
         cases=[case for case in shown if case.head or case.reference or words.compares(report)],
         hidden=len(timed) - len(shown),
-        stored=any(case.comparison and case.comparison.source == "stored" for case in shown),
+        stored=any(case.comparison and case.comparison.source != "paired" for case in shown),
         reasons=_reasons(report, shown),
         failures=[case for case in shown if case.last_lines] if detail.log_lines else [],
         log_lines=detail.log_lines,

@@ -78,7 +78,7 @@ def change(comparison: Comparison | None, digits: int = 2) -> str:
     """``+5.21 %``; with a star where the reference is a stored time."""
     if comparison is None:
         return NOTHING
-    return units.change(comparison.ratio, digits) + ("*" if comparison.source == "stored" else "")
+    return units.change(comparison.ratio, digits) + ("*" if comparison.source != "paired" else "")
 
 
 def interval(comparison: Comparison | None, digits: int = 2) -> str:

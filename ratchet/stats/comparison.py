@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from typing import Literal
 
 from ratchet.records.run import Performance, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import Comparison
 from ratchet.stats.effect import cliffs_delta
-from ratchet.stats.evidence import chance, chance_apart
-from ratchet.stats.interval import Interval, bootstrap_difference, bootstrap_interval
-from ratchet.stats.power import detectable_difference, detectable_effect
-from ratchet.stats.ratios import kept_blocks, log_ratios, worker_median_ms
+from ratchet.stats.estimate import Estimate, estimate, estimate_apart, estimate_between_days
+from ratchet.stats.ratios import Pair, kept_blocks, pairs_of, worker_median_ms
 
 FEWEST_PAIRS = 3
+FEWEST_DAYS = 3
+_LARGEST_LOG = 60.0
+"""Of a bound: beyond what two times between a picosecond and eleven days can give."""
 
 
 def medians_ms(workers: Sequence[WorkerSamples]) -> list[float]:
@@ -22,36 +24,35 @@ def medians_ms(workers: Sequence[WorkerSamples]) -> list[float]:
     return [median for worker in workers if (median := worker_median_ms(worker)) is not None]
 
 
-def compare_pairs(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], confidence: float) -> Comparison | None:
+def compare_workers(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], confidence: float) -> Comparison | None:
     """Head against reference over interleaved pairs. None where fewer than three pairs were kept."""
-    logs = log_ratios(head, reference)
-    if len(logs) < FEWEST_PAIRS:
+    return compare_pairs(pairs_of(head, reference), confidence)
+
+
+def compare_pairs(pairs: Sequence[Pair], confidence: float) -> Comparison | None:
+    """The comparison that these pairs show. None where there are fewer than three."""
+    if len(pairs) < FEWEST_PAIRS:
         return None
-    return _comparison(
-        bootstrap_interval(logs, confidence),
-        confidence=confidence,
-        chance=chance(logs),
-        cliffs_delta=cliffs_delta(medians_ms(head), medians_ms(reference)),
-        pairs=len(logs),
-        detectable=detectable_effect(logs, confidence),
-        source="paired",
-    )
+    found = estimate([pair.log_ratio for pair in pairs])
+    delta = cliffs_delta([pair.head_ms for pair in pairs], [pair.reference_ms for pair in pairs])
+    return _comparison(found, confidence, delta, len(pairs))
 
 
-def compare_stored(head_ms: Sequence[float], stored_ms: Sequence[float], confidence: float) -> Comparison | None:
-    """Head against medians measured another time: nothing cancels, so this can inform but not convict."""
+def compare_stored(
+    head_ms: Sequence[float], stored_ms: Sequence[float], confidence: float, days_ms: Sequence[float] = ()
+) -> Comparison | None:
+    """Head against medians measured another time, where nothing cancels.
+
+    ``days_ms`` are centres of the stored code on earlier days, one a day. From three days on, their spread widens the
+    interval and ``source`` is ``"days"``; with fewer it is ``"stored"``, which can inform but not convict.
+    """
+    if len(days_ms) >= FEWEST_DAYS and len(head_ms) >= FEWEST_PAIRS:
+        found = estimate_between_days(_logs(head_ms), _logs(days_ms))
+        return _comparison(found, confidence, cliffs_delta(head_ms, days_ms), len(head_ms), "days")
     if min(len(head_ms), len(stored_ms)) < FEWEST_PAIRS:
         return None
-    a, b = [math.log(value) for value in head_ms], [math.log(value) for value in stored_ms]
-    return _comparison(
-        bootstrap_difference(a, b, confidence),
-        confidence=confidence,
-        chance=chance_apart(a, b),
-        cliffs_delta=cliffs_delta(head_ms, stored_ms),
-        pairs=min(len(a), len(b)),
-        detectable=detectable_difference(a, b, confidence),
-        source="stored",
-    )
+    found = estimate_apart(_logs(head_ms), _logs(stored_ms))
+    return _comparison(found, confidence, cliffs_delta(head_ms, stored_ms), min(len(head_ms), len(stored_ms)), "stored")
 
 
 def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, confidence: float) -> Performance | None:
@@ -61,7 +62,8 @@ def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, co
         return None
     samples = [sample for worker in workers for block in kept_blocks(worker) for sample in block.samples_ms]
     median = statistics.median(medians)
-    bounds = bootstrap_interval([math.log(value) for value in medians], confidence)
+    found = estimate(_logs(medians))
+    half = found.half_width(confidence) if len(medians) > 1 else 0.0
     seconds = median * 1e-3
     return Performance(
         samples=len(samples),
@@ -70,14 +72,36 @@ def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, co
         median_time_ms=median,
         min_time_ms=min(samples),
         std_time_ms=statistics.pstdev(samples),
-        ci_95_low=min(median, math.exp(bounds.low)),
-        ci_95_high=max(median, math.exp(bounds.high)),
+        ci_95_low=min(median, _exp(found.centre - half)),
+        ci_95_high=max(median, _exp(found.centre + half)),
         throughput_gflops=workload.flops / seconds * 1e-9,
         bandwidth_gb_s=workload.bytes / seconds * 1e-9,
         peak_memory_bytes=max(worker.peak_memory_bytes for worker in workers),
     )
 
 
-def _comparison(found: Interval, **figures: object) -> Comparison:
-    bounds = {"ratio": math.exp(found.centre), "low": math.exp(found.low), "high": math.exp(found.high)}
-    return Comparison.model_validate(bounds | figures)
+def _comparison(
+    found: Estimate, confidence: float, delta: float, pairs: int, source: Literal["paired", "stored", "days"] = "paired"
+) -> Comparison:
+    half = found.half_width(confidence)
+    return Comparison(
+        ratio=_exp(found.centre),
+        low=_exp(found.centre - half),
+        high=_exp(found.centre + half),
+        confidence=confidence,
+        chance=found.chance,
+        cliffs_delta=delta,
+        pairs=pairs,
+        rogues=found.rogues,
+        spread=found.spread,
+        detectable=found.detectable(confidence),
+        source=source,
+    )
+
+
+def _logs(values_ms: Sequence[float]) -> list[float]:
+    return [math.log(value) for value in values_ms]
+
+
+def _exp(log: float) -> float:
+    return math.exp(max(-_LARGEST_LOG, min(_LARGEST_LOG, log)))

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ratchet.records.run import Block, WorkerSamples
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One pair of workers: the log of head time / reference time, and the median of each side."""
+
+    log_ratio: float
+    head_ms: float
+    reference_ms: float
 
 
 def kept_blocks(worker: WorkerSamples) -> list[Block]:
@@ -16,27 +26,34 @@ def kept_blocks(worker: WorkerSamples) -> list[Block]:
 
 def worker_median_ms(worker: WorkerSamples) -> float | None:
     """The median of a worker's block medians; None where every block was dropped."""
-    blocks = kept_blocks(worker)
-    return statistics.median(statistics.median(block.samples_ms) for block in blocks) if blocks else None
+    medians = _block_medians(worker)
+    return statistics.median(medians.values()) if medians else None
 
 
-def pair_log_ratio(head: WorkerSamples, reference: WorkerSamples) -> float | None:
-    """The log of head time / reference time in one pair: the median over blocks that were taken next to each other.
+def pairs_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> list[Pair]:
+    """Every pair that both sides have and in which a block was kept on both.
 
-    Neighbouring blocks share clocks and temperature, so these cancel within a block's ratio. None where no block
-    was kept on both sides.
+    A pair's log ratio is the median over blocks that were taken next to each other: neighbouring blocks share clocks and
+    temperature, so these cancel within a block's ratio.
     """
-    others = {block.index: block for block in kept_blocks(reference)}
-    logs = [
-        math.log(statistics.median(block.samples_ms)) - math.log(statistics.median(others[block.index].samples_ms))
-        for block in kept_blocks(head)
-        if block.index in others
-    ]
-    return statistics.median(logs) if logs else None
-
-
-def log_ratios(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> list[float]:
-    """One log ratio for each pair that both sides have."""
     others = {worker.pair: worker for worker in reference}
-    found = (pair_log_ratio(worker, others[worker.pair]) for worker in head if worker.pair in others)
-    return [ratio for ratio in found if ratio is not None]
+    both = ((_block_medians(worker), _block_medians(others[worker.pair])) for worker in head if worker.pair in others)
+    return [pair for a, b in both if (pair := _pair(a, b)) is not None]
+
+
+def pairs_of_medians(head: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]) -> list[Pair]:
+    """The same of times that no worker of ours took: for each pair, the medians of its blocks in milliseconds."""
+    both = zip(head, reference, strict=True)
+    return [pair for a, b in both if (pair := _pair(dict(enumerate(a)), dict(enumerate(b)))) is not None]
+
+
+def _pair(a: Mapping[int, float], b: Mapping[int, float]) -> Pair | None:
+    """From the block medians of head and reference by the number of the block."""
+    logs = [math.log(a[index] / b[index]) for index in a.keys() & b.keys()]
+    if not logs:
+        return None
+    return Pair(statistics.median(logs), statistics.median(a.values()), statistics.median(b.values()))
+
+
+def _block_medians(worker: WorkerSamples) -> dict[int, float]:
+    return {block.index: statistics.median(block.samples_ms) for block in worker.blocks if not block.throttled}

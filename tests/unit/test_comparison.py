@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
 import examples
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from scipy import stats
 
 from ratchet.records import Comparison, WorkerSamples
-from ratchet.stats.comparison import compare_pairs, compare_stored, medians_ms, performance
+from ratchet.stats.comparison import compare_pairs, compare_stored, compare_workers, medians_ms, performance
+from ratchet.stats.effect import cliffs_delta
+from ratchet.stats.ratios import Pair, pairs_of
 
 RATIOS = (1.031, 1.029, 1.035, 1.03, 1.026, 1.032, 1.028, 1.03)
 
@@ -25,98 +27,128 @@ def reference_of(count: int, scale: float = 1.0) -> list[WorkerSamples]:
     return [examples.blocks(pair, scale, scale) for pair in range(count)]
 
 
-def bounds(found: Comparison | None) -> tuple[float, float, float]:
+def of(found: Comparison | None) -> Comparison:
     assert found is not None
-    return found.low, found.ratio, found.high
+    return found
 
 
 def test_a_slower_head() -> None:
-    """Eight pairs around +3 % give a ratio of 1.03 in a narrow interval, and the strongest effect."""
-    found = compare_pairs(head_of(RATIOS), reference_of(8), 0.95)
-    assert found is not None
-    assert found.ratio == pytest.approx(1.03, abs=1e-3)
-    assert 1.026 <= found.low < found.ratio < found.high <= 1.035
-    assert (found.pairs, found.cliffs_delta, found.source, found.confidence) == (8, 1.0, "paired", 0.95)
-    assert 0 < found.detectable < 0.02
+    """Eight pairs around +3 % give the mean of their logs in the interval of Student's t, with every figure beside it."""
+    found = of(compare_workers(head_of(RATIOS), reference_of(8), 0.95))
+    logs = np.log(RATIOS)
+    low, high = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
+    assert found.ratio == pytest.approx(math.exp(logs.mean()))
+    assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)))
+    assert found.chance == pytest.approx(stats.ttest_1samp(logs, 0, alternative="greater").pvalue, rel=1e-6)
+    assert found.spread == pytest.approx(float(logs.std(ddof=1)))
+    assert (found.pairs, found.rogues, found.cliffs_delta, found.source, found.confidence) == (8, 0, 1.0, "paired", 0.95)
+    assert found.detectable == pytest.approx(math.expm1((stats.t.ppf(0.975, 7) + stats.t.ppf(0.8, 7)) * stats.sem(logs)))
 
 
-@settings(deadline=None, max_examples=15)
-@given(st.lists(st.floats(0.5, 2), min_size=3, max_size=10), st.sampled_from([0.25, 4.0, 1024.0]))
-def test_scale_cancels(ratios: list[float], scale: float) -> None:
-    """Both sides slower by the same factor are the same comparison."""
-    found = compare_pairs(head_of(ratios), reference_of(len(ratios)), 0.95)
-    scaled = compare_pairs(head_of(ratios, scale), reference_of(len(ratios), scale), 0.95)
-    assert bounds(scaled) == pytest.approx(bounds(found))
-
-
-@settings(deadline=None, max_examples=15)
-@given(st.permutations(list(range(8))), st.permutations(list(range(8))))
-def test_order_of_workers(first: list[int], second: list[int]) -> None:
-    """The workers of either side may be listed in any order."""
-    head, reference = head_of(RATIOS), reference_of(8)
-    found = compare_pairs([head[i] for i in first], [reference[i] for i in second], 0.95)
-    assert bounds(found) == pytest.approx(bounds(compare_pairs(head, reference, 0.95)))
-
-
-def test_repeating_gives_the_same() -> None:
-    """The same samples give the same comparison, to the last digit."""
-    assert compare_pairs(head_of(RATIOS), reference_of(8), 0.95) == compare_pairs(head_of(RATIOS), reference_of(8), 0.95)
-
-
-def test_swapping_inverts() -> None:
-    """With the sides swapped the ratio is exactly the inverse, and the bounds are up to the chance of resampling."""
-    there = compare_pairs(head_of(RATIOS), reference_of(8), 0.95)
-    back = compare_pairs(reference_of(8), head_of(RATIOS), 0.95)
-    assert there
-    assert back
-    assert back.ratio == pytest.approx(1 / there.ratio)
-    assert (1 / back.high, 1 / back.low) == pytest.approx((there.low, there.high), abs=0.2 * (there.high - there.low))
-    assert back.cliffs_delta == -there.cliffs_delta
-    assert back.detectable == pytest.approx(there.detectable)
+def test_workers_are_compared_by_their_pairs() -> None:
+    """Comparing workers is comparing their pairs, of which a throttled one is none."""
+    head, reference = [*head_of(RATIOS), examples.blocks(8, 9.0, throttled=[0])], reference_of(9)
+    assert compare_workers(head, reference, 0.9) == compare_pairs(pairs_of(head, reference), 0.9)
+    assert of(compare_workers(head, reference, 0.9)).pairs == 8
 
 
 def test_one_stalled_pair() -> None:
-    """One pair in eight off by 40 % leaves a head that did not change inside a gate of 3 %."""
-    ratios = [1.001, 0.998, 1.4, 1.002, 0.999, 1.0, 1.003, 0.997]
-    low, ratio, high = bounds(compare_pairs(head_of(ratios), reference_of(8), 0.95))
-    assert 0.99 < low <= ratio <= high < 1.01
+    """One pair in eight off by 40 % leaves a head that did not change well inside a gate of 3 %, and is told of."""
+    found = of(compare_workers(head_of([1.001, 0.998, 1.4, 1.002, 0.999, 1.0, 1.003, 0.997]), reference_of(8), 0.95))
+    assert 0.99 < found.low <= found.ratio <= found.high < 1.01
+    assert (found.pairs, found.rogues) == (8, 1)
 
 
 @pytest.mark.parametrize("pairs", [0, 1, 2])
 def test_too_few_pairs(pairs: int) -> None:
-    """Fewer than three pairs, or three of which one was slowed, give no comparison."""
-    assert compare_pairs(head_of(RATIOS[:pairs]), reference_of(8), 0.95) is None
+    """Fewer than three pairs, or three of which one was slowed, give no comparison; nor do two medians on a side."""
+    assert compare_workers(head_of(RATIOS[:pairs]), reference_of(8), 0.95) is None
     slowed = [*head_of(RATIOS[:2]), examples.blocks(2, 1.0, 1.0, throttled=[0, 1])]
-    assert compare_pairs(slowed, reference_of(3), 0.95) is None
+    assert compare_workers(slowed, reference_of(3), 0.95) is None
     assert compare_stored([1.0] * pairs, [1.0] * 8, 0.95) is None
     assert compare_stored([1.0] * 8, [1.0] * pairs, 0.95) is None
+    assert compare_stored([1.0] * pairs, [1.0] * pairs, 0.95, [1.0] * 8) is None
 
 
 def test_equal_times() -> None:
-    """Sides that agree exactly have a ratio of 1 and nothing around it."""
-    found = compare_pairs(reference_of(3), reference_of(3), 0.95)
-    assert bounds(found) == (1.0, 1.0, 1.0)
-    assert found
-    assert found.cliffs_delta == 0
-    assert found.detectable == 1e-6
+    """Sides that agree exactly have a ratio of 1, hardly anything around it, and even odds."""
+    found = of(compare_workers(reference_of(3), reference_of(3), 0.95))
+    assert (found.ratio, found.cliffs_delta, found.chance) == (1.0, 0.0, 0.5)
+    assert (found.low, found.high, found.detectable) == pytest.approx((1.0, 1.0, 0.0), abs=1e-5)
+    assert found.low < 1 < found.high
+    assert found.detectable > 0
+
+
+@pytest.mark.parametrize("log", [41.4, -41.4])
+def test_no_bound_is_infinite(log: float) -> None:
+    """Pairs that differ by as much as a record can hold, both ways, still have finite, positive bounds."""
+    found = of(compare_pairs([Pair(log, 1.0, 1.0), Pair(-log, 1.0, 1.0), Pair(0.0, 1.0, 1.0)], 0.999))
+    assert found.low == pytest.approx(math.exp(-60))
+    assert found.high == pytest.approx(math.exp(60))
+    assert found.detectable == 1.0
+
+
+# Another time
 
 
 def test_against_another_day() -> None:
-    """Medians of two days give a comparison that says it is one of stored times."""
-    found = compare_stored([1.1, 1.101, 1.099, 1.1], [1.0, 1.001, 0.999], 0.95)
-    assert found is not None
-    assert (found.source, found.pairs, found.cliffs_delta) == ("stored", 3, 1.0)
+    """Medians of two days give Welch's comparison, which says that it is one of stored times."""
+    head, stored = [1.1, 1.101, 1.099, 1.1], [1.0, 1.001, 0.999]
+    found = of(compare_stored(head, stored, 0.95))
+    assert (found.source, found.pairs, found.cliffs_delta, found.rogues) == ("stored", 3, 1.0, 0)
     assert found.low < found.ratio < found.high
     assert found.ratio == pytest.approx(1.1, abs=1e-3)
+    test = stats.ttest_ind(np.log(head), np.log(stored), equal_var=False, alternative="greater")
+    assert found.chance == pytest.approx(test.pvalue, rel=1e-6)
 
 
 def test_what_another_day_can_show() -> None:
     """Times of two days detect the difference of two centres, of which both are uncertain."""
     rng = np.random.default_rng(0)
     a, b = (list(np.exp(rng.normal(0, 0.01, 40))) for _ in range(2))
-    found = compare_stored(a, b, 0.95)
-    assert found is not None
+    found = of(compare_stored(a, b, 0.95))
     assert found.detectable == pytest.approx(2.8 * 0.01 * (2 / 40) ** 0.5, rel=0.35)
+
+
+def test_known_days_stand_in_for_the_stored_medians() -> None:
+    """From three days on, their spread is in the interval, and the medians stored on one of them no longer count."""
+    head, days = [1.01, 1.011, 1.009, 1.01], [1.0, 1.02, 0.98, 1.01, 0.99]
+    found = of(compare_stored(head, [5.0] * 6, 0.95, days))
+    logs = np.log(days)
+    assert (found.source, found.pairs) == ("days", 4)
+    assert found.ratio == pytest.approx(math.exp(np.log(head).mean() - logs.mean()))
+    assert found.cliffs_delta == cliffs_delta(head, days)
+    half = stats.t.ppf(0.975, 4) * logs.std(ddof=1) * math.sqrt(1 + 1 / 5)
+    assert found.high == pytest.approx(found.ratio * math.exp(half), rel=2e-3)
+    assert found.low < 1 < found.high
+
+
+@pytest.mark.parametrize("days", [(), (1.0,), (1.0, 1.02)])
+def test_two_days_are_too_few(days: tuple[float, ...]) -> None:
+    """With fewer than three days it is the stored medians that are compared with."""
+    found = of(compare_stored([1.5] * 4, [1.0] * 4, 0.95, days))
+    assert (found.source, found.ratio) == ("stored", pytest.approx(1.5))
+
+
+def test_days_need_three_workers_today() -> None:
+    """With two medians today, however many days are known, there is no comparison."""
+    assert compare_stored([1.5] * 2, [1.0] * 4, 0.95, [1.0] * 9) is None
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_times_that_are_none(bad: float) -> None:
+    """A time of zero, less than zero, NaN or infinity is refused on either side and among the days."""
+    good = [1.0, 1.1, 0.9]
+    for call in (
+        lambda: compare_stored([*good, bad], good, 0.95),
+        lambda: compare_stored(good, [*good, bad], 0.95),
+        lambda: compare_stored(good, good, 0.95, [*good, bad]),
+    ):
+        with pytest.raises(ValueError, match=r"finite values|math domain error|expected a positive input"):
+            call()
+
+
+# One side
 
 
 def test_figures() -> None:
@@ -133,15 +165,23 @@ def test_figures() -> None:
     assert found.mean_time_ms == pytest.approx(statistics.fmean(samples))
     assert found.std_time_ms == pytest.approx(float(np.std(samples)))
     assert found.min_time_ms == 1.98
-    assert (found.ci_95_low, found.ci_95_high) == pytest.approx((2.0, 2.0))
+    assert (found.ci_95_low, found.ci_95_high) == pytest.approx((2.0, 2.0), rel=1e-4)
 
 
-def test_interval_of_the_figures_holds_the_median() -> None:
-    """The median lies inside its interval also where the trimmed mean leans away from it."""
-    workers = [examples.blocks(pair, median) for pair, median in enumerate((1.0, 1.0, 1.0, 5.0, 9.0))]
-    found = performance(workers, examples.WORKLOAD, 0.95)
+def test_figures_of_one_worker() -> None:
+    """One worker has a median, and an interval of nothing but it."""
+    found = performance([examples.blocks(0, 2.0, 4.0)], examples.WORKLOAD, 0.95)
     assert found is not None
-    assert found.ci_95_low <= found.median_time_ms <= found.ci_95_high
+    assert (found.ci_95_low, found.median_time_ms, found.ci_95_high) == pytest.approx((3.0, 3.0, 3.0))
+    assert found.workers == 1
+
+
+@pytest.mark.parametrize("medians", [(1.0, 1.0, 1.0, 5.0, 9.0), (9.0, 9.0, 9.0, 1.0), (1e-8, 1e8)])
+def test_interval_of_the_figures_holds_the_median(medians: tuple[float, ...]) -> None:
+    """The median lies inside its interval also where the mean leans away from it."""
+    found = performance([examples.blocks(pair, each) for pair, each in enumerate(medians)], examples.WORKLOAD, 0.95)
+    assert found is not None
+    assert 0 < found.ci_95_low <= found.median_time_ms <= found.ci_95_high < math.inf
 
 
 def test_no_figures() -> None:

@@ -98,7 +98,7 @@ def test_samples_are_rounded_and_never_to_zero(samples: list[float]) -> None:
 def test_a_file_is_readable(path: Path) -> None:
     """Fields stand on their own lines in their order, plain numbers on one, text is not escaped, the last line ends."""
     text = path.read_text(encoding="utf-8")
-    assert '          "pair_medians_ms": [0.0529, 0.053, 0.0531]\n' in text
+    assert '          "pair_medians_ms": [0.0529, 0.053, 0.0531],\n' in text
     assert text.startswith('{\n  "schema_version": 1,\n  "fingerprints": {\n')
     assert text.endswith("}\n")
     assert "µ" in dumps(Config(name="µ"))
@@ -304,6 +304,6 @@ def test_schemas_are_up_to_date(name: str, tmp_path: Path) -> None:
 
 
 def test_schemas_can_be_written_from_a_shell(tmp_path: Path) -> None:
-    """The documented command writes the three files."""
+    """The documented command writes a file for each kind of record."""
     subprocess.run([sys.executable, "-m", "ratchet.records.schema", str(tmp_path)], check=True)
-    assert sorted(path.stem for path in tmp_path.iterdir()) == ["baseline", "report", "run"]
+    assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(SCHEMAS) == ["baseline", "calibration", "report", "run"]

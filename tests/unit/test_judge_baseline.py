@@ -1,78 +1,299 @@
-"""Verdict + baseline → next baseline."""
+"""Runs + baseline → next baseline."""
 
 from __future__ import annotations
 
+import math
+import random
+from datetime import timedelta
+
 import examples
 import pytest
+from examples import check_of, commit, gone, new, timed
 
 from ratchet.errors import UsageError
 from ratchet.judge.baseline import record
+from ratchet.judge.chain import problems
+from ratchet.judge.moves import MoveKind, Recorded
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline, CaseRun, Failure, Fingerprint, FingerprintBaseline, RunRecord, Tree
+from ratchet.records import Baseline, BaselineEntry, CaseRun, Failure, Fingerprint, RunRecord, Tree
+from ratchet.records.baseline import MOST_DAYS
 
 NAME = "attention/training_512"
-SAME = (1.001, 0.999, 1.0, 1.002, 0.998, 1.0, 1.001, 0.999)
-FASTER = tuple(0.8 * ratio for ratio in SAME)
 KEY = examples.FINGERPRINT.key
 OTHER = Fingerprint(device="cpu", torch="2.9.1+cpu", cpu="AMD EPYC 9654", cpu_threads=8)
-BASE = examples.baseline()
-TWO_MACHINES = BASE.model_copy(
-    update={
-        "fingerprints": {
-            **BASE.fingerprints,
-            OTHER.key: FingerprintBaseline(fingerprint=OTHER, configs=BASE.fingerprints[KEY].configs),
-        }
-    }
-)
+OTHER_WORK = examples.WORKLOAD.model_copy(update={"flops": 1e9})
 
 
-def recorded(run: RunRecord, baseline: Baseline) -> tuple[Baseline, list[str]]:
-    return record(baseline, run, judge_run(run, baseline))
+def recorded(baseline: Baseline, *runs: RunRecord) -> Recorded:
+    done = record(baseline, [(run, judge_run(run, baseline)) for run in runs])
+    assert problems(done.baseline) == []
+    return done
+
+
+def kinds(done: Recorded) -> list[MoveKind]:
+    return [move.kind for move in done.moves]
+
+
+def entry_of(done: Recorded, name: str = NAME) -> BaselineEntry:
+    return done.baseline.entries(examples.FINGERPRINT)[name]
+
+
+FIRST = recorded(Baseline(), check_of(timed(1.0), day=0, head=1)).baseline
+"""The case at commit 1."""
 
 
 def test_a_new_case_enters() -> None:
-    """The first measurement on a machine becomes its baseline, with figures made from the samples themselves."""
-    made, moved = recorded(examples.run_of(examples.compared(*SAME)), Baseline())
-    assert moved == [NAME]
-    entry = made.entries(examples.FINGERPRINT)[NAME]
-    assert entry.git_commit == examples.HEAD.commit
-    assert entry.timestamp == examples.STARTED
+    """The first measurement on a machine becomes its baseline, with figures made from the samples themselves and a first step."""
+    done = recorded(Baseline(), check_of(timed(1.0), day=0, head=1))
+    entry = entry_of(done)
+    assert kinds(done) == [MoveKind.FIRST]
+    assert (entry.git_commit, entry.timestamp) == (commit(1), examples.STARTED)
     assert entry.median_ms == pytest.approx(1.0, abs=1e-3)
-    assert entry.pair_medians_ms == pytest.approx(SAME)
+    assert entry.pair_medians_ms == pytest.approx(examples.STEADY)
     assert entry.throughput_gflops == pytest.approx(examples.WORKLOAD.flops / entry.median_ms * 1e-6)
-    assert made.fingerprints[KEY].fingerprint == examples.FINGERPRINT
+    (step,) = entry.steps
+    assert (step.kind, step.commit, step.predecessor, step.median_ms) == ("first", commit(1), None, entry.median_ms)
+    assert [day.median_ms for day in entry.days] == [entry.median_ms]
 
 
-@pytest.mark.parametrize("changes", [{"kind": "run", "reference": None}, {"reference": examples.REFERENCE}])
-def test_an_unchanged_case_stays(changes: dict[str, object]) -> None:
-    """A case that was not proved faster leaves the baseline the very object it was."""
-    made, moved = recorded(examples.run_of(examples.compared(*SAME), **changes), BASE)
-    assert moved == []
-    assert made is BASE
+@pytest.mark.parametrize("reference", [None, 1, 7])
+def test_an_unchanged_case_stays(reference: int | None) -> None:
+    """A case that was not proven faster leaves the baseline the very object it was."""
+    done = recorded(FIRST, check_of(timed(1.0), day=0.1, head=2, reference=reference))
+    assert done.baseline is FIRST
+    assert (done.moves, done.unchanged, done.left_out) == ((), (NAME,), {})
 
 
-def test_an_improvement_over_the_baseline_commit_moves() -> None:
-    """Proved faster than the very commit that the baseline names, the head takes its place."""
-    made, moved = recorded(examples.run_of(examples.compared(*FASTER), reference=examples.REFERENCE), TWO_MACHINES)
-    assert moved == [NAME]
-    assert made.entries(examples.FINGERPRINT)[NAME].git_commit == examples.HEAD.commit
-    assert made.fingerprints[OTHER.key] == TWO_MACHINES.fingerprints[OTHER.key]
+def test_two_measurements_move() -> None:
+    """Proven faster than the baseline commit twice, the head takes its place: the first time it only waits."""
+    once = recorded(FIRST, check_of(timed(0.80), day=1, head=2, reference=1))
+    waiting = entry_of(once).candidate
+    assert kinds(once) == [MoveKind.CANDIDATE]
+    assert waiting is not None
+    assert (waiting.commit, entry_of(once).git_commit) == (commit(2), commit(1))
+    twice = recorded(once.baseline, check_of(timed(0.82), day=2, head=2, reference=1))
+    entry = entry_of(twice)
+    assert kinds(twice) == [MoveKind.IMPROVED]
+    assert (entry.git_commit, entry.candidate, len(entry.steps)) == (commit(2), None, 2)
+    assert entry.steps[1].predecessor == entry.steps[0].digest
+    assert entry.steps[1].ratio == pytest.approx(math.sqrt(0.80 * 0.82), rel=1e-3)
+    assert [each.reference for each in entry.steps[1].measurements] == [commit(1)] * 2
+    assert entry.steps[1].measurements[0] == waiting.measurement
 
 
-@pytest.mark.parametrize("reference", [Tree(commit="a" * 40), None])
-def test_an_improvement_over_another_commit_stays(reference: Tree | None) -> None:
-    """Faster than some other commit proves nothing about the baseline's."""
-    made, moved = recorded(examples.run_of(examples.compared(*FASTER), reference=reference), BASE)
-    assert (made, moved) == (BASE, [])
+def test_both_measurements_at_once() -> None:
+    """Runs given together are taken in the order of their time, whatever the order they are named in."""
+    runs = [check_of(timed(0.8), day=day, head=2, reference=1) for day in (2, 1)]
+    done = recorded(FIRST, *runs)
+    assert kinds(done) == [MoveKind.CANDIDATE, MoveKind.IMPROVED]
+    assert entry_of(done).timestamp == examples.STARTED + timedelta(days=2)
+
+
+def test_the_same_run_counts_once() -> None:
+    """A run recorded again is no second measurement."""
+    run = check_of(timed(0.8), day=1, head=2, reference=1)
+    done = recorded(FIRST, run, run)
+    assert kinds(done) == [MoveKind.CANDIDATE]
+    assert recorded(done.baseline, run).baseline is done.baseline
+
+
+@pytest.mark.parametrize("minutes", [0, 2, -2])
+def test_runs_that_overlap_count_once(minutes: float) -> None:
+    """Two runs at the same time share what disturbed the machine, so they are one measurement."""
+    runs = [check_of(timed(0.8), day=1 + add / 24 / 60, head=2, reference=1) for add in (0, minutes)]
+    assert kinds(recorded(FIRST, *runs)) == [MoveKind.CANDIDATE]
+
+
+def test_a_contradicted_candidate_is_dropped() -> None:
+    """A second measurement of the same commit that shows no improvement ends its candidacy."""
+    done = recorded(
+        FIRST, *(check_of(timed(ratio), day=day, head=2, reference=1) for day, ratio in enumerate((0.8, 0.99, 0.8), 1))
+    )
+    assert kinds(done) == [MoveKind.CANDIDATE, MoveKind.DROPPED, MoveKind.CANDIDATE]
+    assert entry_of(done).git_commit == commit(1)
+    assert done.moves[1].note == "0002000200 is not shown to be faster a second time"
+
+
+def test_a_candidate_that_fails_is_dropped() -> None:
+    """A wrong result of the same commit ends its candidacy."""
+    wrong = timed(1.0, failures=(Failure(side="head", stage="check", message="wrong"),))
+    once = recorded(FIRST, check_of(timed(0.8), day=1, head=2, reference=1))
+    assert kinds(recorded(once.baseline, check_of(wrong, day=2, head=2, reference=7))) == [MoveKind.DROPPED]
+
+
+def test_what_does_not_contradict_a_candidate() -> None:
+    """An unfit machine, an older run, another reference and another commit say nothing about it."""
+    once = recorded(FIRST, check_of(timed(0.8), day=1, head=2, reference=1)).baseline
+    for run in (
+        check_of(timed(1.0, unfit="Hot."), day=2, head=2, reference=1),
+        check_of(timed(1.0), day=0.5, head=2, reference=1),
+        check_of(timed(1.0), day=1.2, head=2, reference=7),
+        check_of(timed(1.0), day=1.2, head=3, reference=1),
+    ):
+        done = recorded(once, run)
+        assert done.moves == ()
+        assert entry_of(done).candidate == once.entries(examples.FINGERPRINT)[NAME].candidate
+
+
+def test_the_best_commit_contradicts_too() -> None:
+    """A case measured once more against the baseline commit refutes a candidate that is not faster than it."""
+    once = recorded(FIRST, check_of(timed(0.8), day=1, head=2, reference=1)).baseline
+    best = timed(1.0, reference_tree=Tree(commit=commit(1)))
+    assert kinds(recorded(once, check_of(timed(1.01), day=2, head=2, reference=7, best=(best,)))) == [MoveKind.DROPPED]
+
+
+def test_another_candidate_takes_the_place() -> None:
+    """A later commit's improvement replaces the candidate, an earlier one's does not."""
+    done = recorded(FIRST, *(check_of(timed(0.8), day=day, head=head, reference=1) for day, head in ((1, 2), (2, 3))))
+    waiting = entry_of(done).candidate
+    assert waiting is not None
+    assert waiting.commit == commit(3)
+    assert recorded(done.baseline, check_of(timed(0.8), day=1.5, head=4, reference=1)).moves == ()
+
+
+@pytest.mark.parametrize("reference", [7, None])
+def test_an_improvement_over_another_commit_stays(reference: int | None) -> None:
+    """Faster than some other commit, twice, proves nothing about the baseline's."""
+    runs = [check_of(timed(0.8), day=day, head=2, reference=reference, kind="check") for day in (0.1, 0.2)]
+    assert recorded(FIRST, *runs).baseline is FIRST
+
+
+def test_the_reference_of_a_case_counts() -> None:
+    """Where a case was measured against a commit of its own, that is what it improved upon."""
+    case = timed(0.8, reference_tree=Tree(commit=commit(1)))
+    assert kinds(recorded(FIRST, *(check_of(case, day=day, head=2, reference=7) for day in (1, 2)))) == [
+        MoveKind.CANDIDATE,
+        MoveKind.IMPROVED,
+    ]
+
+
+def test_the_baseline_commit_does_not_improve_on_itself() -> None:
+    """However fast the baseline commit was in a run against itself, it is no candidate."""
+    assert recorded(FIRST, check_of(timed(0.8), day=1, head=1, reference=1)).moves == ()
+
+
+def test_small_wins_accumulate() -> None:
+    """Each of two commits is 3 % faster than the one before: only the second is 5 % faster than the baseline, and moves it."""
+    runs = [check_of(timed(0.97 ** (head - 1)), day=head + more, head=head, reference=1) for head in (2, 3) for more in (0, 0.5)]
+    done = recorded(FIRST, *runs)
+    assert kinds(done) == [MoveKind.CANDIDATE, MoveKind.IMPROVED]
+    assert entry_of(done).git_commit == commit(3)
+
+
+def test_small_slowdowns_do_not() -> None:
+    """Ten commits, each 1 % slower and none past the gate against the one before, leave the baseline where it was."""
+    runs = [check_of(timed(1.01), day=day, head=day + 1, reference=day) for day in range(1, 11)]
+    assert recorded(FIRST, *runs).moves == ()
+
+
+def test_a_thousand_unchanged_merges_move_nothing() -> None:
+    """Noise of 2 % a pair and 3 % between runs, in 1,000 merges of unchanged code: no candidate, no step, the same figures."""
+    rng = random.Random(20260314)
+    baseline, before = FIRST, FIRST.entries(examples.FINGERPRINT)[NAME]
+    for merge in range(1, 1001):
+        day = 1 + rng.gauss(0, 0.03)
+        pairs = [(day * (1 + rng.gauss(0, 0.014)), day * (1 + rng.gauss(0, 0.014))) for _ in range(8)]
+        sides = {
+            side: tuple(examples.blocks(pair, times[at]) for pair, times in enumerate(pairs))
+            for at, side in enumerate(("head", "reference"))
+        }
+        run = check_of(timed(1.0, **sides), day=merge / 5, head=merge + 1, reference=1)
+        done = record(baseline, [(run, judge_run(run, baseline))])
+        assert done.moves == ()
+        baseline = done.baseline
+    after = baseline.entries(examples.FINGERPRINT)[NAME]
+    assert after.model_copy(update={"days": before.days, "digest": before.digest}) == before
+    assert len(after.days) == MOST_DAYS
+    assert problems(baseline) == []
+
+
+def test_days_are_learnt_from_references() -> None:
+    """A run against the baseline commit adds its reference's median, one a day; so does a run of that commit alone."""
+    runs = [
+        check_of(timed(1.1), day=0.1, head=2, reference=1),
+        check_of(timed(1.1), day=1, head=2, reference=1),
+        check_of(timed(1.1), day=1.1, head=3, reference=1),
+        check_of(timed(1.2), day=2, head=1, reference=None),
+        check_of(timed(1.2), day=3, head=4, reference=7),
+        check_of(timed(1.2, unfit="Hot."), day=4, head=4, reference=1),
+        check_of(timed(1.0, head=(examples.blocks(0, 1.0, throttled=[0]),)), day=5, head=1, reference=None),
+    ]
+    entry = entry_of(recorded(FIRST, *runs))
+    assert [day.median_ms for day in entry.days] == pytest.approx([1.0, 1.0, 1.2], rel=2e-3)
+    assert [(day.timestamp - examples.STARTED).days for day in entry.days] == [0, 1, 2]
+    assert len(entry.steps) == 1
+
+
+def test_days_of_the_best_commit() -> None:
+    """Where a case was measured once more against the baseline commit, that side tells of the day."""
+    best = timed(1.0, reference_tree=Tree(commit=commit(1)))
+    entry = entry_of(recorded(FIRST, check_of(timed(1.02), day=1, head=5, reference=4, best=(best,))))
+    assert len(entry.days) == 2
 
 
 def test_other_work_enters() -> None:
-    """A case whose workload changed starts again."""
-    other = examples.WORKLOAD.model_copy(update={"flops": 1e9})
-    run = examples.run_of(examples.compared(*SAME, workload=other, reference_workload=other))
-    made, moved = recorded(run, BASE)
-    assert moved == [NAME]
-    assert made.entries(examples.FINGERPRINT)[NAME].workload == other
+    """A case whose workload changed starts anew: the step names its predecessor, what changed, and no ratio."""
+    for case in (timed(1.0, workload=OTHER_WORK, reference=()), timed(1.0, workload=OTHER_WORK, reference_workload=OTHER_WORK)):
+        done = recorded(FIRST, check_of(case, day=1, head=3, reference=2))
+        entry = entry_of(done)
+        assert kinds(done) == [MoveKind.CHANGED]
+        assert (entry.workload, entry.git_commit, len(entry.days)) == (OTHER_WORK, commit(3), 1)
+        assert (entry.steps[1].predecessor, entry.steps[1].ratio) == (entry.steps[0].digest, None)
+        assert entry.steps[1].reason == "flops: 34360000000.0 → 1000000000.0"
+
+
+def test_other_settings_do_not_start_anew() -> None:
+    """The baseline commit itself measured with other settings moves nothing, whichever side it stood on: its code is the same."""
+    warm = examples.WORKLOAD.model_copy(update={"cache": "warm"})
+    case = timed(1.0, workload=warm, reference_workload=warm)
+    for sides in ({"head": 2, "reference": 1}, {"head": 1, "reference": 0}):
+        done = recorded(FIRST, check_of(case, day=1, **sides))
+        assert kinds(done) == [MoveKind.APART]
+        assert done.moves[0].note == "cache: cold → warm"
+        assert done.baseline is FIRST
+
+
+def test_a_removed_case_keeps_its_chain() -> None:
+    """A case that only the reference has is removed once, and its figures stay."""
+    done = recorded(FIRST, *(check_of(gone(), day=day, head=2, reference=1) for day in (1, 2)))
+    entry = entry_of(done)
+    assert kinds(done) == [MoveKind.REMOVED]
+    assert entry.removed
+    assert (entry.median_ms, len(entry.steps)) == (FIRST.entries(examples.FINGERPRINT)[NAME].median_ms, 2)
+
+
+def test_a_case_that_returns() -> None:
+    """With the same workload its chain goes on, even where it is slower; with another one it starts anew."""
+    removed = recorded(FIRST, check_of(gone(), day=1, head=2, reference=1)).baseline
+    for case in (new(), timed(1.2)):
+        done = recorded(removed, check_of(case, day=2, head=3, reference=2))
+        assert kinds(done) == [MoveKind.RETURNED]
+        assert not entry_of(done).removed
+        assert entry_of(done).git_commit == commit(1)
+    assert kinds(recorded(removed, check_of(new(workload=OTHER_WORK), day=2, head=3))) == [MoveKind.CHANGED]
+    wrong = new(failures=(Failure(side="head", stage="check", message="wrong"),))
+    assert recorded(removed, check_of(wrong, day=2, head=3)).moves == ()
+
+
+@pytest.mark.parametrize("case", [gone(), new(workload=OTHER_WORK)])
+def test_an_older_run_changes_nothing(case: CaseRun) -> None:
+    """What an older run did not have yet, or had differently, says nothing about now."""
+    assert recorded(FIRST, check_of(case, day=-1, head=2, reference=7)).baseline is FIRST
+    removed = recorded(FIRST, check_of(gone(), day=1, head=2, reference=1)).baseline
+    assert recorded(removed, check_of(new(), day=0.5, head=3)).baseline is removed
+
+
+def test_a_case_that_was_not_selected_stays() -> None:
+    """A run of other cases says nothing about this one."""
+    done = recorded(FIRST, check_of(timed(1.0, "copy/a"), day=1, head=2, reference=1))
+    assert entry_of(done) == FIRST.entries(examples.FINGERPRINT)[NAME]
+
+
+def test_a_likely_renaming_is_told() -> None:
+    """A case that went and one that came with the same work are recorded as such, and named together."""
+    done = recorded(FIRST, check_of(gone(), new("attention/train"), day=1, head=2, reference=1))
+    assert kinds(done) == [MoveKind.REMOVED, MoveKind.FIRST]
+    assert done.renames == {"attention/train": NAME}
 
 
 def crashed() -> Failure:
@@ -82,37 +303,62 @@ def crashed() -> Failure:
 @pytest.mark.parametrize(
     "case",
     [
-        examples.compared(*SAME, failures=(crashed(),)),
-        examples.compared(*SAME, unfit="Hot."),
-        examples.compared(*(1.2 * ratio for ratio in SAME)),
-        examples.compared(skipped="needs x", workload=None, performance=None),
+        timed(1.0, failures=(crashed(),)),
+        timed(1.0, unfit="Hot."),
+        timed(1.2),
         examples.compared(),
         examples.compared(head=(examples.blocks(0, 1.0, throttled=[0]),)),
+        examples.compared(skipped="needs x", workload=None, performance=None),
+        gone(),
     ],
-    ids=["failed", "unfit", "regressed", "skipped", "nothing measured", "all throttled"],
+    ids=["failed", "unfit", "regressed", "nothing measured", "all throttled", "skipped", "missing"],
 )
 def test_what_never_enters(case: CaseRun) -> None:
-    """What failed, was unfit, regressed or has no samples is no baseline, also where the machine has none."""
-    assert recorded(examples.run_of(case), Baseline()) == (Baseline(), [])
+    """What failed, was unfit, regressed or has no samples is no baseline; a case of the head that is left out is named."""
+    done = recorded(Baseline(), check_of(case, day=0, head=1))
+    assert (done.baseline, done.moves) == (Baseline(), ())
+    assert list(done.left_out) == ([] if case.skipped or not case.in_head else [NAME])
+    assert (
+        recorded(FIRST, check_of(case, day=0.1, head=2, reference=7)).baseline.entries(examples.FINGERPRINT)[NAME].median_ms
+        == 1.0
+    )
 
 
 def test_a_dirty_tree_is_refused() -> None:
     """Uncommitted changes cannot be named by a baseline."""
-    run = examples.run_of(examples.compared(*SAME), head=examples.HEAD.model_copy(update={"dirty": True}))
-    with pytest.raises(UsageError, match="uncommitted changes") as caught:
-        recorded(run, Baseline())
+    run = check_of(timed(1.0), day=0, head=1)
+    with pytest.raises(UsageError, match="of 2026-03-14 15:09 measured uncommitted changes") as caught:
+        recorded(Baseline(), run.model_copy(update={"head": run.head.model_copy(update={"dirty": True})}))
     assert caught.value.hint
 
 
-def test_a_run_outside_git_is_refused() -> None:
+@pytest.mark.parametrize("commit", ["", "--upload-pack=x"])
+def test_a_run_outside_git_is_refused(commit: str) -> None:
     """A run without a commit cannot be named by a baseline."""
     with pytest.raises(UsageError, match="outside git"):
-        recorded(examples.run_of(examples.compared(*SAME), head=Tree(commit="")), Baseline())
+        recorded(Baseline(), check_of(timed(1.0), day=0, head=1).model_copy(update={"head": Tree(commit=commit)}))
+
+
+def test_a_run_without_end_is_refused() -> None:
+    """A record whose length leads past the last date there is was not written by a measurement."""
+    with pytest.raises(UsageError, match=r"1e\+300 s"):
+        recorded(FIRST, check_of(timed(0.8), day=1, head=2, reference=1, wall_s=1e300))
 
 
 def test_order_of_the_file() -> None:
     """Cases stand in the file by name, so that a new one does not move the others."""
-    cases = tuple(examples.compared(*SAME, name=name) for name in ("softmax/b", "copy/a"))
-    made, moved = recorded(examples.run_of(*cases), BASE)
-    assert moved == ["softmax/b", "copy/a"]
-    assert list(made.entries(examples.FINGERPRINT)) == [NAME, "copy/a", "softmax/b"]
+    done = recorded(FIRST, check_of(timed(1.0, "softmax/b"), timed(1.0, "copy/a"), day=1, head=2))
+    assert [move.case for move in done.moves] == ["softmax/b", "copy/a"]
+    assert list(done.baseline.entries(examples.FINGERPRINT)) == [NAME, "copy/a", "softmax/b"]
+
+
+def test_machines_live_side_by_side() -> None:
+    """Recording for one machine leaves the parts of the others the very objects they were."""
+    elsewhere = examples.ENVIRONMENT.model_copy(update={"fingerprint": OTHER})
+    both = recorded(FIRST, check_of(timed(1.0), day=0, head=3, environment=elsewhere)).baseline
+    assert both.fingerprints[KEY] is FIRST.fingerprints[KEY]
+    runs = [check_of(timed(0.8), day=day, head=2, reference=1) for day in (1, 2)]
+    after = recorded(both, *runs).baseline
+    assert after.fingerprints[OTHER.key] is both.fingerprints[OTHER.key]
+    assert after.entries(OTHER)[NAME].git_commit == commit(3)
+    assert after.entries(examples.FINGERPRINT)[NAME].git_commit == commit(2)

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.errors import Exit, FingerprintError
+from ratchet.judge.levels import shared
+from ratchet.judge.outcome import compared
 from ratchet.judge.verdict import exit_code, headline, judge_run, judge_two
 from ratchet.records import Baseline, CaseRun, CaseVerdict, Failure, Outcome, Policy, ReportRecord
 
@@ -97,6 +99,11 @@ REPORTS = {
     "nothing": ((), "Not measured well enough for a verdict: no case.", "not measured"),
     "skipped": ((named("b/x", skipped="x"),), "Not measured well enough for a verdict: 1 skipped.", "not measured"),
     "inconclusive": ((named("a/x", *NOISE),), "No regression past the gate of 3 %: 1 inconclusive.", "pass"),
+    "identical": (
+        (named("a/x", identity={"head": "a", "reference": "a"}),),
+        "No regression past the gate of 3 %: 1 identical.",
+        "pass",
+    ),
 }
 
 
@@ -156,6 +163,131 @@ def test_missing_reference_warns() -> None:
     """A run whose whole reference is missing says so before its other warnings."""
     found = judged(named("a/x", *SAME), reference_missing="It did not build.", warnings=("Hot.",))
     assert found.warnings == ("It did not build. The stored baseline stands in for it.", "Hot.")
+
+
+def test_a_new_case_that_does_the_work_of_one_that_went() -> None:
+    """A new case whose work is that of a missing one is told how to keep its history; any other new case is not."""
+    other = examples.WORKLOAD.model_copy(update={"flops": 1.0})
+    found = judged(examples.new("a/new"), examples.gone("a/old"), examples.new("a/other", workload=other))
+    assert [case.outcome for case in found.cases] == [Outcome.NEW, Outcome.MISSING, Outcome.NEW]
+    assert found.cases[0].reason == (
+        "The reference has no such case; it is timed alone. It does the work of a/old, which went: "
+        "if it was renamed, `ratchet baseline rename a/old a/new`."
+    )
+    assert found.cases[2].reason == "The reference has no such case; it is timed alone."
+
+
+def test_a_baseline_that_was_edited_warns() -> None:
+    """A baseline file whose chain does not hold is named before the other warnings, with how many more there are."""
+    entries = {name: examples.first_entry(name).model_copy(update={"median_ms": 0.052}) for name in ("a/x", "a/y")}
+    for count, more in ((1, ""), (2, " (and 1 more)")):
+        stored = examples.stored(dict(list(entries.items())[:count]))
+        found = judge_run(examples.run_of(named("a/x", *SAME), warnings=("Hot.",)), stored)
+        assert found.warnings[0].startswith("The baseline file does not fit together: a/x")
+        assert found.warnings[0].endswith(more)
+        assert found.warnings[1:] == ("Hot.",)
+    assert judge_run(examples.run_of(named("a/x", *SAME)), examples.baseline()).warnings == ()
+
+
+# What the cases of a run share
+
+
+FAINT = (1.017, 1.055, 1.042, 1.029, 1.064, 1.035, 1.056, 1.018)
+"""+3.9 %, with a p-value of one in 5,400."""
+
+
+@pytest.mark.parametrize(
+    ("others", "outcome"),
+    [
+        ((), Outcome.REGRESSED),
+        ((SAME, SAME, SAME, SAME, SAME, SAME, SAME, SAME), Outcome.INCONCLUSIVE),
+        (tuple(slower(20) for _ in range(8)), Outcome.REGRESSED),
+    ],
+)
+def test_cases_share_the_false_alarms(others: tuple[tuple[float, ...], ...], outcome: Outcome) -> None:
+    """A case with faint evidence is red alone, not among eight unchanged ones, and again among eight that are surely slower."""
+    cases = [named("a/faint", *FAINT), *(named(f"b/{index}", *ratios) for index, ratios in enumerate(others))]
+    found = judged(*cases, plan=examples.PLAN.model_copy(update={"pairs": 8}))
+    assert found.cases[0].outcome is outcome
+
+
+@pytest.mark.parametrize(("pairs", "outcome"), [(8, Outcome.REGRESSED), (400, Outcome.INCONCLUSIVE)])
+def test_looks_share_the_false_alarms(pairs: int, outcome: Outcome) -> None:
+    """A run that may look at its pairs more often asks for more evidence at each look."""
+    (found,) = judged(named("a/faint", *FAINT), plan=examples.PLAN.model_copy(update={"pairs": pairs})).cases
+    assert found.outcome is outcome
+
+
+def test_what_was_not_compared_takes_no_share() -> None:
+    """Cases that failed, were skipped, are new or were found identical leave the level of the others as it is."""
+    idle = (
+        named("f/x", failures=(CRASH,), head=(), reference=()),
+        named("s/x", skipped="needs x"),
+        examples.new("n/x"),
+        named("i/x", identity={"head": "a", "reference": "a"}),
+    )
+    (alone,) = judged(named("a/faint", *FAINT)).cases
+    found = judged(named("a/faint", *FAINT), *idle).cases[0]
+    assert (found.outcome, found.comparison) == (alone.outcome, alone.comparison)
+    assert alone.outcome is Outcome.REGRESSED
+
+
+def test_the_policy_of_a_report_is_the_run_s() -> None:
+    """A report names the rate of false alarms of the whole run, not the share of one case."""
+    assert judged(named("a/x", *SAME), named("a/y", *SAME)).policy == POLICY
+
+
+# Held to the best commit
+
+
+def drifted(here: float, whole: float, **changes: object) -> ReportRecord:
+    """One case, slower by so many percent than its reference, and than the best commit of the baseline."""
+    best = named("a/x", *slower(whole), reference_tree=examples.REFERENCE, **changes)
+    return judged(named("a/x", *slower(here)), best=(best,))
+
+
+@pytest.mark.parametrize(
+    ("here", "whole", "outcome", "said"),
+    [
+        (1.2, 4.1, Outcome.REGRESSED, "Regression: a/x is 4.10 % slower than the best commit (gate 3 %)."),
+        (1.2, 2.0, Outcome.UNCHANGED, "No regression past the gate of 3 %: 1 unchanged."),
+        (0.0, 4.1, Outcome.UNCHANGED, "No regression past the gate of 3 %: 1 unchanged."),
+        (0.5, 4.1, Outcome.UNCHANGED, "No regression past the gate of 3 %: 1 unchanged."),
+        (5.0, 9.0, Outcome.REGRESSED, "Regression: a/x is 5.00 % slower (gate 3 %)."),
+        (-10, 4.1, Outcome.IMPROVED, "No regression past the gate of 3 %: 1 improved."),
+    ],
+)
+def test_held_to_the_best_commit(here: float, whole: float, outcome: Outcome, said: str) -> None:
+    """A small slowdown that leaves a case past the gate against the best commit is red, and the headline says against what."""
+    found = drifted(here, whole)
+    (case,) = found.cases
+    assert (case.outcome, found.headline) == (outcome, said)
+    assert case.best is not None
+    assert case.best.ratio == pytest.approx(1 + whole / 100, abs=1e-4)
+    assert case.comparison is not None
+    assert case.comparison.ratio == pytest.approx(1 + here / 100, abs=1e-4)
+    assert case.best_tree == examples.REFERENCE
+
+
+def test_the_largest_slowdown_leads_whatever_it_is_slower_than() -> None:
+    """The headline names the case that is slowest against what made it red."""
+    best = named("a/x", *slower(6), reference_tree=examples.REFERENCE)
+    found = judged(named("a/x", *slower(1.5)), named("a/y", *slower(4)), best=(best,))
+    assert found.headline == "Regression: a/x is 6.00 % slower than the best commit and 1 more (gate 3 %)."
+
+
+@pytest.mark.parametrize("changes", [{"reference_tree": None}, {"reference": ()}])
+def test_nothing_known_of_the_best_commit(changes: dict[str, object]) -> None:
+    """A best commit that could not be measured, or that no tree names, changes nothing."""
+    (found,) = (
+        drifted(1.2, 4.1, **changes).cases
+        if "reference" in changes
+        else judged(named("a/x", *slower(1.2)), best=(named("a/x", *slower(4.1)),)).cases
+    )
+    assert (found.outcome, found.best, found.best_tree) == (Outcome.UNCHANGED, None, None)
+
+
+# Without a reference
 
 
 def test_stored_baseline_informs() -> None:
@@ -236,6 +368,25 @@ def test_two_runs_forget_their_own_references() -> None:
     assert found.outcome is Outcome.UNCHANGED
 
 
+def test_identical_code_of_two_runs() -> None:
+    """What a check found identical to its own reference is identical to another run's head only if the digests agree."""
+    then = named("a/x", identity={"head": "a", "reference": "a"})
+    for digest, outcome in (("a", Outcome.IDENTICAL), ("b", Outcome.UNFIT)):
+        (found,) = two((then,), (named("a/x", identity={"head": digest, "reference": digest}),))
+        assert found.outcome is outcome
+    (found,) = two((named("a/x", *SAME),), (then,))
+    assert (found.outcome, found.reason) == (Outcome.UNFIT, "Nothing was measured.")
+
+
+def test_two_runs_share_the_false_alarms() -> None:
+    """The cases that both runs have share the level equally."""
+    wild = (1.06, 1.1, 1.08, 1.12, 1.07, 1.09)
+    for others, outcome in ((0, Outcome.REGRESSED), (300, Outcome.INCONCLUSIVE)):
+        then = [named("a/x", 0.98, 1.02, 1.0, 0.99, 1.01, 1.0), *(named(f"b/{index}", 1.0, 1.0, 1.0) for index in range(others))]
+        now = [named("a/x", *wild), *(named(f"b/{index}", 1.0, 1.0, 1.0) for index in range(others))]
+        assert two(tuple(then), tuple(now))[0].outcome is outcome
+
+
 def test_two_runs_warn() -> None:
     """The report says that nothing cancels between two times, and names the reference run's commit."""
     other = examples.run_of(head=examples.REFERENCE)
@@ -255,3 +406,16 @@ def test_headline_of_anything(outcomes: list[Outcome], policy: Policy) -> None:
     assert said.endswith(".")
     assert not said.endswith("..")
     assert "\n" not in said
+
+
+def test_levels_of_a_run_are_holms() -> None:
+    """Judging a run gives each case its level among the slower, or, where it is faster, among the faster."""
+    cases = [named("a/x", *FAINT), named("a/y", *slower(9)), named("a/z", *SAME)]
+    found = {case.name: compared(case, 0.95) for case in cases}
+    levels = {name: policy.false_alarm for name, policy in shared(found, POLICY, examples.PLAN.pairs).items()}
+    assert levels == {
+        "a/x": pytest.approx(0.001 / 2 / 2),
+        "a/y": pytest.approx(0.001 / 2 / 3),
+        "a/z": pytest.approx(0.001 / 2 / 3),
+    }
+    assert [case.outcome for case in judged(*cases).cases] == [Outcome.REGRESSED, Outcome.REGRESSED, Outcome.UNCHANGED]

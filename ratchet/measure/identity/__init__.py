@@ -1,0 +1,99 @@
+"""Who a workload is on a GPU: the same identity on both sides means that timing them would compare a thing with itself.
+
+Equal machine code is not enough. The host decides what is launched, how often, how wide and with which arguments, and device
+memory holds indices and lengths. So the identity is a digest over
+
+- the launches of one call, in order: kernels with grid, block, shared memory, attributes and arguments, copies and fills,
+  and which waits for which (`capture`, `graph`, `launches`);
+- the machine code of every kernel (`code`);
+- what the launches find in device memory (`memory`, `contents`), and what is set for all launches (`driver`).
+
+Whatever cannot be seen makes a workload opaque, and it is timed. docs/decisions/0009-identical.md has what is not covered.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ratchet.measure.identity import launches
+from ratchet.measure.identity.base import Identity, Opaque
+from ratchet.measure.identity.capture import Recorder, undisturbed
+from ratchet.measure.identity.code import Codes, refuse_namesakes
+from ratchet.measure.identity.contents import Contents
+from ratchet.measure.identity.driver import Driver
+from ratchet.measure.identity.graph import Reader
+from ratchet.measure.identity.memory import Memory, live, reserved
+from ratchet.measure.text import clean
+
+__all__ = ["Identity", "failed", "of"]
+
+_VERSION = 1
+
+
+def of(call: Callable[[], Any], tree: Path, device_type: str) -> Identity:
+    """The identity of a workload whose ``call`` has been called before, in a process that runs the benchmarks of ``tree``.
+
+    Never raises for what an author's code does: then it is opaque.
+    """
+    if device_type != "cuda":
+        return Identity("", "on the CPU no machine code is exposed")
+    try:
+        return _on_gpu(call, tree)
+    except Opaque as reason:
+        return Identity("", clean(str(reason)), spent=reason.spent)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs the identity only
+        return failed(error)
+
+
+def failed(error: BaseException) -> Identity:
+    """The identity of a workload where an error came in between."""
+    return Identity("", clean(f"looking at its launches failed: {type(error).__name__}: {error}"), spent=True)
+
+
+def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
+    import torch
+
+    driver = _driver()
+    device = torch.device("cuda", torch.cuda.current_device())
+    stream = torch.cuda.current_stream().cuda_stream
+    with undisturbed():
+        recorder = Recorder(driver)
+        recorder.warm_up(call)
+        # Scratch memory of cuBLAS holds leftovers; without it, the captures get their own.
+        torch._C._cuda_clearCublasWorkspaces()
+        before = live(torch.cuda.memory_snapshot(), device.index)
+        memory = Memory(driver, Contents(driver, device, stream), before)
+        recordings = recorder.record_alone(call, times=2)
+        segments = torch.cuda.memory_snapshot()
+        memory.captured(reserved(segments, device.index, tuple(recorder.pool)), reserved(segments, device.index))
+        reader = Reader(driver)
+        found = [reader.launches(each.graph.raw_cuda_graph()) for each in recordings]
+        codes = Codes(tree, torch.cuda.get_device_capability())
+    told = [launches.comparable(each, memory.find) for each in found]
+    if not found[0].nodes:
+        raise Opaque("a CUDA graph sees no launch of it")
+    if launches.digest(told[0][0]) != launches.digest(told[1][0]):
+        raise Opaque("two calls of it do not launch the same")
+    names = {each.function: each.name for each in found[0].nodes if each.kind == "kernel"}
+    code = {function: codes.of(function, name) for function, name in names.items()}
+    refuse_namesakes(zip(names.values(), code.values(), strict=True))
+    variables = [driver.variable(function, name) for function, one in code.items() for name in one.variables]
+    what, allocations = told[0]
+    everything = {
+        "version": _VERSION,
+        "launches": what,
+        "memory": memory.told(allocations),
+        "code": [[one.origin, one.digests] for one in code.values()],
+        "variables": [[size for _, size in variables], memory.variables(variables)],
+        "libraries": codes.ambiguous(),
+        "settings": driver.settings(stream),
+    }
+    return Identity(launches.digest(everything), "", launches.shown(found[0]))
+
+
+@functools.cache
+def _driver() -> Driver:
+    return Driver()

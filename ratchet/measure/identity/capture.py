@@ -1,0 +1,150 @@
+"""One call of a workload, captured into a CUDA graph: nothing of it runs, and everything it launches is in the graph.
+
+Or is it? What a call puts on a stream that takes no part in the capture runs at once and is missing from the graph, without an
+error (pytorch/pytorch#114048). Yet it is timed, if the default stream waits for that stream, as it does unless the stream
+was made to be non-blocking. Two things are done about it.
+
+- The capture is on a stream for which the default stream waits. Then any use of the default stream meanwhile is an error, as
+  by a library that launches without naming a stream (CUDA C++ Programming Guide, Prohibited and Unhandled Operations).
+- The GPU sleeps in the default stream meanwhile, between two events. What was not captured runs after the sleep and before
+  the second event, and so shows in the time between them.
+
+Work on a stream that nobody waits for is not seen. It is not between the events of `clocks.event` either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ratchet.measure.identity.base import Opaque
+from ratchet.measure.identity.driver import Driver
+
+Call = Callable[[], object]
+
+_CYCLES_PER_SECOND = 2e9
+_LONGEST_SLEEP_S = 0.2
+_STRAY_S = 2e-6
+"""A kernel that waits for another stream, runs and is waited for takes longer than this, however small it is."""
+_failed: list[Any] = []
+"""Graphs whose capture failed: torch's allocator still asks them which memory is theirs, so they must not go."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A captured call; ``between_s`` is the time on the GPU between the events around it."""
+
+    graph: Any
+    took_s: float
+    slept: bool
+    """The GPU slept all the time, so that ``between_s`` has nothing of the host's in it."""
+    between_s: float
+
+
+class Recorder:
+    """Captures calls on one stream into one pool of memory, which the first capture fills for the later ones."""
+
+    def __init__(self, driver: Driver) -> None:
+        import torch
+
+        self._stream = torch.cuda.ExternalStream(_blocking_stream(driver))
+        self.pool = torch.cuda.graph_pool_handle()
+        self._kept: list[Recording] = []
+        """Graphs, which keep the pool alive."""
+        self._nothing_s = 0.0
+        """What `Recording.between_s` is of a call that does nothing."""
+
+    def warm_up(self, call: Call) -> None:
+        """Call once outside of a capture, on the stream of the captures: whatever a call makes on first use is made here."""
+        import torch
+
+        torch.cuda.synchronize()
+        with torch.cuda.stream(self._stream):
+            call()
+        torch.cuda.synchronize()
+        self._nothing_s = min(self._asleep(lambda: None, 0.5e-3).between_s for _ in range(3))
+
+    def record(self, call: Call, sleep_s: float = 0.0) -> Recording:
+        """Capture a call. Whatever goes wrong in it is Opaque and leaves the process spent."""
+        import torch
+
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        graph = torch.cuda.CUDAGraph(keep_graph=True)
+        torch.cuda.synchronize()
+        if sleep_s:
+            torch.cuda._sleep(int(sleep_s * _CYCLES_PER_SECOND))
+        start.record()
+        began = time.perf_counter()
+        try:
+            self._capture(graph, call)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs the identity only
+            _failed.append(graph)
+            raise Opaque(f"a CUDA graph cannot hold its launches ({_said(error)})", spent=True) from None
+        took = time.perf_counter() - began
+        end.record()
+        slept = not start.query()
+        torch.cuda.synchronize()
+        done = Recording(graph, took, slept, start.elapsed_time(end) * 1e-3)
+        self._kept.append(done)
+        return done
+
+    def record_alone(self, call: Call, times: int) -> list[Recording]:
+        """Capture a call a few times. Raises Opaque if it launches something that the capture does not see."""
+        took = self.record(call).took_s
+        done = [self._asleep(call, 1e-3 + 2 * took) for _ in range(times)]
+        if min(each.between_s for each in done) > self._nothing_s + _STRAY_S:
+            raise Opaque("it uses a stream of its own, whose launches no CUDA graph holds")
+        return done
+
+    def _asleep(self, call: Call, sleep_s: float) -> Recording:
+        while sleep_s < _LONGEST_SLEEP_S:
+            done = self.record(call, sleep_s)
+            if done.slept:
+                return done
+            sleep_s *= 4
+        raise Opaque("its launches take too long to queue")
+
+    def _capture(self, graph: Any, call: Call) -> None:
+        import torch
+
+        with torch.cuda.stream(self._stream):
+            # "global": a wait for the GPU, by any thread and on any stream, is an error rather than a gap in the graph.
+            graph.capture_begin(pool=self.pool, capture_error_mode="global")
+            try:
+                call()
+            except BaseException:
+                with contextlib.suppress(RuntimeError):  # the call's own error says more
+                    graph.capture_end()
+                raise
+            graph.capture_end()
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """No collector, which might free something of CUDA's within a capture, and no warning that a graph is empty."""
+    gc.collect()
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*CUDA Graph is empty")
+            yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@functools.cache
+def _blocking_stream(driver: Driver) -> int:
+    return driver.blocking_stream()
+
+
+def _said(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0]}"[:200] if lines else type(error).__name__

@@ -1,0 +1,88 @@
+"""The CUDA driver, by ctypes.
+
+CUDA Driver API, sections Unified Addressing, Memory Management, Module Management, Stream Management and Context Management.
+Names that end in _v2 are what cuda.h turns the documented ones into.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from typing import Any
+
+from ratchet.measure.identity.base import Opaque
+
+_DEVICE = 2
+_MEMORY_TYPE, _IS_MANAGED = 2, 8
+"""CU_MEMORYTYPE_DEVICE, and two of CUpointer_attribute."""
+_LIMITS = (2, 5, 6)
+"""CUlimit: heap, L2 fetch granularity, persisting L2. Not the stack: the driver enlarges it for whatever ran before."""
+_STREAM_ATTRIBUTES = (1, 3, 8, 9, 10)
+"""CUlaunchAttributeID of streams: L2 window, waiting, priority, memory domains."""
+
+
+class Driver:
+    """Raises Opaque where the driver lacks a function or refuses an answer."""
+
+    def __init__(self, library: str = "libcuda.so.1") -> None:
+        self._library = ctypes.CDLL(library)
+
+    def points_to(self, address: int) -> tuple[int, int] | None:
+        """Start and size of the device allocation that holds an address; None where it is no address that the driver knows."""
+        kind, managed = c_uint64(0), c_uint64(0)  # wide enough for whatever the driver writes
+        if self.code("cuPointerGetAttribute", byref(kind), c_int(_MEMORY_TYPE), c_uint64(address)) != 0:
+            return None
+        self.code("cuPointerGetAttribute", byref(managed), c_int(_IS_MANAGED), c_uint64(address))
+        if kind.value != _DEVICE or managed.value:
+            raise Opaque("it uses memory that the host and the GPU share")
+        start, size = c_uint64(0), c_size_t(0)
+        self.call("cuMemGetAddressRange_v2", byref(start), byref(size), c_uint64(address))
+        return start.value, size.value
+
+    def variable(self, function: int, name: str) -> tuple[int, int]:
+        """Address and size of a ``__device__`` or ``__constant__`` variable of the module that a kernel is in."""
+        module, start, size = c_void_p(), c_uint64(0), c_size_t(0)
+        self.call("cuFuncGetModule", byref(module), c_void_p(function))
+        if self.code("cuModuleGetGlobal_v2", byref(start), byref(size), module, c_char_p(name.encode())) != 0:
+            raise Opaque(f"the variable {name} in device memory cannot be read")
+        return start.value, size.value
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        """Queue a copy within device memory."""
+        self.call("cuMemcpyDtoDAsync_v2", c_uint64(target), c_uint64(source), c_size_t(size), c_void_p(stream))
+
+    def blocking_stream(self) -> int:
+        """A new stream that the legacy default stream waits for, and which waits for it: CU_STREAM_DEFAULT."""
+        stream = c_void_p()
+        self.call("cuStreamCreate", byref(stream), c_uint(0))
+        return stream.value or 0
+
+    def settings(self, stream: int) -> list[object]:
+        """What a library may have set for all its launches: limits and cache of the context, attributes of the stream."""
+        found: list[object] = []
+        for limit in _LIMITS:
+            number = c_size_t(0)
+            found += (self.code("cuCtxGetLimit", byref(number), c_int(limit)), number.value)
+        preferred = c_int(0)
+        found += (self.code("cuCtxGetCacheConfig", byref(preferred)), preferred.value)
+        for attribute in _STREAM_ATTRIBUTES:
+            answer = (c_uint64 * 8)()  # CUlaunchAttributeValue is 64 bytes
+            found += (self.code("cuStreamGetAttribute", c_void_p(stream), c_int(attribute), answer), bytes(answer).hex())
+        return found
+
+    def code(self, name: str, *arguments: Any) -> int:
+        """The CUresult of a function."""
+        try:
+            function = getattr(self._library, name)
+        except AttributeError:
+            raise Opaque(f"this driver has no {name}, which CUDA 12.4 and later have") from None
+        return int(function(*arguments))
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Raises Opaque for any CUresult but CUDA_SUCCESS."""
+        self.check(name, self.code(name, *arguments))
+
+    def check(self, name: str, code: int) -> None:
+        """Likewise, of a CUresult at hand."""
+        if code != 0:
+            raise Opaque(f"the driver's {name} gives error {code}")

@@ -1,0 +1,97 @@
+"""The device memory that a workload's launches can reach, and what is in it before they run."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ratchet.measure.identity.base import Opaque
+from ratchet.measure.identity.contents import Contents, Range
+from ratchet.measure.identity.driver import Driver
+from ratchet.measure.identity.launches import Place
+
+_SMALLEST_ADDRESS = 1 << 16
+"""Smaller numbers are sizes and strides; nothing is mapped down there."""
+
+Segments = Iterable[Mapping[str, Any]]
+"""What torch.cuda.memory_snapshot() gives: segments with their blocks."""
+
+
+def live(segments: Segments, device: int) -> list[Range]:
+    """The tensors' memory: address and requested bytes of every block in use, by address."""
+    blocks = (block for segment in segments if segment["device"] == device for block in segment["blocks"])
+    in_use = (block for block in blocks if block["state"] == "active_allocated" and block["requested_size"])
+    return sorted((int(block["address"]), int(block["requested_size"])) for block in in_use)
+
+
+def reserved(segments: Segments, device: int, pool: Hashable = None) -> list[Range]:
+    """All that torch holds of a device, or what of it belongs to one pool: whole segments, by address."""
+    found = [each for each in segments if each["device"] == device and pool in (None, tuple(each.get("segment_pool_id", ())))]
+    return sorted((int(each["address"]), int(each["total_size"])) for each in found)
+
+
+def covering(ranges: Sequence[Range], address: int) -> Range | None:
+    """The range that an address lies in, or just at the end of."""
+    index = bisect.bisect_right(ranges, (address, 1 << 64)) - 1
+    if index < 0:
+        return None
+    start, size = ranges[index]
+    return ranges[index] if address <= start + size else None
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """``before`` the captured call, allocated ``during`` it, or ``foreign`` to torch."""
+
+    kind: str
+    start: int
+    size: int
+
+
+class Memory:
+    """Knows the contents of what was allocated before the capture. Nothing runs between `Memory` and the last question."""
+
+    def __init__(self, driver: Driver, contents: Contents, before: Sequence[Range]) -> None:
+        self._driver = driver
+        self._contents = contents
+        self._before = list(before)
+        self._sums = dict(zip(self._before, contents.sums(self._before), strict=True))
+        self._during: list[Range] = []
+        self._torch: list[Range] = []
+
+    def captured(self, during: Sequence[Range], everything: Sequence[Range]) -> None:
+        """Say which memory the captured call got for itself (it finds only there what it wrote), and all that torch has."""
+        self._during = list(during)
+        self._torch = list(everything)
+
+    def find(self, address: int) -> Place | None:
+        """See `launches.Find`."""
+        if address < _SMALLEST_ADDRESS:
+            return None
+        if found := covering(self._before, address):
+            return Place(Allocation("before", *found), address - found[0])
+        if found := covering(self._during, address):
+            return Place(Allocation("during", *found), address - found[0])
+        if covering(self._torch, address):
+            # No tensor holds it, so nobody can say what will be in it when it is timed.
+            raise Opaque("it uses memory that no tensor holds")
+        if (foreign := self._driver.points_to(address)) is None:
+            return None
+        return Place(Allocation("foreign", *foreign), address - foreign[0])
+
+    def told(self, allocations: Sequence[Hashable]) -> list[object]:
+        """What two processes can compare of the allocations in this order, and of all others in no order."""
+        known = [each for each in allocations if isinstance(each, Allocation)]
+        foreign = [(each.start, each.size) for each in known if each.kind == "foreign"]
+        sums = dict(zip(foreign, self._contents.sums(foreign), strict=True)) | self._sums
+        named = [(each.kind, each.size, sums.get((each.start, each.size), ())) for each in known]
+        mentioned = {(each.start, each.size) for each in known}
+        # Memory that no launch names may still be reached, through addresses in memory or in a tensor map.
+        others = sorted((size, sums[start, size]) for start, size in self._before if (start, size) not in mentioned)
+        return [named, others]
+
+    def variables(self, ranges: Sequence[Range]) -> list[tuple[int, ...]]:
+        """Checksums of variables in device memory."""
+        return self._contents.sums(ranges)

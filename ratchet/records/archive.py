@@ -1,0 +1,106 @@
+"""Samples of paired processes in a NumPy archive, as other collections keep them: ``CASE|A`` and ``CASE|B``."""
+
+from __future__ import annotations
+
+import contextlib
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ratchet.errors import RecordError
+from ratchet.records.files import LARGEST_BYTES
+
+SHORTEST_MS, LONGEST_MS = 1e-9, 1e9
+"""As of every sample of ours: beyond these it is no time."""
+_LAYOUT = "Write CASE|A and CASE|B for every case: floats of shape (pairs, blocks, samples), in milliseconds."
+_BROKEN = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, MemoryError,
+    KeyError, OverflowError, RuntimeError, SyntaxError, TypeError, ValueError,
+)  # fmt: skip
+"""What zipfile and numpy raise on a damaged file, a foreign one, an encrypted one, or one of pickled objects."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Milliseconds of one case, (pairs, blocks, samples), the same shape on both sides: ``CASE|A`` is the reference."""
+
+    reference: Floats
+    head: Floats
+
+
+def load_archive(path: Path) -> dict[str, Sides]:
+    """Case → its samples. Nothing in the file is ever unpickled.
+
+    Raises RecordError naming the file and the array where the file is missing, too large, damaged, empty or no archive, and
+    where an array has no partner, another shape than its partner, no three dimensions, or values that are no times.
+    """
+    with _opened(path) as archive:
+        names = [_name(path, key) for key in archive.files]
+        if not names:
+            raise RecordError(f"{path} holds no arrays.", _LAYOUT)
+        return {name: _sides(path, archive, name) for name in dict.fromkeys(names)}
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
+    try:
+        with zipfile.ZipFile(path) as packed:
+            size = sum(member.file_size for member in packed.infolist())
+        if size > LARGEST_BYTES:
+            raise RecordError(f"{path} holds more than 256 MiB, too much to be samples.", "Check the path.")
+        with np.load(path, allow_pickle=False) as archive:
+            yield archive
+    except FileNotFoundError:
+        raise RecordError(f"{path} does not exist.", "Check the path, or measure first.") from None
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from None
+    except _BROKEN:
+        raise RecordError(f"{path} is no NumPy archive, or is damaged.", "Save it again with numpy.savez.") from None
+
+
+def _name(path: Path, key: str) -> str:
+    name, bar, side = key.rpartition("|")
+    if not (name and bar and side in ("A", "B")):
+        raise RecordError(f"{path}: the array {_shown(key)} is called neither CASE|A nor CASE|B.", _LAYOUT)
+    return name
+
+
+def _sides(path: Path, archive: np.lib.npyio.NpzFile, name: str) -> Sides:
+    for side, other in ("AB", "BA"):
+        if f"{name}|{side}" not in archive.files:
+            raise RecordError(f"{path}: {_shown(f'{name}|{other}')} has no partner {_shown(f'{name}|{side}')}.", _LAYOUT)
+    reference, head = (_times(path, archive, f"{name}|{side}") for side in "AB")
+    if reference.shape != head.shape:
+        raise RecordError(f"{path}: the arrays of {_shown(name)} have shapes {reference.shape} and {head.shape}.", _LAYOUT)
+    return Sides(reference, head)
+
+
+def _times(path: Path, archive: np.lib.npyio.NpzFile, key: str) -> Floats:
+    try:
+        values = archive[key]
+    except _BROKEN:
+        raise RecordError(f"{path}: the array {_shown(key)} is damaged, or no array of numbers.", _LAYOUT) from None
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
+        raise RecordError(f"{path}: the array {_shown(key)} holds no floats.", _LAYOUT)
+    if values.ndim != 3 or 0 in values.shape:
+        raise RecordError(f"{path}: the array {_shown(key)} has the shape {values.shape}.", _LAYOUT)
+    times = values.astype(np.float64)
+    wrong = times[~((times >= SHORTEST_MS) & (times < LONGEST_MS))]  # NaN is neither
+    if wrong.size:
+        raise RecordError(f"{path}: the array {_shown(key)} holds {wrong[0]:g}, which is no time in milliseconds.", _LAYOUT)
+    return times
+
+
+def _shown(key: str) -> str:
+    """A name from the file, on one line and of bounded length."""
+    text = repr(key)
+    return text if len(text) <= 80 else f"{text[:79]}…"

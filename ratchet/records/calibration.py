@@ -1,0 +1,62 @@
+"""``results/calibration.json``: what this machine can tell apart, measured on unchanged code."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import AwareDatetime
+
+from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records.environment import Environment
+from ratchet.records.policy import Policy
+from ratchet.records.run import Plan, Tree
+
+
+class CaseCalibration(Record):
+    """One case of unchanged code against itself. Fractions: 0.002 is 0.2 %."""
+
+    name: str
+    pairs: Count
+    spread: NotNegative
+    """Standard deviation of the log ratio of one pair."""
+    bias: float
+    """Mean log ratio; its sign is the head's."""
+    bias_error: NotNegative
+    detectable_first: NotNegative
+    """MDE of a case that is decided at its first look."""
+    detectable_most: NotNegative
+    """MDE of a case that takes every pair it may."""
+    red: NotNegative
+    """How often this case would be red, of checks drawn from these pairs."""
+    caught: NotNegative
+    """How often a slowdown a sixth beyond the gate would be red."""
+    gate: Positive
+    """The smallest gate that this case can hold."""
+    holds: bool
+    """Whether it can hold the configured gate."""
+
+
+class Calibration(Record):
+    """What was found, and whether the configured gate can be held here."""
+
+    schema_version: Literal[1] = 1
+    holds: bool
+    gate: Positive
+    """The smallest gate that every case can hold."""
+    any_red: NotNegative
+    """Share of checks of unchanged code, drawn from these pairs, that would be red."""
+    checks: Count
+    """How many were drawn."""
+    biased: tuple[str, ...] = ()
+    """Cases whose mean differs from none by more than chance: something favours a side."""
+    unmeasured: tuple[str, ...] = ()
+    """Cases that gave too few pairs to say anything."""
+    cases: tuple[CaseCalibration, ...]
+    policy: Policy
+    plan: Plan
+    environment: Environment
+    code: Tree
+    started_at: AwareDatetime
+    wall_s: NotNegative
+    command: tuple[str, ...]
+    warnings: tuple[str, ...] = ()

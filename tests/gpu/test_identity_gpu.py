@@ -1,0 +1,365 @@
+"""Identities on a real GPU: equal for equal work in two processes and trees, different for all that could change a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playground import Playground
+
+from ratchet import nvcc
+from ratchet.errors import CudaBuildError
+from ratchet.measure.gpu import choose_gpu
+from ratchet.measure.messages import Identified, Prepared, Sampled
+from ratchet.measure.side import HostHandle, HostOptions, Worker
+from ratchet.records.run import Side
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
+
+ROOT = Path(__file__).parents[2]
+TELL = """\
+import json
+import os
+import pathlib
+
+from ratchet.measure.identity import launches
+
+plain = launches.digest
+
+
+def digest(told):
+    if isinstance(told, dict):
+        folder = pathlib.Path(__file__).parent / "told"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{os.getpid()}.json").write_text(json.dumps(told))
+    return plain(told)
+
+
+launches.digest = digest
+"""
+"""A file of the bench folder that keeps what a digest is made of, for the message of a test that fails."""
+TRITON = """\
+import torch
+import triton
+import triton.language as tl
+from ratchet import Workload, benchmark
+
+
+@triton.jit
+def scale(x, out, n, factor, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * factor * 2.0, mask=at < n)
+
+
+@benchmark(configs={"x": {"n": 1 << 20}}, requires=("triton",))
+def NAME(*, device, n):
+    x = torch.randn(n, device=device)
+    out = torch.empty_like(x)
+
+    def run():
+        scale[(triton.cdiv(n, 512),)](x, out, n, 3.0, BLOCK=512)
+        return out
+
+    return Workload(run=run, reference=lambda: x.double() * 6, dtype="float32", flops=n, bytes=8 * n)
+"""
+CUDA = """\
+import ctypes
+import pathlib
+
+import torch
+from ratchet import Workload, benchmark, nvcc
+
+SOURCE = pathlib.Path(__file__).parent / "kernels" / "NAME" / "scale.cu"
+MACROS = {"BLOCK": 256}
+FLAGS = nvcc.FLAGS
+
+
+@benchmark(configs={"x": {"n": 1 << 20}}, requires=("nvcc",))
+def NAME(*, device, n):
+    x = torch.randn(n, device=device)
+    out, other = torch.empty_like(x), torch.zeros_like(x)
+    library = nvcc.load(SOURCE, macros=MACROS, flags=FLAGS)
+    library.launch.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_float, ctypes.c_void_p]
+
+    def run():
+        if code := library.launch(x.data_ptr(), out.data_ptr(), n, 3.0, torch.cuda.current_stream().cuda_stream):
+            raise RuntimeError(f"not launched: error {code}")
+        return out
+
+    return Workload(run=run, reference=lambda: x.double() * 6, dtype="float32", flops=n, bytes=8 * n)
+"""
+SOURCE = """\
+#include <cuda_runtime.h>
+
+__constant__ float table[2] = {2.0f, 2.0f};
+
+namespace {
+__global__ void scale(const float* x, float* out, int n, float factor) {
+    const int at = blockIdx.x * BLOCK + threadIdx.x;
+    if (at < n) out[at] = x[at] * factor * table[at % 2];
+}
+}
+
+extern "C" int set(float value) { return cudaMemcpyToSymbol(table, &value, sizeof value); }
+
+extern "C" int launch(const float* x, float* out, int n, float factor, cudaStream_t stream) {
+    scale<<<(n + BLOCK - 1) / BLOCK, BLOCK, 0, stream>>>(x, out, n, factor);
+    return cudaGetLastError();
+}
+"""
+OWN_STREAM = "static cudaStream_t own = [] { cudaStream_t made; cudaStreamCreate(&made); return made; }();\n    scale<<<"
+PLAIN = """\
+import time
+
+import torch
+from ratchet import Workload, benchmark
+
+
+@benchmark(configs={"x": {"n": 512}})
+def NAME(*, device, n):
+    a = torch.randn(n, n, device=device)
+    side = torch.cuda.Stream()
+    out = torch.empty_like(a)
+    pinned = torch.ones((), pin_memory=True)
+
+    def run():
+        RUN
+
+    return Workload(run=run, reference=lambda: a.double() @ a.double(), dtype="float32", flops=2 * n**3, bytes=12 * n * n)
+"""
+
+Change = tuple[str, str]
+TRITON_CASES: dict[str, list[Change]] = {
+    "triton": [],
+    "triton_comment": [("@triton.jit", "# A comment.\n\n\n@triton.jit")],
+    "triton_constant": [("* 2.0", "* 4.0"), ("* 6,", "* 12,")],
+    "triton_scalar": [("3.0,", "5.0,"), ("* 6,", "* 10,")],
+    "triton_grid": [("(triton.cdiv(n, 512),)", "(triton.cdiv(n, 512) + 1,)")],
+    "triton_tile": [("512", "256")],
+    "triton_warps": [("BLOCK=512", "BLOCK=512, num_warps=8")],
+    "triton_twice": [("        scale[", "        scale[(1,)](x, out, n, 3.0, BLOCK=512)\n        scale[")],
+    "triton_data": [("torch.randn(n, device=device)", "torch.randn(n, device=device) + 1")],
+}
+CUDA_CASES: dict[str, tuple[list[Change], list[Change]]] = {
+    "cuda": ([], []),
+    "cuda_comment": ([], [("namespace {", "// A comment.\n\nnamespace {")]),
+    "cuda_host": ([("nvcc.FLAGS", '("-O1", *nvcc.FLAGS[1:])')], []),
+    "cuda_constant": ([("* 6,", "* 12,")], [("x[at] * factor", "2.0f * x[at] * factor")]),
+    "cuda_macro": ([("256", "128")], []),
+    "cuda_ptxas": ([("nvcc.FLAGS", '(*nvcc.FLAGS, "-Xptxas", "-O1")')], []),
+    "cuda_variable": (
+        [
+            ("    library.launch.argtypes", "    library.set(ctypes.c_float(2.5))\n    library.launch.argtypes"),
+            ("    def run", "    two = torch.tensor([1.25, 1.0], device=device).repeat(n // 2).double()\n\n    def run"),
+            ("* 6,", "* 6 * two,"),
+        ],
+        [],
+    ),
+    "cuda_default_stream": ([("torch.cuda.current_stream().cuda_stream", "0")], []),
+    "cuda_own_stream": (
+        [("        if code", "        torch.add(x, 1.0, out=other)\n        if code")],
+        [("    scale<<<", "    " + OWN_STREAM), ("0, stream>>>", "0, own>>>")],
+    ),
+}
+PLAIN_CASES = {
+    "matmul_new": ["return a @ a"],
+    "elementwise": ["torch.mm(a, a, out=out)", "out.add_(0.0)", "return out"],
+    "joined": [
+        "side.wait_stream(torch.cuda.current_stream())",
+        "with torch.cuda.stream(side):",
+        "    torch.mm(a, a, out=out)",
+        "torch.cuda.current_stream().wait_stream(side)",
+        "return out",
+    ],
+    "synchronises": ["torch.mm(a, a, out=out)", "torch.cuda.synchronize()", "return out"],
+    "from_host": ["torch.mm(a, a, out=out)", "return out.mul_(pinned.to(device, non_blocking=True))"],
+    "slow_host": ["time.sleep(0.03)", "return torch.mm(a, a, out=out)"],
+}
+SAME = ["attention/training_512", "normalize/rows_1k", "normalize/rows_16k", "matmul/square_2048", "copy/mib_256"]
+SAME += ["triton/x", "cuda/x", "matmul_new/x", "elementwise/x", "joined/x"]
+EQUAL = [("triton_comment", "triton"), ("cuda_comment", "cuda"), ("cuda_host", "cuda")]
+DIFFERENT = [(name, "triton") for name in TRITON_CASES if name not in ("triton", "triton_comment")]
+DIFFERENT += [(name, "cuda") for name in ("cuda_constant", "cuda_macro", "cuda_ptxas", "cuda_variable")]
+OPAQUE = {
+    "cuda_default_stream": "a CUDA graph cannot hold its launches",
+    "cuda_own_stream": "a stream of its own",
+    "synchronises": "a CUDA graph cannot hold its launches",
+    "from_host": "the host",
+    "slow_host": "the GPU waits for the host",
+}
+
+
+def changed(text: str, changes: list[Change], name: str) -> str:
+    for old, new in changes:
+        assert old in text, (name, old)
+        text = text.replace(old, new)
+    return text.replace("NAME", name)
+
+
+def write_tree(tree: Path) -> None:
+    """This repository's own benchmarks, and those above beside them."""
+    shutil.copytree(ROOT / "bench", tree / "bench", ignore=shutil.ignore_patterns("__pycache__"))
+    files = {"tell": TELL}
+    files |= {name: changed(TRITON, changes, name) for name, changes in TRITON_CASES.items()}
+    files |= {name: changed(CUDA, changes[0], name) for name, changes in CUDA_CASES.items()}
+    files |= {name: changed(PLAIN, [("RUN", "\n        ".join(run))], name) for name, run in PLAIN_CASES.items()}
+    for name, text in files.items():
+        (tree / "bench" / f"{name}.py").write_text(text)
+    for name, (_, changes) in CUDA_CASES.items():
+        source = tree / "bench" / "kernels" / name / "scale.cu"  # one name, since nvcc puts it into those of kernels
+        source.parent.mkdir()
+        source.write_text(changed(SOURCE, changes, name))
+
+
+def compile_ahead(tree: Path) -> None:
+    """All at once, as the workers would one by one; what does not compile is theirs to report."""
+
+    def build(name: str) -> None:
+        macros = {"BLOCK": 128 if name == "cuda_macro" else 256}
+        flags = {"cuda_host": ("-O1", *nvcc.FLAGS[1:]), "cuda_ptxas": (*nvcc.FLAGS, "-Xptxas", "-O1")}.get(name, nvcc.FLAGS)
+        nvcc.build(tree / "bench" / "kernels" / name / "scale.cu", macros=macros, flags=flags)
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(build, name) for name in CUDA_CASES]:
+            done.exception()
+
+
+class Sides:
+    """A host for each of two trees; asks each case of a side once, in a worker of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        gpu = choose_gpu(None, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        assert gpu is not None
+        cache = {"RATCHET_CACHE_DIR": str(folder / "nvcc"), "TRITON_CACHE_DIR": str(folder / "triton")}
+        environ = Playground(folder).environ(cache)
+        self.trees: dict[Side, Path] = {"reference": folder / "trees" / "reference", "head": folder / "trees" / "deeper" / "head"}
+        for tree in self.trees.values():
+            write_tree(tree)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RATCHET_CACHE_DIR", cache["RATCHET_CACHE_DIR"])
+            compile_ahead(self.trees["head"])
+        self.hosts: dict[Side, HostHandle] = {}
+        for side, tree in self.trees.items():
+            options = HostOptions(tree, folder / "checkout", "bench", (".",), "cuda", 1, gpu.uuid, folder, 120, 120)
+            self.hosts[side] = HostHandle(side, options, environ)
+        for host in self.hosts.values():
+            broken = host.listing().broken
+            assert not broken, broken
+        self._known: dict[tuple[Side, str], tuple[Identified, Any]] = {}
+
+    def close(self) -> None:
+        for host in self.hosts.values():
+            host.__exit__()
+
+    def prepare(self, worker: Worker, case: str, *, check: bool = True) -> Prepared:
+        settings = {"seed": 7, "clock": "auto", "cache": "cold", "placements": 2}
+        return worker.ask("prepare", Prepared, case=case, check=check, **settings)
+
+    def identified(self, side: Side, case: str) -> tuple[Identified, Any]:
+        """The identity, and what its digest was made of."""
+        needs_nvcc(case)
+        if (side, case) not in self._known:
+            worker = self.hosts[side].fork()
+            try:
+                self.prepare(worker, case, check=side == "head")  # as a survey does, and it must not matter
+                found = worker.ask("identify", Identified)
+            finally:
+                worker.end()
+            told = self.trees[side] / "bench" / "told" / f"{worker.pid}.json"
+            self._known[side, case] = found, json.loads(told.read_text()) if told.exists() else None
+        return self._known[side, case]
+
+
+def needs_nvcc(case: str) -> None:
+    if case.startswith(("cuda", "normalize")):
+        try:
+            nvcc.find_nvcc()
+        except CudaBuildError as error:
+            pytest.skip(error.message)
+
+
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
+    pytest.importorskip("triton")
+    made = Sides(tmp_path_factory.mktemp("identity"))
+    yield made
+    made.close()
+
+
+def assert_equal(one: tuple[Identified, Any], other: tuple[Identified, Any]) -> None:
+    assert (one[0].opaque, other[0].opaque) == ("", "")
+    assert one[1] == other[1]
+    assert one[0].digest == other[0].digest
+    assert one[0].launches == other[0].launches
+    assert one[0].launches
+    assert not one[0].spent
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_the_same_in_two_trees(sides: Sides, case: str) -> None:
+    """Unchanged work has one digest in two processes, trees and places of memory: Triton, CUDA C++, torch's libraries, copies."""
+    assert_equal(sides.identified("reference", case), sides.identified("head", case))
+
+
+@pytest.mark.parametrize(("name", "base"), EQUAL)
+def test_what_makes_no_difference(sides: Sides, name: str, base: str) -> None:
+    """A comment, which moves every line, and an optimisation of the host's code leave the digest as it is."""
+    assert_equal(sides.identified("head", f"{name}/x"), sides.identified("reference", f"{base}/x"))
+
+
+@pytest.mark.parametrize(("name", "base"), DIFFERENT)
+def test_what_makes_a_difference(sides: Sides, name: str, base: str) -> None:
+    """Another constant, argument, grid, tile, launch, datum, macro, ptxas flag or variable is another digest."""
+    found, reference = sides.identified("head", f"{name}/x")[0], sides.identified("reference", f"{base}/x")[0]
+    assert (found.opaque, reference.opaque) == ("", "")
+    assert found.digest != reference.digest
+
+
+@pytest.mark.parametrize(("name", "reason"), OPAQUE.items())
+def test_what_cannot_be_seen(sides: Sides, name: str, reason: str) -> None:
+    """A stream of one's own, the default stream by name, a wait for the GPU, data of the host, or a slow host is opaque."""
+    found = sides.identified("head", f"{name}/x")[0]
+    assert reason in found.opaque
+    assert found.digest == ""
+
+
+def test_launches_are_shown(sides: Sides) -> None:
+    """People can read what was launched: names, grids and blocks."""
+    assert sides.identified("head", "triton/x")[0].launches == ("scale grid (2048, 1, 1) block (128, 1, 1)",)
+    assert [line.split()[0] for line in sides.identified("head", "copy/mib_256")[0].launches] == ["memcpy"]
+
+
+def test_a_worker_goes_on(sides: Sides) -> None:
+    """After an identity the worker prepares and times cases as before, and knows them again."""
+    worker = sides.hosts["head"].fork()
+    try:
+        for _ in range(2):
+            sides.prepare(worker, "triton/x")
+            assert worker.ask("identify", Identified).digest == sides.identified("head", "triton/x")[0].digest
+        sides.prepare(worker, "matmul/square_2048")
+        assert len(worker.ask("block", Sampled, samples=5, place=0).samples_ms) == 5
+    finally:
+        worker.end()
+
+
+def test_a_spent_worker_is_replaced(sides: Sides) -> None:
+    """A failed capture costs its worker, which says so and ends when asked; the next one identifies and times."""
+    worker = sides.hosts["head"].fork()
+    sides.prepare(worker, "synchronises/x")
+    assert worker.ask("identify", Identified).spent
+    assert worker.end() == 0
+    worker = sides.hosts["head"].fork()
+    try:
+        sides.prepare(worker, "triton/x")
+        assert worker.ask("identify", Identified).digest
+        sides.prepare(worker, "triton/x")
+        assert len(worker.ask("block", Sampled, samples=5, place=1).samples_ms) == 5
+    finally:
+        worker.end()

@@ -1,0 +1,213 @@
+"""`ratchet replay`: recorded pairs judged again, or drawn into pull requests."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import examples
+import numpy as np
+import pytest
+from playground import ADDS, SLOW_ADDS, Finished, Playground, only_json
+
+from ratchet.records import CaseRun, Outcome, RunRecord
+from ratchet.records.files import load, save
+
+RECORDED = Path(__file__).parents[1] / "data" / "h200_paired.npz"
+QUIET = "attn_1k,attn_2k,attn_4k,attn_512,copy,gemm_2k,gemm_4k,warm:attn_2k"
+
+
+def replay(play: Playground, *words: object, code: int = 0) -> Finished:
+    done = play.ratchet("replay", *map(str, words))
+    assert done.code == code, done
+    return done
+
+
+def rates(play: Playground, *words: object) -> dict[str, Any]:
+    found = only_json(replay(play, *words, "--json").out)
+    assert isinstance(found, dict)
+    return found
+
+
+def outcomes(done: Finished) -> list[dict[str, str]]:
+    return [{case["name"]: case["outcome"] for case in each["cases"]} for each in only_json(done.out)["files"]]
+
+
+def noisy(name: str, ratio: float) -> CaseRun:
+    """A case of eight pairs."""
+    pairs = (ratio * (1 + 0.001 * step) for step in (0, 1, -1, 2, -2, 0.5, -0.5, 0))
+    return examples.compared(*pairs, name=name, benchmark=name.partition("/")[0])
+
+
+def saved(path: Path, *cases: CaseRun) -> Path:
+    save(path, examples.run_of(*cases))
+    return path
+
+
+def test_an_archive_is_judged_by_the_gate_that_is_given(play: Playground) -> None:
+    """Two percent more work is red at a gate of 1 %, not at 3 %; --cases narrows it; nothing is written."""
+    before = sorted(play.repo.rglob("*"))
+    lenient = replay(play, RECORDED, "--cases", "copy*, gemm_4k", "--json")
+    assert outcomes(lenient) == [dict.fromkeys(("copy", "copy+0.5", "copy+1.0", "copy+2.0", "gemm_4k"), Outcome.UNCHANGED)]
+    strict = replay(play, RECORDED, "--gate", "1.5%", "--cases", "copy,copy+2.0", code=1)
+    assert [line.split()[0:2] for line in strict.out.splitlines()] == [
+        ["UNCHANGED", "copy"],
+        ["REGRESSED", "copy+2.0"],
+        ["REGRESSED", "copy+2.0:"],
+        ["Regression:", "copy+2.0"],
+    ]
+    assert sorted(play.repo.rglob("*")) == before
+
+
+def test_runs_are_judged_as_report_judges_them(make: Callable[..., Playground]) -> None:
+    """A recorded check gives the lines of `ratchet report`, another gate gives others, and red in any file exits 1."""
+    play = make({"bench/adds.py": ADDS}, {"bench/adds.py": SLOW_ADDS})
+    assert play.check().code == 1
+    current = play.repo / "results/current.json"
+    again = replay(play, current, code=1)
+    shown = play.ratchet("report").out.splitlines()
+    assert again.out.splitlines() == [line for line in shown if not line.startswith(("Report:", "Verdict:"))]
+    both = replay(play, RECORDED, current, "--json", code=1)
+    assert [each["exit_code"] for each in only_json(both.out)["files"]] == [0, 1]
+    titled = replay(play, RECORDED, current, code=1).out.splitlines()
+    assert [line for line in titled if line.startswith("# ")] == [f"# {RECORDED}", f"# {current}"]
+    assert titled[-len(again.out.splitlines()) :] == again.out.splitlines()
+    alone = replay(play, current, RECORDED, "--cases", "adds", "--json", code=1)
+    assert outcomes(alone) == [{"adds/small": Outcome.REGRESSED}]
+
+
+def test_unchanged_pull_requests_are_not_red(play: Playground) -> None:
+    """Pull requests drawn from unchanged code are rarely red, and what was planted is caught, in a few seconds."""
+    words = (RECORDED, "--simulate", 300, "--cases", QUIET, "--pairs", 20, "--seed", 1, "--gate", "3%")
+    same = rates(play, *words)
+    assert same["any_red"] <= 0.01
+    assert same["caught"] is None
+    assert (same["runs"], same["pairs"], same["gate"], same["seed"]) == (300, 20, 0.03, 1)
+    assert sorted(same["cases"]) == sorted(QUIET.split(","))
+    assert set(same["recorded_pairs"].values()) == {6}
+    assert rates(play, *words) == same
+    slower = rates(play, *words, "--plant", "copy=1.035", "--plant", "gemm*=1.05")
+    assert slower["caught"] >= 0.95
+    assert slower["any_red"] <= 0.01
+    assert slower["planted"] == {"copy": 1.035, "gemm_2k": 1.05, "gemm_4k": 1.05}
+    assert {name for name, share in slower["red"].items() if share > 0.5} == set(slower["planted"])
+    assert 6 <= same["pairs_mean"] < slower["pairs_mean"] <= 20
+
+
+def test_pairs_of_all_files_are_drawn_from(play: Playground, tmp_path: Path) -> None:
+    """A case in several runs is one case with the pairs of all; a case without pairs is left out, and said to be."""
+    gone = examples.compared(1.0, name="gone/c").model_copy(update={"reference": ()})
+    first = saved(tmp_path / "a.json", noisy("same/a", 1.0), noisy("slow/b", 1.1))
+    second = saved(tmp_path / "b.json", noisy("same/a", 1.0), gone)
+    found = rates(play, first, second, "--simulate", 20)
+    assert found["recorded_pairs"] == {"same/a": 16, "slow/b": 8, "gone/c": 0}
+    assert found["red"] == {"same/a": 0.0, "slow/b": 1.0}
+    assert (found["any_red"], found["pairs"]) == (1.0, 20)
+    shown = replay(play, first, second, "--simulate", 20).out
+    assert "Left out, without pairs: gone/c" in shown
+    assert "of pull requests that change nothing are red" in shown.splitlines()[-1]
+    narrowed = rates(play, first, second, "--simulate", 20, "--cases", "same", "--cases", "slow", "--plant", "slow/b=0.9")
+    assert narrowed["any_red"] == 0
+    alone = saved(tmp_path / "c.json", gone)
+    assert "no pairs in these files" in replay(play, alone, "--simulate", 5, code=2).sentence
+    assert "no pairs of gone" in replay(play, first, second, "--simulate", 5, "--cases", "gone", code=2).sentence
+
+
+def test_thresholds_of_a_run_can_all_be_changed(play: Playground, tmp_path: Path) -> None:
+    """Gate, improvement, confidence and false alarms given on the command line win over those of the run, and only those."""
+    path = saved(tmp_path / "run.json", noisy("slow/a", 1.035), noisy("fast/b", 0.97))
+    assert outcomes(replay(play, path, "--json", code=1)) == [{"slow/a": Outcome.REGRESSED, "fast/b": Outcome.UNCHANGED}]
+    words = ("--improvement", "2%", "--gate", "5%", "--confidence", "0.8", "--json")
+    done = replay(play, path, *words)
+    assert outcomes(done) == [{"slow/a": Outcome.UNCHANGED, "fast/b": Outcome.IMPROVED}]
+    assert {case["comparison"]["confidence"] for case in only_json(done.out)["files"][0]["cases"]} == {0.8}
+    surer = replay(play, path, "--false-alarm", "0.00000000001", "--json")
+    assert outcomes(surer) == [{"slow/a": Outcome.INCONCLUSIVE, "fast/b": Outcome.UNCHANGED}]
+    assert load(path, RunRecord).policy.regression == 0.03
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--simulate", "9", "--plant", "cpy=1.03"), "--plant: no recorded case is called cpy. Did you mean copy?"),
+        (
+            ("--simulate", "9", "--cases", "copy", "--plant", "gemm_2k=1.03"),
+            "--plant: there are no pairs of gemm_2k to draw from",
+        ),
+        (("--simulate", "9", "--plant", "copy"), "--plant copy: this is no CASE=FACTOR"),
+        (("--simulate", "9", "--plant", "copy=3%"), "--plant copy=3%: this is no CASE=FACTOR"),
+        (("--simulate", "9", "--plant", "copy=0"), "a factor above 0"),
+        (("--simulate", "9", "--plant", "copy=-1"), "a factor above 0"),
+        (("--simulate", "9", "--plant", "copy=nan"), "a factor above 0"),
+        (("--simulate", "9", "--plant", "copy=inf"), "a factor above 0"),
+        (("--simulate", "9", "--plant", "=1.1"), "this is no CASE=FACTOR"),
+        (("--simulate", "9", "--cases", "attn_3k"), "--cases: no recorded case is called attn_3k. Did you mean attn_"),
+        (("--cases", "nothing_like_it"), "--cases: no recorded case is called nothing_like_it. There are attn_512,"),
+        (("--simulate", "9", "--pairs", "2"), "pairs"),
+        (("--simulate", "0"), "--simulate 0: so few pull requests tell nothing."),
+        (("--simulate", "-4"), "--simulate -4: so few"),
+        (("--gate", "3"), "write 3%"),
+        (("--confidence", "2"), "confidence"),
+        (("--plant", "copy=1.1"), "--plant is for drawing pull requests"),
+        (("--pairs", "8"), "--pairs is for drawing pull requests"),
+        (("--seed", "0"), "--seed is for drawing pull requests"),
+    ],
+)
+def test_bad_options(play: Playground, words: tuple[str, ...], said: str) -> None:
+    """What cannot be done is one sentence that names the option, and exits 2."""
+    assert said in replay(play, RECORDED, *words, code=2).sentence
+
+
+def _archive(folder: Path, case: str) -> Path:
+    times = np.full((4, 2, 3), 0.5)
+    path = folder / f"{case}.npz"
+    if case == "cut":
+        path.write_bytes(RECORDED.read_bytes()[:20_000])
+    elif case == "text":
+        path.write_text("not an archive", encoding="utf-8")
+    elif case == "pickled":
+        np.savez(path, **{"x|A": np.array([{}], dtype=object), "x|B": times})
+    elif case == "bare":
+        buffer = io.BytesIO()
+        np.save(buffer, times)
+        path.write_bytes(buffer.getvalue())
+    elif case != "missing":
+        other = {"nan": times * np.nan, "zero": times * 0, "negative": -times, "shape": times[:2], "flat": times[0]}
+        np.savez(path, **({"x|A": times} | ({"x|B": other[case]} if case in other else {})) if case != "empty" else {})
+    return path
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("cut", "is no NumPy archive, or is damaged"),
+        ("text", "is no NumPy archive"),
+        ("bare", "is no NumPy archive"),
+        ("pickled", "'x|A' is damaged, or no array of numbers"),
+        ("missing", "does not exist"),
+        ("empty", "holds no arrays"),
+        ("nan", "'x|B' holds nan"),
+        ("zero", "'x|B' holds 0"),
+        ("negative", "'x|B' holds -0.5"),
+        ("shape", "have shapes (4, 2, 3) and (2, 2, 3)"),
+        ("flat", "'x|B' has the shape (2, 3)"),
+        ("alone", "'x|A' has no partner 'x|B'"),
+    ],
+)
+def test_bad_archives(play: Playground, tmp_path: Path, case: str, said: str) -> None:
+    """An archive that cannot be used is one sentence that names it, and exits 2, whether judged or drawn from."""
+    path = _archive(tmp_path, case)
+    words = ("--simulate", "5") if case in ("cut", "nan") else ()
+    sentence = replay(play, RECORDED, path, *words, code=2).sentence
+    assert said in sentence
+    assert str(path) in sentence
+
+
+def test_bad_runs_and_no_files(play: Playground, tmp_path: Path) -> None:
+    """A file that is no run is refused as everywhere; no file at all is wrong usage."""
+    path = tmp_path / "run.json"
+    path.write_text('{"schema_version": 99}', encoding="utf-8")
+    assert "newer ratchet" in replay(play, path, code=2).sentence
+    assert "FILE" in replay(play, code=2).err

@@ -1,0 +1,109 @@
+"""How much is measured: rounds, the budget, and the best commit of the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from playground import ADDS, SLOW_ADDS, Playground
+
+from ratchet.records.verdict import Outcome
+
+TWICE = "\n        for _ in range(REPEAT):\n            x + 1"
+
+
+def slower(times: int) -> str:
+    """The benchmark, made slower by about half of its time so many times."""
+    return ADDS.replace("    def run():", "    def run():" + TWICE.replace("REPEAT", f"{times} * REPEAT // 2"))
+
+
+def test_only_what_is_undecided_is_measured_on(make: Callable[..., Playground]) -> None:
+    """A case that did not change takes six pairs, one that looks slower takes the eight that a change needs."""
+    other = ADDS.replace("def adds", "def extra")
+    play = make(
+        {"bench/adds.py": ADDS, "bench/extra.py": other},
+        {"bench/extra.py": SLOW_ADDS.replace("def adds", "def extra")},
+    )
+    done = play.check("--pairs", "20")
+    assert done.code == 1, done
+    assert done.outcomes() == {"adds/small": Outcome.UNCHANGED, "extra/small": Outcome.REGRESSED}
+    assert [len(done.case("adds/small").head), len(done.case("extra/small").head)] == [6, 8]
+    assert {worker.pair for worker in done.case("extra/small").reference} == set(range(8))
+    assert done.run.plan.pairs == 20
+
+
+def test_the_budget_ends_the_measuring(make: Callable[..., Playground]) -> None:
+    """Once the budget is spent no pair begins beyond the first six, and the verdict is of those."""
+    play = make({"bench/adds.py": ADDS}, {"bench/adds.py": SLOW_ADDS})
+    done = play.check("--pairs", "20", "--budget", "1ms")
+    assert len(done.case("adds/small").head) == 6
+    assert done.run.plan.budget_s == 0.001
+
+
+def test_a_run_alone_takes_eight_workers(play: Playground) -> None:
+    """Timed alone, a case takes eight workers, or as many as are asked for."""
+    done = play.ratchet("run", "--device", "cpu", "--blocks", "2")
+    assert len(done.case("adds/small").head) == 8
+    done = play.ratchet("run", "--device", "cpu", "--blocks", "2", "--pairs", "3")
+    assert len(done.case("adds/small").head) == 3
+
+
+def test_against_the_baseline(make: Callable[..., Playground]) -> None:
+    """`--against-baseline` compares with the commit that the baseline names, however many commits ago; without one it says so."""
+    play = make({"bench/adds.py": ADDS}, {"notes.txt": "1\n"})
+    none = play.check("--against-baseline")
+    assert none.code == 2
+    assert none.sentence.startswith("The baseline names no commit for this machine")
+    best = play.git("rev-parse", "HEAD")
+    assert play.check().code == 0
+    assert play.ratchet("baseline", "record").code == 0
+    play.commit({"bench/adds.py": SLOW_ADDS}, "slower")
+    play.commit({"notes.txt": "2\n"}, "nothing")
+    done = play.check("--against-baseline", "--pairs", "8")
+    assert done.code == 1, done
+    assert done.run.reference is not None
+    assert done.run.reference.commit == best
+    play.assert_clean()
+
+
+def test_small_slowdowns_add_up(make: Callable[..., Playground]) -> None:
+    """A change inside the gate is red where, with what came before it, the head is past the gate against the best commit."""
+    play = make({"bench/adds.py": ADDS}, {"notes.txt": "1\n"})
+    best = play.git("rev-parse", "HEAD")
+    assert play.check().code == 0
+    assert play.ratchet("baseline", "record").code == 0
+    play.git("add", "results/baseline.json")
+    play.commit({"bench/adds.py": slower(1)}, "half as much again")
+    first = play.check("--gate", "90%", "--pairs", "8")
+    assert (first.code, first.run.best) == (0, ()), first
+    play.commit({"bench/adds.py": slower(2)}, "and again")
+    second = play.check("--gate", "75%", "--pairs", "8")
+    assert second.code == 1, second
+    case = second.verdict("adds/small")
+    assert case.comparison
+    assert case.comparison.ratio < 1.75
+    assert case.best
+    assert case.best.ratio > 1.75
+    assert case.best_tree
+    assert case.best_tree.commit == best
+    assert f"than the best commit {best[:10]}" in case.reason
+    play.commit({"notes.txt": "2\n"}, "innocent")
+    third = play.check("--gate", "75%", "--pairs", "8")
+    assert (third.code, third.run.best) == (0, ()), third
+    play.assert_clean()
+
+
+def test_calibrate(play: Playground) -> None:
+    """`calibrate` measures unchanged code for the time given, says what the machine can tell apart, and writes both files."""
+    done = play.ratchet("calibrate", "--device", "cpu", "--blocks", "2", "--time", "4s", "--gate", "60%")
+    assert "holds the gate of 60 %" in done.out or "does not hold the gate of 60 %" in done.out
+    assert "adds/small" in done.out
+    assert done.code == (0 if "This machine holds" in done.out else 3)
+    assert play.repo.joinpath("results/calibration.json").is_file()
+    assert play.repo.joinpath("results/calibration_samples.json").is_file()
+    play.assert_clean()
+
+
+def test_calibrate_needs_time(play: Playground) -> None:
+    """No time, or one that cannot be read, is a usage error."""
+    for wrong in ("0s", "soon"):
+        assert play.ratchet("calibrate", "--time", wrong).code == 2

@@ -1,0 +1,103 @@
+"""Unchanged code against itself → the gate that a machine can hold."""
+
+from __future__ import annotations
+
+import random
+
+import examples
+import pytest
+
+from ratchet.judge.calibration import calibrate, smallest_gate
+from ratchet.judge.looks import looks_for_change
+from ratchet.judge.replay import simulate
+from ratchet.records import Calibration, CaseRun, Policy
+from ratchet.report.calibration import calibration_lines
+from ratchet.stats.ratios import Pair
+
+POLICY = Policy()
+
+
+def noisy(name: str, spread: float, pairs: int = 60, shift: float = 0.0) -> CaseRun:
+    """A case of unchanged code whose pairs spread by this fraction."""
+    rng = random.Random(name)
+    return examples.compared(*(1 + shift + rng.gauss(0, spread) for _ in range(pairs)), name=name)
+
+
+def test_a_quiet_machine_holds_the_gate() -> None:
+    """With pairs that spread by 0.3 % a gate of 3 % is held: nothing is red, everything a sixth beyond it is caught."""
+    found = calibrate(examples.run_of(noisy("a", 0.003), noisy("b", 0.001)), POLICY, 20)
+    assert found.holds
+    assert found.any_red == 0
+    assert [case.caught for case in found.cases] == [1.0, 1.0]
+    assert [case.pairs for case in found.cases] == [60, 60]
+    assert found.cases[0].spread == pytest.approx(0.003, rel=0.3)
+    assert found.cases[0].detectable_most < found.cases[0].detectable_first < 0.01
+    assert found.cases[1].gate < found.cases[0].gate == found.gate < 0.02
+
+
+def test_a_noisy_case_is_not_blessed() -> None:
+    """A case whose pairs spread by 5 % cannot hold a gate of 3 %, and the gate that it needs is named."""
+    found = calibrate(examples.run_of(noisy("a", 0.003), noisy("b", 0.05)), POLICY, 20)
+    assert not found.holds
+    assert [case.holds for case in found.cases] == [True, False]
+    assert found.gate == found.cases[1].gate > 0.05
+
+
+def test_a_favoured_side_is_found() -> None:
+    """A mean that is not zero beyond chance means that the two sides were not measured alike."""
+    found = calibrate(examples.run_of(noisy("a", 0.003, shift=0.01), noisy("b", 0.003)), POLICY, 20)
+    assert found.biased == ("a",)
+    assert not found.holds
+
+
+def test_too_few_pairs_bless_nothing() -> None:
+    """A case with fewer than twelve pairs is named as unmeasured; with none that has more, there is nothing to say."""
+    found = calibrate(examples.run_of(noisy("a", 0.003), noisy("b", 0.003, pairs=11)), POLICY, 20)
+    assert (found.unmeasured, found.holds) == (("b",), False)
+    assert calibrate(examples.run_of(noisy("b", 0.003, pairs=11)), POLICY, 20).cases == ()
+
+
+@pytest.mark.parametrize("spread", [0.001, 0.004, 0.012])
+def test_the_suggested_gate_holds(spread: float) -> None:
+    """At the gate it suggests, a slowdown a sixth beyond it is caught about 95 times in 100, and unchanged code is not red."""
+    rng = random.Random(7)
+    pool = [Pair(rng.gauss(0, spread), 1.0, 1.0) for _ in range(4000)]
+    gate = smallest_gate(spread, 20, POLICY.shared(1, looks_for_change(20)).false_alarm)
+    policy = POLICY.model_copy(update={"regression": gate})
+    slowed = simulate({"a": pool}, policy, pairs=20, runs=300, planted={"a": 1 + gate * 7 / 6})
+    assert slowed.caught is not None
+    assert slowed.caught >= 0.92
+    assert simulate({"a": pool}, policy, pairs=20, runs=300).any_red == 0
+
+
+def calibration(found_from: list[CaseRun], **changes: object) -> Calibration:
+    found = calibrate(examples.run_of(*found_from), POLICY, 20)
+    run = examples.run_record()
+    usual = {
+        "holds": found.holds, "gate": found.gate, "any_red": found.any_red, "checks": 3000, "biased": found.biased,
+        "unmeasured": found.unmeasured, "cases": found.cases, "policy": POLICY, "plan": run.plan,
+        "environment": run.environment, "code": run.head, "started_at": run.started_at, "wall_s": 600.0,
+        "command": ("ratchet", "calibrate"),
+    }  # fmt: skip
+    return Calibration.model_validate(usual | changes)
+
+
+def test_it_ends_with_the_verdict() -> None:
+    """The last line says whether the machine holds the gate, and names the smallest one that it does."""
+    lines = calibration_lines(calibration([noisy("a", 0.003), noisy("b", 0.001)]))
+    assert lines[0].split() == ["Case", "Pairs", "Spread", "Bias", "MDE", "first", "MDE", "last", "Red", "Caught", "Gate"]
+    assert lines[1].startswith("a  ")  # the noisiest first
+    assert lines[-1].startswith("This machine holds the gate of 3 %; the smallest gate that every case holds is ")
+
+
+def test_it_says_what_to_do() -> None:
+    """A gate that is not held comes with the cases that do not hold it, and with what to do; hostile names stay names."""
+    cases = [noisy(examples.HOSTILE, 0.05), noisy("few", 0.003, pairs=5), noisy("one-sided", 0.003, shift=0.02)]
+    lines = calibration_lines(calibration(cases))
+    text = "\n".join(lines)
+    assert "cannot be held for" in text
+    assert "quieten the machine" in text
+    assert "few: too few pairs" in text
+    assert "one-sided: one side is favoured" in text
+    assert lines[-1].startswith("This machine does not hold the gate of 3 %")
+    assert all(character.isprintable() for line in lines for character in line)

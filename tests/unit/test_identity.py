@@ -1,0 +1,345 @@
+"""Launches of two processes, made comparable; and the memory that they name. Without a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.measure import identity
+from ratchet.measure.identity.base import MOST_LAUNCHES, Identity, Opaque
+from ratchet.measure.identity.contents import Contents, weights
+from ratchet.measure.identity.driver import Driver
+from ratchet.measure.identity.launches import Launches, Node, Place, comparable, digest, shown
+from ratchet.measure.identity.memory import Memory, covering, live, reserved
+from ratchet.measure.messages import Identified, parse
+from ratchet.measure.provenance import Provenance
+from ratchet.measure.wire import Rubbish
+from ratchet.measure.worker import Grounds, Worker
+from ratchet.workload import Benchmark, Workload
+
+PAGE = 1 << 40
+"""Far above any scalar that these tests use."""
+
+
+def address(allocation: int, offset: int, base: int) -> bytes:
+    return (base + allocation * PAGE + offset).to_bytes(8, "little")
+
+
+def finder(base: int):
+    """Finds addresses of sixteen allocations of one page each, from ``base`` on."""
+
+    def find(value: int) -> Place | None:
+        which, offset = divmod(value - base, PAGE)
+        return Place(f"at {which}", offset) if 0 <= which < 16 else None
+
+    return find
+
+
+pointers = st.tuples(st.integers(0, 15), st.integers(0, PAGE - 1))
+arguments = st.lists(st.one_of(pointers, st.binary(min_size=1, max_size=7), st.integers(0, 1 << 31)), max_size=6)
+kernels = st.lists(st.tuples(st.sampled_from(["first", "second"]), st.integers(1, 99), arguments), min_size=1, max_size=5)
+
+
+def build(told: list[tuple[str, int, list[Any]]], base: int, order: list[int] | None = None) -> Launches:
+    """The graph of these kernels, one after the other, with the allocations of a process that starts at ``base``."""
+
+    def value(one: Any) -> bytes:
+        if isinstance(one, tuple):
+            return address((order or list(range(16)))[one[0]], one[1], base)
+        return one if isinstance(one, bytes) else one.to_bytes(8, "little")
+
+    nodes = [
+        Node("kernel", name, (grid, 1, 1, 32, 1, 1, 0), (), tuple((8 * at, value(one)) for at, one in enumerate(values)))
+        for name, grid, values in told
+    ]
+    return Launches(tuple(nodes), tuple((at, at + 1, "00" * 8) for at in range(len(nodes) - 1)))
+
+
+def told_of(launches: Launches, base: int) -> str:
+    return digest(comparable(launches, finder(base))[0])
+
+
+@given(kernels, st.permutations(range(16)))
+def test_where_memory_lies_does_not_matter(told: Any, order: list[int]) -> None:
+    """Launches are equal in two processes that allocated the same in other places."""
+    assert told_of(build(told, PAGE), PAGE) == told_of(build(told, 99 * PAGE, order), 99 * PAGE)
+
+
+@given(kernels, st.data())
+def test_whatever_else_differs_is_told(told: Any, data: st.DataObject) -> None:
+    """A changed grid, name, argument or offset, a launch more, or two allocations swapped for one makes a difference."""
+    before = told_of(build(told, PAGE), PAGE)
+    index = data.draw(st.integers(0, len(told) - 1))
+    name, grid, values = told[index]
+    others: list[Any] = [
+        [*told[:index], (name + "x", grid, values), *told[index + 1 :]],
+        [*told[:index], (name, grid + 1, values), *told[index + 1 :]],
+        [*told[:index], (name, grid, [*values, 7]), *told[index + 1 :]],
+        [*told, told[0]],
+    ]
+    if values:
+        at = data.draw(st.integers(0, len(values) - 1))
+        changed = _changed(values[at])
+        others.append([*told[:index], (name, grid, [*values[:at], changed, *values[at + 1 :]]), *told[index + 1 :]])
+    for other in others:
+        assert told_of(build(other, PAGE), PAGE) != before
+
+
+def _changed(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return value[0], (value[1] + 1) % PAGE
+    return bytes([value[0] ^ 1, *value[1:]]) if isinstance(value, bytes) else value ^ 1
+
+
+def test_one_allocation_twice_is_not_two() -> None:
+    """A kernel that reads and writes one tensor is not one that reads one and writes another."""
+    assert told_of(build([("k", 1, [(0, 0), (0, 0)])], PAGE), PAGE) != told_of(build([("k", 1, [(0, 0), (1, 0)])], PAGE), PAGE)
+
+
+def test_addresses_within_structures() -> None:
+    """An address is found at any multiple of eight bytes of an argument; the bytes around it are compared as they are."""
+    node = Node("kernel", "k", values=((0, bytes(range(8)) + address(3, 5, PAGE) + b"tail"),))
+    found, allocations = comparable(Launches((node,), ()), finder(PAGE))
+    assert found[0][0][5] == [[0, "0001020304050607", [0, 5], b"tail".hex()]]  # type: ignore[index]
+    assert allocations == ["at 3"]
+
+
+@pytest.mark.parametrize("kind", ["memcpy", "memset"])
+def test_copies_stay_within_the_gpu(kind: str) -> None:
+    """A copy or fill of memory that no allocation holds is opaque; of memory that one does, it is compared."""
+    inside = Node(kind, shape=(16, 1, 1), values=((0, address(0, 0, PAGE)),))
+    assert comparable(Launches((inside,), ()), finder(PAGE))[1] == ["at 0"]
+    outside = Node(kind, shape=(16, 1, 1), values=((0, address(99, 0, PAGE)),))
+    with pytest.raises(Opaque, match="not the GPU's"):
+        comparable(Launches((outside,), ()), finder(PAGE))
+
+
+@given(st.permutations(range(6)))
+def test_a_chain_has_one_order(order: list[int]) -> None:
+    """However the driver lists the nodes of a chain, they come in the order in which they run."""
+    place = {number: at for at, number in enumerate(order)}
+    nodes = tuple(Node("kernel", str(number)) for number in order)
+    edges = tuple((place[number], place[number + 1], "") for number in range(5))
+    ordered = Launches(nodes, edges).ordered()
+    assert [node.name for node in ordered.nodes] == list("012345")
+    assert ordered.edges == tuple((number, number + 1, "") for number in range(5))
+
+
+def test_what_waits_for_what_is_told() -> None:
+    """Two launches side by side are not two in a row, nor two that overlap as programmatic launches do."""
+    nodes = (Node("kernel", "a"), Node("kernel", "b"))
+    alike = [told_of(Launches(nodes, edges), PAGE) for edges in ((), ((0, 1, "00"),), ((0, 1, "01"),))]
+    assert len(set(alike)) == 3
+
+
+def test_paths_in_names_do_not_matter_unless_they_must() -> None:
+    """nvcc's hash of a path is left out of a name, but not where two kernels of a call would then have one name."""
+    first, second = (f"_ZN45_GLOBAL__N__{path}_12_normalize_cu_ce52c34b4rowsEv" for path in ("4aee4211", "0e25ba3e"))
+    alone = [told_of(Launches((Node("kernel", name),), ()), PAGE) for name in (first, second)]
+    assert alone[0] == alone[1]
+    both = [told_of(Launches((Node("kernel", a), Node("kernel", b)), ()), PAGE) for a, b in ((first, second), (second, first))]
+    assert both[0] != both[1]
+
+
+def test_kernels_of_one_name_are_told_apart() -> None:
+    """Two kernels that share a name, as for two tile sizes, are not mistaken for each other; their handles do not matter."""
+
+    def told(*handles: int) -> str:
+        return told_of(Launches(tuple(Node("kernel", "scale", function=handle) for handle in handles), ()), PAGE)
+
+    assert told(1, 2, 1) != told(1, 2, 2)
+    assert told(1, 2, 1) == told(7, 5, 7)
+
+
+def test_shown_launches_are_few_and_short() -> None:
+    """People see a line a launch, cut where a name is long, and fifty at most, the last of which counts the rest."""
+    node = Node("kernel", "k" * 500, (4, 2, 1, 128, 1, 1, 0))
+    lines = shown(Launches((node,) * 60, ()))
+    assert len(lines) == MOST_LAUNCHES
+    assert lines[0].endswith("… grid (4, 2, 1) block (128, 1, 1)")
+    assert len(lines[0]) < 150
+    assert lines[-1] == "and 11 more"
+    assert shown(Launches((Node("memcpy", shape=(16, 1, 1)), Node("empty")), ())) == ("memcpy 16 × 1 × 1", "empty")
+
+
+def test_an_identity_is_known_or_not() -> None:
+    """An identity has a digest or a reason, never both or none; on the CPU it has a reason."""
+    for fields in (("", ""), ("a", "b")):
+        with pytest.raises(ValueError, match="a digest, or a reason"):
+            Identity(*fields)
+    assert identity.of(lambda: 1, Path(), "cpu").opaque == "on the CPU no machine code is exposed"
+
+
+def test_without_a_driver_a_workload_is_opaque() -> None:
+    """What goes wrong while looking is a reason, not an error, and the process is then not used again."""
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    found = identity.of(lambda: 1, Path(), "cuda")
+    assert found.opaque.startswith("looking at its launches failed: ")
+    assert found.spent
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"digest": "", "opaque": ""},
+        {"digest": "a" * 64, "opaque": "both"},
+        {"digest": "A" * 64, "opaque": ""},
+        {"digest": "a" * 63, "opaque": ""},
+        {"digest": "a" * 64},
+        {"digest": "a" * 64, "opaque": "", "launches": [1]},
+    ],
+)
+def test_nonsense_is_no_identity(message: dict[str, object]) -> None:
+    """A worker's answer with both, neither, or a digest that is none, is Rubbish."""
+    with pytest.raises(Rubbish):
+        parse(message, Identified)
+
+
+def test_identified() -> None:
+    """A worker's answer is understood; what it quotes from an author's code is made safe to print."""
+    found = parse({"digest": "a" * 64, "opaque": "", "launches": ["k\x1b[31m grid\n(1, 1, 1)"], "spent": False}, Identified)
+    assert found.launches == ("k grid (1, 1, 1)",)
+    assert parse({"digest": "", "opaque": "why\x07"}, Identified).opaque == "why"
+
+
+def worker(tmp_path: Path, call: Callable[[], torch.Tensor]) -> Worker:
+    """A worker in this process, on the CPU, with one case."""
+
+    def build(*, device: torch.device) -> Workload:
+        return Workload(run=call, reference=lambda: torch.ones(4).double(), dtype="float32", flops=4, bytes=16)
+
+    provenance = Provenance(tmp_path, tmp_path, frozenset())
+    assert provenance.tree == tmp_path
+    grounds = Grounds(provenance, "cpu", 1, {"one": Benchmark("one", build, {})}, {"one/x": ("one", {})})
+    made = Worker(grounds)
+    prepare = {"case": "one/x", "seed": 1, "clock": "auto", "cache": "cold", "placements": 1, "check": True}
+    assert "trouble" not in made.answer({"op": "prepare", **prepare})
+    return made
+
+
+def test_a_worker_on_the_cpu_is_opaque(tmp_path: Path) -> None:
+    """On the CPU a worker says why it cannot tell; the case is given up, and a case must be prepared first."""
+    made = worker(tmp_path, lambda: torch.ones(4))
+    found = parse(made.answer({"op": "identify"}), Identified)
+    assert (found.opaque, found.spent) == ("on the CPU no machine code is exposed", False)
+    for op in ({"op": "identify"}, {"op": "block", "samples": 1, "place": 0}):
+        assert "no case is prepared" in made.answer(op)["trouble"]
+
+
+def test_an_error_while_looking_costs_no_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever goes wrong in a worker while it looks is a reason, after which the worker is not used again."""
+    made = worker(tmp_path, lambda: torch.ones(4))
+    monkeypatch.setattr(identity, "of", lambda *_: sys.exit("no"))
+    found = parse(made.answer({"op": "identify"}), Identified)
+    assert (found.opaque, found.spent) == ("looking at its launches failed: SystemExit: no", True)
+
+
+SEGMENTS: list[dict[str, Any]] = [
+    {
+        "device": 0,
+        "address": 1 << 30,
+        "total_size": 4096,
+        "segment_pool_id": (0, 0),
+        "blocks": [
+            {"address": 1 << 30, "size": 512, "requested_size": 500, "state": "active_allocated"},
+            {"address": (1 << 30) + 512, "size": 512, "requested_size": 0, "state": "inactive"},
+            {"address": (1 << 30) + 1024, "size": 3072, "requested_size": 3072, "state": "active_allocated"},
+        ],
+    },
+    {"device": 0, "address": 1 << 31, "total_size": 8192, "segment_pool_id": (0, 3), "blocks": []},
+    {"device": 1, "address": 1 << 32, "total_size": 8192, "segment_pool_id": (0, 3), "blocks": []},
+]
+
+
+def test_snapshot() -> None:
+    """Of torch's snapshot count the blocks in use, with the bytes asked for, and a graph's own segments, on one device."""
+    assert live(SEGMENTS, 0) == [(1 << 30, 500), ((1 << 30) + 1024, 3072)]
+    assert reserved(SEGMENTS, 0, (0, 3)) == [(1 << 31, 8192)]
+    assert reserved(SEGMENTS, 0) == [(1 << 30, 4096), (1 << 31, 8192)]
+
+
+@pytest.mark.parametrize(("at", "start"), [(9, None), (10, 10), (14, 10), (15, 10), (16, None), (20, 20), (25, 20), (26, None)])
+def test_covering(at: int, start: int | None) -> None:
+    """A range holds its addresses and the one just past its end, unless that begins the next one."""
+    found = covering([(10, 5), (20, 5)], at)
+    assert (found and found[0]) == start
+
+
+class Here(Driver):
+    """Device memory that is this process's own."""
+
+    def __init__(self, foreign: tuple[int, int] | None = None) -> None:
+        super().__init__("libc.so.6")
+        self.foreign = foreign
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        self._library.memcpy(ctypes.c_void_p(target), ctypes.c_void_p(source), ctypes.c_size_t(size))
+
+    def points_to(self, address: int) -> tuple[int, int] | None:
+        return self.foreign if self.foreign and covering([self.foreign], address) else None
+
+
+def contents(driver: Driver) -> Contents:
+    return Contents(driver, torch.device("cpu"), 0, chunk_words=16)
+
+
+@given(st.binary(min_size=1, max_size=700), st.data())
+def test_contents(data: bytes, draws: st.DataObject) -> None:
+    """Equal bytes have equal checksums wherever they lie; one changed bit, or one byte less, changes them."""
+    at = draws.draw(st.integers(0, len(data) - 1))
+    changed = bytearray(data)
+    changed[at] ^= 1 << draws.draw(st.integers(0, 7))
+    tensors = [torch.frombuffer(bytearray(each), dtype=torch.uint8) for each in (data, data, changed)]
+    sums = contents(Here()).sums([(tensor.data_ptr(), len(data)) for tensor in tensors])
+    assert sums[0] == sums[1] != sums[2]
+    assert len(sums[0]) == -(-len(data) // 128)
+
+
+def test_contents_of_nothing() -> None:
+    """No memory has no checksums, and more than can be read in a moment is opaque."""
+    assert contents(Here()).sums([]) == []
+    with pytest.raises(Opaque, match="too much memory"):
+        contents(Here()).sums([(PAGE, 1 << 50)])
+
+
+def test_weights_are_odd_and_all_different() -> None:
+    """Every word counts, and exchanging two of them changes a checksum."""
+    found = weights(1 << 12, torch.device("cpu"))
+    assert bool((found & 1).all())
+    assert len(set(found.tolist())) == len(found)
+
+
+def test_memory() -> None:
+    """Places know their allocation; contents of all that was there before count, whether a launch names it or not."""
+    tensors = [torch.full((64,), value) for value in (1.0, 2.0, 3.0)]
+    strange = torch.full((64,), 4.0)
+    ranges = sorted((tensor.data_ptr(), 256) for tensor in tensors)
+    other = (strange.data_ptr(), 256)
+
+    def told() -> tuple[list[object], list[Place | None]]:
+        driver = Here(other)
+        memory = Memory(driver, contents(driver), ranges)
+        memory.captured([(1 << 50, 4096)], [(1 << 50, 8192)])
+        asked = [tensors[0].data_ptr() + 8, (1 << 50) + 16, strange.data_ptr(), 12345, 1 << 51]
+        places = [memory.find(each) for each in asked]
+        with pytest.raises(Opaque, match="no tensor holds"):
+            memory.find((1 << 50) + 5000)
+        return memory.told([place.allocation for place in places if place]), places
+
+    before, places = told()
+    assert [place and place.offset for place in places] == [8, 16, 0, None, None]
+    assert told()[0] == before
+    for tensor in (*tensors, strange):
+        tensor[5] += 1
+        assert told()[0] != before
+        tensor[5] -= 1
+    assert told()[0] == before

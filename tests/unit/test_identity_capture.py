@@ -1,0 +1,184 @@
+"""How a call is captured and what is concluded from it, with a stand-in for the GPU. tests/gpu has the same on a real one."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ratchet.measure import identity
+from ratchet.measure.identity import contents, graph
+from ratchet.measure.identity.driver import Driver
+from ratchet.measure.identity.launches import Launches, Node
+
+GEMM = Node("kernel", "nvjet_hsh_128x256", (4, 1, 1, 128, 1, 1, 0), function=1)
+
+
+class Gpu(Driver):
+    """Remembers what is launched while a capture is on, and how long what is not captured takes."""
+
+    def __init__(self) -> None:
+        super().__init__("libc.so.6")
+        self.capturing: list[Node] | None = None
+        self.graphs: list[list[Node]] = []
+        self.on_stream = False
+        self.stray_ms = 0.0
+        self.awake = False
+        """The host is so slow that no sleep covers it."""
+        self.collected: list[bool] = []
+
+    def launch(self, node: Node = GEMM) -> None:
+        self.collected.append(gc.isenabled())
+        if self.capturing is not None:
+            self.capturing.append(node)
+
+    def launch_elsewhere(self) -> None:
+        """On a stream that takes no part in the capture."""
+        self.stray_ms += 0.005
+
+    def blocking_stream(self) -> int:
+        return 0x11
+
+    def settings(self, stream: int) -> list[object]:
+        return [stream]
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    made = Gpu()
+
+    class Event:
+        def __init__(self, *, enable_timing: bool) -> None:
+            assert enable_timing
+            assert made.capturing is None
+
+        def record(self) -> None:
+            self.at_ms = made.stray_ms
+
+        def query(self) -> bool:
+            return made.awake
+
+        def elapsed_time(self, end: Event) -> float:
+            return 0.001 + end.at_ms - self.at_ms
+
+    class Graph:
+        def __init__(self, *, keep_graph: bool) -> None:
+            assert keep_graph
+
+        def capture_begin(self, pool: object, capture_error_mode: str) -> None:
+            assert (made.on_stream, pool, capture_error_mode) == (True, (0, 1), "global")
+            made.capturing = []
+
+        def capture_end(self) -> None:
+            assert made.capturing is not None
+            made.graphs.append(made.capturing)
+            self.number = len(made.graphs) - 1
+            made.capturing = None
+
+        def raw_cuda_graph(self) -> int:
+            return self.number
+
+    @contextlib.contextmanager
+    def stream(_: object) -> Iterator[None]:
+        made.on_stream = True
+        try:
+            yield
+        finally:
+            made.on_stream = False
+
+    class Stream:
+        cuda_stream = 0
+
+    stand_ins: dict[str, Any] = {
+        "Event": Event,
+        "CUDAGraph": Graph,
+        "stream": stream,
+        "synchronize": lambda: None,
+        "ExternalStream": lambda handle: handle,
+        "graph_pool_handle": lambda: (0, 1),
+        "current_device": lambda: 0,
+        "current_stream": Stream,
+        "get_device_capability": lambda: (9, 0),
+        "memory_snapshot": list,
+        "_sleep": lambda cycles: None,
+    }
+    for name, value in stand_ins.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None, raising=False)
+    monkeypatch.setattr(identity, "_driver", lambda: made)
+    monkeypatch.setattr(contents.Contents, "__init__", lambda *_: None)
+    monkeypatch.setattr(contents.Contents, "sums", lambda _, ranges: [(0,) for _ in ranges])
+    monkeypatch.setattr(graph.Reader, "launches", lambda _, number: Launches(tuple(made.graphs[number]), ()))
+    return made
+
+
+def of(gpu: Gpu, call: Callable[[], object], tree: Path = Path("/nowhere")) -> identity.Identity:
+    found = identity.of(call, tree, "cuda")
+    assert not gpu.on_stream
+    assert gc.isenabled()
+    return found
+
+
+def test_equal_launches_are_one_identity(gpu: Gpu) -> None:
+    """A workload that launches the same has the same digest again; one launch more is another."""
+    found = of(gpu, gpu.launch)
+    assert found.digest == of(gpu, gpu.launch).digest
+    assert found.launches == ("nvjet_hsh_128x256 grid (4, 1, 1) block (128, 1, 1)",)
+    assert not found.spent
+    assert of(gpu, lambda: [gpu.launch(), gpu.launch()]).digest not in ("", found.digest)
+    assert not any(gpu.collected)
+
+
+def test_what_no_graph_holds_is_opaque(gpu: Gpu) -> None:
+    """A launch on a stream of one's own is found by the time that it takes, also beside launches that are captured."""
+    found = of(gpu, lambda: [gpu.launch(), gpu.launch_elsewhere()])
+    assert "stream of its own" in found.opaque
+    assert not found.spent
+
+
+def test_a_capture_that_fails_is_opaque_and_spends_the_process(gpu: Gpu) -> None:
+    """An error within a capture is told, and the process is not used again; one before it too."""
+
+    def synchronises() -> None:
+        if gpu.capturing is not None:
+            raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore")
+
+    found = of(gpu, synchronises)
+    assert found.opaque == (
+        "a CUDA graph cannot hold its launches (RuntimeError: CUDA error: operation not permitted when stream is capturing)"
+    )
+    assert found.spent
+    assert gpu.capturing is None
+    assert of(gpu, lambda: 1 // 0).opaque.startswith("looking at its launches failed: ZeroDivisionError")
+
+
+def test_a_call_that_differs_from_the_next_is_opaque(gpu: Gpu) -> None:
+    """A workload whose calls take turns between two kernels is not known by one of them."""
+    turns = iter(range(99))
+
+    def call() -> None:
+        gpu.launch(Node("kernel", "nvjet_one" if next(turns) % 2 else "nvjet_two", function=1))
+
+    assert of(gpu, call).opaque == "two calls of it do not launch the same"
+
+
+def test_no_launch_is_opaque(gpu: Gpu) -> None:
+    """A workload that launches nothing is not equal to another one that launches nothing."""
+    assert of(gpu, lambda: None).opaque == "a CUDA graph sees no launch of it"
+
+
+def test_a_slow_host_is_opaque(gpu: Gpu) -> None:
+    """Where the GPU cannot sleep as long as a call takes to queue, what it does meanwhile is not known."""
+    gpu.awake = True
+    assert of(gpu, gpu.launch).opaque == "its launches take too long to queue"
+
+
+def test_code_that_is_nowhere_is_opaque(gpu: Gpu) -> None:
+    """A kernel whose code is in no file is named."""
+    found = of(gpu, lambda: gpu.launch(Node("kernel", "made_while_it_ran", function=2)))
+    assert found.opaque == "the code of made_while_it_ran was found nowhere"

@@ -1,0 +1,137 @@
+"""Recorded pairs drawn again: how often a run of unchanged code is red, and how often a slowdown is caught."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import examples
+import pytest
+
+from ratchet.judge.replay import Rates, draw, simulate, slowed_by
+from ratchet.records import Outcome, Policy
+
+POLICY = Policy()
+QUIET = examples.recorded_pairs(*examples.QUIET)
+SURE = {"a/x": examples.pairs([0.0, 0.001, -0.001]), "a/y": examples.pairs([0.0, 0.002, -0.002])}
+
+
+def test_rates_of_what_is_sure() -> None:
+    """Quiet pairs are never red and stop at six; a slowdown far past the gate is always caught, at eight."""
+    found = simulate(SURE, POLICY, pairs=20, runs=50)
+    assert found == Rates(0.0, None, 0.0, 6.0, 50, {"a/x": 0.0, "a/y": 0.0})
+    found = simulate(SURE, POLICY, pairs=20, runs=50, planted={"a/y": 1.1})
+    assert found == Rates(0.0, 1.0, 0.0, 7.0, 50, {"a/x": 0.0, "a/y": 1.0})
+    found = simulate(SURE, POLICY, pairs=20, runs=50, planted={"a/y": 0.8})
+    assert (found.caught, found.any_red, found.pairs_mean) == (0.0, 0.0, 7.0)
+
+
+def test_rates_of_what_is_slower_in_the_pool() -> None:
+    """Pairs recorded of slower code are red in every run, and only a planted case is not counted as a false alarm."""
+    pools = SURE | {"a/y": examples.pairs([0.1, 0.101, 0.099])}
+    found = simulate(pools, POLICY, pairs=20, runs=20)
+    assert (found.any_red, found.red) == (1.0, {"a/x": 0.0, "a/y": 1.0})
+    assert simulate(pools, POLICY, pairs=20, runs=20, planted={"a/y": 1.0}).any_red == 0.0
+
+
+def test_no_answer_is_counted() -> None:
+    """Pairs that differ by tens of percent hardly ever give an answer, however many are taken, and take them all."""
+    wild = {"a/x": examples.pairs([0.3, -0.3, 0.1, -0.1])}
+    found = simulate(wild, POLICY, pairs=12, runs=100)
+    assert (found.any_red, found.pairs_mean) == (0.0, 12.0)
+    assert 0.85 <= found.inconclusive <= 1
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    """A replay can be repeated, and another seed draws other pairs."""
+    pool = {"a/x": examples.recorded_pairs("warm:attn_512")["warm:attn_512"]}
+    first, again, other = (simulate(pool, POLICY, pairs=20, runs=50, seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize("pairs", [3, 6, 8, 20])
+def test_it_judges_as_a_check_does(pairs: int) -> None:
+    """One run over pools of equal pairs gives each case the outcome that a check of these pairs has."""
+    pools = {f"a/{index}": examples.pairs([log]) for index, log in enumerate((0.0, 0.029, 0.031, 0.1, -0.1))}
+    found = simulate(pools, POLICY, pairs=pairs, runs=1)
+    checked = examples.outcomes({name: pool * pairs for name, pool in pools.items()}, POLICY, pairs)
+    assert found.red == {name: float(outcome is Outcome.REGRESSED) for name, outcome in checked.items()}
+    assert found.inconclusive == 0
+
+
+def test_a_drifting_case_takes_more_pairs() -> None:
+    """One draw looks longer at a small slowdown of a case that drifts, and at no other."""
+    part = examples.pairs([0.004, 0.006, 0.012, 0.02])
+    for drifting, longer in (((), False), (("a/x",), True)):
+        answers = draw({"a/x": part, "a/y": part}, POLICY, 20, random.Random(2), drifting)
+        assert {name for name, (outcome, _) in answers.items() if outcome is Outcome.UNCHANGED} == {"a/x", "a/y"}
+        assert answers["a/y"][1].pairs == 6
+        assert (answers["a/x"][1].pairs > 6) is longer
+
+
+def test_slowed_by() -> None:
+    """A head that takes twice as long has twice the time, and a reference as before."""
+    (pair,) = slowed_by(2.0, examples.pairs([0.0]))
+    assert (pair.log_ratio, pair.head_ms, pair.reference_ms) == (math.log(2), 2.0, 1.0)
+
+
+def test_planting_slows_the_head_only() -> None:
+    """A planted factor is one on the ratio: pairs already faster by it are then unchanged."""
+    pool = {"a/x": examples.pairs([math.log(0.9), math.log(0.9) + 1e-3])}
+    assert simulate(pool, POLICY, pairs=8, runs=5, planted={"a/x": 1 / 0.9}).red == {"a/x": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("pools", "changes", "message"),
+    [
+        (SURE, {"planted": {"b/x": 2.0}}, "b/x is planted, but no such case is replayed"),
+        ({"a/x": []}, {}, "a/x has no pairs"),
+        ({}, {}, "a replay needs at least one case and one run"),
+        (SURE, {"runs": 0}, "a replay needs at least one case and one run"),
+        (SURE, {"pairs": 2}, "2 pairs are too few to compare: take 3 or more"),
+    ],
+)
+def test_refused(pools: dict[str, list], changes: dict[str, object], message: str) -> None:
+    """A replay of nothing, of a case that is not there, or of too few pairs is refused with what is wrong."""
+    with pytest.raises(ValueError, match=message):
+        simulate(pools, POLICY, **{"pairs": 20, "runs": 1, **changes})
+
+
+# The pairs recorded on an H200
+
+
+@pytest.mark.parametrize(("gate", "seed"), [(0.03, 0), (0.01, 1)])
+def test_unchanged_code_is_not_red(gate: float, seed: int) -> None:
+    """Of 500 runs over the pairs of eight cases that did not change, none is red, at half the pairs that were allowed."""
+    found = simulate(QUIET, Policy(regression=gate), pairs=20, runs=500, seed=seed)
+    assert found.any_red == 0
+    assert found.inconclusive <= 0.001
+    assert found.pairs_mean <= 10
+
+
+@pytest.mark.parametrize(("gate", "planted", "caught"), [(0.03, 1.035, 0.95), (0.03, 1.05, 0.999), (0.01, 1.015, 0.95)])
+def test_slower_code_is_caught(gate: float, planted: float, caught: float) -> None:
+    """A slowdown a sixth or half beyond the gate is caught in 95 of 100 cases, and one of 5 % in 999 of 1,000."""
+    found = simulate(QUIET, Policy(regression=gate), pairs=20, runs=130, seed=2, planted=dict.fromkeys(QUIET, planted))
+    assert found.caught is not None
+    assert found.caught >= caught
+    assert min(found.red.values()) >= 0.95
+    assert found.pairs_mean <= 10
+
+
+@pytest.mark.parametrize("case", examples.QUIET)
+def test_one_slower_case_among_seven(case: str) -> None:
+    """A single slower case is caught beside seven that did not change, and they stay as they were."""
+    found = simulate(QUIET, POLICY, pairs=20, runs=40, seed=3, planted={case: 1.035})
+    assert found.red[case] >= 0.95
+    assert found.any_red == 0
+    assert found.pairs_mean <= 7
+
+
+def test_a_launch_bound_case_is_hardly_ever_red() -> None:
+    """A case whose pairs differ by up to 45 % makes at most three of 1,000 runs red, and none of its quiet neighbours."""
+    name = "warm:attn_512"
+    found = simulate(QUIET | examples.recorded_pairs(name), POLICY, pairs=20, runs=1000, seed=4)
+    assert found.any_red <= 0.003
+    assert all(share == 0 for case, share in found.red.items() if case != name)

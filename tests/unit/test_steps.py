@@ -1,0 +1,232 @@
+"""Steps that a person takes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import examples
+import pytest
+from examples import check_of, commit, gone, new, timed
+
+from ratchet.errors import UsageError
+from ratchet.judge.baseline import record
+from ratchet.judge.chain import problems
+from ratchet.judge.steps import Accepted, Person, accept, likely_renames, rename
+from ratchet.judge.verdict import judge_run
+from ratchet.records import Baseline, BaselineEntry, CaseRun, Failure, Fingerprint, RunRecord
+
+NAME = "attention/training_512"
+NOW = examples.STARTED + timedelta(days=9)
+PERSON = Person("A Test <test@localhost>", "masked rows were wrong", NOW)
+OTHER = Fingerprint(device="cpu", torch="2.9.1+cpu", cpu="AMD EPYC 9654", cpu_threads=8)
+
+
+def recorded(baseline: Baseline, *runs: RunRecord) -> Baseline:
+    return record(baseline, [(run, judge_run(run, baseline)) for run in runs]).baseline
+
+
+def accepted(
+    baseline: Baseline, run: RunRecord, *names: str, person: Person = PERSON
+) -> tuple[dict[str, BaselineEntry], list[Accepted]]:
+    after, moved = accept(baseline, run, judge_run(run, baseline), names or (NAME,), person)
+    assert problems(after) == []
+    return after.entries(examples.FINGERPRINT), moved
+
+
+FIRST = recorded(Baseline(), check_of(timed(1.0), day=0, head=1))
+
+
+def test_accept_moves_back() -> None:
+    """A slower head becomes the baseline; who, why, when and by how much stay in the chain."""
+    entries, (moved,) = accepted(FIRST, check_of(timed(1.1), day=1, head=2, reference=1))
+    entry = entries[NAME]
+    step = entry.steps[-1]
+    assert (entry.git_commit, entry.median_ms) == (commit(2), pytest.approx(1.1, rel=2e-3))
+    assert (step.kind, step.by, step.reason, step.timestamp) == ("accepted", PERSON.by, PERSON.reason, NOW)
+    assert step.ratio == pytest.approx(1.1, rel=2e-3)
+    assert step.predecessor == entry.steps[0].digest
+    assert [each.reference for each in step.measurements] == [commit(1)]
+    assert (moved.before, moved.after) == (FIRST.entries(examples.FINGERPRINT)[NAME], entry)
+
+
+def test_accept_against_another_reference() -> None:
+    """Measured against another commit, the step says so and claims no ratio to its predecessor."""
+    entries, (moved,) = accepted(FIRST, check_of(timed(1.1), day=1, head=3, reference=2))
+    step = entries[NAME].steps[-1]
+    assert step.ratio is None
+    assert [each.reference for each in step.measurements] == [commit(2)]
+    assert moved.measurement == step.measurements[0]
+
+
+def test_accept_without_a_reference_side() -> None:
+    """Where the reference could not be measured, the move is allowed and no comparison is claimed."""
+    broken = (Failure(side="reference", stage="build", message="x"),)
+    for case in (timed(1.1, reference=(), failures=broken), new()):
+        step = accepted(FIRST, check_of(case, day=1, head=3, reference=1))[0][NAME].steps[-1]
+        assert (step.ratio, step.measurements) == (None, ())
+
+
+def test_accept_other_work() -> None:
+    """Times of different work do not compare, so the step has no ratio."""
+    warm = examples.WORKLOAD.model_copy(update={"cache": "warm"})
+    case = timed(1.1, workload=warm, reference_workload=warm)
+    entries, _ = accepted(FIRST, check_of(case, day=1, head=2, reference=1))
+    assert entries[NAME].workload == warm
+    assert entries[NAME].steps[-1].ratio is None
+    assert accepted(FIRST, check_of(case, day=1, head=1, reference=0))[0][NAME].workload == warm
+
+
+def test_accept_makes_a_first_step() -> None:
+    """A case without a baseline, such as a new one that regressed at once, can be accepted into it."""
+    entries, (moved,) = accepted(Baseline(), check_of(timed(1.2), day=1, head=2, reference=1))
+    assert [step.predecessor for step in entries[NAME].steps] == [None]
+    assert moved.before is None
+
+
+def test_accept_brings_back_a_removed_case() -> None:
+    """A case accepted after its removal is there again."""
+    removed = recorded(FIRST, check_of(gone(), day=1, head=2, reference=1))
+    assert not accepted(removed, check_of(new(), day=2, head=3))[0][NAME].removed
+
+
+def test_accept_ends_a_candidacy() -> None:
+    """What waited for a second measurement against the former baseline commit waits no longer."""
+    waiting = recorded(FIRST, check_of(timed(0.8), day=1, head=2, reference=1))
+    assert accepted(waiting, check_of(timed(1.1), day=2, head=3, reference=1))[0][NAME].candidate is None
+
+
+def test_several_at_once_or_none() -> None:
+    """Several cases move together, one named twice moves once, and one that cannot move keeps the others where they are."""
+    run = check_of(timed(1.1), timed(1.1, "copy/a"), timed(1.1, "copy/hot", unfit="Hot."), day=1, head=2, reference=1)
+    assert [each.case for each in accepted(FIRST, run, NAME, "copy/a", NAME)[1]] == [NAME, "copy/a"]
+    with pytest.raises(UsageError, match="copy/hot gave no time that counts: Hot"):
+        accepted(FIRST, run, NAME, "copy/hot")
+
+
+def failed() -> tuple[Failure, ...]:
+    return (Failure(side="head", stage="check", message="wrong result"),)
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        (timed(1.0, failures=failed()), "gave no time that counts: Check: wrong result"),
+        (timed(1.0, unfit="Hot."), "gave no time that counts: Hot"),
+        (gone(), "gave no time that counts: The head no longer has this case"),
+        (examples.compared(skipped="needs x", workload=None), "gave no time that counts: Skipped: needs x"),
+        (timed(1.0, head=(examples.blocks(0, 1.0, throttled=[0]),)), "was not timed in this run"),
+    ],
+    ids=["failed", "unfit", "missing", "skipped", "all throttled"],
+)
+def test_what_cannot_be_accepted(case: CaseRun, said: str) -> None:
+    """A case that gave no time which counts is refused, with the reason."""
+    with pytest.raises(UsageError, match=said) as caught:
+        accepted(FIRST, check_of(case, day=1, head=2, reference=1))
+    assert caught.value.hint
+
+
+def test_a_case_timed_alone_is_refused() -> None:
+    """`ratchet run` compares nothing, so nobody would know by how much the baseline moves."""
+    with pytest.raises(UsageError, match="was timed alone") as caught:
+        accepted(FIRST, check_of(timed(1.0), day=1, head=2, reference=None))
+    assert f"ratchet check --against-baseline {NAME}" in caught.value.hint
+
+
+def test_the_commit_that_is_there_is_refused() -> None:
+    """Accepting the baseline commit itself would move nothing."""
+    with pytest.raises(UsageError, match="is its baseline commit already"):
+        accepted(FIRST, check_of(timed(1.0), day=1, head=1, reference=0))
+
+
+@pytest.mark.parametrize("reason", ["", "  ", None])
+def test_a_reason_is_needed(reason: str | None) -> None:
+    """Nothing moves back without a reason."""
+    with pytest.raises(UsageError, match="only for a reason"):
+        accepted(FIRST, check_of(timed(1.1), day=1, head=2, reference=1), person=Person("x", reason, NOW))
+
+
+def test_a_dirty_tree_is_refused() -> None:
+    """Uncommitted changes cannot be named by a baseline."""
+    run = check_of(timed(1.1), day=1, head=2, reference=1)
+    with pytest.raises(UsageError, match="uncommitted changes"):
+        accepted(FIRST, run.model_copy(update={"head": run.head.model_copy(update={"dirty": True})}))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("training_512", "Did you mean attention/training_512?"),
+        ("attention/traning_512", "Did you mean attention/training_512?"),
+        ("attention/*", "Did you mean attention/training_512?"),
+        ("zzz", ""),
+    ],
+)
+def test_an_unknown_case_is_refused(name: str, meant: str) -> None:
+    """Only full names move a baseline; a refusal names what was perhaps meant."""
+    with pytest.raises(UsageError) as caught:
+        accepted(FIRST, check_of(timed(1.1), day=1, head=2, reference=1), name)
+    assert caught.value.message == f"The run has no case {name}. {meant}".strip()
+
+
+def test_rename_takes_the_chain_along() -> None:
+    """The whole entry goes on under the new name on every machine that has it, with a step that says what it was."""
+    elsewhere = examples.ENVIRONMENT.model_copy(update={"fingerprint": OTHER})
+    both = recorded(FIRST, check_of(timed(1.0), day=0, head=3, environment=elsewhere))
+    after, done = rename(both, NAME, "attention/train", commit(5), PERSON)
+    assert problems(after) == []
+    assert sorted(each.machine for each in done) == sorted([examples.FINGERPRINT.key, OTHER.key])
+    for machine, name, entry in after.every():
+        before = both.fingerprints[machine].configs[NAME]
+        assert name == "attention/train"
+        assert (entry.steps[:-1], entry.days, entry.git_commit) == (before.steps, before.days, before.git_commit)
+        assert (entry.steps[-1].previous_name, entry.steps[-1].commit) == (NAME, commit(5))
+        assert (entry.name_in_commit, before.name_in_commit) == (NAME, None)
+
+
+def test_a_name_in_a_commit_after_two_renamings() -> None:
+    """The baseline commit knows a case by the name it had then, until a later commit takes its place."""
+    first, _ = rename(FIRST, NAME, "a/b", commit(5), PERSON)
+    second, _ = rename(first, "a/b", "a/c", commit(6), PERSON)
+    assert second.entries(examples.FINGERPRINT)["a/c"].name_in_commit == NAME
+    entries, _ = accepted(second, check_of(new("a/c"), day=2, head=6), "a/c")
+    assert entries["a/c"].name_in_commit is None
+
+
+def test_a_first_step_under_the_new_name_gives_way() -> None:
+    """Recorded before anyone said that it is the same case, the new name's only step is displaced, and told."""
+    run = check_of(gone(), new("attention/train"), day=1, head=2, reference=1)
+    after, (done,) = rename(recorded(FIRST, run), NAME, "attention/train", commit(2), PERSON)
+    assert done.displaced is not None
+    assert done.displaced.git_commit == commit(2)
+    entry = after.entries(examples.FINGERPRINT)["attention/train"]
+    assert [step.kind.value for step in entry.steps] == ["first", "removed", "renamed"]
+    assert not entry.removed
+    assert problems(after) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new_name", "said"),
+    [
+        ("attention/nope", "a/b", "The baseline has no case attention/nope"),
+        ("training_512", "a/b", "Did you mean attention/training_512?"),
+        (NAME, "copy/long", "copy/long has a chain of 2 steps of its own"),
+        (NAME, NAME, "is no other name of a case"),
+        (NAME, "a", "is no other name of a case"),
+        (NAME, "a/", "is no other name of a case"),
+    ],
+)
+def test_what_cannot_be_renamed(old: str, new_name: str, said: str) -> None:
+    """An unknown case, a name that is none and a name with a history of its own are refused."""
+    runs = [check_of(timed(1.0, "copy/long"), day=0, head=1), check_of(gone("copy/long"), day=1, head=2, reference=1)]
+    with pytest.raises(UsageError, match=said):
+        rename(recorded(FIRST, *runs), old, new_name, commit(5), PERSON)
+
+
+def test_likely_renames() -> None:
+    """A new case that does the work of exactly one missing case was perhaps that case; in doubt nothing is said."""
+    other = examples.WORKLOAD.model_copy(update={"flops": 1.0})
+    run = check_of(gone("a/old"), new("a/new"), new("b/new", workload=other), timed(1.0), day=1, head=2)
+    assert likely_renames(run) == {"a/new": "a/old"}
+    assert likely_renames(check_of(gone("a/old"), gone("b/old"), new("a/new"), day=1, head=2)) == {}
+    assert likely_renames(check_of(gone("a/old"), new("a/new"), new("b/new"), day=1, head=2)) == {}
+    assert likely_renames(check_of(timed(1.0), day=1, head=2)) == {}
