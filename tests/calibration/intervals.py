@@ -1,85 +1,163 @@
-"""Which interval covers what it says? ``python tests/calibration/intervals.py`` prints the table of docs/trust.md.
+"""Which interval covers what it says? ``python tests/calibration/intervals.py`` prints the tables of docs/trust.md.
 
 Draws runs of 5, 8, 12 and 20 pairs from the pair ratios of unchanged code that were recorded on a real GPU (see
-tests/data/README.md), smoothed a little because the pools are finite, and counts how often each interval holds the
-centre of its pool.
+tests/data/README.md), smoothed a little because the pools are finite, and counts how often each nominal 95 % interval holds the
+centre of its pool: the mean, the trimmed mean, or the mean without rogues, whichever it is an interval of.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 import statistics
+import time
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from pools import QUIET, Pools, checks, paired
+from scipy.special import ndtr, ndtri, stdtrit
+from tables import row, table
 
-from ratchet.stats import interval
+from ratchet import units
+from ratchet.stats.estimate import estimate
 
-CHECKS = Path(__file__).parents[1] / "data" / "h200_checks.json.gz"
-RUNS, RESAMPLES, SEED = 300, 999, 3
+COUNTS = (5, 8, 12, 20)
+RUNS, RESAMPLES, SEED = 1000, 999, 3
+CONFIDENCE = 0.95
 SMOOTHING = 0.05
 """Of a pool's standard deviation, added as normal noise."""
+TRIM = 0.125
+"""Of the values at each end."""
+BATCH = 100
+"""Runs that are resampled at once."""
 
 Floats = NDArray[np.float64]
 Bounds = tuple[Floats, Floats]
+Bootstrap = Callable[[Floats, Floats], Bounds]
 
 
-def pools() -> dict[str, Floats]:
-    """Case → the log ratios of all its pairs."""
-    found: dict[str, list[float]] = {}
-    for check in json.loads(gzip.decompress(CHECKS.read_bytes())):
-        for name, case in check["cases"].items():
-            found.setdefault(name, []).extend(pair["log_ratio"] for pair in case["pairs"])
-    return {name: np.array(values) for name, values in found.items()}
+@dataclass(frozen=True)
+class Method:
+    """An interval for each row of a matrix of runs, and the centre that it is of."""
+
+    bounds: Callable[[Floats, np.random.Generator], Bounds]
+    centre: Callable[[Floats], float]
 
 
-def trimmed(share: float) -> Callable[..., Floats]:
-    return lambda values, axis=-1: np.asarray(stats.trim_mean(values, share, axis=axis))
+def in_use(runs: Floats, _: np.random.Generator) -> Bounds:
+    """Student's t as ratchet judges by it, without rogues."""
+    found = [estimate(run) for run in runs.tolist()]
+    centres, halves = np.array([each.centre for each in found]), np.array([each.half_width(CONFIDENCE) for each in found])
+    return centres - halves, centres + halves
 
 
-def bootstrap(share: float, method: str, rng: np.random.Generator) -> Callable[[Floats], Bounds]:
-    def bounds(runs: Floats) -> Bounds:
-        done = stats.bootstrap(
-            (runs,), trimmed(share), axis=-1, n_resamples=RESAMPLES, method=method, rng=rng, vectorized=True, batch=50
-        )
-        return done.confidence_interval.low, done.confidence_interval.high
+def trimmed_t(runs: Floats, _: np.random.Generator) -> Bounds:
+    """Student's t of the trimmed mean and the winsorized spread: Tukey & McLaughlin, Sankhyā A 25 (1963), 331."""
+    count = runs.shape[1]
+    cut = int(TRIM * count)
+    ordered = np.sort(runs, axis=1)
+    kept = ordered[:, cut : count - cut]
+    winsorized = np.clip(ordered, kept[:, :1], kept[:, -1:])
+    error = winsorized.std(axis=1, ddof=1) / ((1 - 2 * cut / count) * np.sqrt(count))
+    half = stdtrit(kept.shape[1] - 1, (1 + CONFIDENCE) / 2) * error
+    return kept.mean(axis=1) - half, kept.mean(axis=1) + half
+
+
+def percentile(runs: Floats, resampled: Floats) -> Bounds:
+    means = resampled.mean(axis=2)
+    low, high = np.quantile(means, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2), axis=1)
+    return low, high
+
+
+def accelerated(runs: Floats, resampled: Floats) -> Bounds:
+    """BCa: B. Efron, J. Am. Stat. Assoc. 82 (1987), 171, with the acceleration of the jackknife."""
+    means, centre, count = resampled.mean(axis=2), runs.mean(axis=1, keepdims=True), runs.shape[1]
+    below = ((means < centre).sum(axis=1) + 0.5 * (means == centre).sum(axis=1)) / RESAMPLES
+    bias = ndtri(np.clip(below, 1 / (2 * RESAMPLES), 1 - 1 / (2 * RESAMPLES)))
+    left_out = (centre * count - runs) / (count - 1)
+    apart = left_out.mean(axis=1, keepdims=True) - left_out
+    acceleration = (apart**3).sum(axis=1) / (6 * (apart**2).sum(axis=1) ** 1.5)
+    normal = ndtri((1 + CONFIDENCE) / 2)
+    ends = []
+    for end in (-normal, normal):
+        moved = bias + (bias + end) / (1 - acceleration * (bias + end))
+        ends.append(_quantiles(means, ndtr(moved)))
+    return ends[0], ends[1]
+
+
+def studentized(runs: Floats, resampled: Floats) -> Bounds:
+    """Bootstrap-t: Efron & Tibshirani, An Introduction to the Bootstrap (1993), chapter 12.5."""
+    count, centre = runs.shape[1], runs.mean(axis=1, keepdims=True)
+    errors = resampled.std(axis=2, ddof=1) / np.sqrt(count)
+    errors = np.maximum(errors, 1e-12)  # of a resample of one value alone
+    pivots = (resampled.mean(axis=2) - centre) / errors
+    low, high = np.quantile(pivots, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2), axis=1)
+    error = runs.std(axis=1, ddof=1) / np.sqrt(count)
+    return centre[:, 0] - high * error, centre[:, 0] - low * error
+
+
+def _quantiles(values: Floats, shares: Floats) -> Floats:
+    """Of each row its own quantile."""
+    places = shares * (values.shape[1] - 1)
+    ordered, whole = np.sort(values, axis=1), np.floor(places).astype(int)
+    rows, above = np.arange(len(values)), np.minimum(whole + 1, values.shape[1] - 1)
+    part = places - whole
+    return np.asarray(ordered[rows, whole] * (1 - part) + ordered[rows, above] * part)
+
+
+def resampling(bootstrap: Bootstrap) -> Callable[[Floats, np.random.Generator], Bounds]:
+    def bounds(runs: Floats, rng: np.random.Generator) -> Bounds:
+        parts = []
+        for batch in np.array_split(runs, max(1, len(runs) // BATCH)):
+            drawn = rng.integers(0, batch.shape[1], (len(batch), RESAMPLES, batch.shape[1]))
+            parts.append(bootstrap(batch, np.take_along_axis(batch[:, None, :], drawn, axis=2)))
+        return np.concatenate([low for low, _ in parts]), np.concatenate([high for _, high in parts])
 
     return bounds
 
 
-def student(runs: Floats) -> Bounds:
-    half = stats.t.ppf(0.975, runs.shape[1] - 1) * runs.std(axis=1, ddof=1) / np.sqrt(runs.shape[1])
-    return runs.mean(axis=1) - half, runs.mean(axis=1) + half
+def _mean(pool: Floats) -> float:
+    return float(pool.mean())
+
+
+def _trimmed(pool: Floats) -> float:
+    cut = int(TRIM * len(pool))
+    return float(np.sort(pool)[cut : len(pool) - cut].mean())
+
+
+METHODS = {
+    "**Student's t, without rogues (in use)**": Method(in_use, lambda pool: estimate(pool.tolist()).centre),
+    f"trimmed t, {units.threshold(TRIM)} at each end": Method(trimmed_t, _trimmed),
+    "percentile bootstrap": Method(resampling(percentile), _mean),
+    "BCa bootstrap": Method(resampling(accelerated), _mean),
+    "bootstrap-t": Method(resampling(studentized), _mean),
+}
+
+
+def coverage(method: Method, pools: Pools, count: int) -> dict[str, float]:
+    """Case → share of its runs whose interval holds the centre. All methods get the same runs."""
+    rng = np.random.default_rng((SEED, count))
+    held = {}
+    for name, pairs in pools.items():
+        pool = np.array([pair.log_ratio for pair in pairs])
+        runs = rng.choice(pool, (RUNS, count)) + rng.normal(0, SMOOTHING * pool.std(), (RUNS, count))
+        low, high = method.bounds(runs, np.random.default_rng((SEED, count, 1)))
+        centre = method.centre(pool)
+        held[name] = float(np.mean((low <= centre) & (centre <= high)))
+    return held
 
 
 def main() -> None:
-    rng = np.random.default_rng(SEED)
-    candidates = {
-        "percentile bootstrap, mean": (0.0, bootstrap(0.0, "percentile", rng)),
-        "percentile bootstrap, middle half": (0.25, bootstrap(0.25, "percentile", rng)),
-        f"percentile bootstrap, {1 - 2 * interval.TRIM:.0%} in the middle (in use)": (
-            interval.TRIM,
-            bootstrap(interval.TRIM, "percentile", rng),
-        ),
-        "BCa bootstrap, middle half": (0.25, bootstrap(0.25, "BCa", rng)),
-        "Student's t, mean": (0.0, student),
-    }
-    print(f"{'':52}  " + "  ".join(f"{count:>2} pairs" for count in (5, 8, 12, 20)))
-    for name, (share, bounds) in candidates.items():
-        figures = []
-        for count in (5, 8, 12, 20):
-            held = []
-            for pool in pools().values():
-                runs = rng.choice(pool, (RUNS, count)) + rng.normal(0, SMOOTHING * pool.std(), (RUNS, count))
-                low, high = bounds(runs)
-                target = float(trimmed(share)(pool))
-                held.append(float(np.mean((low <= target) & (target <= high))))
-            figures.append(f"{statistics.fmean(held):8.1%}")
-        print(f"{name:52}  {'  '.join(figures)}")
+    started = time.perf_counter()
+    for title, pools in (("h200_checks, 144 pairs of each case", checks()), ("h200_paired, 6 pairs of each", paired(*QUIET))):
+        print(f"{title}, {len(pools)} cases: mean coverage of a nominal 95 % interval (smallest to largest of a case)\n")
+        table("interval", *(f"{count} pairs" for count in COUNTS))
+        for name, method in METHODS.items():
+            found = [list(coverage(method, pools, count).values()) for count in COUNTS]
+            ranges = (f"({100 * min(each):.1f} to {100 * max(each):.1f})" for each in found)
+            row(name, *(f"{units.percent(statistics.fmean(each), 1)} {both}" for each, both in zip(found, ranges, strict=True)))
+        print()
+    print(f"{RUNS} runs of each case; {time.perf_counter() - started:.0f} s")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,109 @@
+"""What becomes of a baseline over many merges? Printed by verdicts.py, from pairs drawn as there."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Mapping
+
+from pools import SOURCES, Pools
+from tables import row, table
+
+from ratchet import units
+from ratchet.judge.drift import adds_up, held_to_best
+from ratchet.judge.levels import shared
+from ratchet.judge.looks import looks_for_change
+from ratchet.judge.replay import draw, slowed_by
+from ratchet.records.policy import Policy
+from ratchet.records.run import Tree
+from ratchet.records.verdict import Outcome
+
+GATE = Policy()
+MOST = (20, 8)
+"""Pairs that a case may take: the default, and few."""
+HISTORY = 10
+SLOWER = 1.01
+"""What every other merge of a history does to one case."""
+SEED = 12
+
+
+def false_steps(merges: int) -> None:
+    """A step takes two separate measurements that both find the same commit improved over the baseline commit."""
+    print(f"{merges} merges that change nothing, each measured against the baseline commit, gate 3 %, most 20 pairs.\n")
+    table(
+        "recorded pairs", "false improvements", "false steps", "drift of the baseline", "of the best milliseconds, mean (worst)"
+    )
+    for title, source in SOURCES.items():
+        pools, rng = source(), random.Random(SEED)
+        improved = steps = 0
+        drift, best = dict.fromkeys(pools, 1.0), dict.fromkeys(pools, 1.0)
+        for _ in range(merges):
+            first = draw(pools, GATE, 20, rng)
+            best = {name: min(best[name], seen.ratio) for name, (_, seen) in first.items()}
+            claimed = [name for name, (outcome, _) in first.items() if outcome is Outcome.IMPROVED]
+            improved += len(claimed)
+            again = draw(pools, GATE, 20, rng) if claimed else {}
+            for name in claimed:
+                if again[name][0] is Outcome.IMPROVED:
+                    steps += 1
+                    drift[name] *= (first[name][1].ratio * again[name][1].ratio) ** 0.5
+        lowest = min(best, key=best.__getitem__)
+        lucky = f"{units.change(statistics.fmean(best.values()))} ({lowest} {units.change(best[lowest])})"
+        row(title, improved, steps, units.change(min(drift.values())), lucky)
+
+
+def small_slowdowns(histories: int) -> None:
+    """Of ten merges, every other one slows a case by 1 %: is a check of one of them red?"""
+    print(f"Ten merges, of which every other one slows a case by 1 %; {histories} such histories, each case in turn; gate 3 %.\n")
+    table(
+        "recorded pairs",
+        "most pairs",
+        "red within ten",
+        "at the third slow one",
+        "the fourth",
+        "the fifth",
+        "an unchanged one red",
+    )
+    for title, source in SOURCES.items():
+        pools = source()
+        for pairs in MOST:
+            rng = random.Random(SEED)
+            found: dict[str, list[tuple[int, bool]]] = {name: [] for name in pools}
+            for turn in range(histories):
+                name = list(pools)[turn % len(pools)]
+                found[name].append(_history(pools, name, pairs, rng))
+            every = [each for listed in found.values() for each in listed]
+            shares = {name: statistics.fmean(which > 0 for which, _ in listed) for name, listed in found.items()}
+            worst = min(shares, key=shares.__getitem__)
+            named = f" ({worst} {units.percent(shares[worst])})" if shares[worst] < 0.95 else ""
+            at = (units.percent(statistics.fmean(which == number for which, _ in every), 1) for number in (3, 4, 5))
+            blamed = units.percent(statistics.fmean(wrong for _, wrong in every), 2)
+            row(title, pairs, units.percent(statistics.fmean(which > 0 for which, _ in every), 1) + named, *at, blamed)
+
+
+def _history(pools: Pools, slow: str, pairs: int, rng: random.Random) -> tuple[int, bool]:
+    """Which of the slow merges was red first (0: none), and whether an unchanged one was."""
+    count = first = 0
+    wrong = False
+    for merge in range(HISTORY):
+        slows = merge % 2 == 0
+        count += slows
+        red = _red_cases(pools, {slow: SLOWER if slows else 1.0}, {slow: SLOWER**count}, pairs, rng)
+        first = first or (count if slows and slow in red else 0)
+        wrong = wrong or bool(red - {slow}) or (bool(red) and not slows)
+    return first, wrong
+
+
+def _red_cases(pools: Pools, own: Mapping[str, float], whole: Mapping[str, float], pairs: int, rng: random.Random) -> set[str]:
+    """The red cases of a check of one merge: against the commit before it, then against the best one, as `ratchet check` does."""
+    answers = draw({name: slowed_by(own.get(name, 1.0), pool) for name, pool in pools.items()}, GATE, pairs, rng, drifting=pools)
+    levels = shared({name: seen for name, (_, seen) in answers.items()}, GATE, pairs)
+    each = GATE.shared(len(pools), looks_for_change(pairs))
+    red = {name for name, (outcome, _) in answers.items() if outcome is Outcome.REGRESSED}
+    suspects = [name for name, (_, seen) in answers.items() if name not in red and adds_up(seen, each)]
+    against = draw({name: slowed_by(whole.get(name, 1.0), pools[name]) for name in suspects}, GATE, pairs, rng)
+    for name, (_, best) in against.items():
+        outcome, seen = answers[name]
+        if held_to_best((outcome, "", seen), best, Tree(commit="best"), levels[name])[0] is Outcome.REGRESSED:
+            red.add(name)
+    return red

@@ -1,0 +1,42 @@
+"""The recorded pairs that the figures of docs/trust.md are drawn from (see tests/data/README.md)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+from ratchet.pipeline.replaying import pools_in
+from ratchet.stats.ratios import Pair
+
+DATA = Path(__file__).parents[1] / "data"
+QUIET = ("attn_1k", "attn_2k", "attn_4k", "attn_512", "copy", "gemm_2k", "gemm_4k", "warm:attn_2k")
+LAUNCH_BOUND = "warm:attn_512"
+"""Its pairs differ by tens of percent now and then, because the host stalls."""
+SLOWED = ("copy+0.5", "copy+1.0", "copy+2.0", "attn_2k_slow")
+"""Their heads do more work."""
+
+Pools = dict[str, list[Pair]]
+
+
+def paired(*names: str) -> Pools:
+    """Six pairs of each case, taken by a prototype."""
+    recorded = pools_in(DATA / "h200_paired.npz")
+    return {name: list(recorded[name]) for name in names}
+
+
+def checks() -> Pools:
+    """All pairs of unchanged code in 18 checks of 8 pairs: 144 of each case."""
+    found: Pools = {}
+    for check in json.loads(gzip.decompress(DATA.joinpath("h200_checks.json.gz").read_bytes())):
+        for name, case in check["cases"].items():
+            pairs = (Pair(pair["log_ratio"], pair["head_ms"], pair["reference_ms"]) for pair in case["pairs"])
+            found.setdefault(name, []).extend(pairs)
+    return found
+
+
+SOURCES = {
+    "h200_paired, 8 quiet cases": lambda: paired(*QUIET),
+    f"h200_paired, {LAUNCH_BOUND} for {QUIET[0]}": lambda: paired(LAUNCH_BOUND, *QUIET[1:]),
+    "h200_checks, 11 cases": checks,
+}
