@@ -44,6 +44,9 @@ class Gpu(Driver):
     def blocking_stream(self) -> int:
         return 0x11
 
+    def module(self, function: int) -> int:
+        return 0x22
+
     def settings(self, stream: int) -> list[object]:
         return [stream]
 

@@ -256,7 +256,7 @@ def test_ptx_by_order_is_opaque(monkeypatch: pytest.MonkeyPatch) -> None:
 )  # fmt: skip
 def test_kernels_of_the_environment(name: str, known: bool, tmp_path: Path) -> None:
     """Kernels of torch and cuBLAS are known by their names; those compiled while a workload ran are opaque."""
-    codes = code.Codes(tmp_path, (9, 0))
+    codes = code.Codes(tmp_path, (9, 0), lambda _: 0)
     if known:
         assert codes.of(1, name) == code.Code("environment")
     else:
@@ -377,19 +377,25 @@ def test_what_triton_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_triton_kernels_are_found(tmp_path: Path) -> None:
-    """A kernel that Triton has loaded is known by the driver's handle, else all that have its name are taken."""
+    """A kernel that Triton has loaded is known by the driver's handle or by module and name, never by its name alone."""
     pytest.importorskip("triton")
     from triton.compiler.compiler import AsmDict, CompiledKernel
 
-    def loaded(function: int, name: str, parts: list[Part]) -> CompiledKernel:
+    def loaded(module: int, function: int, name: str, parts: list[Part]) -> CompiledKernel:
         kernel = CompiledKernel.__new__(CompiledKernel)
-        kernel.module, kernel.function, kernel.name, kernel.asm = None, function, name, AsmDict(cubin=image(parts), ptx="")
+        kernel.function, kernel.name, kernel.asm = function, name, AsmDict(cubin=image(parts), ptx="")
+        kernel.module, kernel._module_pid = module, None  # so that nobody unloads it
         return kernel
 
-    kept = [loaded(0x5EED, "rows", PARTS), loaded(0x5EEE, "rows", PARTS[1:]), loaded(0x5EEF, "columns", PARTS[2:])]
-    digests = [elf.machine_code(each.asm["cubin"]) for each in kept]
-    codes = code.Codes(tmp_path, (9, 0))
-    assert codes.of(0x5EED, "rows") == code.Code("triton", (digests[0],))
-    assert codes.of(0x5EF0, "rows") == code.Code("triton", tuple(sorted(digests[:2])))
-    with pytest.raises(Opaque, match="was found nowhere"):
-        codes.of(0x5EF0, "more")
+    kept = [loaded(1, 0x51, "rows", PARTS), loaded(2, 0x52, "rows", PARTS[1:])]
+    try:
+        digests = [elf.machine_code(each.asm["cubin"]) for each in kept]
+        codes = code.Codes(tmp_path, (9, 0), {0x61: 1, 0x62: 2, 0x63: 3}.__getitem__)
+        assert codes.of(0x51, "any") == code.Code("triton", (digests[0],))
+        assert codes.of(0x62, "rows") == code.Code("triton", (digests[1],))
+        for function, name in ((0x63, "rows"), (0x62, "columns")):
+            with pytest.raises(Opaque, match="was found nowhere"):
+                codes.of(function, name)
+    finally:
+        for each in kept:
+            each.module = None

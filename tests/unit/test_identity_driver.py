@@ -278,6 +278,7 @@ def test_addresses(driver: Driver, knobs: Knobs) -> None:
 
 def test_variables(driver: Driver) -> None:
     """A variable is found by its name in the kernel's own module, and one that is not there is opaque."""
+    assert driver.module(0x555) == 0x333
     assert driver.variable(0x555, "table") == (0x7F0000006000, 32)
     with pytest.raises(Opaque, match="the variable more"):
         driver.variable(0x555, "more")

@@ -71,7 +71,7 @@ def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
         memory.captured(reserved(segments, device.index, tuple(recorder.pool)), reserved(segments, device.index))
         reader = Reader(driver)
         found = [reader.launches(each.graph.raw_cuda_graph()) for each in recordings]
-        codes = Codes(tree, torch.cuda.get_device_capability())
+        codes = Codes(tree, torch.cuda.get_device_capability(), driver.module)
     told = [launches.comparable(each, memory.find) for each in found]
     if not found[0].nodes:
         raise Opaque("a CUDA graph sees no launch of it")

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class Code:
 class Codes:
     """Looks the code of kernels up, in this process as it is now."""
 
-    def __init__(self, tree: Path, capability: tuple[int, int]) -> None:
+    def __init__(self, tree: Path, capability: tuple[int, int], module_of: Callable[[int], int]) -> None:
         there, gone = mapped.executable(Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape"))
         roots = mapped.roots(tree)
         if missing := [path for path in gone if not roots.is_shared(path)]:
@@ -49,14 +49,16 @@ class Codes:
         self._own = [path for path in files if not roots.is_shared(path)]
         self._shared = [path for path in files if roots.is_shared(path)]
         self._capability = capability
+        self._module_of = module_of
         self._triton = _triton_kernels()
 
     def of(self, function: int, name: str) -> Code:
         """The code of a kernel, by the driver's handle and name. Raises Opaque."""
-        named = [each for each in self._triton if each.name == name]
-        # By name all that could be meant, should this driver know the kernel by another handle than it gave to Triton.
-        if triton := [each for each in self._triton if each.function == function] or named:
-            return Code("triton", tuple(sorted({elf.machine_code(each.cubin) for each in triton})))
+        for each in self._triton:
+            # By its module too, should the driver name a kernel in a graph by another handle than it gave to Triton. Never by the
+            # name alone: a kernel of CUDA C++ may have the same one.
+            if each.function == function or (each.name == name and each.module == self._module_of(function)):
+                return Code("triton", (elf.machine_code(each.cubin),))
         libraries = {path: mapped.library(path) for path in self._own}
         images = {path: tuple(each for each in one.images if name in each.kernels) for path, one in libraries.items()}
         for path, found in images.items():
@@ -114,6 +116,7 @@ def _fits(architecture: int, capability: tuple[int, int]) -> bool:
 
 @dataclass(frozen=True)
 class _Kernel:
+    module: int
     function: int
     name: str
     cubin: bytes
@@ -132,8 +135,9 @@ def _triton_kernels() -> list[_Kernel]:
     found: list[_Kernel] = []
     for each in gc.get_objects():
         if issubclass(type(each), kind):
-            function, name, asm = (vars(each).get(field) for field in ("function", "name", "asm"))
+            module, function, name, asm = (vars(each).get(field) for field in ("module", "function", "name", "asm"))
             cubin = asm.get("cubin") if isinstance(asm, dict) else None
-            if isinstance(function, int) and isinstance(name, str) and isinstance(cubin, bytes):
-                found.append(_Kernel(function, name, cubin))
+            loaded = isinstance(module, int) and isinstance(function, int)
+            if loaded and isinstance(name, str) and isinstance(cubin, bytes):
+                found.append(_Kernel(module, function, name, cubin))
     return found

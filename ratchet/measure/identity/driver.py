@@ -39,10 +39,16 @@ class Driver:
         self.call("cuMemGetAddressRange_v2", byref(start), byref(size), c_uint64(address))
         return start.value, size.value
 
+    def module(self, function: int) -> int:
+        """The module that a kernel is in."""
+        module = c_void_p()
+        self.call("cuFuncGetModule", byref(module), c_void_p(function))
+        return module.value or 0
+
     def variable(self, function: int, name: str) -> tuple[int, int]:
         """Address and size of a ``__device__`` or ``__constant__`` variable of the module that a kernel is in."""
-        module, start, size = c_void_p(), c_uint64(0), c_size_t(0)
-        self.call("cuFuncGetModule", byref(module), c_void_p(function))
+        start, size = c_uint64(0), c_size_t(0)
+        module = c_void_p(self.module(function))
         if self.code("cuModuleGetGlobal_v2", byref(start), byref(size), module, c_char_p(name.encode())) != 0:
             raise Opaque(f"the variable {name} in device memory cannot be read")
         return start.value, size.value
