@@ -11,7 +11,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
@@ -79,9 +79,7 @@ class Turned:
         return WorkerSamples(
             pair=self.pair,
             started_first=self.started_first,
-            blocks=tuple(
-                taken.block.model_copy(update={"throttled": mark}) for taken, mark in zip(self.blocks, throttled, strict=True)
-            ),
+            blocks=tuple(replace(taken.block, throttled=mark) for taken, mark in zip(self.blocks, throttled, strict=True)),
             ready_s=self.ready_s,
             peak_memory_bytes=self.peak_memory_bytes,
             error=self.checked.error,

@@ -13,7 +13,10 @@ NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
 
 
+RULES = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+
 class Record(BaseModel):
     """A value that is written to disk or crosses a process."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = RULES | ConfigDict(frozen=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
+from pydantic.dataclasses import dataclass
 
-from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records.base import RULES, Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment, Telemetry
 from ratchet.records.policy import Policy
 from ratchet.workload import Parameter
@@ -68,7 +69,8 @@ class WorkloadIdentity(Record):
         return [f"{name}: {mine[name]} → {theirs[name]}" for name in mine if mine[name] != theirs[name]]
 
 
-class Block(Record):
+@dataclass(frozen=True, slots=True, config=RULES)  # slots, since a large run has half a million of them
+class Block:
     """Samples taken in one turn, while the other side waited."""
 
     index: Count

@@ -14,10 +14,12 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
+from ratchet.stats.exchange import MOST, exchange_chance
+
 ROGUE_SPREADS, ROGUE_LEAST = 10, math.log(1.05)
 """A rogue pair lies this many robust spreads and at least 5 % from the median."""
 PAIRS_PER_ROGUE = 8
-"""At most one pair in so many is left out: more are no exception."""
+"""At most one pair in so many is left out, and none of the first eight: more are no exception."""
 POWER = 0.8
 _LEAST_SPREAD = 1e-6
 """Equal values are taken to differ by a millionth, not to be infinite evidence."""
@@ -38,6 +40,8 @@ class Estimate:
     """Pairs left out because something else happened in them."""
     apart: float | None = None
     """Standard deviation of the difference, for sides that were not paired."""
+    exchanged: float = 0.0
+    """p-value of the exact test, where it says more than that there are few pairs; else 0."""
 
     def half_width(self, confidence: float) -> float:
         """Half of the two-sided interval; infinite from a single value."""
@@ -52,10 +56,16 @@ class Estimate:
 
     @property
     def chance(self) -> float:
-        """One-sided p-value in the direction of the centre: how often no difference at all would look at least so large."""
+        """One-sided p-value in the direction of the centre: how often no difference at all would look at least so large.
+
+        By Student's t, which takes pairs to be normal; but not below the exact test, which takes them to be nothing, unless
+        that is as low as so few pairs can make it.
+        """
         from scipy.special import stdtr  # loads for a quarter of a second, which commands that judge nothing should not pay
 
-        return float(stdtr(self.freedom, -abs(self.centre) / self.error)) if self.freedom > 0 else 1.0
+        if self.freedom <= 0:
+            return 1.0
+        return max(float(stdtr(self.freedom, -abs(self.centre) / self.error)), self.exchanged)
 
     def detectable(self, confidence: float) -> float:
         """The smallest slowdown, as a fraction, that would have been told from none four times in five (MDE); at most 1."""
@@ -70,7 +80,9 @@ def estimate(values: Sequence[float]) -> Estimate:
     data = _finite(values)
     kept = without_rogues(data)
     centre, error = _mean(kept)
-    return Estimate(centre, error, kept.size - 1, data.size - kept.size)
+    exchanged = exchange_chance(kept) if kept.size <= MOST else 0.0
+    one_way = 2.0**-kept.size
+    return Estimate(centre, error, kept.size - 1, data.size - kept.size, exchanged=exchanged if exchanged > one_way else 0.0)
 
 
 def estimate_apart(head: Sequence[float], reference: Sequence[float]) -> Estimate:
@@ -109,7 +121,8 @@ def without_rogues(values: Floats) -> Floats:
     distance = np.abs(values - median(values.tolist()))  # numpy's takes ten times as long on so few
     spread = 1.4826 * median(distance.tolist())
     rogue = (distance > ROGUE_SPREADS * spread) & (distance > ROGUE_LEAST)
-    return values[~rogue] if 0 < rogue.sum() <= values.size // PAIRS_PER_ROGUE else values
+    most = values.size // PAIRS_PER_ROGUE if values.size > PAIRS_PER_ROGUE else 0
+    return values[~rogue] if 0 < rogue.sum() <= most else values
 
 
 def _mean(data: Floats) -> tuple[float, float]:

@@ -7,6 +7,7 @@ centre of its pool: the mean, the trimmed mean, or the mean without rogues, whic
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from ratchet import units
 from ratchet.stats.estimate import estimate
 
 COUNTS = (5, 8, 12, 20)
-RUNS, RESAMPLES, SEED = 1000, 999, 3
+RESAMPLES, SEED = 999, 3
 CONFIDENCE = 0.95
 SMOOTHING = 0.05
 """Of a pool's standard deviation, added as normal noise."""
@@ -134,30 +135,51 @@ METHODS = {
 }
 
 
-def coverage(method: Method, pools: Pools, count: int) -> dict[str, float]:
+def logs(pools: Pools) -> dict[str, Floats]:
+    return {name: np.array([pair.log_ratio for pair in pairs]) for name, pairs in pools.items()}
+
+
+def together(pools: dict[str, Floats]) -> dict[str, Floats]:
+    """One pool of all, each case centred and scaled to a spread of 0.3 %: six values alone are a coarse noise."""
+    scaled = [(pool - pool.mean()) / pool.std(ddof=1) * 0.003 for pool in pools.values()]
+    return {"all": np.concatenate(scaled)}
+
+
+def coverage(method: Method, pools: dict[str, Floats], count: int, runs: int) -> dict[str, float]:
     """Case → share of its runs whose interval holds the centre. All methods get the same runs."""
     rng = np.random.default_rng((SEED, count))
     held = {}
-    for name, pairs in pools.items():
-        pool = np.array([pair.log_ratio for pair in pairs])
-        runs = rng.choice(pool, (RUNS, count)) + rng.normal(0, SMOOTHING * pool.std(), (RUNS, count))
-        low, high = method.bounds(runs, np.random.default_rng((SEED, count, 1)))
+    for name, pool in pools.items():
+        drawn = rng.choice(pool, (runs, count)) + rng.normal(0, SMOOTHING * pool.std(), (runs, count))
+        low, high = method.bounds(drawn, np.random.default_rng((SEED, count, 1)))
         centre = method.centre(pool)
         held[name] = float(np.mean((low <= centre) & (centre <= high)))
     return held
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=8000, help="runs to draw for each figure, of all cases together")
+    runs = parser.parse_args().runs
     started = time.perf_counter()
-    for title, pools in (("h200_checks, 144 pairs of each case", checks()), ("h200_paired, 6 pairs of each", paired(*QUIET))):
-        print(f"{title}, {len(pools)} cases: mean coverage of a nominal 95 % interval (smallest to largest of a case)\n")
+    quiet = logs(paired(*QUIET))
+    sources = {
+        "h200_checks, 144 pairs of each of 11 cases": logs(checks()),
+        "h200_paired, 6 pairs of each of 8 cases": quiet,
+        "h200_paired, these 48 pairs together, each case centred and scaled": together(quiet),
+    }
+    for title, pools in sources.items():
+        print(f"{title}: mean coverage of a nominal 95 % interval (of the worst and the best case)\n")
         table("interval", *(f"{count} pairs" for count in COUNTS))
         for name, method in METHODS.items():
-            found = [list(coverage(method, pools, count).values()) for count in COUNTS]
-            ranges = (f"({100 * min(each):.1f} to {100 * max(each):.1f})" for each in found)
-            row(name, *(f"{units.percent(statistics.fmean(each), 1)} {both}" for each, both in zip(found, ranges, strict=True)))
+            row(name, *(shown(list(coverage(method, pools, count, max(1, runs // len(pools))).values())) for count in COUNTS))
         print()
-    print(f"{RUNS} runs of each case; {time.perf_counter() - started:.0f} s")
+    print(f"{runs} runs for each figure; {time.perf_counter() - started:.0f} s")
+
+
+def shown(held: list[float]) -> str:
+    mean = units.percent(statistics.fmean(held), 1)
+    return f"{mean} ({100 * min(held):.1f} to {100 * max(held):.1f})" if len(held) > 1 else mean
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ def main() -> None:
         lambda: verdicts(runs, GATE, 1.035, 1.05),
         lambda: verdicts(runs, TIGHT, 1.015),
         lambda: families(runs),
-        lambda: real_slowdowns(runs // 3),
+        lambda: real_slowdowns(max(1, runs // 3)),
         lambda: merges.false_steps(max(1, runs // 3)),
         lambda: merges.small_slowdowns(max(11, runs // 10)),
     )

@@ -47,12 +47,12 @@ launches.digest = digest
 """A file of the bench folder that keeps what a digest is made of, for the message of a test that fails."""
 TRITON = """\
 import torch
-import triton
 import triton.language as tl
 from ratchet import Workload, benchmark
+from triton import cdiv, jit
 
 
-@triton.jit
+@jit
 def scale(x, out, n, factor, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + at, tl.load(x + at, mask=at < n) * factor * 2.0, mask=at < n)
@@ -64,7 +64,7 @@ def NAME(*, device, n):
     out = torch.empty_like(x)
 
     def run():
-        scale[(triton.cdiv(n, 512),)](x, out, n, 3.0, BLOCK=512)
+        scale[(cdiv(n, 512),)](x, out, n, 3.0, BLOCK=512)
         return out
 
     return Workload(run=run, reference=lambda: x.double() * 6, dtype="float32", flops=n, bytes=8 * n)
@@ -138,10 +138,10 @@ def NAME(*, device, n):
 Change = tuple[str, str]
 TRITON_CASES: dict[str, list[Change]] = {
     "triton": [],
-    "triton_comment": [("@triton.jit", "# A comment.\n\n\n@triton.jit")],
+    "triton_comment": [("@jit", "# A comment.\n\n\n@jit")],
     "triton_constant": [("* 2.0", "* 4.0"), ("* 6,", "* 12,")],
     "triton_scalar": [("3.0,", "5.0,"), ("* 6,", "* 10,")],
-    "triton_grid": [("(triton.cdiv(n, 512),)", "(triton.cdiv(n, 512) + 1,)")],
+    "triton_grid": [("(cdiv(n, 512),)", "(cdiv(n, 512) + 1,)")],
     "triton_tile": [("512", "256")],
     "triton_warps": [("BLOCK=512", "BLOCK=512, num_warps=8")],
     "triton_twice": [("        scale[", "        scale[(1,)](x, out, n, 3.0, BLOCK=512)\n        scale[")],
@@ -190,7 +190,7 @@ DIFFERENT += [(name, "cuda") for name in ("cuda_constant", "cuda_macro", "cuda_p
 OPAQUE = {
     "cuda_default_stream": "a CUDA graph cannot hold its launches",
     "cuda_own_stream": "a stream of its own",
-    "synchronises": "a CUDA graph cannot hold its launches",
+    "synchronises": "the GPU waits for the host",
     "from_host": "the host",
     "slow_host": "the GPU waits for the host",
 }
@@ -351,8 +351,9 @@ def test_a_worker_goes_on(sides: Sides) -> None:
 
 def test_a_spent_worker_is_replaced(sides: Sides) -> None:
     """A failed capture costs its worker, which says so and ends when asked; the next one identifies and times."""
+    needs_nvcc("cuda_default_stream/x")
     worker = sides.hosts["head"].fork()
-    sides.prepare(worker, "synchronises/x")
+    sides.prepare(worker, "cuda_default_stream/x")
     assert worker.ask("identify", Identified).spent
     assert worker.end() == 0
     worker = sides.hosts["head"].fork()

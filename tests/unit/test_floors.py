@@ -121,7 +121,9 @@ def test_torch_loads_where_something_is_timed() -> None:
     assert {module for module in modules - allowed if not module.startswith("ratchet.measure.clocks.")} == set()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["check", "--help"], ["baseline", "record", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["check", "--help"], ["replay", "--help"], ["baseline", "record", "--help"]]
+)
 def test_help_is_light(arguments: list[str]) -> None:
     """Asking for help loads none of the heavy packages."""
     code = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import examples
 import numpy as np
@@ -76,9 +77,9 @@ def test_a_host_that_stalls() -> None:
 
 
 def test_a_slowdown_on_a_host_that_stalls() -> None:
-    """A head slower by 10 % is still caught in nine cases of ten, and never called anything that it is not."""
+    """A head slower by 10 % is still caught in six cases of seven, and never called anything that it is not."""
     found = runs(stalls(0.1))
-    assert count(found, Outcome.REGRESSED) >= 0.9
+    assert count(found, Outcome.REGRESSED) >= 0.85
     assert count(found, Outcome.REGRESSED) + count(found, Outcome.INCONCLUSIVE) == 1
 
 
@@ -213,9 +214,7 @@ def test_single_samples_that_go_wrong() -> None:
     def worker(pair: int, factor: float) -> WorkerSamples:
         samples = factor * np.exp(rng.normal(0, 0.005, (BLOCKS, 15))) * np.where(rng.random((BLOCKS, 15)) < 0.1, 3.0, 1.0)
         empty = examples.blocks(pair, *[1.0] * BLOCKS)
-        blocks = (
-            block.model_copy(update={"samples_ms": tuple(own)}) for block, own in zip(empty.blocks, samples.tolist(), strict=True)
-        )
+        blocks = (replace(block, samples_ms=tuple(own)) for block, own in zip(empty.blocks, samples.tolist(), strict=True))
         return empty.model_copy(update={"blocks": tuple(blocks)})
 
     for slower, outcome in ((1.0, Outcome.UNCHANGED), (1.04, Outcome.REGRESSED)):

@@ -118,6 +118,8 @@ class Reader:
     def _edges(self, graph: int, numbers: dict[int, int]) -> Iterator[Edge]:
         count = c_size_t(0)
         self._driver.call("cuGraphGetEdges_v2", c_void_p(graph), None, None, None, byref(count))
+        if not count.value:
+            return  # the driver takes empty arrays for an invalid value
         starts, ends, data = (c_void_p * count.value)(), (c_void_p * count.value)(), (c_ubyte * (8 * count.value))()
         self._driver.call("cuGraphGetEdges_v2", c_void_p(graph), starts, ends, data, byref(count))
         for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
