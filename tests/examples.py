@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -470,13 +471,12 @@ def recorded_pairs(*cases: str) -> dict[str, list[Pair]]:
 def _recorded(taken: np.ndarray) -> list[WorkerSamples]:
     """One worker for each pair of an array of (pairs, blocks, samples)."""
     return [
-        blocks(0).model_copy(
-            update={
-                "pair": pair,
-                "blocks": tuple(
-                    Block(index=index, position=index, samples_ms=tuple(samples)) for index, samples in enumerate(worker.tolist())
-                ),
-            }
+        replace(
+            blocks(0),
+            pair=pair,
+            blocks=tuple(
+                Block(index=index, position=index, samples_ms=tuple(samples)) for index, samples in enumerate(worker.tolist())
+            ),
         )
         for pair, worker in enumerate(taken)
     ]

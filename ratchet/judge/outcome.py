@@ -95,7 +95,7 @@ def decide_apart(found: Comparison, policy: Policy) -> tuple[Outcome, str]:
     """The rule for sides measured at different times, where nothing cancels: red only if the whole interval is past the gate."""
     outcome, reason = decide(found, policy)
     if outcome is Outcome.REGRESSED and found.low <= 1 + policy.regression:
-        return Outcome.INCONCLUSIVE, "Slower, but not by more than separate runs may differ: use `ratchet check`."
+        return Outcome.INCONCLUSIVE, "Slower, but not by more than separate times may differ: only taking turns can tell."
     return outcome, reason
 
 

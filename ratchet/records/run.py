@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
@@ -83,7 +84,8 @@ class Block:
     """The GPU ran out of queued work, so these samples may contain launch latency."""
 
 
-class WorkerSamples(Record):
+@dataclass(frozen=True, slots=True, config=RULES)
+class WorkerSamples:
     """What one worker of one pair measured of one case."""
 
     pair: Count
@@ -95,7 +97,7 @@ class WorkerSamples(Record):
     peak_memory_bytes: Count
     error: NotNegative
     """‖out − ref‖ / ‖ref‖ after timing, on inputs from a fresh seed."""
-    stages_ms: dict[str, tuple[SampleMs, ...]] = {}
+    stages_ms: dict[str, tuple[SampleMs, ...]] = field(default_factory=dict)
 
 
 class Performance(Record):

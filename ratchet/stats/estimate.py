@@ -1,7 +1,7 @@
 """Pairs → a robust centre with its interval and its p-value: Student's t over pairs, without rogue pairs.
 
-Chosen by measured coverage (docs/trust.md): on recorded pairs of unchanged code its 95 % interval holds the centre in 94 to
-96 % at 5 to 20 pairs, where bootstrap intervals hold it in 85 to 94 %.
+Chosen by measured coverage (docs/trust.md): on recorded pairs of unchanged code its 95 % interval holds the centre about 95 times
+in 100 from 5 to 20 pairs, where bootstrap intervals hold it 83 to 92 times.
 """
 
 from __future__ import annotations

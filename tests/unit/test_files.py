@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.errors import OutputError, RecordError
-from ratchet.records import Baseline, Block, CaseRun, Config, ReportRecord, RunRecord, WorkerSamples, files
+from ratchet.records import Baseline, Block, CaseRun, Config, ReportRecord, RunRecord, files
 from ratchet.records.files import dumps, load, save, save_over
 from ratchet.records.schema import SCHEMAS, schema, write_schemas
 
@@ -88,9 +89,9 @@ def test_round_trip_of_anything(
 def test_samples_are_rounded_and_never_to_zero(samples: list[float]) -> None:
     """A sample keeps six decimals of a millisecond; one too short for them keeps three digits; saving again changes nothing."""
     block = Block(index=0, position=0, samples_ms=tuple(samples))
-    worker = examples.blocks(0, 1.0).model_copy(update={"blocks": (block,)})
-    again = WorkerSamples.model_validate_json(dumps(worker))
-    for before, after in zip(samples, again.blocks[0].samples_ms, strict=True):
+    worker = examples.compared(head=(replace(examples.blocks(0, 1.0), blocks=(block,)),))
+    again = CaseRun.model_validate_json(dumps(worker))
+    for before, after in zip(samples, again.head[0].blocks[0].samples_ms, strict=True):
         assert after > 0
         assert abs(after - before) <= max(0.51e-6, before * 1e-15)
     assert dumps(again) == dumps(worker)

@@ -215,7 +215,7 @@ def test_single_samples_that_go_wrong() -> None:
         samples = factor * np.exp(rng.normal(0, 0.005, (BLOCKS, 15))) * np.where(rng.random((BLOCKS, 15)) < 0.1, 3.0, 1.0)
         empty = examples.blocks(pair, *[1.0] * BLOCKS)
         blocks = (replace(block, samples_ms=tuple(own)) for block, own in zip(empty.blocks, samples.tolist(), strict=True))
-        return empty.model_copy(update={"blocks": tuple(blocks)})
+        return replace(empty, blocks=tuple(blocks))
 
     for slower, outcome in ((1.0, Outcome.UNCHANGED), (1.04, Outcome.REGRESSED)):
         assert judged(*((worker(pair, slower), worker(pair, 1.0)) for pair in range(8))).outcome is outcome

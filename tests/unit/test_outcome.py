@@ -192,7 +192,7 @@ APRIL = (1.0, 1.012, 0.99, 1.008, 0.995, 0.988, 1.01, 1.002)
     [
         (0, Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %."),
         (2, Outcome.INCONCLUSIVE, "across the gate of 3 %"),
-        (5, Outcome.INCONCLUSIVE, "Slower, but not by more than separate runs may differ"),
+        (5, Outcome.INCONCLUSIVE, "Slower, but not by more than separate times may differ"),
         (20, Outcome.REGRESSED, "Slower by 19.93 %, past the gate of 3 %."),
         (-20, Outcome.IMPROVED, "Takes 20.05 % less time, past the threshold of 5 %."),
     ],
@@ -246,7 +246,7 @@ def test_two_times_are_held_to_more() -> None:
     assert decide(near, POLICY)[0] is Outcome.REGRESSED
     assert decide_apart(near, POLICY) == (
         Outcome.INCONCLUSIVE,
-        "Slower, but not by more than separate runs may differ: use `ratchet check`.",
+        "Slower, but not by more than separate times may differ: only taking turns can tell.",
     )
     assert decide_apart(past, POLICY) == decide(past, POLICY)
     for other in (examples.comparison(1.0), examples.comparison(0.9), examples.comparison(1.0, 0.2)):

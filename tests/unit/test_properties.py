@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import examples
 import pytest
@@ -51,7 +52,7 @@ def is_red(logs: list[float], shift: float = 0.0, policy: Policy = POLICY) -> bo
 
 def worker(pair: int, *medians_ms: float) -> WorkerSamples:
     taken = tuple(Block(index=index, position=index, samples_ms=(median,)) for index, median in enumerate(medians_ms))
-    return examples.blocks(pair).model_copy(update={"blocks": taken})
+    return replace(examples.blocks(pair), blocks=taken)
 
 
 def sides(times: list[tuple[float, float]], scale: float = 1.0) -> tuple[list[WorkerSamples], list[WorkerSamples]]:
@@ -308,7 +309,7 @@ def test_records_refuse_what_is_no_time(bad: float) -> None:
         with pytest.raises(ValidationError, match="samples_ms"):
             Block(index=0, position=0, samples_ms=samples)
         with pytest.raises(ValidationError, match="stages_ms"):
-            WorkerSamples(**{**examples.blocks(0, 1.0).model_dump(), "stages_ms": {"a": samples}})
+            replace(examples.blocks(0, 1.0), stages_ms={"a": samples})
 
 
 def test_records_refuse_an_empty_block() -> None:
