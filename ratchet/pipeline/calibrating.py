@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from ratchet.config import load_settings
 from ratchet.errors import UnfitError
 from ratchet.forge.git import Repository
 from ratchet.forge.worktrees import worktrees
-from ratchet.judge.calibration import CHECKS
+from ratchet.judge.calibration import CHECKS, FEWEST
 from ratchet.judge.calibration import calibrate as judge
 from ratchet.judge.looks import looks
 from ratchet.measure.suite import Task, measure_suite
@@ -65,8 +66,11 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
     run = run.model_copy(update={"plan": plan})
     found = judge(run, settings.policy, settings.pairs)
     if not found.cases:
+        most = max((len(case.head) for case in run.cases), default=0)
+        enough = f"about {math.ceil(seconds * FEWEST / most * 1.2)} s would do" if most else "see the failures of `ratchet run`"
         raise UnfitError(
-            f"No case gave enough pairs in {seconds:g} s to say anything about this machine.", "Give it more time with --time."
+            f"{seconds:g} s gave {most} pairs of each case, and {FEWEST} are needed to say anything.",
+            f"Give it more time with --time: {enough}.",
         )
     calibration = Calibration(
         holds=found.holds,

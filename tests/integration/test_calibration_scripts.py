@@ -15,6 +15,7 @@ CALIBRATION = Path(__file__).parents[1] / "calibration"
     ("script", "words", "printed"),
     [
         ("verdicts.py", ("--runs", "1"), "| h200_checks, 11 cases | 20 |"),
+        ("symmetry.py", (), "over the cases: "),
         ("intervals.py", ("--runs", "16"), "| bootstrap-t |"),
         ("judging_speed.py", ("--cases", "2"), "reading and judging: "),
     ],

@@ -107,3 +107,11 @@ def test_calibrate_needs_time(play: Playground) -> None:
     """No time, or one that cannot be read, is a usage error."""
     for wrong in ("0s", "soon"):
         assert play.ratchet("calibrate", "--time", wrong).code == 2
+
+
+def test_calibrate_says_how_long_it_needs(play: Playground) -> None:
+    """Where the time gave too few pairs, it says how many there were, how many are needed, and about how long that takes."""
+    done = play.ratchet("calibrate", "--device", "cpu", "--blocks", "2", "--time", "10ms")
+    assert done.code == 3
+    assert done.sentence.startswith("0.01 s gave 6 pairs of each case, and 12 are needed")
+    assert done.sentence.endswith("s would do.")
