@@ -106,6 +106,12 @@ class Settings(BaseModel):
     """Longest that one step of one case may take in a worker."""
     host_timeout: Duration = 300.0
     """Longest that importing a tree's benchmarks may take."""
+    profile: Literal["auto", "never"] = "auto"
+    """Whether a check profiles the cases that changed."""
+    profile_cases: Annotated[int, Field(ge=0, le=100)] = 3
+    """Most cases that one check profiles: the worst regressions, then the largest improvements."""
+    profile_timeout: Annotated[float, BeforeValidator(parse_duration), Field(ge=1)] = 60.0
+    """Longest that the profilers of one case may take, both sides together."""
 
     @property
     def policy(self) -> Policy:

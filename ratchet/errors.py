@@ -79,3 +79,7 @@ class ForeignModuleError(RatchetError):
 
 class CudaBuildError(RatchetError):
     """nvcc is missing or rejected a source."""
+
+
+class PageError(RatchetError):
+    """A picture cannot be drawn: matplotlib is missing."""

@@ -42,6 +42,7 @@ from ratchet.records import (
 )
 from ratchet.records.baseline import Figures
 from ratchet.records.chain import Step, StepKind
+from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile
 from ratchet.stats.comparison import compare_pairs
 from ratchet.stats.ratios import Pair, pairs_of
 
@@ -230,6 +231,59 @@ def run_report() -> ReportRecord:
         reference=None,
         command=("ratchet", "run"),
     )
+
+
+def kernel_profile(**changes: Any) -> KernelProfile:
+    """One launch of an attention kernel."""
+    usual: dict[str, Any] = {
+        "name": "void attend<64, 64>(float const*, float*)",
+        "function": "attend",
+        "index": 0,
+        "duration_s": 52.1e-6,
+        "sm_percent": 61.0,
+        "memory_percent": 33.5,
+        "occupancy_percent": 48.2,
+        "occupancy_limit_percent": 50.0,
+        "occupancy_limiter": "registers",
+        "registers": 128,
+        "spill_bytes": 0.0,
+        "dram_read_bytes": 48e6,
+        "dram_write_bytes": 16e6,
+    }
+    return KernelProfile(**(usual | changes))
+
+
+def case_profile(case: str = "attention/inference_4k", **changes: Any) -> CaseProfile:
+    """Both sides of a case whose head spills registers."""
+    spilt = kernel_profile(
+        duration_s=55.7e-6, occupancy_percent=24.0, occupancy_limit_percent=25.0, registers=255, spill_bytes=1.2e6
+    )
+    usual: dict[str, Any] = {
+        "case": case,
+        "head": Profile(tool="ncu", reader="ncu_report", gpu="NVIDIA H200", kernels=(spilt,)),
+        "reference": Profile(tool="ncu", reader="ncu_report", gpu="NVIDIA H200", kernels=(kernel_profile(),)),
+        "head_tree": HEAD,
+        "reference_tree": REFERENCE,
+        "findings": (
+            Finding(
+                key="spills",
+                what="Registers 128 → 255 and 1.2 MB of spills: occupancy halved.",
+                why="Spilled values go through memory.",
+                advice="Take a smaller tile, or fewer stages.",
+                confidence="high",
+                weight=0.8,
+                kernel="attend",
+            ),
+        ),
+        "files": {"head.ncu-rep": "nsight/attention.inference_4k.head.ncu-rep", "page.png": "nsight/attention.inference_4k.png"},
+    }
+    return CaseProfile(**(usual | changes))
+
+
+def traced(calls: int, add_s: float, **changes: Any) -> Profile:
+    """What torch.profiler saw of so many calls on the CPU."""
+    usual: dict[str, Any] = {"calls": calls, "wall_s": calls * add_s, "kernels": {"aten::add": calls * add_s}}
+    return Profile(tool="torch", reader="torch", activity=Activity(**(usual | changes)))
 
 
 HOSTILE = "\x1b[31m</td>|`@octocat`| #1 <img src=x onerror=alert(1)> [x](https://evil.example) www.evil.example\r\n# hi\u202e ```"

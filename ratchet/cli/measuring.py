@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--against-baseline", is_flag=True, help="Compare every case with the commit that the baseline names for it.")
 @click.option("--time-identical", is_flag=True, help="Time cases whose machine code is the same on both sides too.")
 @click.option("--no-build-cache", is_flag=True, help="Build both trees anew.")
+@click.option("--no-profile", is_flag=True, help="Do not profile the cases that changed.")
 @measuring
 @judging
 @common

@@ -76,6 +76,7 @@ def request_of(cases: tuple[str, ...], given: dict[str, Any]) -> Request:
     options = {key: given.get(key) for key in (*settings, "on_inconclusive")}
     options["time_identical"] = given.get("time_identical") or None
     options["build_cache"] = False if given.get("no_build_cache") else None
+    options["profile"] = "never" if given.get("no_profile") else None
     options["results"] = str(given["results"].absolute()) if given.get("results") else None
     try:
         wait_s = parse_duration(given.get("wait") or 0)

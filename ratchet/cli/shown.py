@@ -46,7 +46,7 @@ def show(report: ReportRecord, *, as_json: bool) -> None:
 def print_paths(paths: Sequence[Path], *, quiet: bool) -> None:
     if quiet:
         return
-    labels = ("Report", "Verdict", "Samples")
+    labels = ("Report", "Verdict", "Samples", *(["Profile"] * len(paths)))
     for label, path in zip(labels, paths, strict=False):
         shown = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
         click.echo(f"{label + ':':<9}{shown}")

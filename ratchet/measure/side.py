@@ -18,7 +18,7 @@ from typing import TypeVar
 from ratchet.errors import ForeignModuleError, HostError, WorkerError
 from ratchet.measure import wire
 from ratchet.measure.messages import Listing, Ready, Trouble, parse
-from ratchet.measure.surroundings import without_secrets
+from ratchet.measure.surroundings import of_benchmarks
 from ratchet.measure.text import clean
 from ratchet.records.base import Record
 from ratchet.records.run import Side
@@ -70,7 +70,7 @@ class HostHandle:
         with theirs, self._log.open("ab") as log:
             self._child = subprocess.Popen(
                 self._command(theirs.fileno()),
-                env=_environment(environ, options),
+                env=of_benchmarks(environ, options.device, options.threads, options.gpu_uuid),
                 cwd=options.logs,  # a relative PYTHONPATH must not find a harness in the tree
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -238,15 +238,3 @@ def _how_it_ended(status: int | None) -> str:
     if status < 0:
         return f"died of {signal.Signals(-status).name}"
     return f"exited with status {status}"
-
-
-def _environment(environ: Mapping[str, str], options: HostOptions) -> dict[str, str]:
-    kept = without_secrets(environ) | {
-        "PYTHONHASHSEED": "0",  # the same layouts on both sides
-        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # torch.cuda.is_available() at import must not initialise CUDA
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": options.gpu_uuid or "",
-    }
-    if options.device == "cpu":
-        kept |= {name: str(options.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    return kept

@@ -5,19 +5,24 @@ from ratchet.pipeline.baselines import accept_cases, record_baseline, rename_cas
 from ratchet.pipeline.calibrating import calibrate, write_calibration
 from ratchet.pipeline.checking import check
 from ratchet.pipeline.judging import compare, judge_again
+from ratchet.pipeline.profiling_by_hand import Profiled, profile
 from ratchet.pipeline.replaying import replay, replay_simulated
 from ratchet.pipeline.request import Done, Request
+from ratchet.pipeline.roofline import draw_roofline
 from ratchet.pipeline.writing import write, write_report
 
 __all__ = [
     "Done",
+    "Profiled",
     "Request",
     "accept_cases",
     "calibrate",
     "cases",
     "check",
     "compare",
+    "draw_roofline",
     "judge_again",
+    "profile",
     "record_baseline",
     "rename_case",
     "replay",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from ratchet.config import load_settings
-from ratchet.errors import GitError, UsageError
+from ratchet.errors import GitError, OutputError, UsageError
 from ratchet.forge.git import Repository
 from ratchet.forge.worktrees import worktree, worktrees
 from ratchet.judge.drift import drifting
@@ -16,16 +17,18 @@ from ratchet.judge.verdict import judge_run
 from ratchet.pipeline.against import against_baseline
 from ratchet.pipeline.checkout import apart_of, writable
 from ratchet.pipeline.machine import environment_of, machine_of
+from ratchet.pipeline.profiling import with_profiles
 from ratchet.pipeline.record import record_of
-from ratchet.pipeline.request import Done, Request
+from ratchet.pipeline.request import CURRENT, Done, Request
 from ratchet.pipeline.site import Site, build, measure, unbuilt
 from ratchet.pipeline.stored import load_baseline
+from ratchet.records.files import save
 from ratchet.records.run import CaseRun
 from ratchet.report.progress import Progress
 
 
 def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> Done:
-    """Compare the checkout with a reference commit on one device and judge every case.
+    """Compare the checkout with a reference commit on one device, judge every case, and profile those that changed.
 
     A case that became a little slower is measured against the best commit of the baseline too.
     """
@@ -34,7 +37,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
     results = writable(repository.root / settings.results)
     baseline = load_baseline(results)
     apart = apart_of(repository, results)
-    reference = None if request.against_baseline else repository.commit_snapshot(_reference(request, repository, apart))
+    reference = None if request.against_baseline else repository.commit_snapshot(reference_of(request, repository, apart))
     head = repository.working_snapshot(apart)
     clock, started = time.monotonic(), datetime.now(UTC)
     best: list[CaseRun] = []
@@ -53,10 +56,14 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
             drifts = drifting(stored, reference.tree, head.tree)
             suite = measure(site, reference, trees.reference, request.patterns, drifts)
             best = _against_best(site, suite.cases, drifts)
-    timing = (started, time.monotonic() - clock)
-    compared_with = reference.tree if reference else None
-    record = record_of("check", request, settings, machine, suite, timing, head.tree, compared_with, best)
-    return Done(record, judge_run(record, baseline), results)
+        timing = (started, time.monotonic() - clock)
+        compared_with = reference.tree if reference else None
+        record = record_of("check", request, settings, machine, suite, timing, head.tree, compared_with, best)
+        with contextlib.suppress(OutputError):  # whoever interrupts the profiling has the samples; `write` tells of a full disk
+            save(results / CURRENT, record)
+        # Here, since a profile needs the trees, and the device to itself.
+        report = with_profiles(site, judge_run(record, baseline), record, baseline, results)
+    return Done(record, report, results)
 
 
 def _against_best(site: Site, cases: Sequence[CaseRun], drifts: Mapping[str, str]) -> list[CaseRun]:
@@ -75,7 +82,7 @@ def _against_best(site: Site, cases: Sequence[CaseRun], drifts: Mapping[str, str
     return found
 
 
-def _reference(request: Request, repository: Repository, apart: str) -> str:
+def reference_of(request: Request, repository: Repository, apart: str) -> str:
     """The commit to compare with: the one named, else HEAD for uncommitted changes, else the commit before."""
     if request.base:
         return repository.resolve(request.base)

@@ -8,6 +8,7 @@ from pathlib import Path
 from ratchet.config import load_settings
 from ratchet.judge.verdict import judge_run, judge_two
 from ratchet.pipeline.checkout import root_of
+from ratchet.pipeline.profiling import with_stored_profiles
 from ratchet.pipeline.request import CURRENT, Done, Request
 from ratchet.pipeline.stored import load_baseline
 from ratchet.records.files import load
@@ -30,4 +31,5 @@ def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, s
     past = load(recorded or results / CURRENT, RunRecord)
     names = {"regression_threshold": "regression", "improvement_threshold": "improvement", "on_inconclusive": "on_inconclusive"}
     given = {name: getattr(settings.policy, name) for key, name in names.items() if request.options.get(key) is not None}
-    return Done(past, judge_run(past, load_baseline(results), past.policy.model_copy(update=given)), results)
+    report = judge_run(past, load_baseline(results), past.policy.model_copy(update=given))
+    return Done(past, with_stored_profiles(report, past, results), results)

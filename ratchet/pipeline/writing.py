@@ -12,12 +12,13 @@ from ratchet.records.files import save, save_text
 from ratchet.records.run import RunRecord
 from ratchet.report.markdown import render_markdown
 
+PAGE = "page.png"
 SUMMARY_LIMIT = 1_000_000
 """Characters; GitHub takes 1 MiB of step summary."""
 
 
 def write(done: Done, environ: Mapping[str, str]) -> list[Path]:
-    """Write the run, the verdict and the Markdown report; returns their paths, the report first.
+    """Write the run, the verdict and the Markdown report; returns their paths, the report first, and then those of profiles.
 
     Raises OutputError; the run is then kept in the temporary folder if there is room.
     """
@@ -27,7 +28,8 @@ def write(done: Done, environ: Mapping[str, str]) -> list[Path]:
     except OutputError as error:
         raise OutputError(error.message, f"{error.hint} {_rescued(done.run)}".strip()) from None
     _append_summary(done, environ)
-    return [*written, done.results / CURRENT]
+    pages = [done.results / each.files[PAGE] for each in done.report.profiles if PAGE in each.files]
+    return [*written, done.results / CURRENT, *pages]
 
 
 def write_report(done: Done) -> list[Path]:

@@ -10,10 +10,17 @@ from typing import Any
 from ratchet.records.base import Record
 from ratchet.records.baseline import Baseline
 from ratchet.records.calibration import Calibration
+from ratchet.records.profiles import Profiles
 from ratchet.records.run import RunRecord
 from ratchet.records.verdict import ReportRecord
 
-SCHEMAS: dict[str, type[Record]] = {"run": RunRecord, "baseline": Baseline, "report": ReportRecord, "calibration": Calibration}
+SCHEMAS: dict[str, type[Record]] = {
+    "run": RunRecord,
+    "baseline": Baseline,
+    "report": ReportRecord,
+    "calibration": Calibration,
+    "profiles": Profiles,
+}
 
 
 def schema(name: str) -> dict[str, Any]:
@@ -24,7 +31,7 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def write_schemas(folder: Path) -> None:
-    """Write ``run.json``, ``baseline.json``, ``report.json`` and ``calibration.json``."""
+    """Write one file for each kind of record: ``run.json``, ``baseline.json`` …"""
     folder.mkdir(parents=True, exist_ok=True)
     for name in SCHEMAS:
         text = json.dumps(schema(name), indent=2, ensure_ascii=False)

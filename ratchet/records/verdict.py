@@ -10,6 +10,7 @@ from pydantic import AwareDatetime
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment
 from ratchet.records.policy import Policy
+from ratchet.records.profile import CaseProfile
 from ratchet.records.run import Plan, Tree
 
 
@@ -101,3 +102,7 @@ class ReportRecord(Record):
     wall_s: NotNegative
     command: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    profiles: tuple[CaseProfile, ...] = ()
+    """Of cases that changed, worst first; without the metrics that have no field of their own."""
+    unprofiled: tuple[str, ...] = ()
+    """Cases that changed and were left out, because a run profiles only so many."""

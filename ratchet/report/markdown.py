@@ -17,7 +17,7 @@ import jinja2
 
 from ratchet import units
 from ratchet.records import CaseVerdict, Comparison, Fingerprint, Outcome, ReportRecord, SideSummary, Tree
-from ratchet.report import escape, words
+from ratchet.report import escape, profile, words
 from ratchet.report.escape import Markdown
 
 _SILENT = (Outcome.UNCHANGED, Outcome.MEASURED, Outcome.SKIPPED)
@@ -36,7 +36,7 @@ class Detail:
     """Cases, warnings and skipped cases: so many of each."""
     log_lines: int
     figures: bool = True
-    """The table of throughput, and the stages."""
+    """The table of throughput, the stages, and the figures of profiles."""
 
 
 _DETAILS = (
@@ -105,6 +105,9 @@ def _render(report: ReportRecord, detail: Detail) -> str:
         figures=[case for case in shown if case.head] if detail.figures else [],
         roofs=any(case.head and case.head.share_of_roof is not None for case in shown),
         staged=[case for case in shown if case.head and case.head.stages_ms] if detail.figures else [],
+        profiles=report.profiles[: detail.cases],
+        unprofiled=report.unprofiled[: detail.cases],
+        tables=profile.tables if detail.figures else lambda _: (),
         skipped=[case for case in listed if case.outcome is Outcome.SKIPPED][: detail.cases],
         dropped=[case for case in shown if case.dropped_blocks],
         warnings=report.warnings[: detail.cases],
@@ -138,6 +141,9 @@ def _template() -> jinja2.Template:
         "memory": _memory,
         "stage": _stage,
         "names": _names,
+        "findings": profile.findings_of,
+        "profile_notes": lambda each: (*profile.warnings(each), *each.steps_down),
+        "first_sentence": profile.first_sentence,
         "shell": shlex.join,
         "plural": lambda count, word: f"{count} {word}{'' if count == 1 else 's'}",
     }

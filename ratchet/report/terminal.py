@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ratchet.records import CaseVerdict, Outcome, ReportRecord
 from ratchet.report import escape, words
+from ratchet.report.profile import why_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,8 +42,8 @@ class _Form:
 _FORMS = (_Form(2, True, "Reference"), _Form(1, True, "Ref."), _Form(1, False, "Ref."))
 
 
-_PLAIN_ALIGNED = "<<>^>>>"
-"""How each column of a plain line is aligned: outcome, case, reference, arrow, head, change, interval."""
+_PLAIN_ALIGNED = "<<>^>>>>"
+"""How each column of a plain line is aligned: outcome, case, reference, arrow, head, change, interval, MDE."""
 
 
 def print_report(report: ReportRecord, console: Console) -> None:
@@ -62,6 +63,8 @@ def print_report(report: ReportRecord, console: Console) -> None:
             console.print(line)
         for last in case.last_lines[-_LAST_LINES:]:
             console.print(Padding(Text(escape.output_line(last), style="dim"), (0, 0, 0, 4), expand=False))
+    for sentence in _why(report):
+        console.print(Text(sentence))
     for warning in report.warnings:
         console.print(Text.assemble(("warning: ", "yellow"), escape.clean(warning)))
     console.print()
@@ -83,8 +86,17 @@ def plain_lines(report: ReportRecord) -> list[str]:
         if outcome not in _QUIET:
             lines.append(f"{outcome} {name}: {escape.log_line(case.reason)}")
         lines += [f"  | {name}: {escape.output_line(last)}" for last in case.last_lines[-_LAST_LINES:]]
+    lines += _why(report)
     lines += [f"warning: {escape.log_line(warning)}" for warning in report.warnings]
     return [*lines, escape.log_line(_headline(report))]
+
+
+def _why(report: ReportRecord) -> list[str]:
+    """What the profiles show, and how many changed cases have none."""
+    lines = [line for each in report.profiles for line in why_lines(each)]
+    count = len(report.unprofiled)
+    left_out = f"Not profiled: {count} more changed case{'' if count == 1 else 's'}; `ratchet profile CASE` does it."
+    return [*lines, left_out] if count else lines
 
 
 def _padded(row: tuple[str, ...], wide: list[int]) -> str:
@@ -97,8 +109,9 @@ def _plain_row(case: CaseVerdict, report: ReportRecord) -> tuple[str, ...]:
     times = reference, "->" if reference and head else "", head
     moved = words.change(case.comparison) if case.comparison else ""
     interval = words.interval(case.comparison) if case.comparison else ""
+    detectable = f"MDE {words.detectable(case.comparison)}" if case.comparison else ""
     outcome = str(words.earned(case, report) or "")
-    return outcome, escape.log_line(case.name, escape.CELL), *times, moved, interval
+    return outcome, escape.log_line(case.name, escape.CELL), *times, moved, interval, detectable
 
 
 def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table:

@@ -115,6 +115,7 @@ class Playground:
         # The harness is the one under test; an installed one, editable or not, is found without this.
         path = os.pathsep.join(filter(None, [str(HARNESS), os.environ.get("PYTHONPATH")]))
         kept |= {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "120"}
+        kept |= {"RATCHET_PROFILE": "never"}  # it takes seconds, and has tests of its own
         return kept | dict(extra or {})
 
     def start(self, *words: str, env: Mapping[str, str] | None = None, **more: Any) -> subprocess.Popen[str]:

@@ -1,0 +1,181 @@
+"""The process that a profiler looks at: imports one tree's benchmarks, warms one case up, and calls it in a marked range.
+
+Run as ``python -u -P -m ratchet.measure.target``. Between ``cudaProfilerStart`` and ``cudaProfilerStop`` there is exactly one
+call and the wait for it, so that a profiler that starts switched off sees nothing of the imports, the tuning and the warm-up.
+With ``--trace`` it is its own profiler: torch.profiler over some calls, written as an `Activity`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ratchet.errors import ForeignModuleError, RatchetError, UsageError
+from ratchet.workload import Device
+
+if TYPE_CHECKING:
+    from ratchet.records.profile import Activity
+
+TROUBLE = 70
+"""Exit status where the case could not be called; the last line on stderr begins with `MARK` and says why."""
+MARK = "ratchet target: "
+_WARM_CALLS, _WARM_S = (3, 50), 0.3
+"""Fewest and most calls before anything is looked at, and for how long they go on in between."""
+_TRACED_S = 1.0
+"""Calls that take longer than this together are traced in a smaller number."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One case of one tree, as a process of its own."""
+
+    tree: Path
+    checkout: Path
+    bench: str
+    case: str
+    device: Device
+    seed: int
+    threads: int
+    python_path: tuple[str, ...]
+
+    def command(self, time_limit_s: float, *, trace: Path | None = None, calls: int = 1) -> list[str]:
+        """The argument list; after ``time_limit_s`` the process ends itself, whoever started it."""
+        # -P: the folder this runs in must not offer its own `ratchet`; the harness is always the installed one.
+        words = [sys.executable, "-u", "-P", "-m", "ratchet.measure.target"]
+        words += ["--tree", str(self.tree), "--checkout", str(self.checkout), "--bench", self.bench, "--case", self.case]
+        words += ["--device", self.device, "--seed", str(self.seed), "--threads", str(self.threads)]
+        words += ["--time-limit", str(max(1, round(time_limit_s)))]
+        for place in self.python_path:
+            words += ["--python-path", place]
+        return [*words, "--trace", str(trace), "--calls", str(calls)] if trace else words
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _parser().parse_args(arguments)
+    signal.alarm(options.time_limit)  # its default is to end the process, also within a call that never returns
+    trace = options.trace.resolve() if options.trace else None
+    target = Target(
+        options.tree.resolve(),
+        options.checkout.resolve(),
+        options.bench,
+        options.case,
+        options.device,
+        options.seed,
+        options.threads,
+        tuple(options.python_path or (".", "src")),
+    )
+    try:
+        call = _built(target)
+        warm_s = _warmed(call, target.device)
+        if trace is not None:
+            from ratchet.measure.tracing import trace as traced
+
+            calls = max(1, min(options.calls, int(_TRACED_S / max(warm_s, 1e-9))))
+            _written(trace, traced(call, calls, target.device))
+        else:
+            _marked(call, target.device)
+    except RatchetError as error:
+        _give_up(str(error))
+    except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs this profile only
+        _give_up(f"the case raised {type(error).__name__}: {error}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ratchet.measure.target")
+    parser.add_argument("--tree", type=Path, required=True)
+    parser.add_argument("--checkout", type=Path, required=True)
+    parser.add_argument("--bench", required=True)
+    parser.add_argument("--case", required=True)
+    parser.add_argument("--device", choices=["cuda", "cpu"], required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--python-path", action="append")
+    parser.add_argument("--time-limit", type=int, default=600)
+    parser.add_argument("--trace", type=Path)
+    parser.add_argument("--calls", type=int, default=10)
+    return parser
+
+
+def _built(target: Target) -> Callable[[], object]:
+    """The call that a worker would time: the same seed, the same tuning, from the tree's own modules."""
+    from ratchet.measure.provenance import Provenance, own_names
+    from ratchet.measure.registry import discover
+    from ratchet.workload import Workload
+
+    tree, checkout = target.tree, target.checkout
+    os.chdir(tree)
+    sys.path[:0] = [str((tree / place).resolve()) for place in target.python_path if (tree / place).is_dir()]
+    provenance = Provenance(tree, checkout, own_names(tree, target.python_path) | own_names(checkout, target.python_path))
+    catalogue = discover(tree, target.bench, target.device)
+    found = next((case for case in catalogue.cases if case.name == target.case), None)
+    if found is None or found.skipped:
+        raise UsageError(f"{target.case} is not among the cases of this tree{f': {found.skipped}' if found else ''}.")
+    import torch
+
+    if target.device == "cpu":
+        allowed = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, allowed[-target.threads :])
+        torch.set_num_threads(target.threads)
+    torch.manual_seed(target.seed)
+    workload = catalogue.benchmarks[found.benchmark].build(device=torch.device(target.device), **found.parameters)
+    if not isinstance(workload, Workload):
+        raise UsageError(f"{target.case} returned {type(workload).__name__}, not a Workload.")
+    foreign = provenance.foreign()
+    if foreign:
+        raise ForeignModuleError(f"The tree loaded {foreign[0]} instead of its own copy.", "Uninstall that package.")
+    run, tuning = workload.run, dict(workload.tuning)
+    return (lambda: run(**tuning)) if tuning else run
+
+
+def _warmed(call: Callable[[], object], device: Device) -> float:
+    """Call until tuning, compilation and clocks have settled; returns the seconds of the last call."""
+    began = time.perf_counter()
+    for count in range(1, _WARM_CALLS[1] + 1):
+        started = time.perf_counter()
+        call()
+        _settle(device)
+        now = time.perf_counter()
+        if count >= _WARM_CALLS[0] and now - began > _WARM_S:
+            break
+    return now - started
+
+
+def _marked(call: Callable[[], object], device: Device) -> None:
+    import torch
+
+    if device == "cuda":
+        torch.cuda.profiler.start()
+    call()
+    _settle(device)
+    if device == "cuda":
+        torch.cuda.profiler.stop()
+
+
+def _settle(device: Device) -> None:
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def _written(path: Path, activity: Activity) -> None:
+    from ratchet.records.files import save
+
+    save(path, activity)
+
+
+def _give_up(sentence: str) -> None:
+    sys.stderr.write(f"{MARK}{' '.join(sentence.split())[:500]}\n")
+    sys.stderr.flush()
+    os._exit(TROUBLE)  # a broken CUDA context may hang in exit hooks
+
+
+if __name__ == "__main__":
+    main()

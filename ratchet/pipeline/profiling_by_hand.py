@@ -1,0 +1,86 @@
+"""`ratchet profile`: the profile of cases by name, with or without a reference beside them, and nothing timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ratchet.config import load_settings
+from ratchet.errors import UsageError
+from ratchet.forge.git import Repository
+from ratchet.forge.worktrees import worktrees
+from ratchet.measure.suite import list_cases
+from ratchet.pipeline.checking import reference_of
+from ratchet.pipeline.checkout import apart_of, writable
+from ratchet.pipeline.machine import environment_of, machine_of
+from ratchet.pipeline.profile_page import background_of
+from ratchet.pipeline.profiling import Places, Wanted, profile_cases, wish_of
+from ratchet.pipeline.request import Request
+from ratchet.pipeline.site import Site, build
+from ratchet.pipeline.stored import load_baseline
+from ratchet.profile.ncu import SetName
+from ratchet.records.baseline import BaselineEntry
+from ratchet.records.profile import CaseProfile
+from ratchet.records.run import CaseRun, Tree
+from ratchet.records.verdict import CaseVerdict, Outcome
+from ratchet.report.progress import Progress
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """What `ratchet profile` found, and the folder that the paths in it are relative to."""
+
+    profiles: tuple[CaseProfile, ...]
+    results: Path
+
+
+def profile(request: Request, set_name: SetName, progress: Progress, environ: Mapping[str, str], *, compare: bool) -> Profiled:
+    """Profile the named cases of the checkout; with ``compare``, those of a reference commit too.
+
+    Raises UsageError where no case matches, BuildError where the head does not build.
+    """
+    repository = Repository(request.folder)
+    settings = load_settings(repository.root, environ, request.options)
+    results = writable(repository.root / settings.results)
+    baseline = load_baseline(results)
+    apart = apart_of(repository, results)
+    wants_commit = compare and not request.against_baseline
+    reference = repository.commit_snapshot(reference_of(request, repository, apart)) if wants_commit else None
+    head = repository.working_snapshot(apart)
+    with (
+        machine_of(request, settings, f"ratchet profile in {repository.root}", progress, environ) as machine,
+        worktrees(repository, head, reference) as trees,
+    ):
+        site = Site(repository, settings, machine, trees, progress, environ)
+        broken = build(site, "head", trees.head, head)
+        if broken:
+            raise broken
+        unbuilt = build(site, "reference", trees.reference, reference) if reference and trees.reference else None
+        found = list_cases(site.ground(None), settings, request.patterns)
+        environment = environment_of(machine, settings)
+        stored = baseline.entries(environment.fingerprint)
+        wish = wish_of(site, set_name=set_name)
+        wanted = []
+        for case in found:
+            tree, why = (reference.tree if reference else None), str(unbuilt or "")
+            if request.against_baseline:
+                tree, why = _of_baseline(case.name, stored)
+            wanted.append(Wanted(_unjudged(case), wish, None, None if why else tree, why))
+        if not wanted:
+            raise UsageError("There is no case to profile.", "`ratchet list` shows what there is.")
+        background = background_of(None, environment, datetime.now(UTC), baseline, results)
+        places = Places(site, head.tree, reference.tree if reference else None, background)
+        return Profiled(tuple(profile_cases(places, wanted)), results)
+
+
+def _of_baseline(case: str, stored: Mapping[str, BaselineEntry]) -> tuple[Tree | None, str]:
+    entry = stored.get(case)
+    if entry is None:
+        return None, f"The baseline names no commit for {case} on this machine."
+    return Tree(commit=entry.git_commit), ""
+
+
+def _unjudged(case: CaseRun) -> CaseVerdict:
+    return CaseVerdict(name=case.name, outcome=Outcome.MEASURED, reason="Profiled by hand: nothing was timed.")

@@ -1,0 +1,162 @@
+"""How many warps an SM holds, and how much of the GPU a grid fills."""
+
+from __future__ import annotations
+
+import math
+
+from ratchet import units
+from ratchet.profile.diagnosis import thresholds as at
+from ratchet.profile.diagnosis.figures import (
+    LOAD_SECTORS,
+    SECTOR_BYTES,
+    SM_ACTIVE,
+    SM_ELAPSED,
+    all_flops,
+    arrow,
+    blocks,
+    metric,
+    points,
+    ratio,
+    whole,
+)
+from ratchet.profile.diagnosis.rule import Change, ChangeRule, Pair, State, StateRule
+from ratchet.records.profile import KernelProfile
+
+
+def occupancy_changed(pair: Pair) -> Change | None:
+    """The achieved one, where the launch allows another number of warps."""
+    head, reference = pair.head.occupancy_percent, pair.reference.occupancy_percent
+    fewer = ratio(reference, head)
+    limit = ratio(pair.reference.occupancy_limit_percent, pair.head.occupancy_limit_percent)
+    if head is None or reference is None or fewer is None or limit is None:
+        return None
+    if max(fewer, 1 / fewer) < at.NOTICED or max(limit, 1 / limit) < at.NOTICED or (fewer > 1) != (limit > 1):
+        return None
+    tighter = pair.head if fewer > 1 else pair.reference
+    limits = arrow(points(pair.reference.occupancy_limit_percent or 0), points(pair.head.occupancy_limit_percent or 0))
+    text = f"Occupancy {arrow(points(reference), points(head))}; the launch allows {limits}"
+    return Change(f"{text}{_because(pair, tighter)}.", fewer)
+
+
+def _because(pair: Pair, tighter: KernelProfile) -> str:
+    """What limits the side with fewer warps, with the figure of both."""
+    match tighter.occupancy_limiter:
+        case "registers":
+            both = (pair.reference.registers, pair.head.registers)
+            return f", limited by registers ({arrow(*both)} per thread)" if None not in both else ", limited by registers"
+        case "shared memory":
+            sides = (pair.reference.shared_bytes, pair.head.shared_bytes)
+            sizes = [units.size(each) for each in sides if each is not None]
+            return f", limited by shared memory ({arrow(*sizes)} per block)" if len(sizes) == 2 else ", limited by shared memory"
+        case None:
+            return ""
+        case limiter:
+            return f", limited by {limiter}"
+
+
+def occupancy_low(kernel: KernelProfile) -> State | None:
+    achieved = kernel.occupancy_percent
+    if achieved is None or achieved >= at.OCCUPANCY_PERCENT:
+        return None
+    if max(kernel.sm_percent or 0, kernel.memory_percent or 0, kernel.tensor_percent or 0) >= at.BUSY_PERCENT:
+        return None  # a unit that is at its limit has warps enough
+    text = f"Occupancy is {points(achieved)}"
+    limit = kernel.occupancy_limit_percent
+    if limit is not None:
+        text += f" of the {points(limit)} that the launch allows"
+        if limit < at.OCCUPANCY_PERCENT and kernel.occupancy_limiter:
+            text += f", limited by {kernel.occupancy_limiter}"
+    busy = max(kernel.sm_percent or 0, kernel.memory_percent or 0) / 100
+    return State(f"{text}.", (1 - achieved / 100) * (1 - busy), "low" if busy >= 0.6 else "medium")
+
+
+def tail_share(kernel: KernelProfile) -> float | None:
+    """The part of the waves that stands empty, 0 to 1: 1.1 waves take as long as 2."""
+    if kernel.waves is None or not 1 <= kernel.waves <= at.FEW_WAVES:
+        return None
+    return 1 - kernel.waves / math.ceil(kernel.waves - 0.005)
+
+
+def tail_changed(pair: Pair) -> Change | None:
+    head, reference = tail_share(pair.head), tail_share(pair.reference)
+    if head is None or reference is None or max(head, reference) < at.TAIL_SHARE:
+        return None
+    factor = (1 - reference) / (1 - head)
+    worked = ratio(_active_share(pair.reference), _active_share(pair.head))
+    if worked is not None:
+        # Blocks that take unequal times fill gaps that whole waves would leave: what the SMs worked says how much was lost.
+        factor = min(factor, max(worked, 1.0)) if factor > 1 else max(factor, min(worked, 1.0))
+    if max(factor, 1 / factor) < at.NOTICED:
+        return None
+    text = f"Waves {arrow(f'{pair.reference.waves:.2f}', f'{pair.head.waves:.2f}')}"
+    text += f": {arrow(points(100 * reference), points(100 * head))} of them stand empty"
+    busy = [_active_share(pair.reference), _active_share(pair.head)]
+    if None not in busy:
+        text += f", and SMs work {arrow(*(points(100 * (each or 0)) for each in busy))} of the time"
+    return Change(f"{text}.", factor)
+
+
+def tail_present(kernel: KernelProfile) -> State | None:
+    share, active = tail_share(kernel), _active_share(kernel)
+    if share is None or share < at.TAIL_SHARE:
+        return None
+    idle = share if active is None else min(share, 1 - active)
+    return State(f"{kernel.waves:.2f} waves: {points(100 * share)} of them stand empty.", idle,
+                 "medium" if active is not None and idle >= at.TAIL_SHARE / 2 else "low")  # fmt: skip
+
+
+def small_grid(kernel: KernelProfile) -> State | None:
+    count = blocks(kernel)
+    if kernel.waves is None or count is None or kernel.waves >= at.SMALL_GRID_WAVES:
+        return None
+    return State(f"{whole(count)} block{'s' * (count != 1)}: {points(100 * kernel.waves)} of what the GPU holds at once.",
+                 (1 - kernel.waves) / 2, "low")  # fmt: skip
+
+
+def tile_changed(pair: Pair) -> Change | None:
+    """The same work by more blocks, each of which loads its own copy of what it shares with others."""
+    grid = ratio(blocks(pair.head), blocks(pair.reference))
+    loads = ratio(metric(pair.head, LOAD_SECTORS), metric(pair.reference, LOAD_SECTORS))
+    work = ratio(all_flops(pair.head), all_flops(pair.reference))
+    if grid is None or loads is None or work is None or max(work, 1 / work) >= at.NOTICED:
+        return None
+    if max(loads, 1 / loads) < at.NOTICED or max(grid, 1 / grid) < at.NOTICED or (grid > 1) != (loads > 1):
+        return None
+    text = f"Blocks {arrow(whole(blocks(pair.reference) or 0), whole(blocks(pair.head) or 0))} for the same operations"
+    sizes = [each.shared_bytes for each in (pair.reference, pair.head)]
+    if None not in sizes:
+        text += f" (shared memory {arrow(*(units.size(each or 0) for each in sizes))} each)"
+    loaded = (SECTOR_BYTES * (metric(side, LOAD_SECTORS) or 0) for side in (pair.reference, pair.head))
+    return Change(f"{text}: together they load {arrow(*map(units.size, loaded))}.", loads)
+
+
+def _active_share(kernel: KernelProfile) -> float | None:
+    """Of the kernel's time in which the average SM had work, 0 to 1."""
+    active, elapsed = metric(kernel, SM_ACTIVE), metric(kernel, SM_ELAPSED)
+    return min(1.0, active / elapsed) if active is not None and elapsed else None
+
+
+OCCUPANCY_WHY = "Other warps hide the time that one waits. With few of them, an SM stands still while it waits for memory."
+OCCUPANCY_ADVICE = (
+    "Lower what limits it: shared memory per block (smaller tiles, fewer stages), registers per thread (__launch_bounds__), or"
+    " the block's size. With enough independent work in each warp, low occupancy is fine."
+)
+TAIL_WHY = "A wave takes as long as its slowest block, and the last one takes as long as a full one however few blocks it has."
+TAIL_ADVICE = (
+    "Choose the block's size or the tile so that the grid fills whole waves, or let one wave of blocks take the work in turns."
+)
+CHANGES = (
+    ChangeRule("tile", 0.88, tile_changed,
+               "A larger tile uses each value that it loads more often. Smaller ones load the same data again, through L2 and"
+               " shared memory, and keep the tensor cores waiting.",
+               "Go back to the larger tile, or tune the tile on this GPU."),
+    ChangeRule("tail", 0.86, tail_changed, TAIL_WHY, TAIL_ADVICE),
+    ChangeRule("occupancy", 0.8, occupancy_changed, OCCUPANCY_WHY, OCCUPANCY_ADVICE),
+)  # fmt: skip
+STATES = (
+    StateRule("occupancy", occupancy_low, OCCUPANCY_WHY, OCCUPANCY_ADVICE),
+    StateRule("tail", tail_present, TAIL_WHY, TAIL_ADVICE),
+    StateRule("small grid", small_grid,
+              "SMs without a block do nothing, and those with few hide little of their waiting.",
+              "Split the work further: smaller tiles, or a split of the reduction."),
+)  # fmt: skip

@@ -1,0 +1,26 @@
+"""Which launch of the head is which launch of the reference."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ratchet.records.profile import KernelProfile, Profile
+
+Match = tuple[KernelProfile | None, KernelProfile | None]
+"""Head and reference; None where the other side has no such launch."""
+
+
+def matched(head: Profile, reference: Profile) -> list[Match]:
+    """The launches of both sides in pairs, by function name and order: the third ``softmax`` with the third ``softmax``.
+
+    In the order of the head; what only the reference launches comes last, in its own order.
+    """
+    left: dict[str, list[KernelProfile]] = defaultdict(list)
+    for kernel in reference.kernels:
+        left[kernel.function].append(kernel)
+    pairs: list[Match] = []
+    for kernel in head.kernels:
+        waiting = left[kernel.function]
+        pairs.append((kernel, waiting.pop(0) if waiting else None))
+    alone = {id(kernel) for waiting in left.values() for kernel in waiting}
+    return [*pairs, *((None, kernel) for kernel in reference.kernels if id(kernel) in alone)]

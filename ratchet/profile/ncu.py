@@ -1,0 +1,121 @@
+"""Nsight Compute over one call: hardware counters of each kernel in the marked range, in a ``.ncu-rep`` file.
+
+``--clock-control none``: ncu would lock the clocks to their base, at which nobody runs the kernel. ``--profile-from-start off``:
+tuning and warm-up run at full speed and stay out of the report. (Nsight Compute CLI, Command Line Options.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ratchet.profile.tools import Ended, ProfileError, Surroundings, clean, find_program, newest, run, signal_name
+from ratchet.records.profile import KernelProfile, Profile
+
+SetName = Literal["full", "detailed", "basic"]
+MOST_KERNELS = 16
+"""Of one call: each is replayed some forty times for a full set of counters."""
+NO_PERMISSION = (
+    "Allow them with the driver option NVreg_RestrictProfilingToAdminUsers=0, or give the container CAP_SYS_ADMIN"
+    " (docker run --cap-add SYS_ADMIN)."
+)
+_RESTRICTION = Path("/proc/driver/nvidia/params")
+_COUNTERS_HELD = ("driver resource was unavailable", "concurrently collecting")
+_NO_KERNELS = "No kernels were profiled"
+_NOT_SUPPORTED = ("not supported on device", "not compatible with Nsight Compute", "not supported with Nsight Compute")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How a call is looked at."""
+
+    set_name: SetName = "full"
+    cold_cache: bool = True
+    """Caches are emptied before each replay, as they are before each sample."""
+
+
+def find_ncu(environ: Mapping[str, str]) -> Path:
+    """ncu on the PATH, else where NVIDIA's installers put it. Raises ProfileError."""
+    places = [*newest(Path("/usr/local"), "cuda*/bin"), *newest(Path("/opt/nvidia/nsight-compute"), "*")]
+    found = find_program("ncu", places, environ)
+    if found is None:
+        raise ProfileError("ncu (Nsight Compute) is not installed.", "Install it with the CUDA toolkit, or put it on the PATH.")
+    return found
+
+
+def take(ncu: Path, command: Sequence[str], report: Path, wish: Wish, where: Surroundings, *, own_error: str) -> None:
+    """Profile what ``command`` marks and leave the report at ``report``, a path that ends in ``.ncu-rep``.
+
+    ``own_error`` is how a line begins on which the command itself says why it cannot be called. Raises ProfileError with one
+    sentence for whatever leaves no report.
+    """
+    report.unlink(missing_ok=True)
+    options = ["--set", wish.set_name, "--clock-control", "none", "--cache-control", "all" if wish.cold_cache else "none"]
+    options += ["--profile-from-start", "off", "--target-processes", "application-only"]
+    options += ["--launch-count", str(MOST_KERNELS), "--force-overwrite", "--export", str(report)]
+    trouble = _trouble(run([ncu, *options, *command], where), where.time_limit_s, own_error)
+    if trouble is not None:
+        report.unlink(missing_ok=True)  # what a profiler that failed leaves behind is no report
+        raise trouble
+    if not report.is_file() or report.stat().st_size == 0:
+        report.unlink(missing_ok=True)
+        raise ProfileError("ncu ended well and wrote no report.", "Run it by hand, or see `ncu --version`.")
+
+
+def accepted(profile: Profile, wanted: str | None) -> Profile:
+    """The profile, if it is what was asked for: a launch with figures, and the kernel ``wanted`` among them.
+
+    ``wanted`` is the bare name of the kernel that takes most of the call. Raises ProfileError.
+    """
+    if not profile.kernels:
+        raise ProfileError("The report of ncu holds no kernel.", "Does the case launch any?")
+    if wanted is not None and not any(kernel.function == wanted for kernel in profile.kernels):
+        seen = ", ".join(dict.fromkeys(clean(kernel.function, 60) for kernel in profile.kernels[:3]))
+        raise ProfileError(f"The report of ncu does not hold {clean(wanted, 60)}, which takes most of the time, but {seen}.")
+    for kernel in profile.kernels:
+        if (wanted is None or kernel.function == wanted) and not _has_figures(kernel):
+            name = clean(kernel.function, 60)
+            raise ProfileError(f"ncu gave no usable counters for {name} (missing, or not numbers).", "Profile it once more.")
+    return profile
+
+
+def _has_figures(kernel: KernelProfile) -> bool:
+    return kernel.duration_s is not None and not (kernel.sm_percent is None and kernel.memory_percent is None)
+
+
+def _trouble(ended: Ended, time_limit_s: float, own_error: str) -> ProfileError | None:
+    """What went wrong, in one sentence; None where nothing did. What ncu says goes before how it ended."""
+    if "ERR_NVGPUCTRPERM" in ended.output:
+        return ProfileError(f"This user may not read the GPU's counters (ERR_NVGPUCTRPERM{_restricted()}).", NO_PERMISSION)
+    if ended.line_with(*_COUNTERS_HELD):
+        return ProfileError(
+            "Another program holds the GPU's counters, perhaps DCGM.", "Pause it with `dcgmi profile --pause`, and profile again."
+        )
+    if own := ended.line_with(own_error):
+        return ProfileError(f"Under ncu {own[own.find(own_error) + len(own_error) :]}")
+    if _NO_KERNELS in ended.output:
+        return ProfileError("ncu saw no kernel in the call.", "It counts kernels only: copies and memsets are none.")
+    if line := ended.line_with(*_NOT_SUPPORTED):
+        return ProfileError(f"This ncu does not know the GPU or its driver: {line}", "Install the ncu that came with the driver.")
+    return _ending(ended, time_limit_s)
+
+
+def _ending(ended: Ended, time_limit_s: float) -> ProfileError | None:
+    if ended.status is None:
+        return ProfileError(f"ncu hung: it did not end within {time_limit_s:.0f} s.", "Raise profile_timeout in [tool.ratchet].")
+    if ended.status < 0:
+        return ProfileError(f"ncu crashed ({signal_name(ended.status)}): {ended.last_line()}")
+    if ended.status > 0:
+        return ProfileError(f"ncu failed with status {ended.status}: {ended.line_with('==ERROR==') or ended.last_line()}")
+    return None
+
+
+def _restricted() -> str:
+    """What the driver itself says of who may, where it does."""
+    try:
+        params = _RESTRICTION.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+    return "; RmProfilingAdminOnly is 1" if "RmProfilingAdminOnly: 1" in params else ""

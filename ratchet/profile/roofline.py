@@ -1,0 +1,191 @@
+"""Counters, declared work and times → a `Roofline`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from ratchet.judge.roof import Roofs
+from ratchet.records.profile import Peaks, Profile
+from ratchet.records.roofline import Bound, Roof, Roofline, RooflinePoint
+from ratchet.records.run import Side, WorkloadIdentity
+
+FAR = 0.5
+"""Below this share of every roof, neither memory nor units bind a case: there is too little in flight, or too much else to do."""
+AGREEMENT = 0.05
+"""Declared and counted FLOPs may differ by so much."""
+PRECISIONS = {
+    "float64": "fp64",
+    "float32": "fp32",
+    "tfloat32": "tensor_tf32",
+    "float16": "tensor_fp16",
+    "bfloat16": "tensor_bf16",
+}
+"""dtype of a workload → the unit that computes in it. 16-bit types: matrix units, as no other unit is as fast."""
+_DRAM, _L2 = "dram", "l2"
+_SOURCES: tuple[Literal["measured", "report", "datasheet"], ...] = ("measured", "report", "datasheet")
+"""The first that is known is what a case is read against: what was reached here says more than what is printed."""
+
+
+def precision_of(dtype: str) -> str:
+    """``bfloat16`` → ``tensor_bf16``; an unknown dtype stays as it is, and has no roof."""
+    return "tensor_fp8" if dtype.startswith("float8") else PRECISIONS.get(dtype, dtype)
+
+
+def roofs_from(source: Literal["datasheet", "report"], peaks: Peaks) -> tuple[Roof, ...]:
+    """One roof for each rate of a datasheet or a report."""
+    found = [Roof(kind="compute", source=source, rate=rate, precision=name) for name, rate in peaks.flops_per_s.items()]
+    if peaks.dram_bytes_per_s:
+        found.append(Roof(kind="dram", source=source, rate=peaks.dram_bytes_per_s))
+    if peaks.l2_bytes_per_s:
+        found.append(Roof(kind="l2", source=source, rate=peaks.l2_bytes_per_s))
+    return tuple(found)
+
+
+def roofs_measured(roofs: Roofs) -> tuple[Roof, ...]:
+    """What the copy and matmul benchmarks reached."""
+    found = [
+        Roof(kind="compute", source="measured", rate=rate, precision=precision_of(dtype))
+        for dtype, rate in sorted(roofs.flops_per_s.items())
+    ]
+    if roofs.bytes_per_s:
+        found.append(Roof(kind="dram", source="measured", rate=roofs.bytes_per_s))
+    return tuple(found)
+
+
+def report_peaks(profiles: Iterable[Profile | None]) -> Peaks:
+    """The peaks of these reports, each of the longest kernel that has it: clocks are known badly in a kernel of microseconds."""
+    kernels = [kernel for profile in profiles if profile for kernel in profile.kernels]
+    best: dict[str, float] = {}
+    for kernel in sorted(kernels, key=lambda each: -(each.duration_s or 0.0)):
+        peaks = kernel.peaks
+        found = {**peaks.flops_per_s, _DRAM: peaks.dram_bytes_per_s, _L2: peaks.l2_bytes_per_s}
+        for name, rate in found.items():
+            if rate:
+                best.setdefault(name, rate)
+    dram, l2 = best.pop(_DRAM, None), best.pop(_L2, None)
+    return Peaks(dram_bytes_per_s=dram, l2_bytes_per_s=l2, flops_per_s=best)
+
+
+def counted_flops(profile: Profile) -> dict[str, float]:
+    """Precision → operations of all kernels of one call."""
+    total: dict[str, float] = {}
+    for kernel in profile.kernels:
+        for precision, count in kernel.flops.items():
+            total[precision] = total.get(precision, 0.0) + count
+    return total
+
+
+def counted_bytes(profile: Profile) -> float | None:
+    """Read from and written to device memory by all kernels of one call; None where one of them has no such counter."""
+    moved = [kernel.dram_bytes for kernel in profile.kernels]
+    known = [count for count in moved if count is not None]
+    return sum(known) if known and len(known) == len(moved) else None
+
+
+def counted(
+    case: str, side: Side | None, profile: Profile, roofs: tuple[Roof, ...], seconds: float | None, *, warm: bool = False
+) -> RooflinePoint | None:
+    """A point whose FLOPs and bytes are the profiler's own.
+
+    ``seconds`` is the benchmark's median; without one, the profiler's durations are added up. None where the report lacks the
+    counters, or where neither knows a time.
+    """
+    moved, flops = counted_bytes(profile), counted_flops(profile)
+    durations = [kernel.duration_s for kernel in profile.kernels if kernel.duration_s]
+    if moved is None or not all(kernel.flops for kernel in profile.kernels):
+        return None
+    if seconds is None and len(durations) < len(profile.kernels):
+        return None
+    precision = binding_precision(flops, roofs)
+    return RooflinePoint(
+        case=case,
+        side=side,
+        flops=flops[precision],
+        precision=precision,
+        bytes=moved,
+        seconds=seconds or sum(durations),
+        source="counters",
+        timed_by="benchmark" if seconds else "profiler",
+        warm=warm and seconds is not None,
+        all_flops=flops,
+    )
+
+
+def binding_precision(flops: Mapping[str, float], roofs: Iterable[Roof]) -> str:
+    """Of several precisions the one whose units need the most time; without roofs, the one with the most operations."""
+    best = best_roofs(roofs)
+    known = {name: count / best[name].rate for name, count in flops.items() if name in best and count}
+    chosen = known or dict(flops)
+    return max(sorted(chosen), key=lambda name: chosen[name])
+
+
+def declared(case: str, side: Side | None, workload: WorkloadIdentity, seconds: float) -> RooflinePoint:
+    """A point from what the benchmark says that one call needs."""
+    return RooflinePoint(
+        case=case,
+        side=side,
+        flops=workload.flops,
+        precision=precision_of(workload.dtype),
+        bytes=workload.bytes,
+        seconds=seconds,
+        source="declared",
+        warm=is_warm(workload),
+    )
+
+
+def is_warm(workload: WorkloadIdentity) -> bool:
+    """Whether the samples found their data in the L2 cache: asked for so, or replayed in a graph."""
+    return workload.device == "cuda" and (workload.cache == "warm" or workload.clock == "graph")
+
+
+def best_roofs(roofs: Iterable[Roof]) -> dict[str, Roof]:
+    """Precision or kind → the roof that a case is read against."""
+    order = {source: rank for rank, source in enumerate(_SOURCES)}
+    best: dict[str, Roof] = {}
+    for roof in sorted(roofs, key=lambda each: (order[each.source], -each.rate)):
+        best.setdefault(roof.precision or roof.kind, roof)
+    return best
+
+
+def roofline(device: str, points: Iterable[RooflinePoint], roofs: tuple[Roof, ...], notes: Iterable[str] = ()) -> Roofline:
+    """Everything together; each point gets its share of every roof that may hold it, and what binds it."""
+    return Roofline(device=device, roofs=roofs, points=tuple(_read(each, roofs) for each in points), notes=tuple(notes))
+
+
+def _read(point: RooflinePoint, roofs: tuple[Roof, ...]) -> RooflinePoint:
+    shares = {roof.key: share for roof in roofs if (share := _share(point, roof)) is not None}
+    best = best_roofs(roofs)
+    held = [best[name] for name in ("dram", point.precision) if name in best and best[name].key in shares]
+    if not held:
+        return point.model_copy(update={"shares": shares})
+    nearest = max(held, key=lambda roof: shares[roof.key])
+    return point.model_copy(
+        update={"shares": shares, "bound": _bound(point, nearest, shares[nearest.key]), "bound_roof": nearest.key}
+    )
+
+
+def _share(point: RooflinePoint, roof: Roof) -> float | None:
+    if roof.kind == "dram":
+        return point.bytes_per_s / roof.rate if point.bytes else None
+    if roof.kind == "compute" and roof.precision == point.precision and point.flops:
+        return point.flops_per_s / roof.rate
+    return None  # the bytes between L2 and the SMs are not those of device memory
+
+
+def _bound(point: RooflinePoint, nearest: Roof, share: float) -> Bound:
+    if share < FAR:
+        return "neither"
+    if nearest.kind == "dram" and point.warm:
+        return "cache"
+    return "memory" if nearest.kind == "dram" else "compute"
+
+
+def agreement(workload: WorkloadIdentity, profile: Profile) -> float | None:
+    """Counted over declared FLOPs, to be within 1 ± `AGREEMENT`.
+
+    Counted are those in the workload's own precision: what the matrix units did is compared with the declared products, not
+    the exponentials beside them. None where the workload declares none or the report counted none.
+    """
+    done = counted_flops(profile).get(precision_of(workload.dtype))
+    return done / workload.flops if done and workload.flops else None

@@ -1,0 +1,174 @@
+"""What a profiler saw of one case: a record for each kernel, whatever tool and file it was read from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records.run import Side, Tree
+
+Percent = Annotated[float, Field(ge=0)]
+"""Of a peak or a whole; counters sampled in separate passes can lie a little above 100."""
+Extent = tuple[Count, Count, Count]
+
+
+class Rule(Record):
+    """What the profiler's own rules say."""
+
+    name: str
+    title: str
+    message: str
+    speedup_percent: NotNegative | None = None
+    """Estimated; None where the rule gives none."""
+    scope: Literal["global", "local"] | None = None
+    """Only a global estimate speaks of the whole kernel."""
+
+
+class Peaks(Record):
+    """The rates that the report itself holds this GPU to, at the clocks of the measurement. None: not in the report."""
+
+    dram_bytes_per_s: Positive | None = None
+    l2_bytes_per_s: Positive | None = None
+    flops_per_s: dict[str, Positive] = {}
+    """Precision (``fp64``, ``fp32``, ``fp16``, ``bf16``, ``tf32``, ``fp8``; ``tensor_`` before those of the matrix units)."""
+
+
+class KernelProfile(Record):
+    """One launch of one kernel. None is a figure that this report, chip or version does not have; it is never 0 for that."""
+
+    name: str
+    """As the profiler gives it, with template arguments."""
+    function: str
+    """The bare name, by which the two sides are matched."""
+    index: Count
+    """Place among the launches of the report."""
+    grid: Extent | None = None
+    block: Extent | None = None
+    duration_s: Positive | None = None
+    """Under the profiler: not to be compared with benchmark times."""
+    sm_percent: Percent | None = None
+    """SM throughput, of the peak that can be sustained."""
+    memory_percent: Percent | None = None
+    dram_percent: Percent | None = None
+    l1_hit_percent: Percent | None = None
+    l2_hit_percent: Percent | None = None
+    tensor_percent: Percent | None = None
+    """How busy the matrix units were."""
+    occupancy_percent: Percent | None = None
+    """Achieved: active warps of those that fit."""
+    occupancy_limit_percent: Percent | None = None
+    """Theoretical: what the launch allows."""
+    occupancy_limiter: str | None = None
+    """``registers``, ``shared memory``, ``warps`` or ``blocks``."""
+    waves: NotNegative | None = None
+    """Grid over the blocks that the whole GPU holds at once."""
+    registers: Count | None = None
+    """Per thread."""
+    shared_bytes: Count | None = None
+    """Per block."""
+    spill_bytes: NotNegative | None = None
+    """Local memory moved because registers ran out."""
+    load_sectors_per_request: NotNegative | None = None
+    """Global loads; 32-byte sectors for each request of a warp."""
+    store_sectors_per_request: NotNegative | None = None
+    coalesced_percent: Percent | None = None
+    """Sectors that global accesses need over those that they moved."""
+    bank_conflicts: NotNegative | None = None
+    """Extra shared-memory wavefronts."""
+    shared_wavefronts: NotNegative | None = None
+    stalls: dict[str, NotNegative] = {}
+    """Reason → average cycles that a warp waits for it between two instructions."""
+    dram_read_bytes: NotNegative | None = None
+    dram_write_bytes: NotNegative | None = None
+    flops: dict[str, NotNegative] = {}
+    """Precision (as in `Peaks`) → operations of the whole launch; a multiply-add is two."""
+    instructions: NotNegative | None = None
+    """Warp instructions executed."""
+    passes: Count | None = None
+    """How often the kernel was replayed."""
+    peaks: Peaks = Peaks()
+    rules: tuple[Rule, ...] = ()
+    """Global ones first, the largest estimate first."""
+    metrics: dict[str, float] = {}
+    """Every numeric metric of the report by its own name, in base units."""
+
+    @property
+    def dram_bytes(self) -> float | None:
+        """Read and written together."""
+        if self.dram_read_bytes is None or self.dram_write_bytes is None:
+            return None
+        return self.dram_read_bytes + self.dram_write_bytes
+
+
+class Activity(Record):
+    """What a tracing profiler (torch.profiler, nsys) saw of some calls, where there are no counters."""
+
+    calls: Count
+    wall_s: NotNegative
+    """From the first to the last event of the traced calls."""
+    kernels: dict[str, NotNegative] = {}
+    """Name → seconds on the device; on the CPU, operators and seconds."""
+    launches: Count = 0
+    copies_s: NotNegative = 0.0
+    pageable_copies: Count = 0
+    """Copies between the device and host memory that is not pinned."""
+    gaps_s: NotNegative | None = None
+    """Device idle between the first kernel and the last; None on the CPU."""
+    cpu_s: dict[str, NotNegative] = {}
+    """Operator or API call → seconds on the CPU."""
+    allocation_s: NotNegative = 0.0
+    """CPU time in allocation calls."""
+
+
+class Profile(Record):
+    """One side of one case, or one file."""
+
+    schema_version: Literal[1] = 1
+    tool: Literal["ncu", "nsys", "torch"]
+    tool_version: str | None = None
+    reader: str = ""
+    """What read the file: ``ncu_report``, ``csv`` or ``torch``."""
+    gpu: str | None = None
+    compute_capability: str | None = None
+    sm_count: Count | None = None
+    kernels: tuple[KernelProfile, ...] = ()
+    activity: Activity | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class Finding(Record):
+    """One thing that a profile shows, or that differs between two."""
+
+    key: str
+    """A short stable name: ``spills``, ``coalescing``, ``occupancy``, ``launches`` …"""
+    what: str
+    """One sentence with the figures of both sides."""
+    why: str
+    """Why it costs time."""
+    advice: str
+    """What to try."""
+    confidence: Literal["high", "medium", "low"]
+    weight: NotNegative
+    """How much of the change it may explain, for sorting; the largest first."""
+    kernel: str | None = None
+
+
+class CaseProfile(Record):
+    """Both sides of one case, and what they show."""
+
+    schema_version: Literal[1] = 1
+    case: str
+    head: Profile | None = None
+    reference: Profile | None = None
+    head_tree: Tree | None = None
+    reference_tree: Tree | None = None
+    findings: tuple[Finding, ...] = ()
+    """What changed between the sides first."""
+    steps_down: tuple[str, ...] = ()
+    """What could not be had, why, and the cure: one sentence each."""
+    files: dict[str, str] = {}
+    """What → path relative to the results folder: ``head.ncu-rep``, ``page.png`` …"""
+    failed: dict[Side, str] = {}
+    """Why a side has no profile at all."""

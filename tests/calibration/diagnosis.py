@@ -1,0 +1,129 @@
+"""Does the top finding name the cause that was planted? Prints the table of docs/diagnosis.md.
+
+python tests/calibration/diagnosis.py                                 from the extracts in tests/data/planted
+python tests/calibration/diagnosis.py --from REPORTS [--extract TO]   from what bench/planted/record.py wrote
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from tables import row, table
+
+from ratchet import units
+from ratchet.profile.diagnosis import diagnose
+from ratchet.profile.diagnosis.table import METRICS
+from ratchet.profile.reading import read
+from ratchet.records.profile import Activity, Finding, Peaks, Profile
+
+EXTRACTS = Path(__file__).parents[1] / "data" / "planted"
+NAMED_BY: dict[str, str] = {
+    "coalescing": "coalescing",
+    "spills": "spills",
+    "bank_conflicts": "bank conflicts",
+    "occupancy": "occupancy",
+    "extra_pass": "extra pass",
+    "extra_kernel": "extra kernel",
+    "launch_storm": "launches",
+    "tail": "tail",
+    "atomics": "atomics",
+    "divergence": "divergence",
+    "in_flight": "bytes in flight",
+    "precision": "precision",
+    "tensor_cores": "tensor cores",
+    "tile": "tile",
+    "pageable_copies": "pageable copies",
+}
+"""Planted cause → the key of the finding that names it."""
+TRACED = ("pageable_copies",)
+TRACED_CALLS = 5
+"""As bench/planted/record.py traces them."""
+VARIANTS = ("good", "bad")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--from", dest="reports", type=Path, help="a folder of bench/planted/record.py")
+    parser.add_argument("--extract", type=Path, help="where to write the figures that the rules use")
+    options = parser.parse_args()
+    causes = [recorded(options.reports, cause) if options.reports else extract(cause) for cause in NAMED_BY]
+    if options.extract:
+        options.extract.mkdir(parents=True, exist_ok=True)
+        for cause in causes:
+            text = json.dumps(cause, indent=1, ensure_ascii=False)
+            (options.extract / f"{cause['cause']}.json").write_text(f"{text}\n", encoding="utf-8")
+    table("planted cause", "good", "bad", "top finding", "named")
+    named = [show(cause) for cause in causes]
+    print(f"\n{sum(named)} of {len(named)} named by the top finding.")
+    return 0 if all(named) else 1
+
+
+def extract(cause: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((EXTRACTS / f"{cause}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def recorded(folder: Path, cause: str) -> dict[str, Any]:
+    """What the rules need of both variants, without what they do not: small enough to be kept in the repository."""
+    times = json.loads((folder / "times.json").read_text(encoding="utf-8"))
+    sides = {}
+    for variant in VARIANTS:
+        stem = f"{cause}_{variant}"
+        profile = traced(folder / f"{stem}.trace.json") if cause in TRACED else read(folder / f"{stem}.ncu-rep", os.environ)
+        sides[variant] = slim(profile).model_dump(mode="json", exclude_defaults=True)
+    return {"cause": cause, "named_by": NAMED_BY[cause], "gpu": times["gpu"], "times_s": times["times_s"][cause], **sides}
+
+
+def slim(profile: Profile) -> Profile:
+    """Without rules, peaks and the metrics that no rule reads."""
+    kernels = tuple(
+        kernel.model_copy(
+            update={
+                "rules": (),
+                "peaks": Peaks(),
+                "metrics": {name: kernel.metrics[name] for name in METRICS if name in kernel.metrics},
+            }
+        )
+        for kernel in profile.kernels
+    )
+    return profile.model_copy(update={"kernels": kernels})
+
+
+def traced(path: Path) -> Profile:
+    """A trace that torch.profiler exported. Its own overhead is left out."""
+    events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+    spans = [
+        each for each in events if each.get("ph") == "X" and each.get("cat") in ("cpu_op", "cuda_runtime", "gpu_memcpy", "kernel")
+    ]
+    copies = [each for each in spans if each["cat"] == "gpu_memcpy"]
+    activity = Activity(
+        calls=TRACED_CALLS,
+        wall_s=(max(each["ts"] + each["dur"] for each in spans) - min(each["ts"] for each in spans)) / 1e6,
+        copies_s=sum(each["dur"] for each in copies) / 1e6,
+        pageable_copies=sum("Pageable" in each["name"] for each in copies),
+    )
+    return Profile(tool="torch", reader="torch", activity=activity)
+
+
+def findings(cause: dict[str, Any]) -> tuple[Finding, ...]:
+    """Of the bad variant as the head against the good one."""
+    return diagnose(Profile.model_validate(cause["bad"]), Profile.model_validate(cause["good"]))
+
+
+def show(cause: dict[str, Any]) -> bool:
+    """Print its row. Returns whether the top finding names the cause."""
+    good, bad = (units.duration(cause["times_s"][variant]) for variant in VARIANTS)
+    found = findings(cause)
+    top = found[0] if found else None
+    named = top is not None and top.key == cause["named_by"]
+    row(cause["cause"].replace("_", " "), good, bad, top.what if top else "nothing", "yes" if named else "no")
+    return named
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""Profiles on a real GPU: Nsight Compute where it is there and permitted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playground import HARNESS, Playground, commit, new_repository
+
+from ratchet.measure.surroundings import of_benchmarks
+from ratchet.measure.target import Target
+from ratchet.pipeline.profiling_side import INSTEAD, NO_KERNEL, Look, Looked, look_at
+from ratchet.profile.ncu import Wish, find_ncu
+from ratchet.profile.tools import ProfileError
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
+
+TWICE = """\
+import torch
+from ratchet import Workload, benchmark
+
+TIMES = 1
+
+
+@benchmark(configs={"large": {"size": 1 << 25}})
+def scale(*, device, size):
+    x = torch.randn(size, device=device)
+    out = torch.empty_like(x)
+
+    def run():
+        for _ in range(TIMES):
+            torch.mul(x, 3.0, out=out)
+        return out
+
+    return Workload(run=run, reference=lambda: x.double() * 3, dtype="float32", flops=size, bytes=8 * size)
+"""
+
+
+def look(case: str, tmp_path: Path, environ: dict[str, str], time_limit_s: float = 60) -> Looked:
+    target = Target(HARNESS, HARNESS, "bench", case, "cuda", 1, 1, (".", "src"))
+    uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+    return look_at(target, Look(of_benchmarks(environ, "cuda", 1, uuid), tmp_path, time_limit_s, Wish()))
+
+
+def needs_counters(looked: Looked) -> None:
+    refused = [sentence for sentence in looked.steps_down if "ERR_NVGPUCTRPERM" in sentence or "not installed" in sentence]
+    if refused:
+        pytest.skip(refused[0])
+
+
+@pytest.mark.parametrize("case", ["attention/training_512", "normalize/rows_16k"])
+def test_counters_of_one_call(case: str, tmp_path: Path) -> None:
+    """ncu sees the one launch of the case and nothing of its tuning, with figures, and torch.profiler's view beside it."""
+    looked = look(case, tmp_path, Playground(tmp_path).environ())
+    needs_counters(looked)
+    assert looked.profile is not None, looked.steps_down
+    assert looked.profile.tool == "ncu", looked.steps_down
+    assert looked.steps_down == []
+    (only,) = looked.profile.kernels
+    assert only.registers
+    assert only.duration_s
+    assert only.dram_bytes
+    assert only.sm_percent
+    activity = looked.profile.activity
+    assert activity is not None
+    assert activity.launches == activity.calls
+    assert any(only.function in name for name in activity.kernels)
+    assert looked.reports["ncu-rep"].stat().st_size > 0
+
+
+def test_a_copy_has_no_counters(tmp_path: Path) -> None:
+    """A call that launches no kernel is traced, and the report says why there are no counters."""
+    looked = look("copy/mib_256", tmp_path, Playground(tmp_path).environ())
+    assert looked.profile is not None, looked.steps_down
+    if looked.profile.tool == "torch":
+        assert NO_KERNEL in looked.steps_down
+        assert looked.profile.activity is not None
+        assert looked.profile.activity.copies_s > 0
+
+
+def test_without_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without ncu, torch.profiler's kernel times, launches and gaps are the profile."""
+
+    def nowhere(_environ: object) -> Path:
+        raise ProfileError("ncu (Nsight Compute) is not installed.")
+
+    monkeypatch.setattr("ratchet.profile.ncu.find_ncu", nowhere)
+    looked = look("attention/training_512", tmp_path, Playground(tmp_path).environ())
+    assert looked.profile is not None, looked.steps_down
+    assert looked.profile.tool == "torch"
+    assert INSTEAD in looked.steps_down
+    activity = looked.profile.activity
+    assert activity is not None
+    assert sum(activity.kernels.values()) > 0
+    assert activity.gaps_s is not None
+    assert activity.launches == activity.calls
+
+
+def test_a_check_explains_itself(tmp_path: Path) -> None:
+    """A planted extra pass over memory comes with reports of both sides, metrics, findings and the page."""
+    environ = Playground(tmp_path).environ()
+    try:
+        find_ncu(environ)
+    except ProfileError as error:
+        pytest.skip(str(error))
+    new_repository(tmp_path / "repo", {"bench/scale.py": TWICE})
+    commit(tmp_path / "repo", "slower", {"bench/scale.py": TWICE.replace("TIMES = 1", "TIMES = 2")})
+    play = Playground(tmp_path)
+    done = play.finish(play.start("check", "--device", "cuda", "--pairs", "8", env={"RATCHET_PROFILE": "auto"}), 300)
+    assert done.code == 1, done
+    found = done.report.profiles[0]
+    again = play.finish(play.start("profile", "scale", "--device", "cuda", "--compare", "--json"), 120)
+    assert again.code == 0, again
+    if any("ERR_NVGPUCTRPERM" in sentence for sentence in found.steps_down):
+        pytest.skip(found.steps_down[0])
+    assert found.steps_down == ()
+    assert found.head is not None
+    assert found.reference is not None
+    assert (len(found.head.kernels), len(found.reference.kernels)) == (2, 1)
+    assert found.findings
+    for what in ("head.ncu-rep", "reference.ncu-rep", "metrics.csv", "page.png", "page.svg"):
+        assert (play.repo / "results" / found.files[what]).stat().st_size > 0
+    assert not play.processes()

@@ -1,0 +1,112 @@
+"""``ratchet profile --read``: what a person and a program get from report files, on a machine without a GPU."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ratchet.errors import Exit
+from ratchet.profile import ncu_module
+from ratchet.profile.ncu import find_ncu
+from ratchet.profile.ncu_csv import read_report
+from ratchet.profile.reading import read
+from ratchet.profile.tools import ProfileError
+from ratchet.records.profile import CaseProfile
+
+DATA = Path(__file__).parents[1] / "data" / "profiles"
+pytest.importorskip("ncu_report", reason="the reader comes with ratchet[profile]")
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> tuple[str, str]:
+    """The fast and the slow variant of one kernel."""
+    paths = [tmp_path / f"coalescing_{variant}.ncu-rep" for variant in ("good", "bad")]
+    for path in paths:
+        path.write_bytes(gzip.decompress((DATA / f"{path.name}.gz").read_bytes()))
+    return str(paths[0]), str(paths[1])
+
+
+def ratchet(*words: str, cwd: Path, environ: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ratchet", "profile", "--read", *words]
+    return subprocess.run(command, cwd=cwd, env=environ, check=False, capture_output=True, text=True, timeout=120)
+
+
+def test_one_report(reports: tuple[str, str], tmp_path: Path) -> None:
+    """One report gives the figures of its kernels and what stands out."""
+    done = ratchet(reports[1], cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (Exit.PASS, "")
+    assert "NVIDIA H200 (132 SMs), Nsight Compute 2025.3.1.0, 1 kernel" in done.stdout
+    row = next(line for line in done.stdout.splitlines() if line.startswith("  coalesced"))
+    assert row.split() == ["coalesced", "12.5", "%"]
+    assert "reference" not in done.stdout.split("What stands out")[0]
+
+
+def test_two_reports(reports: tuple[str, str], tmp_path: Path) -> None:
+    """Two reports stand beside each other, and the first finding names what was done to the slow one."""
+    done = ratchet(*reports, cwd=tmp_path)
+    assert done.returncode == Exit.PASS
+    row = next(line for line in done.stdout.splitlines() if line.startswith("  coalesced"))
+    assert row.split() == ["coalesced", "100.0", "%", "12.5", "%", "−87.5", "points"]
+    first = next(line for line in done.stdout.splitlines() if line.startswith("1. "))
+    assert "oalesc" in first
+
+
+def test_json(reports: tuple[str, str], tmp_path: Path) -> None:
+    """With --json there is one record with both sides, the findings, and every metric by its own name."""
+    done = ratchet(*reports, "--json", cwd=tmp_path)
+    assert done.returncode == Exit.PASS
+    profile = CaseProfile.model_validate_json(done.stdout)
+    assert profile.head is not None
+    assert profile.reference is not None
+    assert profile.head.kernels[0].metrics["gpu__time_duration.sum"] == 250912
+    assert profile.findings
+    assert {"reference", "head", "findings"} <= json.loads(done.stdout).keys()
+
+
+def test_bad_files(reports: tuple[str, str], tmp_path: Path) -> None:
+    """A file that cannot be read gives one sentence on stderr, nothing on stdout, and the exit code of wrong usage."""
+    half = tmp_path / "half.ncu-rep"
+    half.write_bytes(Path(reports[0]).read_bytes()[:600_000])
+    for words in ((str(half),), (str(tmp_path / "missing.ncu-rep"),), (reports[0], str(tmp_path)), (*reports, *reports)):
+        done = ratchet(*words, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (Exit.USAGE, "")
+        assert len(done.stderr.splitlines()) == 1
+        assert done.stderr.startswith("ratchet: ")
+
+
+def test_without_any_reader(reports: tuple[str, str], tmp_path: Path) -> None:
+    """Where neither the package nor Nsight Compute is installed, the sentence says which package to install."""
+    if ncu_module.module_folders(None):
+        pytest.skip("Nsight Compute is installed here")
+    absent = tmp_path / "absent"
+    absent.mkdir()
+    (absent / "ncu_report.py").write_text("raise ImportError('no such package')\n", encoding="utf-8")
+    with pytest.raises(ProfileError, match="is not installed") as caught:
+        read(Path(reports[0]), {"PATH": str(absent), "PYTHONPATH": str(absent)})
+    assert "pip install 'ratchet[profile]'" in caught.value.hint
+
+
+def test_a_module_that_crashes(reports: tuple[str, str], tmp_path: Path) -> None:
+    """A native module that dies over a file costs a child process, and the sentence names the signal."""
+    (tmp_path / "ncu_report.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", encoding="utf-8")
+    with pytest.raises(Exception, match="crashed over it \\(SIGSEGV\\)"):
+        read(Path(reports[0]), {**os.environ, "PYTHONPATH": str(tmp_path)})
+
+
+def test_through_the_command_line_of_ncu(reports: tuple[str, str]) -> None:
+    """Nsight Compute's own command line gives the same launches, figures and rules as its module."""
+    try:
+        ncu = find_ncu(os.environ)
+    except ProfileError as error:
+        pytest.skip(error.message)
+    by_module = read(Path(reports[1]))
+    (kernel,) = read_report(Path(reports[1]), ncu, os.environ)
+    assert kernel.name == by_module.kernels[0].name
+    assert kernel.metrics["dram__bytes_read.sum"] == by_module.kernels[0].dram_read_bytes
+    assert {rule.message for rule in kernel.rules} == {rule.message for rule in by_module.kernels[0].rules}

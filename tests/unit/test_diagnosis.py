@@ -1,0 +1,329 @@
+"""What a profile shows, and what differs between two."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ratchet.profile import diagnosis
+from ratchet.profile.diagnosis import diagnose
+from ratchet.profile.diagnosis.activity import RULES
+from ratchet.profile.diagnosis.figures import (
+    ATOMICS,
+    LOAD_SECTORS,
+    LOCAL_SECTORS,
+    STORE_SECTORS,
+    THREADS_PER_INSTRUCTION,
+    points,
+    whole,
+)
+from ratchet.profile.diagnosis.rule import ADVICE_WHEN_FASTER, explained
+from ratchet.profile.diagnosis.table import CHANGES, STATES, SUBSUMED
+from ratchet.records.profile import Activity, Finding, KernelProfile, Profile
+
+PLANTED = sorted((Path(__file__).parents[1] / "data" / "planted").glob("*.json"))
+
+
+def planted(path: Path) -> tuple[Profile, Profile, str]:
+    """The good side, the bad side and the key of the finding that names the cause."""
+    given = json.loads(path.read_text(encoding="utf-8"))
+    return Profile.model_validate(given["good"]), Profile.model_validate(given["bad"]), given["named_by"]
+
+
+def kernel(**figures: Any) -> KernelProfile:
+    return KernelProfile(**{"name": "softmax<4>(float *)", "function": "softmax", "index": 0, "duration_s": 1e-4} | figures)
+
+
+def profile(*kernels: KernelProfile, activity: Activity | None = None) -> Profile:
+    return Profile(tool="ncu", kernels=kernels, activity=activity)
+
+
+def trace(**figures: Any) -> Profile:
+    return Profile(tool="torch", activity=Activity(**{"calls": 10, "wall_s": 1e-3} | figures))
+
+
+def keys(findings: tuple[Finding, ...]) -> list[str]:
+    return [finding.key for finding in findings]
+
+
+def test_there_are_enough_planted_causes() -> None:
+    """At least eight causes were planted and recorded."""
+    assert len(PLANTED) >= 8
+
+
+@pytest.mark.parametrize("path", PLANTED, ids=lambda path: path.stem)
+def test_top_finding_names_the_planted_cause(path: Path) -> None:
+    """Of a recorded pair, the first finding is the cause that was planted, held with confidence."""
+    good, bad, key = planted(path)
+    top = diagnose(bad, good)[0]
+    assert (top.key, top.confidence) == (key, "high")
+    assert 1 < top.weight <= 2
+
+
+@pytest.mark.parametrize("path", PLANTED, ids=lambda path: path.stem)
+def test_a_removed_cause_is_named_too(path: Path) -> None:
+    """Where the head is the good side, the same cause comes first, and nobody is told to change anything."""
+    good, bad, key = planted(path)
+    top = diagnose(good, bad)[0]
+    assert (top.key, top.advice) == (key, ADVICE_WHEN_FASTER)
+
+
+@pytest.mark.parametrize("path", PLANTED, ids=lambda path: path.stem)
+def test_nothing_changed_between_a_profile_and_itself(path: Path) -> None:
+    """The same profile on both sides gives only what stands in it."""
+    for side in planted(path)[:2]:
+        assert all(finding.weight < 1 for finding in diagnose(side, side))
+        assert keys(diagnose(side, side)) == keys(diagnose(side))
+
+
+@pytest.mark.parametrize("path", PLANTED, ids=lambda path: path.stem)
+def test_a_figure_that_is_missing_is_no_finding(path: Path) -> None:
+    """Without any one of its figures, on either side or both, a recorded pair still gives sentences, and none about nothing."""
+    good, bad, _ = planted(path)
+    fields = [name for name, field in KernelProfile.model_fields.items() if field.default is None]
+
+    def without(side: Profile, name: str) -> Profile:
+        return side.model_copy(update={"kernels": tuple(each.model_copy(update={name: None}) for each in side.kernels)})
+
+    for name in fields:
+        for head, reference in (
+            (without(bad, name), good),
+            (bad, without(good, name)),
+            (without(bad, name), without(good, name)),
+        ):
+            assert not any("None" in finding.what for finding in diagnose(head, reference))
+
+
+def test_nothing_to_say() -> None:
+    """Kernels without figures, and profiles without kernels, give an empty tuple."""
+    bare = KernelProfile(name="k", function="k", index=0)
+    for head in (profile(), profile(bare)):
+        assert diagnose(head) == ()
+        assert diagnose(head, head) == ()
+        assert diagnose(head, profile()) == ()
+        assert diagnose(profile(), head) == ()
+
+
+@pytest.mark.parametrize("rule", STATES, ids=lambda rule: rule.key)
+def test_a_rule_about_one_side_needs_figures(rule: Any) -> None:
+    """No rule fires on a kernel that has none of the figures."""
+    assert rule.look(KernelProfile(name="k", function="k", index=0)) is None
+
+
+@pytest.mark.parametrize(
+    ("figures", "key"),
+    [
+        ({"coalesced_percent": 79.0, "memory_percent": 70.0}, "coalescing"),
+        ({"occupancy_percent": 59.0, "sm_percent": 60.0, "memory_percent": 20.0}, "occupancy"),
+        ({"l2_hit_percent": 79.0, "dram_percent": 60.0}, "L2 hits"),
+        ({"sm_percent": 49.0, "memory_percent": 49.0}, "throughput"),
+        ({"spill_bytes": 2e6, "dram_read_bytes": 1e6, "dram_write_bytes": 1e6}, "spills"),
+        ({"bank_conflicts": 50.0, "shared_wavefronts": 100.0, "memory_percent": 80.0}, "bank conflicts"),
+        ({"waves": 1.1, "sm_percent": 60.0}, "tail"),
+        ({"waves": 0.2, "grid": (20, 1, 1)}, "small grid"),
+        ({"sm_percent": 30.0, "memory_percent": 55.0, "stalls": {"long_scoreboard": 30.0}}, "bytes in flight"),
+        ({"flops": {"fp64": 5e8, "fp32": 5e8}}, "precision"),
+        ({"metrics": {THREADS_PER_INSTRUCTION: 12.0}, "sm_percent": 90.0}, "divergence"),
+        (
+            {"flops": {"fp32": 1e9}, "dram_read_bytes": 1e6, "dram_write_bytes": 1e6, "sm_percent": 80.0}
+            | {"shared_wavefronts": 1e6, "instructions": 1e7},
+            "tensor cores",
+        ),
+        ({"metrics": {ATOMICS[0]: 1e5}, "sm_percent": 3.0, "memory_percent": 3.0}, "atomics"),
+        ({"duration_s": 3e-6}, "launch-bound"),
+    ],
+)
+def test_what_stands_out_on_one_side(figures: dict[str, Any], key: str) -> None:
+    """Each threshold of the table has its finding, with the reasons and something to try, below everything that changed."""
+    found = {finding.key: finding for finding in diagnose(profile(kernel(**figures)))}
+    assert key in found
+    assert found[key].weight < 1
+    assert found[key].why
+    assert found[key].advice
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"coalesced_percent": 80.0, "memory_percent": 90.0, "sm_percent": 20.0},
+        {"occupancy_percent": 30.0, "sm_percent": 85.0, "memory_percent": 20.0},
+        {"l2_hit_percent": 10.0, "dram_percent": 20.0},
+        {"spill_bytes": 1e3, "dram_read_bytes": 1e6, "dram_write_bytes": 1e6},
+        {"bank_conflicts": 5.0, "shared_wavefronts": 100.0},
+        {"waves": 1.9},
+        {"waves": 20.1},
+        {"waves": 1.0},
+        {"bank_conflicts": 0.0, "shared_wavefronts": 0.0},
+        {"duration_s": 6e-6},
+    ],
+)
+def test_what_is_as_it_should_be(figures: dict[str, Any]) -> None:
+    """On the right side of its threshold, or where it costs nothing, a figure is no finding."""
+    assert diagnose(profile(kernel(**figures))) == ()
+
+
+def test_spills_say_what_they_did() -> None:
+    """Registers, spills and occupancy that changed together are one sentence, and occupancy is not said again."""
+    reference = kernel(registers=128, spill_bytes=0.0, occupancy_percent=50.0, occupancy_limit_percent=50.0, dram_read_bytes=1e6,
+                       dram_write_bytes=0.0)  # fmt: skip
+    head = reference.model_copy(
+        update={
+            "registers": 255,
+            "spill_bytes": 1.2e6,
+            "occupancy_percent": 25.0,
+            "occupancy_limit_percent": 25.0,
+            "duration_s": 2e-4,
+        }
+    )
+    found = [finding for finding in diagnose(profile(head), profile(reference)) if finding.weight > 1]
+    assert keys(tuple(found)) == ["spills"]
+    assert found[0].what == "Spills 0 B → 1.14 MiB, with registers 128 → 255 per thread and occupancy 50 % → 25 %."
+
+
+def test_occupancy_says_what_limits_it() -> None:
+    """The limiter of the side with fewer warps is named, with its figure on both sides."""
+    reference = kernel(occupancy_percent=98.0, occupancy_limit_percent=100.0, occupancy_limiter="warps", registers=32)
+    head = kernel(
+        occupancy_percent=48.0, occupancy_limit_percent=50.0, occupancy_limiter="registers", registers=64, duration_s=2e-4
+    )
+    top = diagnose(profile(head), profile(reference))[0]
+    assert top.what == "Occupancy 98 % → 48 %; the launch allows 100 % → 50 %, limited by registers (32 → 64 per thread)."
+
+
+def test_a_change_for_the_better_explains_no_slowdown() -> None:
+    """What costs less than before is not offered as the reason why the head is slower."""
+    reference = kernel(coalesced_percent=50.0, load_sectors_per_request=8.0)
+    head = kernel(coalesced_percent=100.0, load_sectors_per_request=4.0, duration_s=2e-4)
+    assert diagnose(profile(head), profile(reference)) == ()
+
+
+def test_wider_vectors_are_no_coalescing() -> None:
+    """Sixteen sectors a request that are all used are as good as four."""
+    reference = kernel(coalesced_percent=100.0, load_sectors_per_request=4.0)
+    head = kernel(coalesced_percent=100.0, load_sectors_per_request=16.0, duration_s=2e-4)
+    assert diagnose(profile(head), profile(reference)) == ()
+
+
+def test_l2_that_holds_less_is_named_before_its_bytes() -> None:
+    """More device memory with fewer hits and the same accesses is a finding about L2, once."""
+    same = {"metrics": {LOAD_SECTORS: 1e6, STORE_SECTORS: 1e6}, "dram_write_bytes": 0.0}
+    reference = kernel(l2_hit_percent=90.0, dram_read_bytes=1e7, **same)
+    head = kernel(l2_hit_percent=60.0, dram_read_bytes=4e7, duration_s=3e-4, **same)
+    assert keys(diagnose(profile(head), profile(reference))) == ["L2 hits"]
+
+
+def test_the_larger_part_of_the_change_comes_first() -> None:
+    """Of two kernels that got slower for different reasons, the one that costs more is named first."""
+    small = kernel(function="small", coalesced_percent=100.0, load_sectors_per_request=4.0)
+    large = kernel(function="large", metrics={THREADS_PER_INSTRUCTION: 32.0})
+    slow_small = small.model_copy(update={"coalesced_percent": 25.0, "load_sectors_per_request": 16.0, "duration_s": 1.5e-4})
+    slow_large = large.model_copy(update={"metrics": {THREADS_PER_INSTRUCTION: 8.0}, "duration_s": 4e-4})
+    found = diagnose(profile(slow_small, slow_large), profile(small, large))
+    changed = [(finding.key, finding.kernel) for finding in found if finding.weight > 1]
+    assert changed == [("divergence", "large"), ("coalescing", "small")]
+
+
+def test_launches_are_named() -> None:
+    """New, gone and repeated kernels are said by name and count."""
+    one = [kernel(function="fused")]
+    two = [kernel(function="scale"), kernel(function="relu"), kernel(function="relu")]
+    assert "Launches in a call 1 → 3 (new: relu ×2, scale; gone: fused)." in [
+        each.what for each in diagnose(profile(*two), profile(*one))
+    ]
+    fewer = diagnose(profile(*two[:2]), profile(*two))
+    assert fewer[0].what == "Launches in a call 3 → 2 (fewer: relu)."
+
+
+def test_equal_launches_of_other_kernels() -> None:
+    """As many launches of another kernel is said, but is no cause by itself."""
+    found = diagnose(profile(kernel(function="b", duration_s=2e-4)), profile(kernel(function="a")))
+    assert [(each.key, each.confidence) for each in found] == [("other kernels", "medium")]
+
+
+def test_many_short_launches_stand_out_alone() -> None:
+    """Without a reference, a storm of short kernels is what comes first."""
+    assert keys(diagnose(profile(*[kernel(duration_s=2e-6) for _ in range(20)])))[0] == "launches"
+
+
+@pytest.mark.parametrize(
+    ("figures", "key"),
+    [
+        ({"pageable_copies": 10, "copies_s": 5e-4}, "pageable copies"),
+        ({"launches": 200, "kernels": {"k": 4e-4}}, "launches"),
+        ({"allocation_s": 2e-4}, "allocation"),
+        ({"gaps_s": 4e-4}, "gaps"),
+    ],
+)
+def test_what_a_trace_shows(figures: dict[str, Any], key: str) -> None:
+    """Each cost is found on one side, and is the reason where only the slower head has it."""
+    head = trace(**figures)
+    assert [(each.key, each.weight < 1) for each in diagnose(head)] == [(key, True)]
+    top = diagnose(head, trace(launches=10, gaps_s=0.0, wall_s=5e-4))[0]
+    assert top.key == key
+    assert top.weight > 1
+
+
+@pytest.mark.parametrize("calls", [0, 10])
+def test_an_empty_trace_shows_nothing(calls: int) -> None:
+    """Neither no calls nor no time divide by zero."""
+    empty = trace(calls=calls, wall_s=0.0)
+    assert diagnose(empty) == ()
+    assert diagnose(empty, empty) == ()
+    assert diagnose(trace(), empty) == ()
+
+
+def test_the_part_that_is_explained() -> None:
+    """A cost that doubled explains half of a time that quadrupled, all of less, and nothing of the opposite."""
+    assert explained(math.log(4), 2) == pytest.approx(0.5)
+    assert explained(math.log(1.5), 2) == 1
+    assert explained(-math.log(2), 2) is None
+    assert explained(None, 2) == pytest.approx(math.log(2) / 2)
+    assert explained(0.0, 0.5) == pytest.approx(math.log(2) / 2)
+
+
+def test_keys_and_ranks_are_sound() -> None:
+    """No two rules of a table share a key, ranks lie between 0 and 1, and what is subsumed exists."""
+    for table in (CHANGES, STATES, RULES):
+        assert len({rule.key for rule in table}) == len(table)
+    assert all(0 < rule.rank < 1 for rule in (*CHANGES, *RULES))
+    known = {rule.key for rule in (*CHANGES, *STATES)}
+    assert set(SUBSUMED) | {follower for group in SUBSUMED.values() for follower in group} <= known
+
+
+def test_spills_from_sectors() -> None:
+    """A report without a figure for spills is read by its local sectors."""
+    head = kernel(metrics={LOCAL_SECTORS[0]: 1e6, LOCAL_SECTORS[1]: 1e6, LOAD_SECTORS: 1e5, STORE_SECTORS: 0.0})
+    assert keys(diagnose(profile(head))) == ["spills"]
+
+
+def test_figures_in_words() -> None:
+    """Counts and percentages are written as people write them."""
+    assert [whole(value) for value in (0, 65536, 999_499, 999_500, 16.5e6, 2.5e9)] == [
+        "0", "65,536", "999,499", "1 million", "16.5 million", "2.5 billion",
+    ]  # fmt: skip
+    assert [points(value) for value in (0, 0.04, 3.14, 9.95, 99.9)] == ["0 %", "0.0 %", "3.1 %", "10 %", "100 %"]
+
+
+def test_findings_refuse_nonsense() -> None:
+    """A weight below zero is no finding."""
+    with pytest.raises(ValidationError):
+        Finding(key="k", what="w", why="w", advice="a", confidence="high", weight=-1)
+
+
+def test_the_package_is_pure() -> None:
+    """It reads no file and starts nothing: it imports records, units, matching and itself."""
+    allowed = ("ratchet.profile.diagnosis", "ratchet.profile.matching", "ratchet.records.profile", "ratchet")
+    standard = ("__future__", "math", "statistics", "collections", "collections.abc", "dataclasses", "typing")
+    for path in Path(diagnosis.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                assert node.module in standard or (node.module or "").startswith(allowed[:3]) or node.module == "ratchet", path
+                assert node.module != "ratchet" or [each.name for each in node.names] == ["units"]
+            elif isinstance(node, ast.Import):
+                assert all(each.name in standard for each in node.names), path

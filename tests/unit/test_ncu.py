@@ -1,0 +1,224 @@
+"""Running profilers: programs of their names stand in for them, for every way in which they can fail."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ratchet.profile import ncu, nsys, torch_trace
+from ratchet.profile.tools import ProfileError, Surroundings
+from ratchet.records.profile import Activity, KernelProfile, Profile
+
+OWN = "the case: "
+RIGHT = 'import pathlib; pathlib.Path(sys.argv[sys.argv.index("--export") + 1]).write_bytes(b"report")'
+
+
+def program(folder: Path, body: str, name: str = "ncu") -> Path:
+    """A program that runs ``body`` with this Python."""
+    path = folder / name
+    path.write_text(f"#!{sys.executable}\nimport os, signal, subprocess, sys, time\n{body}\n", encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def take(tmp_path: Path, body: str, time_limit_s: float = 30) -> Path:
+    report = tmp_path / "a.ncu-rep"
+    where = Surroundings(dict(os.environ), tmp_path, time_limit_s)
+    ncu.take(program(tmp_path, body), ["target", "--case", "a/b"], report, ncu.Wish(), where, own_error=OWN)
+    return report
+
+
+def test_ncu_is_asked_for_one_range_at_real_clocks(tmp_path: Path) -> None:
+    """The profiler starts switched off, leaves the clocks alone, looks at one process, and gets the command as it is."""
+    said = tmp_path / "said"
+    report = take(tmp_path, f"open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))\n{RIGHT}")
+    assert report.read_bytes() == b"report"
+    words = said.read_text(encoding="utf-8")
+    for option in (
+        "--set full",
+        "--clock-control none",
+        "--profile-from-start off",
+        "--target-processes application-only",
+        "--cache-control all",
+        f"--launch-count {ncu.MOST_KERNELS}",
+        f"--export {report}",
+    ):
+        assert option in words
+    assert words.endswith(" target --case a/b")
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence", "cure"),
+    [
+        (
+            "print('==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters')\n"
+            "sys.exit(1)",
+            "may not read the GPU's counters (ERR_NVGPUCTRPERM",
+            "NVreg_RestrictProfilingToAdminUsers=0, or give the container CAP_SYS_ADMIN",
+        ),
+        (
+            "print('==ERROR== Profiling failed because a driver resource was unavailable.')\nsys.exit(1)",
+            "Another program holds the GPU's counters, perhaps DCGM.",
+            "dcgmi profile --pause",
+        ),
+        ("print('half a line', flush=True)\nos.kill(os.getpid(), signal.SIGSEGV)", "ncu crashed (SIGSEGV): half a line", ""),
+        ("print('==ERROR== out of beans')\nprint('bye')\nsys.exit(9)", "ncu failed with status 9: ==ERROR== out of beans", ""),
+        ("print('==WARNING== No kernels were profiled.')", "ncu saw no kernel in the call.", "copies and memsets are none"),
+        ("print('==ERROR== Profiling is not supported on device 0.')\nsys.exit(1)", "does not know the GPU", "with the driver"),
+        (
+            f"print('{OWN}the case raised OSError: no', file=sys.stderr)\nsys.exit(70)",
+            "Under ncu the case raised OSError: no",
+            "",
+        ),
+        ("", "ncu ended well and wrote no report.", "ncu --version"),
+        (RIGHT.replace("report", ""), "ncu ended well and wrote no report.", "ncu --version"),
+    ],
+)
+def test_each_failure_is_a_sentence(tmp_path: Path, body: str, sentence: str, cure: str) -> None:
+    """Whatever leaves no report says what happened and, where there is one, the cure; nothing half-written stays."""
+    with pytest.raises(ProfileError) as caught:
+        take(tmp_path, body)
+    assert sentence in caught.value.message
+    assert cure in caught.value.hint
+    assert not (tmp_path / "a.ncu-rep").exists()
+
+
+def test_a_report_of_a_failure_is_no_report(tmp_path: Path) -> None:
+    """A file that ncu left before it failed, and one of an earlier run, are not taken for the report."""
+    (tmp_path / "a.ncu-rep").write_bytes(b"of yesterday")
+    with pytest.raises(ProfileError):
+        take(tmp_path, f"{RIGHT}\nsys.exit(3)")
+    assert not (tmp_path / "a.ncu-rep").exists()
+
+
+def test_a_hang_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    """A profiler that does not end is killed at its time limit, and so is the process that it profiles."""
+    note = tmp_path / "pid"
+    body = f"child = subprocess.Popen(['sleep', '600'])\nopen({str(note)!r}, 'w').write(str(child.pid))\ntime.sleep(600)"
+    with pytest.raises(ProfileError, match="ncu hung: it did not end within 2 s"):
+        take(tmp_path, body, time_limit_s=2)
+    deadline = time.monotonic() + 20
+    while _is_running(int(note.read_text(encoding="utf-8"))):
+        assert time.monotonic() < deadline, "what the profiler started is still there"
+        time.sleep(0.05)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_ncu_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without ncu on the PATH or where installers put it, the sentence says how to get it; on the PATH it is found."""
+    monkeypatch.setattr(ncu, "newest", lambda *_: [])
+    with pytest.raises(ProfileError, match=r"is not installed\. Install it with the CUDA toolkit"):
+        ncu.find_ncu({"PATH": str(tmp_path)})
+    path = program(tmp_path, "")
+    assert ncu.find_ncu({"PATH": str(tmp_path)}) == path
+
+
+def test_the_newest_installation_wins(tmp_path: Path) -> None:
+    """Of several installed versions the highest is taken, by number and not by letter."""
+    for version in ("2023.3.1", "2025.10.0", "2025.3.1"):
+        (tmp_path / version).mkdir()
+    assert [path.name for path in ncu.newest(tmp_path, "*")] == ["2025.10.0", "2025.3.1", "2023.3.1"]
+
+
+def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
+    """A file that is no program is a sentence, too."""
+    broken = tmp_path / "ncu"
+    broken.write_bytes(b"\x7fELF")
+    broken.chmod(0o755)
+    with pytest.raises(ProfileError, match="ncu cannot be started"):
+        ncu.take(broken, [], tmp_path / "a.ncu-rep", ncu.Wish(), Surroundings({}, tmp_path, 5), own_error=OWN)
+
+
+FINE = KernelProfile(name="softmax(float *)", function="softmax", index=0, duration_s=1e-5, sm_percent=40, memory_percent=80)
+
+
+def test_the_wanted_kernel_has_to_be_there() -> None:
+    """A report without the kernel that takes the time, without any, or without figures is refused, each with its sentence."""
+    profile = Profile(tool="ncu", kernels=(FINE,))
+    assert ncu.accepted(profile, "softmax") is profile
+    assert ncu.accepted(profile, None) is profile
+    with pytest.raises(ProfileError, match="does not hold gemm, which takes most of the time, but softmax"):
+        ncu.accepted(profile, "gemm")
+    with pytest.raises(ProfileError, match="holds no kernel"):
+        ncu.accepted(Profile(tool="ncu"), None)
+    for lost in ({"duration_s": None}, {"sm_percent": None, "memory_percent": None}):
+        with pytest.raises(ProfileError, match="no usable counters for softmax"):
+            ncu.accepted(Profile(tool="ncu", kernels=(FINE.model_copy(update=lost),)), "softmax")
+
+
+def test_the_busiest_kernel() -> None:
+    """The kernel to look for is the one with most of the device's time; copies are none."""
+    times = {"void at::fill<4, (int)2>(float *)": 1e-6, "void ns::gemm<float>(int)": 5e-6, "Memset (Device)": 1.0}
+    assert torch_trace.busiest(Activity(calls=1, wall_s=1, kernels=times)) == "gemm"
+    assert torch_trace.busiest(Activity(calls=1, wall_s=1, copies_s=1)) is None
+    assert torch_trace.busiest(None) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("sys.exit(3)", "failed under torch.profiler with status 3: it printed nothing"),
+        ("os.kill(os.getpid(), signal.SIGABRT)", r"crashed under torch.profiler \(SIGABRT\)"),
+        ("time.sleep(600)", "hung: it did not end within 1 s"),
+        ("open(sys.argv[1], 'w').write('{}')", "cannot be read: .*field is missing"),
+        ("", "cannot be read: .*does not exist"),
+        (f"print('{OWN}no such case')\nsys.exit(70)", "Under torch.profiler no such case"),
+    ],
+)
+def test_a_trace_that_fails_is_a_sentence(tmp_path: Path, body: str, sentence: str) -> None:
+    """torch.profiler's process is trusted no more than ncu: crash, hang, silence and nonsense are told."""
+    written = tmp_path / "activity.json"
+    command = [str(program(tmp_path, body, "trace")), str(written)]
+    limit = 1.0 if "sleep" in body else 30.0
+    with pytest.raises(ProfileError, match=sentence):
+        torch_trace.take(command, written, Surroundings(dict(os.environ), tmp_path, limit), own_error=OWN)
+    assert not written.exists()
+
+
+NSYS = """
+import json, pathlib
+if sys.argv[1] == "profile":
+    pathlib.Path(sys.argv[sys.argv.index("--output") + 1]).write_bytes(b"x")
+else:
+    stem = sys.argv[sys.argv.index("--output") + 1]
+    tables = {
+        "cuda_gpu_kern_sum": [{"Total Time (ns)": 9000, "Instances": 3, "Name": "gemm"}],
+        "cuda_gpu_mem_time_sum": [{"Total Time (ns)": 500, "Count": 1, "Operation": "[CUDA memcpy Host-to-Device]"}],
+        "cuda_api_sum": [
+            {"Total Time (ns)": 7000, "Num Calls": 3, "Name": "cudaLaunchKernel"},
+            {"Total Time (ns)": 2000, "Num Calls": 1, "Name": "cudaMalloc"},
+        ],
+    }
+    for name, rows in tables.items():
+        pathlib.Path(f"{stem}_{name}.json").write_text(json.dumps(rows))
+"""
+
+
+def test_nsys_summaries(tmp_path: Path) -> None:
+    """Kernels, copies, launches and allocation come from the three summaries of ``nsys stats``, in seconds."""
+    where = Surroundings(dict(os.environ), tmp_path, 30)
+    profile = nsys.take(program(tmp_path, NSYS, "nsys"), ["target"], tmp_path / "a.nsys-rep", where)
+    activity = profile.activity
+    assert activity is not None
+    assert activity.kernels == pytest.approx({"gemm": 9e-6})
+    assert (activity.launches, activity.calls) == (3, 1)
+    assert (activity.copies_s, activity.allocation_s) == pytest.approx((5e-7, 2e-6))
+
+
+@pytest.mark.parametrize("body", ["sys.exit(1)", NSYS.replace("json.dumps(rows)", "'[{'"), "time.sleep(60)"])
+def test_nsys_that_fails_is_a_sentence(tmp_path: Path, body: str) -> None:
+    """nsys that gives nothing, nonsense or no end costs itself only."""
+    limit = 1.0 if "sleep" in body else 30.0
+    with pytest.raises(ProfileError, match="nsys"):
+        nsys.take(program(tmp_path, body, "nsys"), [], tmp_path / "a.nsys-rep", Surroundings(dict(os.environ), tmp_path, limit))

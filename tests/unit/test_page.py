@@ -1,0 +1,421 @@
+"""Pictures: what is written on them, that it can be read, and that nothing breaks them."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import examples
+import pytest
+
+pytest.importorskip("matplotlib")
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from PIL import Image
+
+from ratchet.errors import OutputError, PageError
+from ratchet.judge.roof import measured_roofs
+from ratchet.profile import roofline as pure
+from ratchet.profile.peaks import datasheet
+from ratchet.records import CaseVerdict, Outcome
+from ratchet.records.baseline import Baseline
+from ratchet.records.files import load
+from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Peaks, Profile
+from ratchet.records.roofline import Roof, Roofline, RooflinePoint
+from ratchet.report import page
+from ratchet.report.figures import canvas, labels, quantities
+from ratchet.report.figures.arrow import needed_roofs
+from ratchet.report.figures.roofline import draw_roofline, roofline_figure
+
+STORED = Path(__file__).parents[2] / "results" / "baseline.json"
+STALLS = {"long_scoreboard": 12.5, "wait": 2.1, "barrier": 0.004, "selected": 1.0, "math_pipe_throttle": 0.9, "lg_throttle": 7.0}
+FULL: dict[str, Any] = {
+    "dram_percent": 40.0,
+    "l2_hit_percent": 55.5,
+    "tensor_percent": 0.0,
+    "stalls": STALLS,
+    "shared_bytes": 49152,
+    "grid": (1024, 1, 1),
+    "block": (256, 1, 1),
+    "flops": {"fp32": 1e8, "tensor_bf16": 8e9},
+    "peaks": Peaks(dram_bytes_per_s=4.79e12, l2_bytes_per_s=1.02e13, flops_per_s={"tensor_bf16": 1.068e15}),
+    "metrics": {"lts__throughput.avg.pct_of_peak_sustained_elapsed": 61.0},
+}
+LONG = Finding(
+    key="x",
+    what="Occupancy 23 % → 12 %; the launch allows 25 % → 12 %, limited by registers (100 → 160 per thread). " * 3,
+    why="Other warps hide the time that one waits. With few of them an SM stands still while it waits for memory. " * 3,
+    advice="Lower what limits it: shared memory per block, registers per thread, or the block's size. " * 3,
+    confidence="medium",
+    weight=0.5,
+)
+TRACE = Activity(
+    calls=10,
+    wall_s=0.02,
+    kernels={"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float> >": 2e-3, "gemm $x^2$": 1e-3},
+    launches=60,
+    copies_s=1e-3,
+    pageable_copies=10,
+    gaps_s=4e-3,
+    cpu_s={"cudaLaunchKernel": 1e-3, "cudaMalloc": 5e-3},
+    allocation_s=5e-3,
+)
+
+
+def kernel(**changes: Any) -> KernelProfile:
+    return examples.kernel_profile(**(FULL | changes))
+
+
+def ncu(*kernels: KernelProfile) -> Profile:
+    return Profile(tool="ncu", tool_version="2025.3.1", gpu="NVIDIA H200", kernels=kernels)
+
+
+def traced(**changes: Any) -> Profile:
+    return Profile(tool="torch", tool_version="2.11.0", activity=TRACE.model_copy(update=changes))
+
+
+def full(**changes: Any) -> CaseProfile:
+    usual: dict[str, Any] = {
+        "head": ncu(kernel(occupancy_percent=24.0, registers=255, spill_bytes=1.2e6, duration_s=80e-6, dram_read_bytes=90e6)),
+        "reference": ncu(kernel()),
+        "findings": (*examples.case_profile().findings, LONG, LONG, LONG),
+    }
+    return examples.case_profile(**(usual | changes))
+
+
+def both_sides(profile: CaseProfile, **changes: Any) -> Roofline:
+    sheet = datasheet("NVIDIA H200")
+    assert sheet is not None
+    roofs = (
+        Roof(kind="dram", source="measured", rate=4.15e12),
+        Roof(kind="compute", source="measured", rate=736e12, precision="tensor_bf16"),
+        *pure.roofs_from("report", pure.report_peaks([profile.reference, profile.head])),
+        *pure.roofs_from("datasheet", sheet),
+    )
+    points = [
+        pure.counted(profile.case, side, seen, roofs, seconds)
+        for side, seen, seconds in (("reference", profile.reference, 61e-6), ("head", profile.head, 90e-6))
+        if seen
+    ]
+    shown = [point.model_copy(update=changes) for point in points if point]
+    return pure.roofline("NVIDIA H200", shown, roofs)
+
+
+def verdict(outcome: Outcome = Outcome.REGRESSED, ratio: float = 1.0521) -> CaseVerdict:
+    return examples.case("attention/inference_4k", outcome, "5.2 % slower.", ratio, 1.041)
+
+
+def stored_roofline(device: str = "NVIDIA H200", points: int = 99) -> Roofline:
+    """The baseline of this repository: eleven cases measured on an H200."""
+    (part,) = load(STORED, Baseline).fingerprints.values()
+    sheet = datasheet(part.fingerprint.gpu)
+    assert sheet is not None
+    roofs = (*pure.roofs_measured(measured_roofs((), part.configs)), *pure.roofs_from("datasheet", sheet))
+    found = [pure.declared(name, None, each.workload, each.median_ms / 1e3) for name, each in part.configs.items()]
+    return pure.roofline(device, found[:points], roofs, ["normalize/rows_1k is timed with its data in the L2 cache."])
+
+
+PAGES: dict[str, Callable[[], Figure]] = {
+    "full": lambda: page.page(full(), verdict(), both_sides(full()), examples.ENVIRONMENT, examples.STARTED),
+    "sparse": lambda: page.page(examples.case_profile(), verdict(), None),
+    "one side": lambda: page.page(full(reference=None), None, both_sides(full(reference=None))),
+    "several kernels": lambda: page.page(
+        full(head=ncu(kernel(), kernel(function="b", name="b<3>"), kernel(function="c", duration_s=1e-3))), verdict(), None
+    ),
+    "nothing": lambda: page.page(CaseProfile(case="a/b", failed={"head": "It crashed."}), None, None),
+    "traced": lambda: page.page(full(head=traced(), reference=traced(launches=10)), verdict(), None),
+    "traced, one side": lambda: page.page(
+        full(head=traced(), reference=None, steps_down=("ncu is not installed. Install it.",)), None, None
+    ),
+    "declared": lambda: page.page(full(head=traced(), reference=traced()), verdict(), both_sides(full(), source="declared")),
+    "no flops": lambda: page.page(full(), verdict(), both_sides(full(), flops=0.0)),
+    "same place": lambda: page.page(full(), verdict(), both_sides(full(), seconds=61e-6, bytes=64e6)),
+    "hostile": lambda: page.page(hostile(), verdict(), None),
+    "roofline": lambda: roofline_figure(stored_roofline()),
+    "roofline of one": lambda: roofline_figure(stored_roofline(points=1)),
+    "roofline of a copy": lambda: roofline_figure(
+        stored_roofline().model_copy(update={"points": tuple(p for p in stored_roofline().points if not p.flops)})
+    ),
+    "roofline of nothing": lambda: roofline_figure(Roofline(device="a CPU", notes=("No roof was measured. " * 30,))),
+    "roofline without roofs": lambda: roofline_figure(stored_roofline().model_copy(update={"roofs": ()})),
+    "roofline with L2": lambda: roofline_figure(
+        stored_roofline().model_copy(update={"roofs": (*stored_roofline().roofs, Roof(kind="l2", source="report", rate=1.02e13))})
+    ),
+    "hostile roofline": lambda: roofline_figure(
+        stored_roofline(device=examples.HOSTILE).model_copy(
+            update={"points": tuple(p.model_copy(update={"case": examples.HOSTILE * 3}) for p in stored_roofline().points[:2])}
+        )
+    ),
+}
+
+
+def hostile() -> CaseProfile:
+    nasty = examples.HOSTILE + r" $\frac{1}{0}$ \mathbf{} 漢字 \u202e"
+    odd = kernel(name=nasty * 30, function=nasty, occupancy_limiter=nasty, stalls={nasty: 3.0, "wait": 1.0})
+    finding = LONG.model_copy(update={"what": nasty * 9, "why": "W" * 900, "advice": "$a_b$ " * 60})
+    return full(
+        case=nasty * 3,
+        head=ncu(odd, odd),
+        findings=(finding,) * 4,
+        steps_down=(nasty * 40,) * 6,
+        failed={"reference": nasty},
+        head_tree=examples.HEAD.model_copy(update={"subject": nasty * 5}),
+    )
+
+
+@pytest.fixture(params=PAGES)
+def drawn(request: pytest.FixtureRequest) -> Iterator[Figure]:
+    with canvas.drawing():
+        figure = PAGES[request.param]()
+        figure.canvas.draw()
+        figure.set_label(request.param)
+        yield figure
+
+
+def texts(figure: Figure) -> list[Text]:
+    return [each for each in figure.findobj(Text) if each.get_text().strip() and each.get_visible() and _ticks_shown(each)]
+
+
+def _ticks_shown(text: Text) -> bool:
+    """Axis labels that lie outside the view are never drawn."""
+    if text.axes is None:
+        return True
+    for axis, low, high, at in (
+        (text.axes.xaxis, *text.axes.get_xlim(), text.get_position()[0]),
+        (text.axes.yaxis, *text.axes.get_ylim(), text.get_position()[1]),
+    ):
+        if any(text is label for label in axis.get_ticklabels(which="both")) and not low <= at <= high:
+            return False
+    return True
+
+
+def boxes(text: Text) -> list[labels.Box]:
+    """The place of a text; of a slanted one, many small boxes along it."""
+    turn = text.get_rotation()
+    if turn in (0, 90):
+        return [canvas.pixels(text)]
+    x, y = text.get_transform().transform(text.get_position())
+    long = canvas.width_of(text.get_text(), text.get_fontsize())
+    end = (x + long * math.cos(math.radians(turn)), y + long * math.sin(math.radians(turn)))
+    return labels.along((x, y), end, 11.0, 5.0)
+
+
+def overlaps(figure: Figure) -> list[tuple[str, str]]:
+    places = [(each.get_text(), boxes(each)) for each in texts(figure)]
+    return [
+        (one, other)
+        for (one, mine), (other, theirs) in combinations(places, 2)
+        if any(labels.overlap(_shrunk(a), _shrunk(b)) > 0 for a in mine for b in theirs)
+    ]
+
+
+def _shrunk(box: labels.Box) -> labels.Box:
+    """Without the leading above and below the letters."""
+    return box[0] + 0.5, box[1] + 1.5, box[2] - 0.5, box[3] - 1.5
+
+
+def test_nothing_overlaps(drawn: Figure) -> None:
+    """No text lies on another."""
+    assert overlaps(drawn) == []
+
+
+def test_everything_is_on_the_page(drawn: Figure) -> None:
+    """No text leaves the page, which is 1200 pixels wide."""
+    wide, high = drawn.get_size_inches() * canvas.DPI
+    assert wide == 1200
+    assert high < 2000
+    for each in texts(drawn):
+        for left, bottom, right, top in boxes(each):
+            assert left >= 0, each
+            assert bottom >= 0, each
+            assert right <= wide, each
+            assert top <= high, each
+
+
+def test_no_text_is_mathematics(drawn: Figure) -> None:
+    """A dollar sign is a dollar sign, and no text holds what moves or hides other text."""
+    for each in texts(drawn):
+        assert not each.get_parse_math() or "$" not in each.get_text()
+        assert not set("\x1b\u202e\n\r") & set(each.get_text())
+
+
+def test_what_is_written() -> None:
+    """The page names case, outcome, commits, kernel, limiter, stalls, the three top findings and the machine."""
+    with canvas.drawing():
+        written = {each.get_text() for each in texts(PAGES["full"]())}
+    for expected in (
+        "attention/inference_4k",
+        "REGRESSED +5.21 %",
+        "reference 9e8d7c6b5a Merge branch 'softmax'",
+        "head 3f2a1bc98d attention: use a larger tile for long sequences",
+        "kernel void attend<64, 64>(float const*, float*)",
+        "61 %",
+        "40 %",
+        "registers",
+        "255",
+        "long scoreboard",
+        "12.5 cycles",
+        "<0.01 cycles",
+        "1. Registers 128 → 255 and 1.2 MB of spills: occupancy halved.",
+        "NVIDIA H200 · driver 580.95.05 · CUDA 13.0 · torch 2.9.1+cu130 · Nsight Compute 2025.3.1 · 2026-03-14",
+    ):
+        assert expected in written, expected
+    assert any(line.startswith("3. ") for line in written)
+    assert not any(line.startswith("4. ") for line in written)
+    assert "selected" not in written
+
+
+def test_missing_figures_are_said_to_be_missing() -> None:
+    """A figure that a report lacks is no bar of length 0."""
+    with canvas.drawing():
+        written = [each.get_text() for each in texts(PAGES["sparse"]())]
+    assert written.count("not in the report") >= 6
+    assert "0 %" not in written
+
+
+def test_a_launch_of_one_side() -> None:
+    """The page shows the launch that changed most, says if one side has none, and lists the others."""
+    with canvas.drawing():
+        written = [each.get_text() for each in texts(PAGES["several kernels"]())]
+    assert "no such launch" in written
+    assert any("only in the head" in line and "2 other launches: attend, b" in line for line in written)
+
+
+def test_the_heaviest_changed_launch() -> None:
+    """A short kernel that changed comes before a long one that did not; without a change, the longest."""
+    same, grown = kernel(function="same", duration_s=1e-3), kernel(function="grown", duration_s=1e-5)
+    before = ncu(same, grown.model_copy(update={"duration_s": 5e-6}))
+    every = quantities.launches(full(reference=before, head=ncu(same, grown)))
+    chosen = quantities.heaviest(every)
+    assert chosen is not None
+    assert chosen.head is grown
+    unchanged = quantities.heaviest(quantities.launches(full(reference=ncu(grown, same), head=ncu(same, grown))))
+    assert unchanged is not None
+    assert unchanged.head is same
+    assert quantities.heaviest([]) is None
+
+
+def test_roofs_of_a_small_picture() -> None:
+    """Beside the arrow stand only roofs that a side is read against, the report's where no datasheet has one."""
+    both = both_sides(full())
+    shown = {roof.key for roof in needed_roofs(both)}
+    assert shown == {"dram measured", "dram datasheet", "tensor_bf16 measured", "tensor_bf16 datasheet"}
+    unknown = both.model_copy(update={"roofs": tuple(roof for roof in both.roofs if roof.source != "datasheet")})
+    assert {roof.key for roof in needed_roofs(unknown)} >= {"dram report", "tensor_bf16 report"}
+
+
+def test_files(tmp_path: Path) -> None:
+    """The PNG is 1200 pixels wide; both files are the same every time, whatever settings and day."""
+    roofline = both_sides(full())
+    first = page.draw(full(), verdict(), roofline, tmp_path / "a", "page", environment=examples.ENVIRONMENT)
+    with mpl.rc_context(
+        {"font.size": 30, "figure.dpi": 30, "text.usetex": False, "axes.edgecolor": "red", "svg.fonttype": "path"}
+    ):
+        again = page.draw(full(), verdict(), roofline, tmp_path / "b", "page", environment=examples.ENVIRONMENT)
+    assert [path.name for path in first] == ["page.png", "page.svg"]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
+    with Image.open(first[0]) as image:
+        assert image.width == 1200
+    svg = first[1].read_text(encoding="utf-8")
+    assert "Registers 128 → 255 and 1.2 MB of spills" in svg
+    assert "DejaVu Sans', 'Bitstream Vera Sans', Verdana, sans-serif" in svg
+    assert sum(path.stat().st_size for path in first) < 400_000
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["page.png", "page.svg"]
+
+
+def test_our_style_stays_ours(tmp_path: Path) -> None:
+    """Drawing leaves matplotlib's settings as they were, and warns of nothing."""
+    before = mpl.rcParams.copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        draw_roofline(stored_roofline(), tmp_path)
+    assert mpl.rcParams.copy() == before
+
+
+def test_without_a_home(tmp_path: Path) -> None:
+    """With no home, no pyplot and no display the picture comes, and nothing is said."""
+    home = tmp_path / "home"
+    home.write_text("a file, in which no folder can be made\n", encoding="utf-8")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    code = (
+        "import sys; from pathlib import Path; from ratchet.records.roofline import Roofline;"
+        " from ratchet.report.figures.roofline import draw_roofline; draw_roofline(Roofline(device='x'), Path(sys.argv[1]));"
+        " sys.exit('matplotlib.pyplot' in sys.modules)"
+    )
+    environ = {"HOME": str(home), "TMPDIR": str(scratch), "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "out")], capture_output=True, text=True, env=environ, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / "out" / "roofline.png").stat().st_size > 1000
+
+
+def test_without_matplotlib(tmp_path: Path) -> None:
+    """Where matplotlib is missing, one sentence says so and how to get it."""
+    code = "import sys; sys.modules['matplotlib'] = None\nfrom ratchet.report.figures import canvas\nwith canvas.drawing(): pass"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert PageError.__name__ in done.stderr
+    assert "matplotlib is not installed. pip install 'ratchet[profile]'" in done.stderr
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """A file in the place of the folder is one sentence, and stays."""
+    (tmp_path / "taken").write_text("mine", encoding="utf-8")
+    with pytest.raises(OutputError, match="cannot be written"):
+        draw_roofline(stored_roofline(), tmp_path / "taken")
+    assert (tmp_path / "taken").read_text(encoding="utf-8") == "mine"
+
+
+def test_hollow_and_solid() -> None:
+    """Counted points are solid and declared ones hollow, and the line below the title explains those that there are."""
+    counted = RooflinePoint(case="a/b", flops=1e9, precision="fp32", bytes=1e6, seconds=1e-4, source="counters")
+    roofline = stored_roofline()
+    mixed = roofline.model_copy(update={"points": (*roofline.points, counted)})
+    with canvas.drawing():
+        alone = {each.get_text() for each in texts(roofline_figure(roofline))}
+        together = roofline_figure(mixed)
+        faces = [
+            line.get_markerfacecolor() for axes in together.axes for line in axes.lines if line.get_marker() not in ("None", "")
+        ]
+    assert "work declared by the benchmark" in alone
+    assert "work counted by the profiler" not in alone
+    assert faces.count(canvas.PAPER) == len(roofline.points)
+    assert len(faces) == len(mixed.points)
+    assert "work counted by the profiler" in {each.get_text() for each in texts(together)}
+
+
+@pytest.mark.parametrize("size", [8.5, 10.5, 17.0])
+@pytest.mark.parametrize("weight", ["normal", "bold"])
+def test_widths(size: float, weight: str) -> None:
+    """A line is never wider than it was counted, and hardly narrower."""
+    with canvas.drawing():
+        figure = canvas.new_figure(100)
+        for line in ("matmul/square_2048 84 %", "WWWWWWWW", "iiiiiiii", "1.234 µs → 5 × (a_b)", "AVAVATo"):
+            left, _, right, _ = canvas.pixels(canvas.write(figure, (10, 10), line, size=size, weight=weight))
+            assert 0.85 * canvas.width_of(line, size, weight) < right - left <= canvas.width_of(line, size, weight) + 1
+
+
+def test_places_in_a_crowd() -> None:
+    """Ten points on one spot get ten labels that do not touch each other."""
+    spots = labels.place([(400.0, 300.0 + number) for number in range(10)], [(120, 14)] * 10, (0, 0, 800, 600), [])
+    assert all(labels.overlap(one.box, other.box) == 0 for one, other in combinations(spots, 2))
+    assert all(spot.box[0] >= 0 and spot.box[2] <= 800 for spot in spots)
+
+
+def test_spread() -> None:
+    """Labels beside close lines keep their order and their distance, and stay within the axes while there is room."""
+    placed = labels.spread([50, 52, 51, 99], 10, 0, 100)
+    assert sorted(range(4), key=lambda at: placed[at]) == [0, 2, 1, 3]
+    assert all(higher - lower >= 10 for lower, higher in pairwise(sorted(placed)))
+    assert max(placed) <= 100
+    assert labels.spread([], 10, 0, 100) == []

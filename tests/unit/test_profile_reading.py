@@ -1,0 +1,303 @@
+"""Report files → `Profile`: real ones by every reader, and what is no report, in one sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from ratchet.errors import RatchetError, RecordError
+from ratchet.profile import ncu_csv
+from ratchet.profile.reading import read
+from ratchet.profile.report_file import examine
+from ratchet.profile.tools import ProfileError
+from ratchet.records.profile import KernelProfile, Profile
+
+DATA = Path(__file__).parents[1] / "data" / "profiles"
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    path = folder / name
+    path.write_bytes(gzip.decompress((DATA / f"{name}.gz").read_bytes()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    return read_by_module(unpacked("coalescing_good.ncu-rep", tmp_path_factory.mktemp("good")))
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory: pytest.TempPathFactory) -> Profile:
+    return read_by_module(unpacked("coalescing_bad.ncu-rep", tmp_path_factory.mktemp("bad")))
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    return unpacked("coalescing_bad.ncu-rep", tmp_path)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    return unpacked("coalescing_bad.raw.csv", tmp_path)
+
+
+def read_by_module(path: Path) -> Profile:
+    pytest.importorskip("ncu_report", reason="the reader comes with ratchet[profile]")
+    return read(path)
+
+
+def figures(kernel: KernelProfile) -> dict[str, object]:
+    return kernel.model_dump(exclude={"rules", "metrics", "stalls", "flops", "peaks"})
+
+
+def test_the_slow_report(bad: Profile) -> None:
+    """Every figure of the slow kernel is the one that the report holds, and those that follow from the code are exact."""
+    assert (bad.tool, bad.reader, bad.tool_version) == ("ncu", "ncu_report", "2025.3.1.0")
+    assert (bad.gpu, bad.compute_capability, bad.sm_count) == ("NVIDIA H200", "9.0", 132)
+    (kernel,) = bad.kernels
+    metrics = kernel.metrics
+    assert figures(kernel) == {
+        "name": "scale(const float *, float *)",
+        "function": "scale",
+        "index": 0,
+        "grid": (128, 512, 1),
+        "block": (32, 8, 1),
+        "duration_s": 250912e-9,
+        "sm_percent": metrics["sm__throughput.avg.pct_of_peak_sustained_elapsed"],
+        "memory_percent": metrics["gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"],
+        "dram_percent": metrics["gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"],
+        "l1_hit_percent": metrics["l1tex__t_sector_hit_rate.pct"],
+        "l2_hit_percent": metrics["lts__t_sector_hit_rate.pct"],
+        "tensor_percent": metrics["sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"],
+        "occupancy_percent": metrics["sm__warps_active.avg.pct_of_peak_sustained_active"],
+        "occupancy_limit_percent": 100.0,
+        "occupancy_limiter": "warps",
+        "waves": 65536 / (132 * 8),
+        "registers": 16,
+        "shared_bytes": 1024,  # the driver's own
+        "spill_bytes": 0.0,
+        "load_sectors_per_request": 32.0,
+        "store_sectors_per_request": pytest.approx(31.845, abs=1e-3),
+        "coalesced_percent": 12.5,  # 4 of the 32 bytes of each sector
+        "bank_conflicts": 0.0,
+        "shared_wavefronts": 0.0,
+        "dram_read_bytes": 67967488.0,
+        "dram_write_bytes": 52471296.0,
+        "instructions": 18.0 * 2**19,  # of 18 instructions and 2^24 threads in warps of 32
+        "passes": 38,
+    }
+
+
+def test_operations_follow_from_the_code(bad: Profile) -> None:
+    """A multiply-add a thread is two operations in float32, and the constant moved by a half-precision instruction is none."""
+    (kernel,) = bad.kernels
+    assert kernel.metrics["smsp__sass_thread_inst_executed_op_hfma_pred_on.sum.per_cycle_elapsed"] > 0
+    assert {name: count for name, count in kernel.flops.items() if count} == {"fp32": 2.0 * 2**24}
+    assert kernel.flops["fp16"] == 0.0
+
+
+def test_peaks_of_the_report(bad: Profile) -> None:
+    """The report's own peaks are the chip's units times its clocks: 132 SMs with 4096 dense bf16 operations a cycle."""
+    (kernel,) = bad.kernels
+    sm_clock = kernel.metrics["sm__cycles_elapsed.avg.per_second"]
+    dram_clock = kernel.metrics["dram__cycles_elapsed.avg.per_second"]
+    assert kernel.peaks.dram_bytes_per_s == pytest.approx(1504 * dram_clock)
+    expected = {"fp64": 128, "fp32": 256, "fp16": 512, "tensor_fp64": 256, "tensor_tf32": 2048, "tensor_fp16": 4096}
+    expected |= {"tensor_bf16": 4096, "tensor_fp8": 8192}
+    assert kernel.peaks.flops_per_s == pytest.approx({name: 132 * rate * sm_clock for name, rate in expected.items()}, rel=0.02)
+
+
+def test_rules_are_ranked_and_readable(bad: Profile) -> None:
+    """Nsight Compute's own first sentence is about uncoalesced accesses, without the marks of its links."""
+    rules = bad.kernels[0].rules
+    assert (rules[0].name, rules[0].scope) == ("UncoalescedGlobalAccess", "global")
+    assert rules[0].speedup_percent == pytest.approx(86.83, abs=0.01)
+    assert not any("@" in rule.message for rule in rules)
+    assert any("Programming Guide (https://docs.nvidia.com" in rule.message for rule in rules)
+
+
+def test_the_fast_report(good: Profile) -> None:
+    """The fast kernel moves four full sectors for each request, in a fifth of the time."""
+    (kernel,) = good.kernels
+    assert (kernel.load_sectors_per_request, kernel.store_sectors_per_request, kernel.coalesced_percent) == (4.0, 4.0, 100.0)
+    assert kernel.duration_s == 51584e-9
+
+
+def test_what_was_not_collected_is_absent(bad: Profile) -> None:
+    """A metric that was asked for and never counted is no 0: Nsight Compute's module says 0.0 of it, and its page nothing."""
+    assert "FBSP.TriageCompute.dramc__throughput.avg.pct_of_peak_sustained_elapsed" not in bad.kernels[0].metrics
+
+
+def test_the_page_gives_the_same_record(bad: Profile, page: Path) -> None:
+    """The exported page holds every metric that the module reads, rounded to two decimals, and gives the same figures."""
+    read_page = read(page)
+    assert (read_page.gpu, read_page.compute_capability, read_page.sm_count) == (bad.gpu, bad.compute_capability, bad.sm_count)
+    (kernel,), (other,) = bad.kernels, read_page.kernels
+    assert other.metrics.keys() == kernel.metrics.keys()
+    rounded = {name: pytest.approx(value, abs=0.00501, rel=1e-12) for name, value in kernel.metrics.items()}
+    assert other.metrics == rounded
+    loose = {
+        name: pytest.approx(value, abs=0.00501) if isinstance(value, float) else value for name, value in figures(kernel).items()
+    }
+    assert figures(other) == loose
+    assert other.stalls == pytest.approx(kernel.stalls, abs=0.00501)
+    assert other.peaks.flops_per_s == pytest.approx(kernel.peaks.flops_per_s, rel=1e-9)
+    known = {name: count for name, count in kernel.flops.items() if name != "fp16"}  # the page does not tell single instructions
+    assert other.flops == pytest.approx(known, rel=1e-4)
+
+
+def test_the_details_page_gives_the_same_rules(bad: Profile, tmp_path: Path) -> None:
+    """Through the command line the rules are those of the module, without their titles and with rounded estimates."""
+    text = unpacked("coalescing_bad.details.csv", tmp_path).read_text(encoding="utf-8")
+    shown = {(rule.name, rule.message, rule.scope) for rule in ncu_csv.rules(text)[0]}
+    assert shown == {(rule.name, rule.message, rule.scope) for rule in bad.kernels[0].rules}
+
+
+def altered(page: Path, column: str, cell: str) -> None:
+    """Write another value into the only launch of a page."""
+    names, units, row = csv.reader(io.StringIO(page.read_text(encoding="utf-8")))
+    row[names.index(column)] = cell
+    with page.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream, quoting=csv.QUOTE_ALL).writerows([names, units, row])
+
+
+def test_a_counter_that_is_no_number(page: Path) -> None:
+    """A counter that is not a number is refused by its name, and nothing is made of the others."""
+    altered(page, "dram__bytes_read.sum", "nan")
+    with pytest.raises(ProfileError, match=r"the counter dram__bytes_read\.sum of scale\(.*\) is no number"):
+        read(page)
+
+
+def test_a_ratio_of_nothing(page: Path) -> None:
+    """A rate of nothing out of nothing is absent."""
+    altered(page, "l1tex__t_sector_hit_rate.pct", "nan")
+    assert read(page).kernels[0].l1_hit_percent is None
+
+
+def test_a_negative_figure(page: Path) -> None:
+    """A figure that cannot be is refused by its name."""
+    altered(page, "launch__waves_per_multiprocessor", "-1")
+    with pytest.raises(ProfileError, match="a figure that cannot be: waves"):
+        read(page)
+
+
+def test_lines_before_the_page(page: Path) -> None:
+    """What ncu and the program printed before the page is no part of it, and an empty cell is an absent metric."""
+    altered(page, "dram__bytes_read.sum", "")
+    page.write_text(f"==PROF== Connected to process 7\nhello, world\n{page.read_text(encoding='utf-8')}", encoding="utf-8")
+    (kernel,) = read(page).kernels
+    assert (kernel.duration_s, kernel.dram_read_bytes, kernel.dram_bytes) == (250912e-9, None, None)
+
+
+def page_of(*lines: str) -> bytes:
+    return "\n".join(lines).encode()
+
+
+HEADER = '"ID","Kernel Name","Block Size","Grid Size","CC","gpu__time_duration.sum"'
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is empty"),
+        (b"hello\n", "no line that begins like a page"),
+        (b"\xff\xfe\x00", "no line that begins like a page"),
+        (page_of(HEADER), "ends before the row of units"),
+        (page_of(HEADER, '"","","","","","ns"'), "holds no kernel"),
+        (page_of(HEADER, '"","","","","","ns"', '"0","k"'), "is cut off: launch 1 has 2 of 6 columns"),
+        (page_of(HEADER, '"","","","","","ns"', '"0","k","(1, 1'), "is no CSV, or is cut off"),
+        (page_of(HEADER, '"0","k","(1, 1, 1)","(1, 1, 1)","9.0","12"'), "no row of units"),
+        (page_of(f'{HEADER},"gpu__time_duration.sum"'), "names a column twice"),
+        (page_of('"ID","Kernel Name","Section Name","Metric Name"'), "the details page"),
+    ],
+)
+def test_pages_that_are_none(content: bytes, sentence: str, tmp_path: Path) -> None:
+    """A page that is cut off, or another page, is refused with what it is and how to export the right one."""
+    path = tmp_path / "page.csv"
+    path.write_bytes(content)
+    with pytest.raises(RecordError, match=sentence) as caught:
+        read(path)
+    assert caught.value.hint
+
+
+def test_a_small_page_is_enough(tmp_path: Path) -> None:
+    """A page of one metric, in any unit, is a profile: everything else is None."""
+    path = tmp_path / "page.csv"
+    path.write_bytes(page_of(HEADER, '"","","","","","us"', '"0","void f<3>(int)","(32, 4, 1)","(7, 1, 1)","8.9","1,234.5"'))
+    profile = read(path)
+    (kernel,) = profile.kernels
+    assert (profile.reader, profile.compute_capability, profile.gpu) == ("csv", "8.9", None)
+    assert (kernel.function, kernel.duration_s, kernel.block, kernel.grid) == ("f", 1234.5e-6, (32, 4, 1), (7, 1, 1))
+    assert kernel.registers is None
+
+
+def test_a_whole_report_tells_its_version(report: Path) -> None:
+    """The blocks of a report lead to its end, and name the program that wrote it."""
+    assert (examine(report).format_version, examine(report).tool_version) == (7, "2025.3.1.0")
+
+
+@pytest.mark.parametrize("share", [0.00001, 0.1, 0.5, 0.9, 0.9999])
+def test_a_truncated_report(share: float, report: Path) -> None:
+    """Half a report is refused wherever it ends, though Nsight Compute's module may read it without a word."""
+    content = report.read_bytes()
+    report.write_bytes(content[: max(5, int(len(content) * share))])
+    with pytest.raises(RecordError, match="is cut off or damaged"):
+        read(report)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is empty"),
+        (b"PK\x03\x04 something else", "is no report of Nsight Compute"),
+        (b"NVR\0", "is cut off or damaged"),
+        (b"NVR\0" + bytes(3000), "is cut off or damaged"),
+        (b"NVR\0" + b"\xff" * 3000, "is cut off or damaged"),
+        (b"NVR\0\x02\0\0\0\x08\x07", "holds no kernel"),
+        (b"NVR\0\x02\0\0\0\x08\x63", "a newer Nsight Compute \\(format 99\\)"),
+    ],
+)
+def test_files_that_are_no_report(content: bytes, sentence: str, tmp_path: Path) -> None:
+    """An empty, foreign, damaged, newer or empty-handed report gives one sentence, and what to do."""
+    pytest.importorskip("ncu_report", reason="the reader comes with ratchet[profile]")
+    path = tmp_path / "some.ncu-rep"
+    path.write_bytes(content)
+    with pytest.raises(RecordError, match=sentence) as caught:
+        read(path)
+    assert caught.value.hint
+
+
+def test_paths_that_are_no_file(tmp_path: Path) -> None:
+    """A missing file, a folder and a pipe are refused before anything opens them."""
+    os.mkfifo(tmp_path / "pipe.ncu-rep")
+    (tmp_path / "folder.csv").mkdir()
+    for name, sentence in (("none.ncu-rep", "does not exist"), ("folder.csv", "a folder"), ("pipe.ncu-rep", "no ordinary file")):
+        with pytest.raises(RecordError, match=sentence):
+            read(tmp_path / name)
+
+
+def test_a_huge_file(tmp_path: Path) -> None:
+    """A file of terabytes is refused by its size."""
+    path = tmp_path / "huge.ncu-rep"
+    with path.open("wb") as stream:
+        stream.truncate(2**41)
+    with pytest.raises(RecordError, match="larger than 2 GiB"):
+        read(path)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_damaged_bytes(seed: int, report: Path) -> None:
+    """Whatever a byte in the middle of a report was turned into, it is read or refused with a sentence, and never a crash."""
+    pytest.importorskip("ncu_report", reason="the reader comes with ratchet[profile]")
+    content = bytearray(report.read_bytes())
+    for place in range(200_000 + seed, len(content), 9973):
+        content[place] ^= 0xA5
+    report.write_bytes(content)
+    with contextlib.suppress(RatchetError):
+        assert read(report).kernels

@@ -1,0 +1,139 @@
+"""What a report says of profiles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import examples
+import pytest
+
+from ratchet.records import CaseVerdict, Outcome
+from ratchet.records.profile import CaseProfile, Finding, Profile
+from ratchet.report.markdown import render_markdown
+from ratchet.report.profile import first_sentence, profile_lines, tables, why_lines
+from ratchet.report.terminal import plain_lines
+
+FALLEN = examples.case_profile(
+    head=examples.traced(10, 2e-5, launches=30, gaps_s=1e-4, pageable_copies=1),
+    reference=examples.traced(5, 1e-5, launches=5),
+    findings=(),
+    steps_down=("ncu (Nsight Compute) is not installed. Install it with the CUDA toolkit, or put it on the PATH.",),
+    files={},
+)
+NASTY = examples.case_profile(
+    case=f"{examples.HOSTILE}/a",
+    head=Profile(tool="ncu", kernels=(examples.kernel_profile(function=examples.HOSTILE, occupancy_limiter=examples.HOSTILE),)),
+    findings=(
+        Finding(
+            key="x",
+            what=examples.HOSTILE,
+            why=examples.HOSTILE,
+            advice="::error::pwned",
+            confidence="low",
+            weight=1,
+            kernel=examples.HOSTILE,
+        ),
+    ),
+    steps_down=("::error::pwned", examples.HOSTILE),
+    failed={"reference": examples.HOSTILE},
+    files={"page.png": f"nsight/{examples.HOSTILE}.png"},
+)
+
+
+def report(*profiles: CaseProfile, unprofiled: tuple[str, ...] = ()) -> str:
+    return render_markdown(examples.red_report().model_copy(update={"profiles": profiles, "unprofiled": unprofiled}))
+
+
+def test_report(golden: Callable[[str, str], None]) -> None:
+    """The section on profiles is what it was when somebody last looked at it."""
+    text = report(examples.case_profile(), FALLEN.model_copy(update={"case": "layernorm/hidden_4096"}), unprofiled=("a/b", "a/c"))
+    golden("report_profiles.md", text[text.index("### What the profiles show") : text.index("### Measure it again")])
+
+
+def test_lines(golden: Callable[[str, str], None]) -> None:
+    """What `ratchet profile` prints is what it was when somebody last looked at it."""
+    lines = [*profile_lines(examples.case_profile(), "results"), *profile_lines(FALLEN, "results")]
+    golden("profile_lines.txt", "".join(f"{line}\n" for line in lines))
+
+
+def test_traced_times_are_of_one_call() -> None:
+    """Sides that were traced over different numbers of calls compare by the call."""
+    (table,) = tables(FALLEN)
+    row = next(row for row in table.rows if row.title == "aten::add")
+    assert (row.reference, row.head, row.change) == ("10.00 µs", "20.00 µs", "+100.0 %")
+    launches = next(row for row in table.rows if row.title == "Launches")
+    assert (launches.reference, launches.head) == ("1", "3")
+
+
+def test_a_figure_that_is_missing_is_no_zero() -> None:
+    """What one side lacks is a dash, what both lack has no row, and what is zero on both says nothing."""
+    (table,) = tables(
+        examples.case_profile(
+            head=Profile(tool="ncu", kernels=(examples.kernel_profile(registers=None, sm_percent=0.0),)),
+            reference=Profile(tool="ncu", kernels=(examples.kernel_profile(sm_percent=0.0),)),
+        )
+    )
+    rows = {row.title: row for row in table.rows}
+    assert (rows["Registers per thread"].head, rows["Registers per thread"].change) == ("–", "")
+    assert "Waves" not in rows
+    assert "SM throughput" not in rows
+
+
+def test_kernels_are_matched_by_name_and_order() -> None:
+    """The second launch of a kernel stands beside the second, and what one side alone launches stands alone."""
+    head = tuple(examples.kernel_profile(index=n, function=name, registers=10 + n) for n, name in enumerate("aba"))
+    reference = tuple(examples.kernel_profile(index=n, function=name, registers=20 + n) for n, name in enumerate("aac"))
+    found = examples.case_profile(head=Profile(tool="ncu", kernels=head), reference=Profile(tool="ncu", kernels=reference))
+    both = {
+        (table.title, row.reference, row.head)
+        for table in tables(found)
+        for row in table.rows
+        if row.title == "Registers per thread"
+    }
+    assert both <= {("a", "20", "10"), ("b", "–", "11"), ("a", "21", "12"), ("c", "22", "–")}
+    assert len(both) == 3
+
+
+def test_without_a_finding_it_says_so() -> None:
+    """Without a finding the traced time that moved most is named; without that, or any profile, it says so."""
+    assert first_sentence(FALLEN) == "Of the traced times, aten::add moved most: 10.00 µs → 20.00 µs a call."
+    assert "no cause" in first_sentence(examples.case_profile(findings=()))
+    lost = FALLEN.model_copy(update={"head": None, "failed": {"head": "It crashed."}})
+    assert first_sentence(lost) == "There is no profile of the head: It crashed."
+    assert "No profile of the head: It crashed." in report(lost)
+
+
+def test_the_end_of_a_check_names_the_cause() -> None:
+    """The plain lines of a check hold the first finding of each case, and how many cases have none."""
+    changed = examples.red_report().model_copy(update={"profiles": (examples.case_profile(),), "unprofiled": ("gemm/2k",)})
+    lines = plain_lines(changed)
+    assert "Why attention/inference_4k: Registers 128 → 255 and 1.2 MB of spills: occupancy halved." in lines
+    assert "Not profiled: 1 more changed case; `ratchet profile CASE` does it." in lines
+
+
+def test_hostile_text_stays_text() -> None:
+    """Names of kernels, rules and sentences of profilers become neither structure nor commands, in any output."""
+    text = report(NASTY, unprofiled=(examples.HOSTILE,))
+    for live in ("<img", "](https", "\x1b", "\n# hi", "@octocat", "</td>"):
+        assert live not in text
+    table: list[int] = []
+    for line in [*text.split("\n"), ""]:
+        if line.startswith(("| ", "|:")):
+            table.append(line.count("|"))
+        else:
+            assert len(set(table)) <= 1
+            table = []
+    for line in [*profile_lines(NASTY, "results"), *why_lines(NASTY)]:
+        assert not line.lstrip(" |").startswith("::"), line
+        assert "\x1b" not in line
+        assert "##[" not in line
+
+
+@pytest.mark.parametrize("limit", [5000, 20_000])
+def test_profiles_fit_a_comment(limit: int) -> None:
+    """Many profiles do not push a report over its limit."""
+    verdicts = tuple(CaseVerdict(name=f"a/{n}", outcome=Outcome.REGRESSED, reason="Slower.") for n in range(100))
+    many = examples.report(verdicts, profiles=tuple(examples.case_profile(f"a/{n}") for n in range(100)))
+    assert len(render_markdown(many, limit=limit)) <= limit
+    assert len(re.findall(r"\*\*`a/\d+`\*\*", render_markdown(many))) == 100
