@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
 import click
 
 from ratchet.cli.options import common, judging, measuring, request_of
-from ratchet.cli.shown import verdict
+from ratchet.cli.shown import progressing, verdict
 from ratchet.errors import Exit
 
 
@@ -29,7 +28,6 @@ def calibrate(cases: tuple[str, ...], duration: str, **given: Any) -> int:
     from ratchet import pipeline
     from ratchet.config import parse_duration
     from ratchet.report.calibration import calibration_lines
-    from ratchet.report.progress import choose_progress
 
     try:
         seconds = parse_duration(duration)
@@ -37,11 +35,8 @@ def calibrate(cases: tuple[str, ...], duration: str, **given: Any) -> int:
         raise click.UsageError(f"--time: {error}") from None
     if seconds <= 0:
         raise click.UsageError(f"--time: {duration} leaves no time to measure.")
-    progress = choose_progress(sys.stderr.isatty(), given["quiet"] or given["as_json"])
-    try:
+    with progressing(given) as progress:
         done = pipeline.calibrate(request_of(cases, given), seconds, progress, os.environ)
-    finally:
-        progress.finish()
     paths = pipeline.write_calibration(done)
     with verdict():
         if given["as_json"]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ratchet.cli.options import common, judging, measuring, request_of
-from ratchet.cli.shown import print_paths, show, verdict
+from ratchet.cli.shown import print_paths, progressing, show, verdict
 from ratchet.errors import Exit
 
 if TYPE_CHECKING:
@@ -54,13 +53,9 @@ def run(cases: tuple[str, ...], **given: Any) -> int:
 def _measured(command: Callable[..., Done], cases: tuple[str, ...], given: dict[str, Any]) -> int:
     from ratchet import pipeline
     from ratchet.errors import OutputError
-    from ratchet.report.progress import choose_progress
 
-    progress = choose_progress(sys.stderr.isatty(), given["quiet"] or given["as_json"])
-    try:
+    with progressing(given) as progress:
         done = command(request_of(cases, given), progress, os.environ)
-    finally:
-        progress.finish()
     with verdict():
         show(done.report, as_json=given["as_json"])
     try:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ratchet.cli.options import common, device, request_of
-from ratchet.cli.shown import verdict
+from ratchet.cli.shown import progressing, verdict
 from ratchet.errors import Exit
 
 
@@ -55,13 +54,9 @@ def _profiled(cases: tuple[str, ...], set_name: Any, given: dict[str, Any], *, c
 
     from ratchet import pipeline
     from ratchet.report.profile import profile_lines
-    from ratchet.report.progress import choose_progress
 
-    progress = choose_progress(sys.stderr.isatty(), given["quiet"] or given["as_json"])
-    try:
+    with progressing(given) as progress:
         done = pipeline.profile(request_of(cases, given), set_name, progress, os.environ, compare=compare)
-    finally:
-        progress.finish()
     shown = os.path.relpath(done.results) if done.results.is_relative_to(Path.cwd()) else str(done.results)
     with verdict():
         if given["as_json"]:

@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from ratchet.records.verdict import ReportRecord
+    from ratchet.report.progress import Progress
 
 
 @contextlib.contextmanager
@@ -22,6 +23,18 @@ def verdict() -> Iterator[None]:
         yield
     except BrokenPipeError:
         print_nowhere()
+
+
+@contextlib.contextmanager
+def progressing(given: dict[str, Any]) -> Iterator[Progress]:
+    """What shows how far a command has come, as its options ask; taken away at the end, however that comes."""
+    from ratchet.report.progress import choose_progress
+
+    shown = choose_progress(sys.stderr.isatty(), given["quiet"] or given["as_json"])
+    try:
+        yield shown
+    finally:
+        shown.finish()
 
 
 def print_nowhere() -> None:

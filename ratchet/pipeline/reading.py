@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.errors import UsageError
+from ratchet.judge.matching import Match, matched
 from ratchet.profile.diagnosis import diagnose
-from ratchet.profile.matching import Match, matched
 from ratchet.profile.reading import read
 from ratchet.records.profile import CaseProfile
 
@@ -30,7 +30,7 @@ def read_profiles(paths: Sequence[Path], environ: Mapping[str, str]) -> ReadProf
         raise UsageError(f"--read takes one report, or a reference and a head, not {len(paths)} files.")
     *references, head = [read(path, environ) for path in paths]
     reference = references[0] if references else None
-    pairs = matched(head, reference) if reference else [(kernel, None) for kernel in head.kernels]
+    pairs = matched(head, reference)
     notes = []
     if reference and None not in (reference.gpu, head.gpu) and reference.gpu != head.gpu:
         notes.append(f"The reports are from different GPUs ({reference.gpu} and {head.gpu}): their figures compare chips too.")

@@ -47,6 +47,11 @@ def save(path: Path, record: Record) -> None:
 
 
 def save_text(path: Path, text: str) -> None:
+    """`save_bytes` of UTF-8."""
+    save_bytes(path, text.encode())
+
+
+def save_bytes(path: Path, content: bytes) -> None:
     """Write a file: afterwards it is the whole new one or, after any error, exactly what it was.
 
     Raises OutputError where the folder or the disk refuses.
@@ -57,7 +62,7 @@ def save_text(path: Path, text: str) -> None:
         if path.exists() and not path.is_file():
             raise OutputError(f"{path} is no ordinary file.", "Choose another path.")
         try:
-            _write(temporary, text)
+            _write(temporary, content)
             os.replace(temporary, path)  # noqa: PTH105 - the call that is atomic, by its own name
         finally:
             temporary.unlink(missing_ok=True)
@@ -101,11 +106,11 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, content: bytes) -> None:
     # Not the tempfile module, whose files only their owner may read.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    with open(descriptor, "w", encoding="utf-8", newline="\n") as stream:  # noqa: PTH123 - a descriptor has no path
-        stream.write(text)
+    with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor has no path
+        stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
 

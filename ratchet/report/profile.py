@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile
+from ratchet.judge.matching import matched
+from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile
 from ratchet.report import escape, words
 
 FINDINGS = 3
@@ -110,10 +111,10 @@ def _most_changed(profile: CaseProfile) -> str | None:
 
 def tables(profile: CaseProfile) -> tuple[Table, ...]:
     """The counters of the longest kernels; where there are none, the traced times."""
-    pairs = list(_matched(profile.head, profile.reference))
+    pairs = matched(profile.head, profile.reference)
     if pairs:
         longest = sorted(pairs, key=lambda pair: -max(kernel.duration_s or 0.0 for kernel in pair if kernel))[:KERNELS]
-        return tuple(_of_kernel(*pair) for pair in longest)
+        return tuple(_of_kernel(reference, head) for head, reference in longest)
     head, reference = (side.activity if side else None for side in (profile.head, profile.reference))
     return (_of_activity(head, reference),) if head or reference else ()
 
@@ -154,16 +155,6 @@ def warnings(profile: CaseProfile) -> tuple[str, ...]:
 
 def _cells(row: Row) -> tuple[str, str, str, str]:
     return escape.log_line(row.title, 60), row.reference, row.head, row.change
-
-
-def _matched(head: Profile | None, reference: Profile | None) -> Iterator[tuple[KernelProfile | None, KernelProfile | None]]:
-    """(reference, head) of each launch, by function and order; what one side alone launches stands alone."""
-    waiting: dict[str, list[KernelProfile]] = {}
-    for kernel in reference.kernels if reference else ():
-        waiting.setdefault(kernel.function, []).append(kernel)
-    for kernel in head.kernels if head else ():
-        yield (waiting[kernel.function].pop(0) if waiting.get(kernel.function) else None), kernel
-    yield from ((kernel, None) for left in waiting.values() for kernel in left)
 
 
 def _of_kernel(reference: KernelProfile | None, head: KernelProfile | None) -> Table:

@@ -12,9 +12,8 @@ def holm_levels(chances: Sequence[float], level: float) -> list[float]:
     stays. Holds for dependent cases too. Source: S. Holm, Scandinavian Journal of Statistics 6 (1979), 65.
     """
     levels = [0.0] * len(chances)
-    left, rejecting = len(chances), True
+    left = len(chances)
     for index in sorted(range(len(chances)), key=chances.__getitem__):
         levels[index] = level / left
-        rejecting = rejecting and chances[index] <= levels[index]
-        left -= rejecting
+        left -= chances[index] <= levels[index]  # after one that is not, none is: they only grow
     return levels

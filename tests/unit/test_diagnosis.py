@@ -318,7 +318,7 @@ def test_findings_refuse_nonsense() -> None:
 
 def test_the_package_is_pure() -> None:
     """It reads no file and starts nothing: it imports records, units, matching and itself."""
-    allowed = ("ratchet.profile.diagnosis", "ratchet.profile.matching", "ratchet.records.profile", "ratchet")
+    allowed = ("ratchet.profile.diagnosis", "ratchet.judge.matching", "ratchet.records.profile", "ratchet")
     standard = ("__future__", "math", "statistics", "collections", "collections.abc", "dataclasses", "typing")
     for path in Path(diagnosis.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.profile.matching import matched
+from ratchet.judge.matching import matched
 from ratchet.profile.metrics import NAMES, kernel_profile, limiter
 from ratchet.profile.names import bare
 from ratchet.profile.raw import RawKernel, in_base_units

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ratchet.judge.matching import matched
 from ratchet.profile.diagnosis.activity import trace_findings
 from ratchet.profile.diagnosis.launches import launches_changed, seconds, short_kernels
 from ratchet.profile.diagnosis.rule import Pair, changed, standing
 from ratchet.profile.diagnosis.table import CHANGES, STATES, SUBSUMED
-from ratchet.profile.matching import matched
 from ratchet.records.profile import Finding, KernelProfile, Profile
 
 SMALLEST_SHARE = 0.05

@@ -10,13 +10,12 @@ import contextlib
 import functools
 import io
 import logging
-import os
-import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ratchet.errors import OutputError, PageError
+from ratchet.errors import PageError
+from ratchet.records.files import save_bytes
 from ratchet.report.escape import SENTENCE, clean
 
 if TYPE_CHECKING:
@@ -168,7 +167,7 @@ def write_files(figure: Figure, folder: Path, name: str) -> list[Path]:
     text = svg.getvalue().replace(b"font-family: 'DejaVu Sans'", _FAMILIES)
     files = {folder / f"{name}.png": _png(figure), folder / f"{name}.svg": text}
     for path, content in files.items():
-        _save(path, content)
+        save_bytes(path, content)
     return list(files)
 
 
@@ -187,22 +186,6 @@ def _renderer(figure: Figure) -> Any:
     """Agg's, which knows how wide its letters are. (Its types do not say so.)"""
     canvas: Any = figure.canvas
     return canvas.get_renderer()
-
-
-def _save(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(content)
-            os.replace(temporary, path)  # noqa: PTH105 - the call that is atomic, by its own name
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"{path} cannot be written: {error.strerror or error}.",
-            "Check its folder's permissions and the free space, then run again.",
-        ) from error
 
 
 def _pieces(word: str, size: float, width: float) -> Iterator[str]:

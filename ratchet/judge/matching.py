@@ -10,17 +10,18 @@ Match = tuple[KernelProfile | None, KernelProfile | None]
 """Head and reference; None where the other side has no such launch."""
 
 
-def matched(head: Profile, reference: Profile) -> list[Match]:
+def matched(head: Profile | None, reference: Profile | None) -> list[Match]:
     """The launches of both sides in pairs, by function name and order: the third ``softmax`` with the third ``softmax``.
 
-    In the order of the head; what only the reference launches comes last, in its own order.
+    A side that is None launches nothing. In the order of the head; what only the reference launches comes last, in its own order.
     """
+    heads, references = (side.kernels if side else () for side in (head, reference))
     left: dict[str, list[KernelProfile]] = defaultdict(list)
-    for kernel in reference.kernels:
+    for kernel in references:
         left[kernel.function].append(kernel)
     pairs: list[Match] = []
-    for kernel in head.kernels:
+    for kernel in heads:
         waiting = left[kernel.function]
         pairs.append((kernel, waiting.pop(0) if waiting else None))
     alone = {id(kernel) for waiting in left.values() for kernel in waiting}
-    return [*pairs, *((None, kernel) for kernel in reference.kernels if id(kernel) in alone)]
+    return [*pairs, *((None, kernel) for kernel in references if id(kernel) in alone)]
