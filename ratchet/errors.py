@@ -57,6 +57,10 @@ class UnfitError(RatchetError):
     """The machine cannot give a trustworthy measurement now."""
 
 
+class IncompleteError(RatchetError):
+    """A part of what is to be judged together is missing."""
+
+
 class BuildError(RatchetError):
     """The build command failed in one tree."""
 
@@ -83,3 +87,29 @@ class CudaBuildError(RatchetError):
 
 class PageError(RatchetError):
     """A picture cannot be drawn: matplotlib is missing."""
+
+
+class ForgeError(RatchetError):
+    """GitHub does not do what it was asked."""
+
+
+class TokenError(ForgeError):
+    """The token is not valid, or its rights do not suffice (401, 403)."""
+
+    exit_code = Exit.USAGE
+
+
+class LimitedError(ForgeError):
+    """A rate limit of GitHub's, and it ends too late to wait for."""
+
+
+class GoneError(ForgeError):
+    """What was asked for is not there, or the token may not see it (404, 410)."""
+
+
+class RefusedError(ForgeError):
+    """GitHub understood, and refuses (409, 422)."""
+
+
+class UnreachableError(ForgeError):
+    """GitHub cannot be reached, or answers nonsense: 5xx, a time-out, a cut connection."""

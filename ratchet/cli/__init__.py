@@ -20,6 +20,7 @@ from ratchet.cli.calibrate import calibrate
 from ratchet.cli.judging import compare, report
 from ratchet.cli.looking import doctor, list_
 from ratchet.cli.measuring import check, run
+from ratchet.cli.merge import merge
 from ratchet.cli.profile import profile
 from ratchet.cli.replay import replay_
 from ratchet.cli.roofline import roofline
@@ -78,5 +79,5 @@ def cli() -> None:
     """
 
 
-for command in (check, run, profile, calibrate, compare, report, roofline, replay_, list_, baseline, doctor):
+for command in (check, run, profile, calibrate, compare, merge, report, roofline, replay_, list_, baseline, doctor):
     cli.add_command(command)

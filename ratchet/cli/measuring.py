@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 @click.option("--time-identical", is_flag=True, help="Time cases whose machine code is the same on both sides too.")
 @click.option("--no-build-cache", is_flag=True, help="Build both trees anew.")
 @click.option("--no-profile", is_flag=True, help="Do not profile the cases that changed.")
+@click.option("--gpus", metavar="all|0,1", help="Spread the cases over these GPUs of one kind.")
+@click.option("--shard", metavar="I/N", help="Measure every N-th case only, from the I-th on; `ratchet merge` joins the parts.")
 @measuring
 @judging
 @common

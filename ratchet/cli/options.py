@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 if TYPE_CHECKING:
     from ratchet.pipeline import Request
+    from ratchet.records.run import Shard
 
 Command = Callable[..., Any]
 
@@ -90,6 +91,33 @@ def request_of(cases: tuple[str, ...], given: dict[str, Any]) -> Request:
         merge_base=given.get("merge_base"),
         against_baseline=bool(given.get("against_baseline")),
         gpu=given.get("gpu"),
+        gpus=_gpus(given.get("gpus"), given.get("gpu")),
+        shard=_shard(given.get("shard")),
         wait_s=wait_s,
         options=options,
     )
+
+
+def _gpus(text: str | None, gpu: int | None) -> tuple[int, ...] | Literal["all"] | None:
+    if text is None or text == "all":
+        return "all" if text else None
+    if gpu is not None:
+        raise click.UsageError("--gpu and --gpus exclude each other.")
+    numbers = text.split(",")
+    if not all(number.strip().isdecimal() for number in numbers) or len(set(map(int, numbers))) < len(numbers):
+        raise click.UsageError(f"--gpus: {text!r} is neither all nor numbers such as 0,1.")
+    return tuple(map(int, numbers))
+
+
+def _shard(text: str | None) -> Shard | None:
+    from pydantic import ValidationError
+
+    from ratchet.records.run import Shard
+
+    if text is None:
+        return None
+    number, _, of = text.partition("/")
+    try:
+        return Shard(number=int(number), of=int(of))
+    except (ValueError, ValidationError):
+        raise click.UsageError(f"--shard: {text!r} is no part such as 1/4, the first of four.") from None

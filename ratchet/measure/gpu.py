@@ -155,10 +155,7 @@ def choose_gpu(index: int | None, visible: str | None, nvml: Any = None) -> Gpu 
     None means that this machine, or CUDA_VISIBLE_DEVICES, offers no GPU and the caller asked for none by number.
     CUDA may number GPUs of different speeds in its own order, so hand the chosen one on by its UUID.
     """
-    nvml = load_nvml() if nvml is None else nvml
-    gpus = find_gpus(nvml)
-    if visible is not None:
-        gpus = _visible(nvml, gpus, visible)
+    gpus = visible_gpus(visible, nvml)
     if index is None:
         return gpus[0] if gpus else None
     if 0 <= index < len(gpus):
@@ -166,6 +163,13 @@ def choose_gpu(index: int | None, visible: str | None, nvml: Any = None) -> Gpu 
     where = "on this machine" if visible is None else f"within CUDA_VISIBLE_DEVICES={visible!r}"
     there = {0: "there is no usable NVIDIA GPU", 1: "there is 1 GPU, number 0,"}.get(len(gpus), f"there are {len(gpus)} GPUs")
     raise UsageError(f"There is no GPU {index}: {there} {where}.", "Choose another with --gpu, or leave it out.")
+
+
+def visible_gpus(visible: str | None, nvml: Any = None) -> list[Gpu]:
+    """The GPUs that there are to measure on, in the order of nvidia-smi or of ``visible`` (CUDA_VISIBLE_DEVICES)."""
+    nvml = load_nvml() if nvml is None else nvml
+    gpus = find_gpus(nvml)
+    return gpus if visible is None else _visible(nvml, gpus, visible)
 
 
 def _visible(nvml: Any, gpus: Sequence[Gpu], visible: str) -> list[Gpu]:

@@ -16,7 +16,7 @@ from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.side import HostHandle, HostOptions
 from ratchet.measure.telemetry import Sampler
-from ratchet.records.run import CaseRun, Failure, Plan, Side, WorkerSamples
+from ratchet.records.run import CaseRun, Failure, Plan, Shard, Side, WorkerSamples
 from ratchet.stats.comparison import performance
 from ratchet.units import size
 from ratchet.workload import Device
@@ -57,6 +57,8 @@ class Task:
     """Processes that hold the GPU but were seen to compute nothing."""
     time_identical: bool = False
     """Time cases whose machine code is the same on both sides too."""
+    shard: Shard | None = None
+    """The part of the selected cases that is measured here; None: all."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Prog
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
         cases = choose_cases(head, reference, task.patterns)
+        cases = task.shard.part(cases) if task.shard else cases
         sampler = stack.enter_context(Sampler(ground.gpu, idle=task.idle)) if ground.gpu else None
         duet = Duet(hosts, plan, progress, _Watch(sampler))
         cases = _surveyed(cases, duet, hosts, ground.gpu, identify=not task.time_identical)

@@ -5,6 +5,7 @@ from ratchet.pipeline.baselines import accept_cases, record_baseline, rename_cas
 from ratchet.pipeline.calibrating import calibrate, write_calibration
 from ratchet.pipeline.checking import check
 from ratchet.pipeline.judging import compare, judge_again
+from ratchet.pipeline.merging import merge
 from ratchet.pipeline.profiling_by_hand import Profiled, profile
 from ratchet.pipeline.replaying import replay, replay_simulated
 from ratchet.pipeline.request import Done, Request
@@ -22,6 +23,7 @@ __all__ = [
     "compare",
     "draw_roofline",
     "judge_again",
+    "merge",
     "profile",
     "record_baseline",
     "rename_case",

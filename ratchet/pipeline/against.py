@@ -12,10 +12,12 @@ from ratchet.judge.drift import by_commit
 from ratchet.measure.suite import Suite, list_cases
 from ratchet.pipeline.site import Site, measure
 from ratchet.records.baseline import BaselineEntry
-from ratchet.records.run import CaseRun
+from ratchet.records.run import CaseRun, Shard
 
 
-def against_baseline(site: Site, stored: Mapping[str, BaselineEntry], patterns: Sequence[str]) -> tuple[Suite, Snapshot]:
+def against_baseline(
+    site: Site, stored: Mapping[str, BaselineEntry], patterns: Sequence[str], shard: Shard | None = None
+) -> tuple[Suite, Snapshot]:
     """The head against one baseline commit after the other; the suite, and the commit that most cases were compared with.
 
     Raises UsageError where the baseline has nothing for this machine.
@@ -23,7 +25,8 @@ def against_baseline(site: Site, stored: Mapping[str, BaselineEntry], patterns: 
     site.progress.stage("Listing the cases")
     listed = [case.name for case in list_cases(site.ground(None), site.settings, patterns)]
     gone = [name for name, entry in stored.items() if not entry.removed and name not in listed] if not patterns else []
-    groups = by_commit([*listed, *gone], stored)
+    names = [*listed, *gone]
+    groups = by_commit(shard.part(names) if shard else names, stored)
     if not groups:
         raise UsageError(
             "The baseline names no commit for this machine and these cases.",

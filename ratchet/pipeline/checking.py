@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from ratchet.config import load_settings
+from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, OutputError, UsageError
 from ratchet.forge.git import Repository
 from ratchet.forge.worktrees import worktree, worktrees
@@ -16,14 +16,14 @@ from ratchet.judge.looks import suspects
 from ratchet.judge.verdict import judge_run
 from ratchet.pipeline.against import against_baseline
 from ratchet.pipeline.checkout import apart_of, writable
-from ratchet.pipeline.machine import environment_of, machine_of
+from ratchet.pipeline.machine import environment_of, machines_of
 from ratchet.pipeline.profiling import with_profiles
 from ratchet.pipeline.record import record_of
 from ratchet.pipeline.request import CURRENT, Done, Request
 from ratchet.pipeline.site import Site, build, measure, unbuilt
 from ratchet.pipeline.stored import load_baseline
 from ratchet.records.files import save
-from ratchet.records.run import CaseRun
+from ratchet.records.run import CaseRun, Shard
 from ratchet.report.progress import Progress
 
 
@@ -33,7 +33,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
     A case that became a little slower is measured against the best commit of the baseline too.
     """
     repository = Repository(request.folder)
-    settings = load_settings(repository.root, environ, request.options)
+    settings = _of_shard(load_settings(repository.root, environ, request.options), request.shard)
     results = writable(repository.root / settings.results)
     baseline = load_baseline(results)
     apart = apart_of(repository, results)
@@ -42,20 +42,22 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
     clock, started = time.monotonic(), datetime.now(UTC)
     best: list[CaseRun] = []
     with (
-        machine_of(request, settings, f"ratchet check in {repository.root}", progress, environ) as machine,
+        machines_of(request, settings, f"ratchet check in {repository.root}", progress, environ) as (machine, *others),
         worktrees(repository, head, reference) as trees,
     ):
-        site = Site(repository, settings, machine, trees, progress, environ)
+        site = Site(repository, settings, machine, trees, progress, environ, tuple(others))
         stored = baseline.entries(environment_of(machine, settings).fingerprint)
         broken = build(site, "head", trees.head, head)
         if broken:
             suite = unbuilt(broken)
         elif reference is None:
-            suite, reference = against_baseline(site, stored, request.patterns)
+            suite, reference = against_baseline(site, stored, request.patterns, request.shard)
         else:
             drifts = drifting(stored, reference.tree, head.tree)
-            suite = measure(site, reference, trees.reference, request.patterns, drifts)
+            suite = measure(site, reference, trees.reference, request.patterns, drifts, request.shard)
             best = _against_best(site, suite.cases, drifts)
+        if request.shard and not suite.cases:
+            raise UsageError(f"Shard {request.shard} has no case: there are fewer cases than shards.", "Take fewer shards.")
         timing = (started, time.monotonic() - clock)
         compared_with = reference.tree if reference else None
         record = record_of("check", request, settings, machine, suite, timing, head.tree, compared_with, best)
@@ -64,6 +66,11 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
         # Here, since a profile needs the trees, and the device to itself.
         report = with_profiles(site, judge_run(record, baseline), record, baseline, results)
     return Done(record, report, results)
+
+
+def _of_shard(settings: Settings, shard: Shard | None) -> Settings:
+    """A shard gets its share of the false alarms: all of them together are falsely red no more often than the whole may be."""
+    return settings.model_copy(update={"false_alarm": settings.false_alarm / shard.of}) if shard else settings
 
 
 def _against_best(site: Site, cases: Sequence[CaseRun], drifts: Mapping[str, str]) -> list[CaseRun]:

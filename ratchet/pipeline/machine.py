@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 
 from ratchet.config import Settings
-from ratchet.errors import UnfitError
+from ratchet.errors import UnfitError, UsageError
 from ratchet.measure import fitness
 from ratchet.measure.environment import describe
-from ratchet.measure.gpu import Gpu, choose_gpu
+from ratchet.measure.gpu import Gpu, choose_gpu, visible_gpus
 from ratchet.measure.lock import hold
 from ratchet.measure.suite import Suite
 from ratchet.pipeline.request import Request
@@ -53,6 +53,43 @@ def machine_of(
         if settings.pairs < FEW_PAIRS:
             warnings = (*warnings, f"{settings.pairs} pairs are few: the intervals are too narrow. Take {FEW_PAIRS} or more.")
         yield Machine(device, gpu, warnings, idle)
+
+
+@contextlib.contextmanager
+def machines_of(
+    request: Request, settings: Settings, what: str, progress: Progress, environ: Mapping[str, str]
+) -> Iterator[tuple[Machine, ...]]:
+    """The chosen devices, all of a kind, each alone and fit: one, or as many GPUs as the request names.
+
+    Raises UsageError where they differ, since one verdict speaks of one kind of machine.
+    """
+    with contextlib.ExitStack() as stack:
+        machines = tuple(
+            stack.enter_context(machine_of(replace(request, gpu=number), settings, what, progress, environ))
+            for number in _numbers(request, settings, environ)
+        )
+        first, *others = (environment_of(machine, settings).fingerprint for machine in machines)
+        for machine, other in zip(machines[1:], others, strict=True):
+            if other != first:
+                both = f"{_called(machines[0])} and {_called(machine)}"
+                raise UsageError(
+                    f"{both} are of different kinds ({'; '.join(other.differences(first))}).",
+                    "Name GPUs of one kind with --gpus.",
+                )
+        yield machines
+
+
+def _numbers(request: Request, settings: Settings, environ: Mapping[str, str]) -> list[int | None]:
+    if request.gpus is None:
+        return [request.gpu]
+    count = 0 if settings.device == "cpu" else len(visible_gpus(environ.get("CUDA_VISIBLE_DEVICES")))
+    if count == 0:
+        raise UnfitError("--gpus was given, but no NVIDIA GPU is to be seen here.", "See `ratchet doctor`, or leave it out.")
+    return list(range(count)) if request.gpus == "all" else list(request.gpus)
+
+
+def _called(machine: Machine) -> str:
+    return f"GPU {machine.gpu.index}" if machine.gpu else "The CPU"
 
 
 def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> tuple[Device, Gpu | None, tuple[str, ...]]:

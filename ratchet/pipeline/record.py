@@ -36,6 +36,7 @@ def record_of(
         policy=settings.policy,
         head=head,
         reference=reference,
+        shard=request.shard,
         reference_missing=f"The reference could not be measured: {missing}" if missing else None,
         cases=suite.cases,
         best=tuple(best),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from ratchet.records.run import RunRecord
+from ratchet.records.run import RunRecord, Shard
 from ratchet.records.verdict import ReportRecord
 
 BASELINE, CURRENT, REPORT, MARKDOWN = "baseline.json", "current.json", "report.json", "ratchet_report.md"
@@ -26,6 +26,10 @@ class Request:
     against_baseline: bool = False
     """Compare every case with the commit that the baseline names for it."""
     gpu: int | None = None
+    gpus: tuple[int, ...] | Literal["all"] | None = None
+    """Spread the cases over these GPUs; None: one GPU."""
+    shard: Shard | None = None
+    """Measure this part of the cases only."""
     wait_s: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
 

@@ -15,7 +15,8 @@ from ratchet.judge.looks import looks, undecided
 from ratchet.measure.build import build_tree
 from ratchet.measure.suite import Ground, Suite, Task, measure_suite
 from ratchet.pipeline.machine import Machine, plan_of
-from ratchet.records.run import CaseRun, Config, Failure, Side
+from ratchet.pipeline.parallel import in_parallel
+from ratchet.records.run import CaseRun, Config, Failure, Shard, Side
 from ratchet.report.progress import Progress
 
 
@@ -29,6 +30,8 @@ class Site:
     trees: Trees
     progress: Progress
     environ: Mapping[str, str]
+    others: tuple[Machine, ...] = ()
+    """More machines of the same kind, over which the cases are spread."""
 
     def ground(self, reference: Path | None) -> Ground:
         """Where to measure the head, against ``reference`` if that is a tree with benchmarks."""
@@ -36,25 +39,49 @@ class Site:
         return Ground(places, self.repository.root, self.machine.device, self.machine.gpu, self.trees.logs, self.environ)
 
 
-def measure(site: Site, reference: Snapshot, tree: Path | None, patterns: Sequence[str], drifts: Collection[str] = ()) -> Suite:
-    """The head against one reference, which is built first; without it, the head alone."""
+def measure(
+    site: Site,
+    reference: Snapshot,
+    tree: Path | None,
+    patterns: Sequence[str],
+    drifts: Collection[str] = (),
+    shard: Shard | None = None,
+) -> Suite:
+    """The head against one reference, which is built first; without it, the head alone. On all machines of the site at once."""
     unbuilt = build(site, "reference", tree, reference) if tree else None
     plan = plan_of(site.settings, site.machine.device)
+    machines = (site.machine, *site.others)
+    policy = site.settings.policy.shared(len(machines))
 
     def still_open(cases: Sequence[CaseRun]) -> set[str]:
-        return undecided(cases, site.settings.policy, plan.pairs, drifts)
+        return undecided(cases, policy, plan.pairs, drifts)
 
-    task = Task(
-        plan,
-        patterns,
-        looks(plan.pairs),
-        still_open,
-        compared=not unbuilt,
-        idle=site.machine.idle,
-        time_identical=site.settings.time_identical,
-    )
-    suite = measure_suite(site.ground(None if unbuilt else tree), site.settings, task, site.progress)
+    def on(machine: Machine, part: Shard | None, progress: Progress) -> Suite:
+        task = Task(
+            plan,
+            patterns,
+            looks(plan.pairs),
+            still_open,
+            compared=not unbuilt,
+            idle=machine.idle,
+            time_identical=site.settings.time_identical,
+            shard=part,
+        )
+        ground = replace(site.ground(None if unbuilt else tree), gpu=machine.gpu)
+        return measure_suite(ground, site.settings, task, progress)
+
+    parts = [_part(shard, number, len(machines)) for number in range(1, len(machines) + 1)]
+    suites = in_parallel(on, list(zip(machines, parts, strict=True)), site.progress)
+    suite = replace(suites[0], cases=tuple(case for each in suites for case in each.cases))
     return replace(suite, reference_missing=str(unbuilt)) if unbuilt else suite
+
+
+def _part(shard: Shard | None, number: int, machines: int) -> Shard | None:
+    """What one of several machines measures of a shard."""
+    if machines == 1:
+        return shard
+    whole = shard or Shard(number=1, of=1)
+    return Shard(number=whole.number + (number - 1) * whole.of, of=whole.of * machines)
 
 
 def build(site: Site, side: Side, tree: Path, snapshot: Snapshot) -> BuildError | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from ratchet.records.base import RULES, Count, NotNegative, Positive, Record
@@ -44,6 +45,29 @@ class Plan(Record):
     clock: str
     """``event``, ``graph`` or ``cpu``; a workload may ask for its own."""
     cache: Literal["cold", "warm"]
+
+
+Item = TypeVar("Item")
+
+
+class Shard(Record):
+    """One of several parts of a suite that are measured apart, on one GPU or runner each."""
+
+    number: Annotated[int, Field(ge=1)]
+    of: Annotated[int, Field(ge=1, le=10_000)]
+
+    @model_validator(mode="after")
+    def _is_one_of_them(self) -> Shard:
+        if self.number > self.of:
+            raise ValueError(f"there is no shard {self.number} of {self.of}")
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    def part(self, items: Sequence[Item]) -> list[Item]:
+        """Every ``of``-th item: neighbours, which are often equally slow, come to different shards."""
+        return list(items[self.number - 1 :: self.of])
 
 
 class Config(Record):
@@ -179,6 +203,8 @@ class RunRecord(Record):
     reference: Tree | None = None
     reference_missing: str | None = None
     """Why a check has no reference side, so that the stored baseline was used."""
+    shard: Shard | None = None
+    """Which part of the suite this is; `ratchet merge` puts the parts together."""
     cases: tuple[CaseRun, ...]
     best: tuple[CaseRun, ...] = ()
     """Cases that became a little slower, measured once more against the best commit of the baseline."""

@@ -1,0 +1,76 @@
+"""The shards of one check → the run that they are together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ratchet.errors import IncompleteError, UsageError
+from ratchet.records.run import CaseRun, RunRecord
+
+
+def joined(shards: Sequence[RunRecord]) -> RunRecord:
+    """One run with all their cases, in the order that an undivided check would have.
+
+    Raises UsageError where they are no shards of one check on one kind of machine, IncompleteError where one is missing.
+    """
+    numbered = _numbered(shards)
+    first, *others = numbered.values()
+    for other in others:
+        for difference in _differences(first, other):
+            raise UsageError(
+                f"Shards {first.shard} and {other.shard} do not belong together: {difference}.", "Merge shards of one check."
+            )
+    of = len(numbered)
+    return first.model_copy(
+        update={
+            "shard": None,
+            "policy": first.policy.at(first.policy.false_alarm * of),
+            "started_at": min(each.started_at for each in shards),
+            "wall_s": max(each.wall_s for each in shards),
+            "reference_missing": next((each.reference_missing for each in shards if each.reference_missing), None),
+            "cases": _in_turn([each.cases for each in numbered.values()]),
+            "best": _in_turn([each.best for each in numbered.values()]),
+            "warnings": tuple(dict.fromkeys(warning for each in numbered.values() for warning in each.warnings)),
+        }
+    )
+
+
+def _numbered(shards: Sequence[RunRecord]) -> dict[int, RunRecord]:
+    """Number → shard, all of them, in order."""
+    found: dict[int, RunRecord] = {}
+    for each in shards:
+        if each.shard is None or each.kind != "check":
+            raise UsageError("One of the runs is no shard of a check.", "Measure with `ratchet check --shard I/N`.")
+        if each.shard.number in found:
+            raise UsageError(f"Shard {each.shard} is there twice.", "Name each shard once.")
+        found[each.shard.number] = each
+    sizes = {each.shard.of for each in shards if each.shard}
+    if len(sizes) != 1:
+        raise UsageError(f"The runs are shards of {' and of '.join(map(str, sorted(sizes)))}.", "Merge shards of one check.")
+    of = sizes.pop()
+    missing = [str(number) for number in range(1, of + 1) if number not in found]
+    if missing:
+        raise IncompleteError(
+            f"Missing of {of} shards: {', '.join(missing)}.",
+            "See why that runner gave no result, measure the shard again, then merge.",
+        )
+    return dict(sorted(found.items()))
+
+
+def _differences(first: RunRecord, other: RunRecord) -> Iterator[str]:
+    if first.head != other.head:
+        yield f"head is {first.head.commit[:10]} in one and {other.head.commit[:10]} in the other"
+    if first.reference != other.reference and None not in (first.reference, other.reference):
+        yield "they compare with different references"
+    if first.policy != other.policy:
+        yield "their thresholds differ"
+    if first.plan != other.plan:
+        yield "they were measured by different plans"
+    yield from other.environment.fingerprint.differences(first.environment.fingerprint)
+
+
+def _in_turn(parts: Sequence[Sequence[CaseRun]]) -> tuple[CaseRun, ...]:
+    """One case of each part after the other, as they were dealt out; a case that every part has comes once."""
+    longest = max(map(len, parts))
+    dealt = [part[index] for index in range(longest) for part in parts if index < len(part)]
+    return tuple({case.name: case for case in reversed(dealt)}.values())[::-1]
