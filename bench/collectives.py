@@ -1,0 +1,49 @@
+"""Bus bandwidth of collectives by size: ``torchrun --nproc_per_node=8 bench/collectives.py`` (NCCL; gloo where there is no GPU).
+
+The record is one like any other: ``ratchet compare before.json results/collectives.json``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+SIZES = "1MiB,16MiB,256MiB"
+CPU_SIZES = "64KiB,1MiB"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure on every rank; rank 0 writes the record and the summary. The exit code."""
+    import argparse
+
+    try:
+        from ratchet.errors import RatchetError
+        from ratchet.pipeline.collectives import Wish, measure_collectives
+    except ModuleNotFoundError as error:
+        root = Path(__file__).resolve().parent.parent
+        print(f"{error.name} is not installed: run `{sys.executable} -m pip install -e {root}` first.", file=sys.stderr)
+        return 2
+    parser = argparse.ArgumentParser(description="Measure collectives on every rank of torchrun.")
+    parser.add_argument("--operations", help="some of all_reduce,all_gather,reduce_scatter (default: all)")
+    parser.add_argument("--sizes", help=f"of the whole buffer (default: {SIZES}; on the CPU {CPU_SIZES})")
+    parser.add_argument("--repeats", type=int, default=5, help="fresh processes of each rank (default: 5)")
+    parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: GPUs if there are any")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="folder of the record (default: results)")
+    parser.add_argument("--summary", type=Path, default=Path("profiles"), help="folder of the JSON summary (default: profiles)")
+    given = parser.parse_args(arguments)
+    wish = Wish(given.operations, given.sizes, {"cuda": SIZES, "cpu": CPU_SIZES}, given.repeats, given.device)
+    try:
+        lines = measure_collectives(wish, given.results, given.summary, tuple(sys.argv), os.environ)
+    except RatchetError as error:
+        print(f"collectives: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    for line in lines:
+        print(line)
+    return 0
+
+
+if __name__ == "__main__":
+    # Python puts a script's folder on the path, where copy.py would stand in for the standard library's.
+    sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).resolve().parent]
+    sys.exit(main())
