@@ -40,8 +40,8 @@ def describe(
         gpu_power_limit_w=used and used.power_limit_w,
         mig=used and used.mig,
         driver=used and used.driver,
-        cuda=cuda_version or torch_cuda_version(),
-        torch=torch_version or installed_version("torch") or "unknown",
+        cuda=cuda_version or told_by_torch("cuda"),
+        torch=torch_version or told_by_torch("__version__") or installed_version("torch") or "unknown",
         triton=triton_version or installed_version("triton"),
         cpu=cpu_model(cpuinfo),
         cpu_threads=cpu_threads if device == "cpu" else None,
@@ -81,8 +81,11 @@ def installed_version(distribution: str) -> str | None:
         return None
 
 
-def torch_cuda_version() -> str | None:
-    """``torch.version.cuda`` of the installed torch, read from its file, since importing torch takes seconds."""
+def told_by_torch(name: str) -> str | None:
+    """``cuda`` or ``__version__`` of the installed torch, read from its file, since importing torch takes seconds.
+
+    The metadata of the package says ``2.11.0`` where torch itself says ``2.11.0+cu130``.
+    """
     found = importlib.util.find_spec("torch")
     if found is None or found.origin is None:
         return None
@@ -93,7 +96,7 @@ def torch_cuda_version() -> str | None:
     for statement in module.body:
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         value = getattr(statement, "value", None)
-        if any(isinstance(each, ast.Name) and each.id == "cuda" for each in targets) and isinstance(value, ast.Constant):
+        if any(isinstance(each, ast.Name) and each.id == name for each in targets) and isinstance(value, ast.Constant):
             return value.value if isinstance(value.value, str) else None
     return None
 

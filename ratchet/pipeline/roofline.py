@@ -25,6 +25,7 @@ from ratchet.records.profile import CaseProfile, Profile
 from ratchet.records.profiles import Profiles
 from ratchet.records.roofline import Roof, Roofline, RooflinePoint
 from ratchet.records.run import CaseRun, RunRecord, Tree, WorkloadIdentity
+from ratchet.units import percent
 
 FOLDER, NAME = "roofline", "roofline"
 
@@ -92,6 +93,10 @@ def _assembled(
     matched = {case.name: _matching(case, profiles, fingerprint, notes) for case in cases}
     roofs, more = _roofs(fingerprint, measured, tuple(matched.values()))
     points = [_point(case, matched[case.name], roofs) for case in cases]
+    far = [each for each in points if each.of_declared is not None and abs(each.of_declared - 1) > pure.AGREEMENT]
+    if far:
+        ratios = ", ".join(f"{point.case} {point.of_declared:.3f}" for point in far)
+        more.append(f"Counted FLOPs over declared ones, where they are more than {percent(pure.AGREEMENT)} apart: {ratios}.")
     warm = [case.name for case in cases if pure.is_warm(case.workload)]
     if warm:
         more.append(f"Timed with their data in the L2 cache, which the DRAM roofs do not hold: {', '.join(warm)}.")
@@ -118,8 +123,10 @@ def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | 
 
 def _point(case: Timed, profile: Profile | None, roofs: tuple[Roof, ...]) -> RooflinePoint:
     """From counters where there are any, else from what the benchmark declares."""
-    found = profile and pure.counted(case.name, None, profile, roofs, case.seconds, warm=pure.is_warm(case.workload))
-    return found or pure.declared(case.name, None, case.workload, case.seconds)
+    found = pure.counted(case.name, None, profile, roofs, case.seconds, warm=pure.is_warm(case.workload)) if profile else None
+    if profile is None or found is None:
+        return pure.declared(case.name, None, case.workload, case.seconds)
+    return found.model_copy(update={"of_declared": pure.agreement(case.workload, profile)})
 
 
 def _matching(case: Timed, profiles: Sequence[CaseProfile], fingerprint: Fingerprint, notes: list[str]) -> Profile | None:

@@ -23,6 +23,9 @@ NO_PERMISSION = (
 )
 _RESTRICTION = Path("/proc/driver/nvidia/params")
 _COUNTERS_HELD = ("driver resource was unavailable", "concurrently collecting")
+_SHELL = 128
+"""A shell, and the ncu on the PATH is a shell script on some machines, adds this to the signal that ended its program."""
+_LAST_SIGNAL = 64
 _NO_KERNELS = "No kernels were profiled"
 _NOT_SUPPORTED = ("not supported on device", "not compatible with Nsight Compute", "not supported with Nsight Compute")
 
@@ -105,8 +108,9 @@ def _trouble(ended: Ended, time_limit_s: float, own_error: str) -> ProfileError 
 def _ending(ended: Ended, time_limit_s: float) -> ProfileError | None:
     if ended.status is None:
         return ProfileError(f"ncu hung: it did not end within {time_limit_s:.0f} s.", "Raise profile_timeout in [tool.ratchet].")
-    if ended.status < 0:
-        return ProfileError(f"ncu crashed ({signal_name(ended.status)}): {ended.last_line()}")
+    signal = ended.status - _SHELL if ended.status > _SHELL else -ended.status
+    if 0 < signal <= _LAST_SIGNAL:
+        return ProfileError(f"ncu crashed ({signal_name(-signal)}): {ended.last_line()}")
     if ended.status > 0:
         return ProfileError(f"ncu failed with status {ended.status}: {ended.line_with('==ERROR==') or ended.last_line()}")
     return None

@@ -35,6 +35,11 @@ def take(nsys: Path, command: Sequence[str], report: Path, where: Surroundings) 
     ended = run([nsys, *options, *command], where)
     if ended.status is None:
         raise ProfileError(f"nsys hung: it did not end within {where.time_limit_s:.0f} s.")
+    if not report.is_file() and report.with_suffix(".qdstrm").is_file():
+        raise ProfileError(
+            "nsys traced the call and could not make a report of its trace.",
+            "Install Nsight Systems itself: the nsys inside Nsight Compute lacks the importer.",
+        )
     if ended.status != 0 or not report.is_file():
         raise ProfileError(f"nsys wrote no report: {ended.last_line()}")
     left_s = where.time_limit_s - (time.monotonic() - started)

@@ -46,6 +46,8 @@ class RooflinePoint(Record):
     """Timed with its data in the L2 cache: the roof of the memory does not hold it."""
     all_flops: dict[str, NotNegative] = {}
     """Every precision, where there are counters."""
+    of_declared: NotNegative | None = None
+    """Counted over declared FLOPs, in the workload's own precision; None where one of them is not known."""
     shares: dict[str, NotNegative] = {}
     """Key of a roof → fraction of it that was reached."""
     bound: Bound | None = None

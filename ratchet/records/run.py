@@ -159,7 +159,7 @@ class CaseRun(Record):
     workload: WorkloadIdentity | None = None
     """The head's; the reference's stands beside it only where the case exists there."""
     reference_workload: WorkloadIdentity | None = None
-    tuning: dict[str, int] = {}
+    tuning: dict[str, Parameter] = {}
     performance: Performance | None = None
     reference_performance: Performance | None = None
     head: tuple[WorkerSamples, ...] = ()

@@ -11,7 +11,10 @@ from ratchet.records.base import Record
 from ratchet.records.baseline import Baseline
 from ratchet.records.calibration import Calibration
 from ratchet.records.profiles import Profiles
+from ratchet.records.roofline import Roofline
 from ratchet.records.run import RunRecord
+from ratchet.records.tuned import Tuned
+from ratchet.records.tuning import TuningRecord
 from ratchet.records.verdict import ReportRecord
 
 SCHEMAS: dict[str, type[Record]] = {
@@ -20,6 +23,9 @@ SCHEMAS: dict[str, type[Record]] = {
     "report": ReportRecord,
     "calibration": Calibration,
     "profiles": Profiles,
+    "roofline": Roofline,
+    "tuning": TuningRecord,
+    "tuned": Tuned,
 }
 
 

@@ -31,6 +31,9 @@ ATTENTION_TUNINGS = [
     (128, 64, 2, 8),
     (128, 64, 4, 8),
     (128, 128, 2, 8),
+    (32, 256, 1, 4),
+    (256, 32, 5, 16),
+    (64, 256, 1, 16),
 ]
 
 
@@ -105,12 +108,14 @@ def test_attention_tunings_agree(head_dim: int, tuning: tuple[int, int, int, int
         assert _error(workload, **chosen) <= LIMIT["bfloat16"]
 
 
-@pytest.mark.parametrize("block", [64, 128, 256, 512])
+@pytest.mark.parametrize("block", [64, 1024])
+@pytest.mark.parametrize(("lanes", "rows", "stream"), [(32, 1, 0), (32, 2, 1), (16, 1, 0), (8, 4, 1)])
 @pytest.mark.parametrize("columns", [4, 100, 128, 132, 1024, 2048])
-def test_normalize_tunings_agree(block: int, columns: int) -> None:
-    """Normalisation is right for any block, also where rows do not fill the last block nor columns the last vectors."""
+def test_normalize_tunings_agree(block: int, lanes: int, rows: int, stream: int, columns: int) -> None:
+    """Normalisation is right for any tuning, also where rows do not fill the last block nor columns the last vectors."""
     workload = _build("normalize", rows=1021, columns=columns)
-    assert _error(workload, BLOCK=block) <= LIMIT["float32"]
+    tuning = {"BLOCK": block, "LANES": lanes, "ROWS": rows, "STREAM": stream}
+    assert _error(workload, **tuning) <= LIMIT["float32"]
 
 
 def test_normalize_keeps_its_digits_far_from_zero() -> None:
@@ -119,7 +124,7 @@ def test_normalize_keeps_its_digits_far_from_zero() -> None:
     _build("normalize", rows=1, columns=1024)  # skips where there is no nvcc
     x = torch.randn(64, 1024, device="cuda") + 1000
     reference = module._reference(x)
-    error = (module._on_gpu(x)(BLOCK=256).double() - reference).norm() / reference.norm()
+    error = (module._on_gpu(x)(**module.TUNING).double() - reference).norm() / reference.norm()
     assert float(error) <= 1e-3
 
 

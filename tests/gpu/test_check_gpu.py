@@ -59,7 +59,7 @@ def check(tmp_path: Path, *commits: dict[str, str]):
     for number, files in enumerate(commits[1:], 2):
         commit(tmp_path / "repo", f"commit {number}", files)
     play = Playground(tmp_path)
-    return play.finish(play.start("check", "--device", "cuda", "--pairs", "5"), 300)
+    return play.finish(play.start("check", "--device", "cuda", "--pairs", "5", "--time-identical"), 300)
 
 
 def test_unchanged_code_passes_on_the_gpu(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from playground import HARNESS, Playground
@@ -19,6 +21,12 @@ torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
 
+@pytest.fixture
+def attention(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(HARNESS)
+    return importlib.import_module("bench.attention")
+
+
 def counted(case: str, tmp_path: Path) -> Profile:
     target = Target(HARNESS, HARNESS, "bench", case, "cuda", 1, 1, (".", "src"))
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
@@ -33,27 +41,28 @@ def declared(flops: float, moved: float) -> WorkloadIdentity:
     return WorkloadIdentity(parameters={}, device="cuda", dtype="bfloat16", flops=flops, bytes=moved, clock="event", cache="cold")
 
 
-def test_declared_products(tmp_path: Path) -> None:
+def whole_tiles(seq: int, rows: int, keys: int) -> float:
+    """Logits that causal attention computes in tiles of rows × keys, over those that the mask leaves: seq² / 2."""
+    visited = sum(rows * (-(-(first + rows) // keys) * keys) for first in range(0, seq, rows))
+    return visited / (seq * seq / 2)
+
+
+@pytest.mark.parametrize("size", [2048, 4096])
+def test_declared_products(size: int, tmp_path: Path) -> None:
     """A matrix product takes the operations that it declares, and moves at least its inputs."""
-    workload = declared(2 * 2048**3, 3 * 2 * 2048**2)
-    profile = counted("matmul/square_2048", tmp_path)
-    assert roofline.agreement(workload, profile) == pytest.approx(1, abs=roofline.AGREEMENT)
+    profile = counted(f"matmul/square_{size}", tmp_path)
+    ratio = roofline.agreement(declared(2 * size**3, 3 * 2 * size**2), profile)
+    assert ratio == pytest.approx(1, abs=roofline.AGREEMENT)
     moved = roofline.counted_bytes(profile)
     assert moved is not None
-    assert moved >= 2 * 2 * 2048**2 * 0.95
+    assert moved >= 2 * 2 * size**2 * 0.95
 
 
-def test_declared_attention(tmp_path: Path) -> None:
-    """Causal attention takes what it declares, and half of the tiles on the diagonal: 3 % more at 4096."""
-    batch, heads, seq, width = 4, 32, 4096, 128
+@pytest.mark.parametrize("config", ["training_512", "training_1k", "inference_2k", "inference_4k"])
+def test_declared_attention(config: str, attention: ModuleType, tmp_path: Path) -> None:
+    """Causal attention takes what it declares and the hidden half of its tiles on the diagonal, and nothing else."""
+    batch, heads, seq, width = (attention.CONFIGS[config][name] for name in ("batch", "heads", "seq", "head_dim"))
     workload = declared(4 * batch * heads * seq * seq * width / 2, 4 * 2 * batch * heads * seq * width)
-    ratio = roofline.agreement(workload, counted("attention/inference_4k", tmp_path))
-    assert ratio == pytest.approx(1, abs=roofline.AGREEMENT)
-
-
-def test_attention_of_short_sequences(tmp_path: Path) -> None:
-    """With 8 tiles of 64 to a row of 512, the tiles on the diagonal are an eighth more, and that is all there is more."""
-    batch, heads, seq, width = 32, 8, 512, 64
-    workload = declared(4 * batch * heads * seq * seq * width / 2, 4 * 2 * batch * heads * seq * width)
-    ratio = roofline.agreement(workload, counted("attention/training_512", tmp_path))
-    assert ratio == pytest.approx(1 + 64 / 512, rel=0.01)
+    ratio = roofline.agreement(workload, counted(f"attention/{config}", tmp_path))
+    tuning = attention.TUNING[width]
+    assert ratio == pytest.approx(whole_tiles(seq, tuning["BLOCK_M"], tuning["BLOCK_N"]), rel=0.01)

@@ -33,7 +33,7 @@ def recorded(folder: Path, **environment: str) -> Path:
 
 
 def profiles(folder: Path, tree: Tree) -> Path:
-    kernel = examples.kernel_profile(flops={"tensor_bf16": 36e9, "fp32": 1e9})
+    kernel = examples.kernel_profile(flops={"tensor_bf16": 40e9, "fp32": 1e9})
     head = Profile(tool="ncu", gpu="NVIDIA H200", kernels=(kernel,))
     found = CaseProfile(case="attention/training_512", head=head, head_tree=tree)
     save(folder / "profiles.json", Profiles(profiles=(found,)))
@@ -60,14 +60,16 @@ def test_of_a_baseline(play: Playground, tmp_path: Path) -> None:
 
 
 def test_of_a_run_with_counters(play: Playground, tmp_path: Path) -> None:
-    """The profile of the very code that was timed gives the bytes and FLOPs of its point, the benchmark the time."""
+    """The profile of the very code that was timed gives bytes and FLOPs, the benchmark the time; FLOPs not declared are told."""
     place = profiles(tmp_path, examples.HEAD)
     arguments = [str(recorded(tmp_path)), "--profiles", str(place), "--out", str(tmp_path / "out"), "--json"]
     made = Roofline.model_validate_json(drawn(play, *arguments).out)
     (point,) = [each for each in made.points if each.source == "counters"]
-    assert (point.bytes, point.flops, point.precision) == (64e6, 36e9, "tensor_bf16")
+    assert (point.bytes, point.flops, point.precision) == (64e6, 40e9, "tensor_bf16")
     assert point.seconds == pytest.approx(62.1e-6)
     assert point.timed_by == "benchmark"
+    assert point.of_declared == pytest.approx(40e9 / examples.WORKLOAD.flops)
+    assert any(f"attention/training_512 {point.of_declared:.3f}" in note for note in made.notes)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["roofline.json", "roofline.png", "roofline.svg"]
 
 

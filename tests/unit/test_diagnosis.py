@@ -156,6 +156,7 @@ def test_what_stands_out_on_one_side(figures: dict[str, Any], key: str) -> None:
         {"l2_hit_percent": 10.0, "dram_percent": 20.0},
         {"spill_bytes": 1e3, "dram_read_bytes": 1e6, "dram_write_bytes": 1e6},
         {"bank_conflicts": 5.0, "shared_wavefronts": 100.0},
+        {"sm_percent": 30.0, "memory_percent": 55.0, "stalls": {"long_scoreboard": 3.0, "wait": 2.0, "math_pipe_throttle": 2.0}},
         {"waves": 1.9},
         {"waves": 20.1},
         {"waves": 1.0},
@@ -194,6 +195,20 @@ def test_occupancy_says_what_limits_it() -> None:
     )
     top = diagnose(profile(head), profile(reference))[0]
     assert top.what == "Occupancy 98 % → 48 %; the launch allows 100 % → 50 %, limited by registers (32 → 64 per thread)."
+
+
+def test_smaller_steps_are_named_before_their_instructions() -> None:
+    """The same products by the same blocks, with less shared memory and more instructions, are a smaller inner tile."""
+    reference = kernel(instructions=25.1e6, shared_bytes=58368, grid=(2048, 1, 1), flops={"tensor_bf16": 18e9}, sm_percent=70.0,
+                       memory_percent=85.0)  # fmt: skip
+    head = reference.model_copy(update={"instructions": 31.7e6, "shared_bytes": 25600, "duration_s": 1.2e-4})
+    found = [finding for finding in diagnose(profile(head), profile(reference)) if finding.weight > 1]
+    assert keys(tuple(found)) == ["steps"]
+    assert found[0].what == (
+        "Each block holds 57.0 KiB → 25.0 KiB in shared memory for the same products: instructions 25.1 million → 31.7 million."
+    )
+    others = head.model_copy(update={"grid": (4096, 1, 1)})
+    assert keys(diagnose(profile(others), profile(reference)))[0] == "instructions"
 
 
 def test_a_change_for_the_better_explains_no_slowdown() -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import platform
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 import ratchet
 from ratchet.measure.environment import cpu_model, describe, installed_version, nvcc_version
@@ -76,8 +77,20 @@ def test_key_ignores_which_gpu(cpuinfo: Path) -> None:
 
 def test_versions_from_metadata() -> None:
     """A version that nobody passes in is that of the installed package, and of a package that is not installed None."""
-    assert describe(None, "cpu").fingerprint.torch == metadata.version("torch")
+    assert describe(None, "cpu").fingerprint.torch == torch.__version__
     assert installed_version("no-such-package-of-ratchet") is None
+
+
+def test_torch_is_what_it_calls_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine's fingerprint is the same before torch is imported, also where the package's metadata leaves the build out."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").touch()
+    (tmp_path / "torch" / "version.py").write_text("__version__ = '2.11.0+cu130'\ncuda: str = '13.0'\n")
+    spec = importlib.util.spec_from_file_location("torch", tmp_path / "torch" / "__init__.py")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "2.11.0" if name == "torch" else "3.6.0")
+    told = describe(None, "cpu").fingerprint
+    assert (told.torch, told.cuda) == ("2.11.0+cu130", "13.0")
 
 
 def test_torch_stays_out() -> None:

@@ -67,6 +67,7 @@ def test_ncu_is_asked_for_one_range_at_real_clocks(tmp_path: Path) -> None:
             "dcgmi profile --pause",
         ),
         ("print('half a line', flush=True)\nos.kill(os.getpid(), signal.SIGSEGV)", "ncu crashed (SIGSEGV): half a line", ""),
+        ("print('half a line')\nsys.exit(139)", "ncu crashed (SIGSEGV): half a line", ""),
         ("print('==ERROR== out of beans')\nprint('bye')\nsys.exit(9)", "ncu failed with status 9: ==ERROR== out of beans", ""),
         ("print('==WARNING== No kernels were profiled.')", "ncu saw no kernel in the call.", "copies and memsets are none"),
         ("print('==ERROR== Profiling is not supported on device 0.')\nsys.exit(1)", "does not know the GPU", "with the driver"),
@@ -214,6 +215,15 @@ def test_nsys_summaries(tmp_path: Path) -> None:
     assert activity.kernels == pytest.approx({"gemm": 9e-6})
     assert (activity.launches, activity.calls) == (3, 1)
     assert (activity.copies_s, activity.allocation_s) == pytest.approx((5e-7, 2e-6))
+
+
+def test_nsys_without_its_importer(tmp_path: Path) -> None:
+    """A trace that nsys could not turn into a report is said to be one, without a path that is gone by then."""
+    body = "import pathlib\npathlib.Path(sys.argv[sys.argv.index('--output') + 1]).with_suffix('.qdstrm').touch()"
+    where = Surroundings(dict(os.environ), tmp_path, 30)
+    with pytest.raises(ProfileError, match="could not make a report of its trace") as raised:
+        nsys.take(program(tmp_path, body, "nsys"), [], tmp_path / "a.nsys-rep", where)
+    assert str(tmp_path) not in str(raised.value)
 
 
 @pytest.mark.parametrize("body", ["sys.exit(1)", NSYS.replace("json.dumps(rows)", "'[{'"), "time.sleep(60)"])

@@ -8,6 +8,7 @@ from ratchet.profile.diagnosis.figures import (
     THREADS_PER_INSTRUCTION,
     all_flops,
     arrow,
+    blocks,
     metric,
     points,
     ratio,
@@ -82,6 +83,23 @@ def divergence_present(kernel: KernelProfile) -> State | None:
     return State(f"The average instruction has {active:.1f} of 32 threads active.", (1 - active / 32) * busy, "medium")
 
 
+def steps_changed(pair: Pair) -> Change | None:
+    """The same blocks do the same operations with less in shared memory at a time, and take more instructions for it."""
+    head, reference = pair.head, pair.reference
+    grown, held = ratio(head.instructions, reference.instructions), ratio(head.shared_bytes, reference.shared_bytes)
+    work = ratio(tensor_flops(head), tensor_flops(reference))
+    if grown is None or held is None or work is None or blocks(head) != blocks(reference) or abs(work - 1) > at.SAME_WORK:
+        return None
+    if max(held, 1 / held) < at.NOTICED or (held > 1) == (grown > 1):
+        return None
+    found = instructions_changed(pair)
+    if found is None:
+        return None
+    sizes = arrow(units.size(reference.shared_bytes or 0), units.size(head.shared_bytes or 0))
+    text = f"Each block holds {sizes} in shared memory for the same products: i{found.what[1:]}"
+    return Change(text, found.factor)
+
+
 def instructions_changed(pair: Pair) -> Change | None:
     grown = ratio(pair.head.instructions, pair.reference.instructions)
     busy = pair.slower.sm_percent
@@ -114,6 +132,9 @@ CHANGES = (
     ChangeRule("tensor cores", 0.98, tensor_changed, TENSOR_WHY, TENSOR_ADVICE),
     ChangeRule("precision", 0.96, precision_changed, PRECISION_WHY, PRECISION_ADVICE),
     ChangeRule("divergence", 0.94, divergence_changed, DIVERGENCE_WHY, DIVERGENCE_ADVICE),
+    ChangeRule("steps", 0.6, steps_changed,
+               "A loop over smaller tiles goes round more often, and pays for each round with instructions of its own.",
+               "Go back to the larger inner tile and its stages (BLOCK_N or BLOCK_K, NUM_STAGES), or tune them on this GPU."),
     ChangeRule("instructions", 0.5, instructions_changed,
                "Where the SM is busy, time goes with the instructions that it issues.",
                "Compare the machine code (ncu's source page): index arithmetic, lost vectorisation, unrolling, conversions."),

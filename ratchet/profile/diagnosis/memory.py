@@ -98,10 +98,11 @@ def in_flight_low(kernel: KernelProfile) -> State | None:
     busiest = max(kernel.memory_percent or 0, kernel.sm_percent or 0)
     if kernel.memory_percent is None or kernel.sm_percent is None or busiest >= at.OCCUPANCY_PERCENT:
         return None
-    if worst_stall(kernel) != WAITING_FOR_MEMORY:
+    waited, between = kernel.stalls.get(WAITING_FOR_MEMORY, 0.0), sum(kernel.stalls.values())
+    if worst_stall(kernel) != WAITING_FOR_MEMORY or waited < at.WAITING_SHARE * between:
         return None
     return State(
-        f"Warps wait for loads {kernel.stalls[WAITING_FOR_MEMORY]:.0f} cycles between two instructions,"
+        f"Warps wait for loads in {waited:.0f} of the {between:.0f} cycles between two instructions,"
         f" with memory {points(kernel.memory_percent)} busy: too few bytes are in flight.",
         1 - busiest / 100,
         "medium",

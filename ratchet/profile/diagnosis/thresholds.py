@@ -15,6 +15,8 @@ CONFLICT_SHARE = 0.2
 """Extra wavefronts over all wavefronts of shared memory."""
 SPILL_SHARE = 0.05
 """Local over local and global sectors; a few spilled values outside the loop cost nothing."""
+WAITING_SHARE = 0.5
+"""Of the cycles between two instructions of a warp: one that waits less for its loads mostly does something else."""
 DIVERGENT_THREADS = 24.0
 """Of the 32 of a warp that are active in the average instruction."""
 TAIL_SHARE = 0.2
@@ -38,6 +40,8 @@ COPY_SHARE = 0.1
 # Both sides
 NOTICED = 1.15
 """A figure that grew or shrank by less is the same figure."""
+SAME_WORK = 0.05
+"""Operations that differ by less are the same work."""
 TWICE = 2.0
 """For counts that vary by themselves."""
 HIT_POINTS = 10.0

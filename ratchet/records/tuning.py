@@ -1,0 +1,178 @@
+"""``tuning/CASE.FINGERPRINT.json``: every configuration that a search tried, how it ended, and what was confirmed of the best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Field, model_validator
+
+from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records.environment import Environment, Fingerprint
+from ratchet.records.run import SampleMs, Tree, WorkloadIdentity
+from ratchet.records.verdict import Comparison
+from ratchet.workload import Parameter
+
+Configuration = dict[str, Parameter]
+"""Parameter → its value, one for each parameter of the space."""
+Ending = Literal["correct", "dropped", "wrong", "compile", "resources", "timeout", "crash"]
+"""``dropped``: correct, but after a few samples already too far behind. The last five were never timed."""
+TIMED: tuple[Ending, ...] = ("correct", "dropped")
+
+
+class Evaluation(Record):
+    """One configuration, tried once."""
+
+    configuration: Configuration
+    outcome: Ending
+    reason: str = ""
+    """Of what was dropped or failed: one line, perhaps in the words of a compiler."""
+    samples_ms: tuple[SampleMs, ...] = ()
+    median_ms: Positive | None = None
+    normalised: Positive | None = None
+    """Its time over the default's, on the same GPU at about the same time; None where the default itself gives no time."""
+    compile_s: NotNegative = 0.0
+    wall_s: NotNegative = 0.0
+    gpu: str | None = None
+    """Name and index of the GPU: ``NVIDIA H200 [0]``."""
+    worker: str | None = None
+    at: AwareDatetime
+    """When it ended."""
+
+    @property
+    def timed(self) -> bool:
+        return self.outcome in TIMED
+
+    @model_validator(mode="after")
+    def _is_timed_or_explained(self) -> Evaluation:
+        if self.timed != bool(self.samples_ms) or self.timed != (self.median_ms is not None):
+            raise ValueError(f"an evaluation has samples and a median if it was timed, and only then: this one is {self.outcome}")
+        if not self.timed and (self.normalised is not None or not self.reason):
+            raise ValueError(f"an evaluation that was not timed has a reason and no time: this one is {self.outcome}")
+        return self
+
+
+class Confirmation(Record):
+    """A configuration (the head) against the default (the reference) in interleaved pairs of processes."""
+
+    configuration: Configuration
+    config: str
+    """The benchmark's config on which they were compared."""
+    comparison: Comparison | None = None
+    """None where the configuration gives no time there."""
+    reason: str = ""
+    """Why it gives none."""
+
+    @model_validator(mode="after")
+    def _is_either(self) -> Confirmation:
+        if (self.comparison is None) != bool(self.reason):
+            raise ValueError("a confirmation has a comparison, or a reason why it has none")
+        return self
+
+
+class Session(Record):
+    """One call of ``ratchet tune``; a resumed search has several."""
+
+    started_at: AwareDatetime
+    wall_s: NotNegative = 0.0
+    command: tuple[str, ...]
+    strategy: str
+    """As it was carried out: never ``auto``'s mere wish, where the space decided."""
+    seed: int
+    budget_s: NotNegative | None = None
+    max_evaluations: Count | None = None
+    executor: str = "local"
+    gpus: tuple[str, ...] = ()
+    """Name and index of each, as in an evaluation."""
+    first: Count = 0
+    """How many evaluations were there before it."""
+    ended: str = ""
+    """Why no more was tried; empty while it goes on, and for ever where it was killed."""
+
+
+class TuningRecord(Record):
+    """All that is known of one case's space on one kind of machine."""
+
+    schema_version: Literal[1] = 1
+    case: str
+    benchmark: str
+    config: str
+    workload: WorkloadIdentity
+    environment: Environment
+    head: Tree
+    space: dict[str, Annotated[tuple[Parameter, ...], Field(min_length=1)]]
+    constraints: tuple[str, ...] = ()
+    """Their source text."""
+    valid: Count | None = None
+    """How many configurations the constraints leave; None where there are too many to count."""
+    default: Configuration
+    """The values used today."""
+    sessions: Annotated[tuple[Session, ...], Field(min_length=1)]
+    evaluations: tuple[Evaluation, ...] = ()
+    """In the order in which they ended."""
+    confirmations: tuple[Confirmation, ...] = ()
+    """Of the best few, on this config; best first."""
+    others: tuple[Confirmation, ...] = ()
+    """Of the winner, on the benchmark's other configs."""
+    best: Configuration | None = None
+    """What is recommended in place of the default; None: no change."""
+    verdict: str = ""
+    """One sentence; empty while nothing is decided."""
+
+    @model_validator(mode="after")
+    def _lies_in_its_space(self) -> TuningRecord:
+        tried: tuple[Evaluation | Confirmation, ...] = (*self.evaluations, *self.confirmations, *self.others)
+        for configuration in (self.default, *([self.best] if self.best else []), *(each.configuration for each in tried)):
+            self.check_configuration(configuration)
+        if elsewhere := [each.config for each in self.confirmations if each.config != self.config]:
+            raise ValueError(f"a confirmation is of {elsewhere[0]}, the record of {self.config}")
+        if self.best is not None and self.confirmed(self.best) is None:
+            raise ValueError("best is a configuration that was never confirmed")
+        return self
+
+    def check_configuration(self, configuration: Mapping[str, Parameter]) -> None:
+        """Raises ValueError where it has other parameters than the space, or another value."""
+        if set(configuration) != set(self.space):
+            raise ValueError(f"a configuration names {sorted(configuration)}, the space {sorted(self.space)}")
+        for name, value in configuration.items():
+            if value not in self.space[name]:
+                raise ValueError(f"a configuration has {name}={value}, which is not in the space")
+
+    @property
+    def started_at(self) -> AwareDatetime:
+        return self.sessions[0].started_at
+
+    @property
+    def wall_s(self) -> float:
+        """Of all sessions."""
+        return sum(each.wall_s for each in self.sessions)
+
+    def confirmed(self, configuration: Mapping[str, Parameter]) -> Comparison | None:
+        """How a configuration compares with the default on this case, where that was confirmed."""
+        found = [each.comparison for each in self.confirmations if each.configuration == configuration]
+        return found[-1] if found else None
+
+    def differences(self, other: TuningRecord) -> list[str]:
+        """What keeps evaluations of the two from standing side by side, one line each: ``space: BLOCK …``."""
+        lines = [f"workload {line}" for line in self.workload.differences(other.workload)]
+        lines += self.environment.fingerprint.differences(other.environment.fingerprint)
+        lines += [f"case: {self.case} → {other.case}"] if self.case != other.case else []
+        for name in sorted({*self.space, *other.space}):
+            mine, theirs = self.space.get(name), other.space.get(name)
+            if mine != theirs:
+                lines.append(f"space: {name} {_listed(mine)} → {_listed(theirs)}")
+        if self.default != other.default:
+            lines.append(f"default: {self.default} → {other.default}")
+        if self.constraints != other.constraints:
+            lines.append("the constraints differ")
+        return lines
+
+
+def tuning_path(folder: Path, case: str, fingerprint: Fingerprint) -> Path:
+    """``tuning/attention.training_512.h200.0123456789.json``."""
+    return folder / f"{case.replace('/', '.')}.{fingerprint.key}.json"
+
+
+def _listed(values: tuple[Parameter, ...] | None) -> str:
+    return "is absent" if values is None else f"{list(values)}"
