@@ -41,6 +41,10 @@ class RecordError(RatchetError):
     exit_code = Exit.USAGE
 
 
+class ArtifactError(RatchetError):
+    """What another job handed over cannot be believed: unsafe, damaged, or contradicting itself."""
+
+
 class OutputError(RatchetError):
     """A result cannot be written: read-only folder, full disk."""
 

@@ -1,1 +1,1 @@
-"""The edge that knows git."""
+"""The edge that knows git and GitHub."""

@@ -25,7 +25,7 @@ FLOORS: dict[str, int] = {
 """Of each module or package of ratchet; a higher floor may import a lower one."""
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """(importing module, imported module) → why; the fewer the better."""
-HEAVY = ("torch", "pydantic", "numpy", "scipy", "rich", "jinja2")
+HEAVY = ("torch", "pydantic", "numpy", "scipy", "rich", "jinja2", "github", "requests", "optuna", "sklearn", "ray")
 FILES = ("os", "pathlib", "io", "shutil", "tempfile", "subprocess", "socket", "urllib", "sqlite3")
 
 

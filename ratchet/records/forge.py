@@ -1,0 +1,91 @@
+"""What GitHub says about a pull request, and what we tell it: plain values, so that a report can be written without a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+Level = Literal["notice", "warning", "failure"]
+Conclusion = Literal["success", "failure", "neutral", "cancelled", "skipped", "timed_out", "action_required"]
+
+LARGEST_COMMENT = 65_536
+"""Characters of a comment's body; GitHub refuses more with 422, on updates too."""
+LARGEST_CHECK_TEXT = 65_535
+"""Characters of a check run's summary, and of its text."""
+ANNOTATIONS_A_CALL = 50
+
+
+@dataclass(frozen=True)
+class Pull:
+    """A pull request. Title, author, branch and labels are whatever their author wrote."""
+
+    number: int
+    state: str
+    """``open`` or ``closed``."""
+    merged: bool
+    draft: bool
+    author: str
+    title: str
+    head_sha: str
+    head_ref: str
+    head_repository: str | None
+    """``owner/name``; None where the fork is gone."""
+    base_sha: str
+    base_ref: str
+    labels: tuple[str, ...]
+    url: str
+
+
+@dataclass(frozen=True)
+class Comment:
+    """A comment of a pull request's conversation."""
+
+    id: int
+    author: str
+    """The login; ``ghost`` where the account is gone."""
+    body: str
+    created_at: datetime
+    updated_at: datetime
+    url: str
+
+
+@dataclass(frozen=True)
+class WorkflowRun:
+    """One run of a workflow."""
+
+    id: int
+    name: str
+    path: str
+    """Of the workflow's file, ``.github/workflows/….yml``."""
+    event: str
+    head_sha: str
+    head_branch: str
+    """Empty where the run belongs to no branch."""
+    head_repository: str | None
+    """``owner/name``; None where the fork is gone."""
+    conclusion: str | None
+    """None while it runs."""
+    url: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """A remark on a line of a file, counted from 1."""
+
+    path: str
+    line: int
+    level: Level
+    title: str
+    message: str
+
+
+@dataclass(frozen=True)
+class CheckOutput:
+    """What a check run shows. ``summary`` and ``text`` are Markdown of at most LARGEST_CHECK_TEXT characters each."""
+
+    title: str
+    summary: str
+    text: str
+    annotations: tuple[Annotation, ...] = ()

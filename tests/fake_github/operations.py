@@ -1,0 +1,125 @@
+"""Every operation of `ratchet.forge.github`, ready to be called, and every answer that ends one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fake_github.script import Answer
+from fake_github.state import BOT, TOKEN, State
+
+if TYPE_CHECKING:
+    from fake_github.server import FakeGitHub
+    from ratchet.forge.github import GitHub
+
+MARKER = "<!-- ratchet:report:default -->"
+REPLY = "<!-- ratchet:reply:1 -->"
+FIRST = 1001
+"""The number of the comment, and of the check run after it, that `populate` makes."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One call, how its error begins, and what it gives instead of an error where nothing is there."""
+
+    call: Callable[[GitHub], object]
+    doing: str
+    absent: object = ...
+    answered: bool = True
+    """Whether it looks at what it is answered."""
+
+
+def connect(fake: FakeGitHub, token: str = TOKEN, **changes: Any) -> GitHub:
+    """A client that does not wait."""
+    from ratchet.forge.github import GitHub
+
+    def sleep(seconds: float) -> None:
+        assert seconds == 0, "a client without patience waits"
+
+    return GitHub(token, fake.url, fake.state.repository, **({"patience_s": 0, "sleep": sleep} | changes))
+
+
+def populate(state: State) -> None:
+    """All that the operations need."""
+    state.add_pull(7, files=["bench/copy.py"])
+    state.add_comment(7, BOT, f"{MARKER}\nfirst")
+    state.add_run(5, artifacts=["ratchet-run"])
+    state.branches["ratchet/baseline"] = "e" * 40
+    state.workflows.append("cuda_profile.yml")
+    state.set_file("results/baseline.json", b"{}")
+    state.permissions["a-maintainer"] = "maintain"
+
+
+def _complete(github: GitHub) -> None:
+    from ratchet.records.forge import CheckOutput
+
+    github.complete_check(FIRST + 1, "success", CheckOutput("t", "s", "x"))
+
+
+OPERATIONS: dict[str, Operation] = {
+    "pull": Operation(lambda g: g.pull(7), "Reading pull request 7"),
+    "pulls_of_commit": Operation(lambda g: g.pulls_of_commit("a" * 40), "Reading the pull requests of commit aaa"),
+    "find_pulls": Operation(lambda g: g.find_pulls("octo-org/kernels", "topic"), "Looking for pull requests from octo-org:topic"),
+    "changed_files": Operation(lambda g: g.changed_files(7), "Reading the files of pull request 7"),
+    "open_pull": Operation(
+        lambda g: g.open_pull("t", "b", "ratchet/baseline", "main", draft=True),
+        "Looking for pull requests from octo-org:ratchet/baseline",
+    ),
+    "comments": Operation(lambda g: g.comments(7), "Reading the comments of pull request 7"),
+    "comment": Operation(lambda g: g.comment(FIRST), "Reading comment 1001", absent=None),
+    "upsert_comment": Operation(lambda g: g.upsert_comment(7, MARKER, MARKER), "Reading the comments of pull request 7"),
+    "reply": Operation(lambda g: g.reply(7, REPLY, REPLY), "Reading the comments of pull request 7"),
+    "react": Operation(lambda g: g.react(FIRST, "eyes"), "Reacting to comment 1001", answered=False),
+    "workflow_run": Operation(lambda g: g.workflow_run(5), "Reading workflow run 5"),
+    "artifact_names": Operation(lambda g: g.artifact_names(5), "Reading the artifacts of workflow run 5"),
+    "file_at": Operation(
+        lambda g: g.file_at("results/baseline.json", "main"), "Reading results/baseline.json at main", absent=None
+    ),
+    "permission": Operation(lambda g: g.permission("a-maintainer"), "Reading the permission of a-maintainer", absent="none"),
+    "branch_exists": Operation(lambda g: g.branch_exists("main"), "Looking for branch main", absent=False),
+    "default_branch": Operation(lambda g: g.default_branch(), "Reading the repository"),
+    "open_check": Operation(
+        lambda g: g.open_check("ratchet", "a" * 40, "https://example.org", "5"), "Opening a check run on aaa"
+    ),
+    "complete_check": Operation(_complete, "Completing check run 1002"),
+    "dispatch": Operation(
+        lambda g: g.dispatch("cuda_profile.yml", "main", {"case": "copy"}), "Starting cuda_profile.yml", answered=False
+    ),
+}
+
+_EXCEEDED = {"message": "API rate limit exceeded for installation ID 1.", "documentation_url": "https://docs.github.com/rest"}
+_ABUSE = {"message": "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."}
+
+
+def far() -> dict[str, str]:
+    """Headers of a primary limit that ends in an hour."""
+    return {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 3600)}
+
+
+ANSWERS: dict[str, tuple[Answer, str]] = {
+    "expired token": (Answer(401), "TokenError"),
+    "weak token": (Answer(403, headers={"X-Accepted-GitHub-Permissions": "issues=write"}), "TokenError"),
+    "firewall": (Answer(403, "<html>no</html>"), "TokenError"),
+    "primary limit": (Answer(403, _EXCEEDED, far()), "LimitedError"),
+    "primary limit as 429": (Answer(429, _EXCEEDED, far()), "LimitedError"),
+    "secondary limit with a time": (Answer(403, _ABUSE, {"Retry-After": "3600"}), "LimitedError"),
+    "secondary limit without a time": (Answer(403, _ABUSE), "LimitedError"),
+    "too many requests": (Answer(429), "LimitedError"),
+    "not found": (Answer(404), "GoneError"),
+    "gone": (Answer(410), "GoneError"),
+    "conflict": (Answer(409), "RefusedError"),
+    "invalid": (Answer(422), "RefusedError"),
+    "internal error": (Answer(500), "UnreachableError"),
+    "bad gateway": (Answer(502, "<html><title>502</title></html>"), "UnreachableError"),
+    "unavailable": (Answer(503, headers={"Retry-After": "1"}), "UnreachableError"),
+    "gateway time-out": (Answer(504, ""), "UnreachableError"),
+    "cut connection": (Answer(cut=True), "UnreachableError"),
+    "a proxy's page": (Answer(200, "<html>log in</html>"), "UnreachableError"),
+    "half of the answer": (Answer(200, '{"number": 7, "title": "Fas'), "UnreachableError"),
+    "another type": (Answer(200, '{"number": "seven", "name": 7, "id": [], "conclusion": 1}'), "UnreachableError"),
+    "moved elsewhere": (Answer(301, headers={"Location": "http://moved.example.org/x"}), "UnreachableError"),
+    "teapot": (Answer(418), "ForgeError"),
+}
+"""Name → an answer and the error that it becomes."""
