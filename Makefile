@@ -6,6 +6,8 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+NODE := tests/workflows/node
+NODE_STAMP := $(NODE)/node_modules/.installed
 # Set PYTHON to choose an interpreter; otherwise the first of these that runs and is 3.11 to 3.13.
 PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
 
@@ -15,7 +17,7 @@ PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
 check: $(STAMP)
 	@$(VENV)/bin/ratchet check $(CHECK)
 
-test: $(STAMP) lint
+test: $(STAMP) $(NODE_STAMP) lint
 	@$(PY) -m pytest -n auto --cov --cov-report=term:skip-covered $(TEST)
 
 lint: $(STAMP)
@@ -45,3 +47,13 @@ $(STAMP): constraints.txt pyproject.toml Makefile
 	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt setuptools
 	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 	@touch $@
+
+# GitHub's own parser and evaluator of workflows. Without npm the tests that need them are skipped, and say so.
+$(NODE_STAMP): $(NODE)/package.json $(NODE)/package-lock.json
+	@if ! command -v npm >/dev/null; then \
+	  echo "make: no npm here: the tests that need Node are skipped" >&2; \
+	else \
+	  echo "Installing GitHub's parser of workflows into $(NODE)"; \
+	  npm ci --prefix $(NODE) --ignore-scripts --no-audit --no-fund --loglevel=error; \
+	  touch $@; \
+	fi

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 
@@ -28,7 +29,12 @@ CPU_CONFIGS = {
     "inference_4k": {"batch": 1, "heads": 1, "seq": 4096, "head_dim": 16},
 }
 
-TUNE = {"BLOCK_M": (64, 128), "BLOCK_N": (32, 64, 128), "NUM_STAGES": (2, 3, 4), "NUM_WARPS": (4, 8)}
+TUNE = {
+    "BLOCK_M": (32, 64, 128, 256),  # queries of one program
+    "BLOCK_N": (32, 64, 128, 256),  # keys and values that it takes at a time
+    "NUM_STAGES": (1, 2, 3, 4, 5),
+    "NUM_WARPS": (4, 8, 16),
+}
 TUNING = {  # head_dim → the values used today
     64: {"BLOCK_M": 64, "BLOCK_N": 64, "NUM_STAGES": 3, "NUM_WARPS": 4},
     128: {"BLOCK_M": 128, "BLOCK_N": 64, "NUM_STAGES": 3, "NUM_WARPS": 8},
@@ -52,7 +58,41 @@ def attention(*, device: torch.device, batch: int, heads: int, seq: int, head_di
         bytes=4 * q.nbytes,
         tune=TUNE if on_gpu else {},
         tuning=TUNING[head_dim] if on_gpu else {},
+        constraints=_constraints(head_dim, q.element_size(), Limits.of(device)) if on_gpu else (),
     )
+
+
+class Limits(NamedTuple):
+    """Of the GPU, for one block."""
+
+    shared_bytes: int
+    whole_stages: bool
+    """Hopper's tensor cores read all stages from shared memory; before, one of them was in registers."""
+    registers: int = 65536
+    registers_of_a_thread: int = 255
+
+    @classmethod
+    def of(cls, device: torch.device) -> Limits:
+        properties = torch.cuda.get_device_properties(device)
+        return cls(properties.shared_memory_per_block_optin, properties.major == 9)
+
+
+def _constraints(head_dim: int, size: int, limits: Limits) -> tuple[Callable[..., bool], ...]:
+    """What cannot work: tiles of ``head_dim`` × ``size`` bytes a row beyond the shared memory, sums beyond the registers.
+
+    The bytes are those that Triton reports of a compiled kernel, or a few less; tiles of 32 queries do not reach the tensor
+    cores of Hopper. The sums are the result and the logits, in float32; what else a thread holds is not counted.
+    """
+
+    def fits_shared_memory(BLOCK_M: int, BLOCK_N: int, NUM_STAGES: int) -> bool:
+        held = NUM_STAGES if limits.whole_stages and BLOCK_M >= 64 else NUM_STAGES - 1
+        return (BLOCK_M + 2 * held * BLOCK_N) * head_dim * size <= limits.shared_bytes
+
+    def fits_registers(BLOCK_M: int, BLOCK_N: int, NUM_WARPS: int) -> bool:
+        threads = 32 * NUM_WARPS
+        return BLOCK_M * (head_dim + BLOCK_N) <= threads * min(limits.registers_of_a_thread, limits.registers // threads)
+
+    return fits_shared_memory, fits_registers
 
 
 def _on_gpu(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Callable[..., torch.Tensor]:

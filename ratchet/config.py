@@ -112,6 +112,12 @@ class Settings(BaseModel):
     """Most cases that one check profiles: the worst regressions, then the largest improvements."""
     profile_timeout: Annotated[float, BeforeValidator(parse_duration), Field(ge=1)] = 60.0
     """Longest that the profilers of one case may take, both sides together."""
+    baseline_mode: Literal["push", "pull-request", "branch"] = "push"
+    """How the next baseline reaches the remote: onto the main branch, as a pull request, or on a branch of its own."""
+    baseline_branch: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$")] = (
+        "ratchet-baseline"
+    )
+    """The branch that the modes ``pull-request`` and ``branch`` write."""
 
     @property
     def policy(self) -> Policy:
@@ -130,7 +136,12 @@ def load_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, 
 
     Raises UsageError naming the file or variable, the key, and what it may hold.
     """
-    values = _from_pyproject(root / "pyproject.toml")
+    return settings_from(_text_of(root / "pyproject.toml"), str(root / "pyproject.toml"), environ, options)
+
+
+def settings_from(text: str, name: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> Settings:
+    """The same from the text of a pyproject.toml, which errors call ``name``."""
+    values = _tool_table(text, name)
     values |= {
         name: environ[f"RATCHET_{name.upper()}"] for name in Settings.model_fields if environ.get(f"RATCHET_{name.upper()}")
     }
@@ -145,19 +156,26 @@ def load_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, 
         ) from None
 
 
-def _from_pyproject(path: Path) -> dict[str, Any]:
+def _text_of(path: Path) -> str:
     if not path.is_file():
-        return {}
+        return ""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not valid TOML: {error}.", "Mend the file and try again.") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", "Check its permissions and try again.") from None
+
+
+def _tool_table(text: str, name: str) -> dict[str, Any]:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{name}: not valid TOML: {error}.", "Mend the file and try again.") from None
     tool = document.get("tool", {})
     table = tool.get("ratchet", {}) if isinstance(tool, dict) else tool
     if not isinstance(table, dict):
-        raise UsageError(f"{path}: [tool.ratchet] is not a table.", "Write it as [tool.ratchet] with one key a line.")
+        raise UsageError(f"{name}: [tool.ratchet] is not a table.", "Write it as [tool.ratchet] with one key a line.")
     return {key.replace("-", "_"): value for key, value in table.items()}
 
 

@@ -43,6 +43,8 @@ class Workload:
     """Compile-time parameters and the values they may take."""
     tuning: Mapping[str, int] = field(default_factory=dict)
     """The values used today, one for each name in ``tune``."""
+    constraints: Sequence[Callable[..., bool]] = ()
+    """Which combinations of ``tune`` can work: functions whose arguments are names of parameters, all of which must say yes."""
     clock: Clock = "event"
     """On a GPU: ``"event"`` times each call with a cold L2; ``"graph"`` replays 20 calls in a CUDA graph (warm L2)."""
 
@@ -54,6 +56,34 @@ class Workload:
         for name, value in self.tuning.items():
             if value not in self.tune[name]:
                 raise ValueError(f"tuning {name}={value} is not among the values of tune: {list(self.tune[name])}")
+        for constraint in self.constraints:
+            names = constraint_names(constraint)
+            if strangers := [name for name in names if name not in self.tune]:
+                raise ValueError(f"a constraint takes {strangers[0]}, which is not in tune: {constraint_text(constraint)}")
+            if not constraint(**{name: self.tuning[name] for name in names}):
+                raise ValueError(f"tuning {dict(self.tuning)} does not hold the constraint: {constraint_text(constraint)}")
+
+
+def constraint_names(constraint: Callable[..., bool]) -> tuple[str, ...]:
+    """The parameters that a constraint is about: its arguments, less those that have a default.
+
+    Raises ValueError where it takes none, or any number of them.
+    """
+    arguments = inspect.signature(constraint).parameters.values()
+    wanted = [each for each in arguments if each.default is each.empty]
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    if not wanted or any(each.kind not in named for each in wanted):
+        raise ValueError(f"a constraint's arguments are names of parameters in tune: {constraint_text(constraint)}")
+    return tuple(each.name for each in wanted)
+
+
+def constraint_text(constraint: Callable[..., bool]) -> str:
+    """Its source, on one line; where there is none, its name."""
+    try:
+        lines = inspect.getsource(constraint).strip().splitlines()
+    except (OSError, TypeError):
+        return getattr(constraint, "__qualname__", repr(constraint))
+    return " ".join(line.strip() for line in lines)
 
 
 Build = Callable[..., Workload]

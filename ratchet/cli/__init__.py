@@ -17,6 +17,8 @@ import click
 from ratchet import __version__
 from ratchet.cli.baseline import baseline
 from ratchet.cli.calibrate import calibrate
+from ratchet.cli.github import command as command_
+from ratchet.cli.github import publish
 from ratchet.cli.judging import compare, report
 from ratchet.cli.looking import doctor, list_
 from ratchet.cli.measuring import check, run
@@ -25,6 +27,7 @@ from ratchet.cli.profile import profile
 from ratchet.cli.replay import replay_
 from ratchet.cli.roofline import roofline
 from ratchet.cli.shown import print_nowhere
+from ratchet.cli.tune import tune
 from ratchet.errors import Exit, RatchetError
 
 
@@ -79,5 +82,21 @@ def cli() -> None:
     """
 
 
-for command in (check, run, profile, calibrate, compare, merge, report, roofline, replay_, list_, baseline, doctor):
+for command in (
+    check,
+    run,
+    profile,
+    tune,
+    calibrate,
+    compare,
+    merge,
+    report,
+    roofline,
+    replay_,
+    list_,
+    baseline,
+    doctor,
+    publish,
+    command_,
+):
     cli.add_command(command)

@@ -95,6 +95,38 @@ def baseline_rename(old: str, new: str, reason: str | None, by: str | None, **gi
     return int(Exit.PASS)
 
 
+@baseline.command("push")
+@click.argument("recorded", type=click.Path(path_type=Path), metavar="RUN.json...", nargs=-1, required=True)
+@click.option(
+    "--mode",
+    type=click.Choice(["push", "pull-request", "branch"]),
+    help="How it gets there (default: push; a protected branch gets a pull request).",
+)
+@click.option("--onto", metavar="BRANCH", help="The branch that was measured (default: GITHUB_REF_NAME, or what is checked out).")
+@click.option("--remote", default="origin", help="The remote to push to.")
+@common
+def baseline_push(recorded: tuple[Path, ...], mode: Any, onto: str | None, remote: str, **given: Any) -> int:
+    """Enter runs of main into the baseline file of the remote, by a commit of that file alone.
+
+    Whatever was pushed meanwhile stays: the steps are applied again on top of it, never by force. With GITHUB_TOKEN, what was
+    accepted in the pull requests of these commits is recorded too. Exits with 3 where nothing could be recorded.
+    """
+    from ratchet import pipeline
+    from ratchet.forge.actions import append_summary, write_outputs
+    from ratchet.report.forward import forward_fields, forward_lines, forward_outputs, forward_summary
+
+    client = None
+    if os.environ.get("GITHUB_TOKEN"):
+        from ratchet.forge.github import GitHub
+
+        client = GitHub.from_environ(os.environ)
+    done = pipeline.push_baseline(recorded, pipeline.Way(remote, mode, onto), client, request_of((), given), os.environ)
+    _say(forward_fields(done), forward_lines(done), given)
+    write_outputs(forward_outputs(done), os.environ)
+    append_summary(forward_summary(done), os.environ)
+    return int(Exit.PASS)
+
+
 @baseline.command("verify")
 @common
 def baseline_verify(**given: Any) -> int:

@@ -17,6 +17,7 @@ from typing import Protocol
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
 from ratchet.measure.side import CaseTrouble, HostHandle, Worker, refuse_foreign
 from ratchet.records.run import Block, Failure, Plan, Side, WorkerSamples
+from ratchet.workload import Parameter
 
 FEWEST, MOST = 3, 30
 """Samples in one block."""
@@ -50,6 +51,15 @@ class Wanted:
 
     name: str
     sides: tuple[Side, ...]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What stands behind the name of a case: perhaps another case, with other values of its tunable parameters."""
+
+    case: str
+    tuning: Mapping[Side, Mapping[str, Parameter]]
+    """A side that is not named has the workload's own."""
 
 
 @dataclass
@@ -125,8 +135,16 @@ class Rounds:
 class Duet:
     """Runs the plan over the hosts of one or two trees."""
 
-    def __init__(self, hosts: Mapping[Side, HostHandle], plan: Plan, progress: Progress, watch: Watch) -> None:
+    def __init__(
+        self,
+        hosts: Mapping[Side, HostHandle],
+        plan: Plan,
+        progress: Progress,
+        watch: Watch,
+        variants: Mapping[str, Variant] | None = None,
+    ) -> None:
         self._hosts = hosts
+        self._variants = variants or {}
         self._plan = plan
         self.progress = progress
         self._watch = watch
@@ -248,9 +266,17 @@ class Duet:
         if side not in self._workers:
             self._workers[side] = self._hosts[side].fork()
             self._watch.own(worker.pid for worker in self._workers.values())
-        plan = self._plan
+        plan, variant = self._plan, self._variants.get(name, Variant(name, {}))
         prepared = self._workers[side].ask(
-            "prepare", Prepared, case=name, seed=seed, check=check, clock=plan.clock, cache=plan.cache, placements=plan.placements
+            "prepare",
+            Prepared,
+            case=variant.case,
+            seed=seed,
+            check=check,
+            clock=plan.clock,
+            cache=plan.cache,
+            placements=plan.placements,
+            tuning=variant.tuning.get(side),
         )
         refuse_foreign(side, prepared.foreign)
         return prepared

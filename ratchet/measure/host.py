@@ -25,6 +25,7 @@ from ratchet.errors import RatchetError
 from ratchet.measure import worker
 from ratchet.measure.provenance import Provenance, own_names
 from ratchet.measure.registry import Catalogue, discover
+from ratchet.measure.tuned import read_tuned
 from ratchet.measure.wire import Channel
 
 _PR_SET_PDEATHSIG = 1
@@ -50,6 +51,7 @@ def main() -> None:
     provenance = Provenance(tree, checkout, own_names(tree, options.python_path) | own_names(checkout, options.python_path))
     try:
         catalogue = discover(tree, options.bench, options.device)
+        tuned = read_tuned(tree / options.bench)
     except RatchetError as error:
         channel.send({"error": error.message, "hint": error.hint})
         return
@@ -60,6 +62,7 @@ def main() -> None:
         options.threads,
         catalogue.benchmarks,
         {case.name: (case.benchmark, case.parameters) for case in catalogue.cases},
+        tuned,
     )
     gc.collect()
     gc.freeze()  # keeps the workers' collector from copying pages they share with this process

@@ -11,6 +11,7 @@ from ratchet.measure.text import clean
 from ratchet.measure.wire import Rubbish
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.run import WorkloadIdentity
+from ratchet.records.tuning import Ending
 from ratchet.workload import Parameter
 
 Line = Annotated[str, AfterValidator(clean)]
@@ -57,7 +58,7 @@ class Prepared(Record):
     """A worker has built a case and called it a few times; ``error`` is 0 where no check was asked for."""
 
     workload: WorkloadIdentity
-    tuning: dict[str, int]
+    tuning: dict[str, Parameter]
     error: NotNegative
     call_ms: Positive
     peak_memory_bytes: Count
@@ -84,6 +85,41 @@ class Identified(Record):
 class Sampled(Record):
     samples_ms: Annotated[tuple[Positive, ...], Field(min_length=1)]
     exposed: bool = False
+
+
+class SpaceFound(Record):
+    """What a case may be tuned in; ``error`` says why nothing of it can be tried."""
+
+    workload: WorkloadIdentity
+    space: dict[str, tuple[Parameter, ...]]
+    constraints: tuple[str, ...]
+    default: dict[str, Parameter]
+    foreign: tuple[str, ...]
+    count: Count = 0
+    """Configurations that the constraints leave; of a space that was sampled, those of the sample."""
+    exact: bool = True
+    error: Line = ""
+    hint: Line = ""
+
+
+class Tried(Record):
+    """How a configuration does, before it is timed."""
+
+    ending: Ending
+    reason: Line = ""
+    error: NotNegative = 0.0
+    first_s: NotNegative = 0.0
+    """Seconds of its first call, compilation included."""
+    call_ms: Positive | None = None
+
+
+class Compiled(Record):
+    """A configuration went through a compiler, and nothing was launched; ``dry``: as far as was verified, truly nothing."""
+
+    ending: Ending
+    reason: Line = ""
+    compile_s: NotNegative
+    dry: bool
 
 
 class Checked(Record):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,6 +44,14 @@ class CaseTrouble(WorkerError):
         self.last_lines = last_lines
 
 
+class Hung(CaseTrouble):
+    """No answer in time."""
+
+
+class Crashed(CaseTrouble):
+    """The worker's process ended."""
+
+
 @dataclass(frozen=True)
 class HostOptions:
     """How to start a host."""
@@ -59,10 +69,17 @@ class HostOptions:
 
 
 class HostHandle:
-    """One tree's host process. Use as a context manager; leaving it kills the host and its workers."""
+    """One tree's host process. Use as a context manager; leaving it kills the host and its workers.
+
+    Several threads may fork workers; each worker is for one thread.
+    """
+
+    until: float = math.inf
+    """On the monotonic clock: no worker is waited for longer, whatever it does."""
 
     def __init__(self, side: Side, options: HostOptions, environ: Mapping[str, str]) -> None:
         self.side = side
+        self._talking = threading.Lock()
         self._options = options
         self._log = options.logs / f"{side}.log"
         ours, theirs = socket.socketpair()
@@ -84,6 +101,8 @@ class HostHandle:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._child.returncode is not None:  # left before: its number may be another process's by now
+            return
         self._channel.close()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, signal.SIGKILL)
@@ -113,15 +132,15 @@ class HostHandle:
 
     def fork(self) -> Worker:
         """A fresh worker with a usable device."""
-        self._workers += 1
-        log = self._options.logs / f"{self.side}.worker{self._workers}.log"
         started = time.perf_counter()
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, self._talking:
+            self._workers += 1
+            log = self._options.logs / f"{self.side}.worker{self._workers}.log"
             try:
                 self._channel.send_with_file({"op": "fork", "log": str(log)}, theirs.fileno())
                 pid = int(self._channel.receive(30)["pid"])
-            except (wire.Closed, wire.Late, wire.Rubbish, KeyError, TypeError, ValueError, ConnectionError):
+            except (wire.Closed, wire.Late, wire.Rubbish, KeyError, TypeError, ValueError, OSError):
                 ours.close()
                 lines = " | ".join(tail(self._log, 3)) or "it printed nothing"
                 raise HostError(f"The {self.side}'s process died: {lines}", "") from None
@@ -141,9 +160,10 @@ class HostHandle:
     def reap(self, pid: int) -> int | None:
         """A worker's exit code (negative: the signal that ended it), or None if that cannot be known."""
         try:
-            self._channel.send({"op": "reap", "pid": pid})
-            status = self._channel.receive(5).get("status")
-        except (wire.Closed, wire.Late, wire.Rubbish):
+            with self._talking:
+                self._channel.send({"op": "reap", "pid": pid})
+                status = self._channel.receive(5).get("status")
+        except (wire.Closed, wire.Late, wire.Rubbish, OSError):  # the last: this host was left meanwhile, in another thread
             return None
         return status if isinstance(status, int) else None
 
@@ -173,9 +193,10 @@ class Worker:
 
     def ask(self, op: str, expected: type[Answer], **arguments: object) -> Answer:
         """Send one request and wait for its answer. Raises CaseTrouble."""
+        patience_s = max(0.1, min(self.timeout_s, self._host.until - time.monotonic()))
         try:
             self._channel.send({"op": op, **arguments})
-            message = self._channel.receive(self.timeout_s)
+            message = self._channel.receive(patience_s)
             if "trouble" in message:
                 told = parse(message, Trouble)
                 raise CaseTrouble(
@@ -184,10 +205,10 @@ class Worker:
             return parse(message, expected)
         except wire.Late:
             self.end(kill=True)
-            raise CaseTrouble(self._host.side, op, f"hung: no answer within {self.timeout_s:g} s", tail(self._log)) from None
+            raise Hung(self._host.side, op, f"hung: no answer within {round(patience_s, 1):g} s", tail(self._log)) from None
         except wire.Closed:
             said = _how_it_ended(self.end())
-            raise CaseTrouble(self._host.side, op, f"crashed: the worker {said}", tail(self._log)) from None
+            raise Crashed(self._host.side, op, f"crashed: the worker {said}", tail(self._log)) from None
         except wire.Rubbish as error:
             self.end(kill=True)
             raise CaseTrouble(self._host.side, op, f"spoke nonsense: {clean(error.message)}", tail(self._log)) from None

@@ -107,6 +107,7 @@ def _built(target: Target) -> Callable[[], object]:
     """The call that a worker would time: the same seed, the same tuning, from the tree's own modules."""
     from ratchet.measure.provenance import Provenance, own_names
     from ratchet.measure.registry import discover
+    from ratchet.measure.tuned import overlaid, read_tuned
     from ratchet.workload import Workload
 
     tree, checkout = target.tree, target.checkout
@@ -127,11 +128,20 @@ def _built(target: Target) -> Callable[[], object]:
     workload = catalogue.benchmarks[found.benchmark].build(device=torch.device(target.device), **found.parameters)
     if not isinstance(workload, Workload):
         raise UsageError(f"{target.case} returned {type(workload).__name__}, not a Workload.")
+    workload = overlaid(workload, read_tuned(tree / target.bench), found.name, _device_name(target.device))
     foreign = provenance.foreign()
     if foreign:
         raise ForeignModuleError(f"The tree loaded {foreign[0]} instead of its own copy.", "Uninstall that package.")
     run, tuning = workload.run, dict(workload.tuning)
     return (lambda: run(**tuning)) if tuning else run
+
+
+def _device_name(device: Device) -> str:
+    import torch
+
+    from ratchet.measure.environment import cpu_model
+
+    return torch.cuda.get_device_name() if device == "cuda" else cpu_model(Path("/proc/cpuinfo"))
 
 
 def _warmed(call: Callable[[], object], device: Device) -> float:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
+import importlib
 import os
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import torch
 
+from ratchet.errors import RatchetError
 from ratchet.measure import correctness, identity
 from ratchet.measure.clocks import Clock, make_clock
+from ratchet.measure.environment import cpu_model
 from ratchet.measure.provenance import Provenance
+from ratchet.measure.tuned import overlaid
+from ratchet.measure.tuning.endings import ending_of, reason_of
+from ratchet.measure.tuning.trials import Compiler, Trials
 from ratchet.measure.wire import Channel, Closed
-from ratchet.workload import Benchmark, Device, Parameter, Workload
+from ratchet.records.tuned import Tuned
+from ratchet.workload import Benchmark, Device, Parameter, Workload, constraint_text
 
 PLACED_BYTES = 1 << 30
 """Most memory that several copies of one workload may take together."""
@@ -33,14 +42,17 @@ class Grounds:
     threads: int
     benchmarks: dict[str, Benchmark]
     parameters: dict[str, tuple[str, dict[str, Parameter]]]
+    tuned: Tuned
+    """What was applied in this tree, in place of its workloads' own tuning."""
 
 
 @dataclass
 class Job:
     """The case in hand."""
 
-    benchmark: Benchmark
-    parameters: dict[str, Parameter]
+    case: str
+    tuning: Mapping[str, Any] | None
+    """Asked for in place of the workload's own."""
     workload: Workload
     clocks: tuple[Clock, ...]
     """One for each place in memory where the workload was built."""
@@ -72,6 +84,8 @@ class Worker:
         self._grounds = grounds
         self._device = torch.device(grounds.device)
         self._job: Job | None = None
+        self._trials: Trials | None = None
+        self._compiler: Compiler | None = None
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """Carry out one request; what an author's code raises becomes an account of the trouble."""
@@ -98,33 +112,26 @@ class Worker:
         return {"ready": True}
 
     def _prepare(
-        self, case: str, seed: int, clock: str, cache: Literal["cold", "warm"], placements: int, *, check: bool
+        self,
+        case: str,
+        seed: int,
+        clock: str,
+        cache: Literal["cold", "warm"],
+        placements: int,
+        *,
+        check: bool,
+        tuning: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         self._release()
-        benchmark, parameters = self._case(case)
-        workload = self._build(benchmark, parameters, seed)
+        workload = self._build(case, seed, tuning)
         error = correctness.check(workload) if check else 0.0
         peak = self._peak(workload)
-        if self._device.type == "cpu":
-            clock = "cpu"
-        elif clock == "auto":
-            clock = workload.clock
-        more = [self._build(benchmark, parameters, seed) for _ in range(1, self._places(placements, peak))]
-        clocks = tuple(make_clock(clock, cache, self._call(each)) for each in (workload, *more))
-        made = clocks[0]
-        call_ms = sorted(made.take(3).times_ms)[1]
-        self._job = Job(benchmark, parameters, workload, clocks, cache, call_ms)
+        more = [self._build(case, seed, tuning) for _ in range(1, self._places(placements, peak))]
+        made = self._take_up(case, tuning, (workload, *more), self._clock(workload, clock), cache)
+        call_ms = self._current().call_ms
         self._forget_memory()
         return {
-            "workload": {
-                "parameters": parameters,
-                "device": self._device.type,
-                "dtype": workload.dtype,
-                "flops": float(workload.flops),
-                "bytes": float(workload.bytes),
-                "clock": made.name,
-                "cache": made.cache,
-            },
+            "workload": self._identity(case, workload, made.name, made.cache),
             "tuning": dict(workload.tuning),
             "error": error,
             "call_ms": call_ms,
@@ -166,25 +173,113 @@ class Worker:
     def _finish(self, seed: int) -> dict[str, Any]:
         """Check once more, on inputs nobody has seen: a result kept from before would be found here."""
         job = self._current()
-        benchmark, parameters = job.benchmark, job.parameters
+        case, tuning = job.case, job.tuning
         del job
         self._release()
-        workload = self._build(benchmark, parameters, seed)
+        workload = self._build(case, seed, tuning)
         error = correctness.check(workload)
         del workload
         self._release()
         return {"error": error}
 
-    def _case(self, case: str) -> tuple[Benchmark, dict[str, Parameter]]:
-        name, parameters = self._grounds.parameters[case]
-        return self._grounds.benchmarks[name], parameters
+    def _space(
+        self, case: str, seed: int, clock: str, cache: Literal["cold", "warm"], enumerator: str, codes: str
+    ) -> dict[str, Any]:
+        """What a case may be tuned in. Its constraints are the author's own code, so the space is enumerated here.
 
-    def _build(self, benchmark: Benchmark, parameters: dict[str, Parameter], seed: int) -> Workload:
+        ``enumerator`` names the function that does it, ``module:function``; it writes to the file ``codes``. Empty: nothing does.
+        """
+        workload = self._build(case, seed)
+        clock = self._clock(workload, clock)
+        found = {}
+        if workload.tune and enumerator:
+            module, _, function = enumerator.partition(":")
+            try:
+                found = getattr(importlib.import_module(module), function)(workload, Path(codes))
+            except RatchetError as error:
+                found = {"error": error.message, "hint": error.hint}
+        return {
+            "workload": self._identity(case, workload, clock, cache if clock == "event" else "warm"),
+            "space": {name: list(values) for name, values in workload.tune.items()},
+            "constraints": [constraint_text(constraint) for constraint in workload.constraints],
+            "default": dict(workload.tuning),
+            "foreign": self._grounds.provenance.foreign(),
+            **found,
+        }
+
+    def _open(self, case: str, seed: int, placements: int) -> dict[str, Any]:
+        """Build a case whose configurations are going to be tried."""
+        self._release()
+        first = self._build(case, seed)
+        held = int(torch.cuda.memory_allocated()) if self._device.type == "cuda" else 0
+        more = [self._build(case, seed) for _ in range(1, self._places(placements, held))]
+        self._trials = Trials((first, *more))
+        self._forget_memory()
+        return {"ready": True}
+
+    def _try(self, tuning: dict[str, Parameter], clock: str, cache: Literal["cold", "warm"]) -> dict[str, Any]:
+        """Compile and check a configuration of the case that is open; ``block`` then times it."""
+        self._release()
+        if self._trials is None:
+            raise RuntimeError("no case is open")
+        try:
+            workloads = self._trials.tuned(tuning)
+            error, first_s = self._trials.check(workloads[0])
+            self._take_up("", tuning, workloads, self._clock(workloads[0], clock), cache)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but it costs this configuration only
+            return {"ending": ending_of(error), "reason": reason_of(error)}
+        return {"ending": "correct", "error": error, "first_s": first_s, "call_ms": self._current().call_ms}
+
+    def _compile(self, case: str, seed: int, tuning: dict[str, Parameter] | None, *, verify: bool) -> dict[str, Any]:
+        """Compile a configuration and launch nothing: from then on, this worker can do nothing else."""
+        if self._compiler is None:
+            self._compiler = Compiler(lambda: self._build(case, seed))
+        return self._compiler.compile(tuning, verify=verify)
+
+    def _take_up(
+        self,
+        case: str,
+        tuning: Mapping[str, Any] | None,
+        workloads: tuple[Workload, ...],
+        clock: str,
+        cache: Literal["cold", "warm"],
+    ) -> Clock:
+        """Make these workloads, one for each place, the case in hand."""
+        clocks = tuple(make_clock(clock, cache, self._call(each)) for each in workloads)
+        call_ms = sorted(clocks[0].take(3).times_ms)[1]
+        self._job = Job(case, tuning, workloads[0], clocks, cache, call_ms)
+        return clocks[0]
+
+    def _clock(self, workload: Workload, wanted: str) -> str:
+        if self._device.type == "cpu":
+            return "cpu"
+        return workload.clock if wanted == "auto" else wanted
+
+    def _identity(self, case: str, workload: Workload, clock: str, cache: str) -> dict[str, Any]:
+        return {
+            "parameters": self._grounds.parameters[case][1],
+            "device": self._device.type,
+            "dtype": workload.dtype,
+            "flops": float(workload.flops),
+            "bytes": float(workload.bytes),
+            "clock": clock,
+            "cache": cache,
+        }
+
+    def _build(self, case: str, seed: int, tuning: Mapping[str, Any] | None = None) -> Workload:
+        """The workload as its tree has it today, or with the values asked for."""
+        name, parameters = self._grounds.parameters[case]
         torch.manual_seed(seed)
-        workload = benchmark.build(device=self._device, **parameters)
+        workload = self._grounds.benchmarks[name].build(device=self._device, **parameters)
         if not isinstance(workload, Workload):
-            raise TypeError(f"benchmark {benchmark.name} returned {type(workload).__name__}, not a Workload")
-        return workload
+            raise TypeError(f"benchmark {name} returned {type(workload).__name__}, not a Workload")
+        if tuning is not None:
+            return dataclasses.replace(workload, tuning=dict(tuning))
+        return overlaid(workload, self._grounds.tuned, case, self._device_name()) if self._grounds.tuned.cases else workload
+
+    def _device_name(self) -> str:
+        on_gpu = self._device.type == "cuda"
+        return torch.cuda.get_device_name() if on_gpu else cpu_model(Path("/proc/cpuinfo"))
 
     def _places(self, wanted: int, peak: int) -> int:
         """How often to build the workload: a short kernel's time depends on where its data lies, by a percent or two."""

@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -138,8 +139,7 @@ def _parse(path: Path, text: str) -> Any:
     def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
         if len(fields) < len(pairs):
-            names = [name for name, _ in pairs]
-            twin = next(name for name in names if names.count(name) > 1)
+            twin = Counter(name for name, _ in pairs).most_common(1)[0][0]
             raise RecordError(f"{path}: the field {_quoted(twin)} stands twice in one object.", _UNDO)
         return fields
 

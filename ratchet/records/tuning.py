@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Literal
+from pathlib import PurePath
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AwareDatetime, Field, model_validator
 
@@ -14,6 +14,7 @@ from ratchet.records.run import SampleMs, Tree, WorkloadIdentity
 from ratchet.records.verdict import Comparison
 from ratchet.workload import Parameter
 
+AnyPath = TypeVar("AnyPath", bound=PurePath)
 Configuration = dict[str, Parameter]
 """Parameter → its value, one for each parameter of the space."""
 Ending = Literal["correct", "dropped", "wrong", "compile", "resources", "timeout", "crash"]
@@ -169,7 +170,7 @@ class TuningRecord(Record):
         return lines
 
 
-def tuning_path(folder: Path, case: str, fingerprint: Fingerprint) -> Path:
+def tuning_path(folder: AnyPath, case: str, fingerprint: Fingerprint) -> AnyPath:
     """``tuning/attention.training_512.h200.0123456789.json``."""
     return folder / f"{case.replace('/', '.')}.{fingerprint.key}.json"
 

@@ -36,6 +36,7 @@ _LIVE = re.compile(
 _EMPHASIS = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 _START = re.compile(r"^(?:[-+](?=[\s-]|$)|=|#)")
 _NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:-]+(?:/[A-Za-z0-9_.~/?=&%+-]*(?:#[A-Za-z0-9_-]+)?)?")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_./+-]+")
 
 
@@ -55,6 +56,16 @@ def log_line(text: object, limit: int = LINE) -> str:
     """`clean`, and nothing in it is a command to the runner that prints it (``::error::`` first or ``##[group]`` anywhere)."""
     line = clean(text, limit).replace("##[", "## [")
     return f"' {line}" if line.startswith("::") else line
+
+
+def plain(text: object, limit: int = SENTENCE) -> str:
+    """`log_line` for a place that shows text as it is, such as the title of a check run: no mention, issue or address in it."""
+    return _LIVE.sub(lambda live: f"{live[0]}\u200b", log_line(text, limit))
+
+
+def link(url: str, text: str) -> Markdown:
+    """A link to an address that GitHub itself gave; the text alone where the address could be anything else."""
+    return Markdown(f"[{markdown(text)}]({url})") if _ADDRESS.fullmatch(url) else markdown(text)
 
 
 def markdown(text: object, limit: int = SENTENCE) -> Markdown:

@@ -1,31 +1,14 @@
-"""`ReportRecord` → the Markdown of ``results/ratchet_report.md``, of the comment and of the step summary.
-
-Everything that the template prints is escaped unless a filter of this module made it Markdown, so a forgotten filter costs
-looks and never safety.
-"""
+"""`ReportRecord` → the Markdown of ``results/ratchet_report.md`` and of the step summary."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import Any
 
-import jinja2
+from ratchet.records import CaseVerdict, Outcome, ReportRecord
+from ratchet.report import profile, words
+from ratchet.report.pieces import machine, reasons, reproduce, template
 
-from ratchet import units
-from ratchet.records import CaseVerdict, Comparison, Fingerprint, Outcome, ReportRecord, SideSummary, Tree
-from ratchet.report import escape, profile, words
-from ratchet.report.escape import Markdown
-
-_SILENT = (Outcome.UNCHANGED, Outcome.MEASURED, Outcome.SKIPPED)
-_WORST = (Outcome.FAILED, Outcome.REGRESSED, Outcome.UNFIT, Outcome.INCONCLUSIVE)
-_COMMAND_CASES = 5
 _NAMED = 3
-_HEX = frozenset("0123456789abcdef")
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")
 
 
 @dataclass(frozen=True)
@@ -47,27 +30,6 @@ _DETAILS = (
     Detail(8, 0, figures=False),
     Detail(0, 0, figures=False),
 )
-_LABELS = {
-    "gpu_memory_bytes": "GPU memory",
-    "gpu_power_limit_w": "Power limit",
-    "mig": "MIG",
-    "driver": "Driver",
-    "cuda": "CUDA",
-    "torch": "PyTorch",
-    "triton": "Triton",
-    "cpu": "CPU",
-    "cpu_threads": "CPU threads",
-}
-_UNITS: dict[str, Callable[[float], str]] = {"gpu_memory_bytes": units.size, "gpu_power_limit_w": lambda watts: f"{watts:g} W"}
-
-
-@dataclass(frozen=True)
-class Reason:
-    """One sentence, and every case that it holds for."""
-
-    word: words.Word
-    names: tuple[str, ...]
-    text: str
 
 
 def render_markdown(report: ReportRecord, *, limit: int | None = None) -> str:
@@ -88,7 +50,7 @@ def _render(report: ReportRecord, detail: Detail) -> str:
     timed = [case for case in listed if case.outcome is not Outcome.SKIPPED]
     shown = timed[: detail.cases]
     red = _red_unnamed(report, timed)
-    return _template().render(
+    return template("report.md.j2").render(
         report=report,
         compares=words.compares(report),
         mark=words.mark(report),
@@ -99,7 +61,7 @@ def _render(report: ReportRecord, detail: Detail) -> str:
         cases=[case for case in shown if case.head or case.reference or words.compares(report)],
         hidden=len(timed) - len(shown),
         stored=any(case.comparison and case.comparison.source != "paired" for case in shown),
-        reasons=_reasons(report, shown),
+        reasons=reasons(report, shown),
         failures=[case for case in shown if case.last_lines] if detail.log_lines else [],
         log_lines=detail.log_lines,
         figures=[case for case in shown if case.head] if detail.figures else [],
@@ -107,137 +69,17 @@ def _render(report: ReportRecord, detail: Detail) -> str:
         staged=[case for case in shown if case.head and case.head.stages_ms] if detail.figures else [],
         profiles=report.profiles[: detail.cases],
         unprofiled=report.unprofiled[: detail.cases],
+        place="results folder",
         tables=profile.tables if detail.figures else lambda _: (),
         skipped=[case for case in listed if case.outcome is Outcome.SKIPPED][: detail.cases],
         dropped=[case for case in shown if case.dropped_blocks],
         warnings=report.warnings[: detail.cases],
-        machine=_machine(report.environment.fingerprint),
-        reproduce=_reproduce(report, timed),
+        machine=machine(report.environment.fingerprint),
+        reproduce=reproduce(report, timed),
     )
-
-
-@cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(  # noqa: S701 - the output is Markdown; `finalize` escapes it
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined, finalize=_finalize
-    )
-    environment.filters |= {
-        "code": escape.name,
-        "cell": lambda text: escape.markdown(text, escape.CELL),
-        "fenced": lambda lines, most: escape.fenced(lines, most=most),
-        "tight": _tight,
-        "tree": _tree,
-        "duration": units.duration,
-        "wall": units.wall,
-        "threshold": units.threshold,
-        "time": words.time,
-        "change": _change,
-        "short_change": words.change,
-        "delta": words.delta,
-        "detectable": words.detectable,
-        "throughput": _throughput,
-        "bandwidth": _bandwidth,
-        "roof": _roof,
-        "memory": _memory,
-        "stage": _stage,
-        "names": _names,
-        "findings": profile.findings_of,
-        "profile_notes": lambda each: (*profile.warnings(each), *each.steps_down),
-        "first_sentence": profile.first_sentence,
-        "shell": shlex.join,
-        "plural": lambda count, word: f"{count} {word}{'' if count == 1 else 's'}",
-    }
-    return environment.from_string((files("ratchet.report") / "templates" / "report.md.j2").read_text(encoding="utf-8"))
-
-
-def _finalize(value: Any) -> str:
-    return value if isinstance(value, Markdown) else escape.markdown(value)
-
-
-def _machine(fingerprint: Fingerprint) -> dict[str, object]:
-    """The parts of a fingerprint that this machine has, under names for people."""
-    shown: dict[str, object] = {"Device": fingerprint.gpu or fingerprint.cpu}
-    parts = fingerprint.model_dump(exclude={"device", "gpu"} if fingerprint.gpu else {"device", "gpu", "cpu"}, exclude_none=True)
-    for part, value in parts.items():
-        text = _UNITS[part](value) if part in _UNITS else value
-        shown[_LABELS.get(part, part)] = text
-    return shown
 
 
 def _red_unnamed(report: ReportRecord, listed: list[CaseVerdict]) -> list[CaseVerdict]:
     """The cases that make a check red, slowest first, for a headline that does not name any of them."""
     red = [case for outcome in (Outcome.REGRESSED, Outcome.FAILED) for case in listed if case.outcome is outcome]
     return [] if any(case.name in report.headline for case in red) else red
-
-
-def _reasons(report: ReportRecord, shown: list[CaseVerdict]) -> list[Reason]:
-    grouped: dict[tuple[Outcome, str], list[str]] = {}
-    for case in shown:
-        if words.earned(case, report) not in _SILENT:
-            grouped.setdefault((case.outcome, case.reason), []).append(case.name)
-    return [Reason(words.WORDS[outcome], tuple(names), text) for (outcome, text), names in grouped.items()]
-
-
-def _reproduce(report: ReportRecord, listed: list[CaseVerdict]) -> Markdown | None:
-    """The commands that measure the worst cases again. Only hashes and plain names get into something people paste."""
-    if not _is_hash(report.head) or (report.reference and not _is_hash(report.reference)):
-        return None
-    base = f"check --base {report.reference.commit}" if report.reference else "check" if words.compares(report) else "run"
-    worst = [case.name for case in listed if case.outcome in _WORST and _is_plain(case.name)][:_COMMAND_CASES]
-    lines = [f"git checkout {report.head.commit} &&", f"ratchet {base}", *worst]
-    return escape.fenced([lines[0], " \\\n  ".join(lines[1:])], language="bash")
-
-
-def _is_hash(tree: Tree) -> bool:
-    return 7 <= len(tree.commit) <= 64 and _HEX.issuperset(tree.commit)
-
-
-def _is_plain(name: str) -> bool:
-    return _PLAIN.issuperset(name) and not name.startswith("-") and len(name) <= escape.CELL
-
-
-def _tree(tree: Tree) -> Markdown:
-    """``1a2b3c4d5e “Subject”``: the hash is not code, so that GitHub links it."""
-    commit = Markdown(words.short_hash(tree)) if _is_hash(tree) else escape.name(words.short_hash(tree))
-    subject = f" “{escape.markdown(tree.subject, escape.CELL)}”" if tree.subject else ""
-    return Markdown(f"{commit}{subject}{' **with uncommitted changes**' if tree.dirty else ''}")
-
-
-def _change(comparison: Comparison | None) -> Markdown:
-    if comparison is None:
-        return Markdown(words.NOTHING)
-    interval = words.interval(comparison).replace(" ", "\u00a0")  # numbers alone, so its brackets are no link
-    return Markdown(f"{_tight(words.change(comparison))} {interval}")
-
-
-def _tight(text: str) -> Markdown:
-    """A figure that a table keeps on one line: its spaces become no-break spaces."""
-    return Markdown(escape.markdown(text).replace(" ", "\u00a0"))
-
-
-def _throughput(side: SideSummary) -> str:
-    return units.rate(side.gflops * 1e9, "FLOP/s") if side.gflops else words.NOTHING
-
-
-def _bandwidth(side: SideSummary) -> str:
-    return units.rate(side.gb_s * 1e9, "B/s") if side.gb_s else words.NOTHING
-
-
-def _roof(side: SideSummary) -> Markdown:
-    if side.share_of_roof is None:
-        return Markdown(words.NOTHING)
-    return Markdown(f"{_tight(words.share(side.share_of_roof))} of {escape.markdown(side.roof or 'the roof', escape.CELL)}")
-
-
-def _memory(case: CaseVerdict) -> str:
-    sides = [units.size(side.peak_memory_bytes) for side in (case.reference, case.head) if side]
-    return sides[0] if len(set(sides)) == 1 else " → ".join(sides)
-
-
-def _stage(side: SideSummary | None, stage: str) -> str:
-    return units.duration(side.stages_ms[stage] / 1e3) if side and stage in side.stages_ms else words.NOTHING
-
-
-def _names(names: tuple[str, ...], most: int = 10) -> Markdown:
-    shown = ", ".join(escape.name(name) for name in names[:most])
-    return Markdown(shown if len(names) <= most else f"{shown} and {len(names) - most} more")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pools import QUIET, Pools, checks, paired
+from pools import QUIET, Pools, paired, today
 from scipy.special import ndtr, ndtri, stdtrit
 from tables import row, table
 
@@ -164,7 +164,7 @@ def main() -> None:
     started = time.perf_counter()
     quiet = logs(paired(*QUIET))
     sources = {
-        "h200_checks, 144 pairs of each of 11 cases": logs(checks()),
+        "h200_checks, 144 pairs of each of 10 cases, and 64 of rows_8k of h200_graph": logs(today()),
         "h200_paired, 6 pairs of each of 8 cases": quiet,
         "h200_paired, these 48 pairs together, each case centred and scaled": together(quiet),
     }

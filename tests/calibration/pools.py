@@ -15,6 +15,8 @@ LAUNCH_BOUND = "warm:attn_512"
 """Its pairs differ by tens of percent now and then, because the host stalls."""
 SLOWED = ("copy+0.5", "copy+1.0", "copy+2.0", "attn_2k_slow")
 """Their heads do more work."""
+MOVED = "normalize/rows_8k"
+"""Timed between two events until 2026-11-21, replayed in a graph since."""
 
 Pools = dict[str, list[Pair]]
 
@@ -26,12 +28,26 @@ def paired(*names: str) -> Pools:
 
 
 def checks() -> Pools:
-    """All pairs of unchanged code in 18 checks of 8 pairs: 144 of each case."""
+    """All pairs of unchanged code in 18 checks of 8 pairs: 144 of each case. rows_8k was still timed between events."""
+    return _together("h200_checks.json.gz")
+
+
+def graph() -> Pools:
+    """All pairs of unchanged code of one session, in which rows_8k was replayed in a graph: 64 of it, 31 or 32 of the others."""
+    return _together("h200_graph.json.gz")
+
+
+def today() -> Pools:
+    """`checks`, with the pairs of `graph` for the case whose clock is another one today."""
+    return {**checks(), MOVED: graph()[MOVED]}
+
+
+def _together(name: str) -> Pools:
     found: Pools = {}
-    for check in json.loads(gzip.decompress(DATA.joinpath("h200_checks.json.gz").read_bytes())):
-        for name, case in check["cases"].items():
-            pairs = (Pair(pair["log_ratio"], pair["head_ms"], pair["reference_ms"]) for pair in case["pairs"])
-            found.setdefault(name, []).extend(pairs)
+    for recorded in json.loads(gzip.decompress(DATA.joinpath(name).read_bytes())):
+        for case, seen in recorded["cases"].items():
+            pairs = (Pair(pair["log_ratio"], pair["head_ms"], pair["reference_ms"]) for pair in seen["pairs"])
+            found.setdefault(case, []).extend(pairs)
     return found
 
 
@@ -39,4 +55,6 @@ SOURCES = {
     "h200_paired, 8 quiet cases": lambda: paired(*QUIET),
     f"h200_paired, {LAUNCH_BOUND} for {QUIET[0]}": lambda: paired(LAUNCH_BOUND, *QUIET[1:]),
     "h200_checks, 11 cases": checks,
+    "h200_checks, rows_8k of h200_graph": today,
+    "h200_graph, 11 cases": graph,
 }

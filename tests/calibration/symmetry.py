@@ -1,6 +1,6 @@
 """Does unchanged code look the same on both sides? ``python tests/calibration/symmetry.py`` prints the table of docs/trust.md.
 
-From the pairs of every live check of unchanged code that was recorded on a GPU (see tests/data/README.md).
+From the pairs of every live check and calibration of unchanged code that was recorded on a GPU (see tests/data/README.md).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import json
 import math
 import statistics
 
-from pools import DATA
+from pools import DATA, MOVED
 from tables import row, table
 
-FILES = ("h200_checks.json.gz", "h200_looks.json.gz")
+FILES = ("h200_checks.json.gz", "h200_looks.json.gz", "h200_graph.json.gz")
 
 
 def main() -> None:
@@ -21,9 +21,11 @@ def main() -> None:
     checks = 0
     for name in FILES:
         for check in json.loads(gzip.decompress(DATA.joinpath(name).read_bytes())):
-            checks += 1
+            checks += check.get("command", "check") == "check"
             for case, found in check["cases"].items():
-                logs.setdefault(case, []).extend(pair["log_ratio"] * 100 for pair in found["pairs"])
+                between = case == MOVED and found.get("clock", "event") == "event"
+                shown = f"{case}, between events" if between else case
+                logs.setdefault(shown, []).extend(pair["log_ratio"] * 100 for pair in found["pairs"])
     print(f"{checks} checks\n")
     table("case", "pairs", "spread of one pair", "mean, ± standard error", "in standard errors")
     for case, values in logs.items():

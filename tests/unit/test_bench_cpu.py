@@ -1,6 +1,9 @@
 """This repository's own benchmarks, on the CPU."""
 
 import importlib.util
+import inspect
+import itertools
+import json
 import subprocess
 import sys
 import types
@@ -84,6 +87,50 @@ def test_attention_tunings_are_in_the_space() -> None:
         assert set(tuning) == set(module.TUNE)
 
 
+@pytest.mark.parametrize(
+    ("head_dim", "tile", "held"),
+    [
+        (64, {"BLOCK_M": 64, "BLOCK_N": 64, "NUM_STAGES": 3}, 57344),
+        (128, {"BLOCK_M": 128, "BLOCK_N": 64, "NUM_STAGES": 3}, 131072),
+        (64, {"BLOCK_M": 256, "BLOCK_N": 128, "NUM_STAGES": 5}, 196608),
+    ],
+)
+def test_attention_s_shared_memory(head_dim: int, tile: dict[str, int], held: int) -> None:
+    """The constraint asks for the bytes that Triton reports of the kernel compiled for Hopper, and not for one more."""
+    module = _load("attention")
+    fits, _ = module._constraints(head_dim, 2, module.Limits(held, True))
+    too_many, _ = module._constraints(head_dim, 2, module.Limits(held - 1, True))
+    assert fits(**tile)
+    assert not too_many(**tile)
+
+
+@pytest.mark.parametrize("shared", [232448, 166912, 101376])
+def test_attention_s_default_is_possible(shared: int) -> None:
+    """On Hopper, Ampere and Ada the constraints leave today's tuning, and more than fifty others."""
+    module = _load("attention")
+    for head_dim, tuning in module.TUNING.items():
+        constraints = module._constraints(head_dim, 2, module.Limits(shared, shared == 232448))
+        assert _holds(constraints, tuning)
+        assert sum(_holds(constraints, each) for each in _product(module.TUNE)) > 50
+
+
+@pytest.mark.parametrize(("columns", "valid"), [(128, 88), (256, 82), (512, 66), (1024, 44)])
+def test_normalize_s_registers(columns: int, valid: int) -> None:
+    """The constraint leaves what ptxas compiles for Hopper without a spill, and today's tuning."""
+    module = _load("normalize")
+    constraints = module._constraints(columns)
+    assert _holds(constraints, module.TUNING)
+    assert sum(_holds(constraints, each) for each in _product(module.TUNE)) == valid
+
+
+def _product(tune: dict[str, tuple[int, ...]]) -> list[dict[str, int]]:
+    return [dict(zip(tune, values, strict=True)) for values in itertools.product(*tune.values())]
+
+
+def _holds(constraints: Any, tuning: dict[str, int]) -> bool:
+    return all(each(**{name: tuning[name] for name in inspect.signature(each).parameters}) for each in constraints)
+
+
 @pytest.mark.parametrize("columns", [0, 6, 2052])
 def test_normalize_refuses_columns(columns: int) -> None:
     """Rows that cannot be read 16 bytes at a time, or do not fit a warp's registers, are refused."""
@@ -103,9 +150,45 @@ def test_script_hands_its_configs_to_run(monkeypatch: pytest.MonkeyPatch) -> Non
     assert seen == [["run", "training_512", "copy", "--device", "cpu"], ["run"]]
 
 
-def test_script_without_ratchet() -> None:
+LISTED = [
+    {"name": "attention/training_512", "skipped": None, "failures": []},
+    {"name": "gemm/training_512", "skipped": None, "failures": []},
+    {"name": "copy/training_512", "skipped": "needs nvcc", "failures": []},
+]
+
+
+@pytest.mark.parametrize(
+    ("listed", "codes", "expected"),
+    [(LISTED, [0, 2], 0), (LISTED, [2, 2], 2), (LISTED, [0, 3], 3), (LISTED[2:], [], 3), (LISTED[:1], [0], 0)],
+)
+def test_autotune_script(monkeypatch: pytest.MonkeyPatch, listed: list[Any], codes: list[int], expected: int) -> None:
+    """The script tunes every case of a config that this machine can run, and they share the minutes of its budget.
+
+    A case without parameters to tune is no failure as long as another was tuned; tuning nothing is one.
+    """
+    seen: list[list[str]] = []
+    left = list(codes)
+
+    def ratchet(words: list[str]) -> int:
+        if words[0] == "list":
+            sys.stdout.write(json.dumps(listed))
+            return 0
+        seen.append(words)
+        return left.pop(0)
+
+    command = types.ModuleType("ratchet.cli")
+    command.main = ratchet  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "ratchet.cli", command)
+    assert _load("autotune").main(["--config", "training_512", "--time-budget", "20", "--seed", "1"]) == expected
+    each = "600s" if len(codes) == 2 else "1200s"
+    names = [case["name"] for case in listed if not case["skipped"]]
+    assert seen == [["tune", name, "--time-budget", each, "--seed", "1"] for name in names]
+
+
+@pytest.mark.parametrize("script", ["integrated_test.py", "autotune.py"])
+def test_script_without_ratchet(script: str) -> None:
     """Where ratchet is not installed, the script says in one sentence what to run."""
-    command = [sys.executable, "-S", "-E", str(BENCH / "integrated_test.py"), "--config", "training_512"]
+    command = [sys.executable, "-S", "-E", str(BENCH / script), "--config", "training_512"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=BENCH)
     assert done.returncode == 2
     assert done.stderr.startswith("ratchet is not installed: run `")

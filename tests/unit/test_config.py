@@ -138,7 +138,9 @@ def test_refusals(table: str, environ: dict[str, str], options: dict[str, Any], 
 def test_unknown_key(tmp_path: Path) -> None:
     """An unknown key is named, with all the known ones."""
     said = refusal(tmp_path, "gate = 0.03")
-    assert said.startswith("[tool.ratchet] gate in pyproject.toml: there is no such setting (known: bench, block_ms, blocks, ")
+    assert said.startswith(
+        "[tool.ratchet] gate in pyproject.toml: there is no such setting (known: baseline_branch, baseline_mode, bench, "
+    )
     assert all(name in said for name in Settings.model_fields)
 
 

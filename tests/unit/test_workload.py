@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from ratchet import Benchmark, Workload, benchmark
-from ratchet.workload import dtype_name
+from ratchet.workload import constraint_names, constraint_text, dtype_name
 
 MADE = {"run": lambda: None, "reference": lambda: None, "dtype": "float32", "flops": 2.0, "bytes": 8.0}
+SPACE: dict[str, Any] = {"tune": {"block": (16, 32)}, "tuning": {"block": 32}}
 CONFIGS = {"small": {"rows": 2}, "large": {"rows": 2000}}
 
 
@@ -84,6 +85,11 @@ def test_a_declaration_that_cannot_work(changes: dict[str, Any], said: str) -> N
         ({"bytes": math.inf}, "finite FLOPs and bytes"),
         ({"tune": {"BLOCK": (16, 32)}}, r"tune names \['BLOCK'\], tuning \[\]"),
         ({"tuning": {"BLOCK": 16}}, r"tune names \[\], tuning \['BLOCK'\]"),
+        ({"constraints": (lambda block: block > 16,)}, "a constraint takes block, which is not in tune: .*lambda block"),
+        (SPACE | {"constraints": (lambda: True,)}, "a constraint's arguments are names of parameters in tune: .*lambda: True"),
+        (SPACE | {"constraints": (lambda **every: True,)}, "a constraint's arguments are names"),
+        (SPACE | {"constraints": (lambda block, warps: True,)}, "a constraint takes warps, which is not in tune"),
+        (SPACE | {"constraints": (lambda block: block > 32,)}, "tuning {'block': 32} does not hold the constraint: .*block > 32"),
         ({"tune": {"BLOCK": (16, 32)}, "tuning": {"BLOCK": 64}}, r"BLOCK=64 is not among the values of tune: \[16, 32\]"),
     ],
 )
@@ -97,6 +103,18 @@ def test_workload() -> None:
     """A pure copy has no FLOPs, and a tuning lies in its space."""
     made = Workload(**(MADE | {"flops": 0, "tune": {"BLOCK": (16, 32)}, "tuning": {"BLOCK": 32}}))
     assert (made.clock, made.tolerance, made.stages) == ("event", {}, {})
+
+
+def test_constraints() -> None:
+    """A constraint is about the parameters that its arguments name; an argument with a default is its own affair."""
+
+    def fits(block: int, limit: int = 64) -> bool:
+        return limit >= block
+
+    assert Workload(**(MADE | SPACE | {"constraints": (fits,)})).constraints == (fits,)
+    assert constraint_names(fits) == ("block",)
+    assert constraint_text(fits) == "def fits(block: int, limit: int = 64) -> bool: return limit >= block"
+    assert constraint_text(max) == "max"
 
 
 def test_dtype_name() -> None:

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Runs one ratchet command over a checkout that may hold anything.
+#
+# What the measured code prints cannot command the runner: it stands between two halves of a token that the code does not
+# know. What the runner uses to talk to itself is dropped from the environment. Words from outside arrive in variables and
+# are passed as whole arguments. The exit status becomes an output; the step fails only if nothing could be started.
+set -euo pipefail
+
+words=("$COMMAND")
+case "$COMMAND" in
+  check | profile)
+    if [ "$AGAINST_BASELINE" = true ]; then
+      words+=(--against-baseline)
+    elif [ -n "$BASE" ]; then
+      words+=("--base=$BASE")
+    elif [ -n "$MERGE_BASE" ]; then
+      words+=("--merge-base=$MERGE_BASE")
+    fi
+    words+=(--wait 30m) # for the other checks of this machine, of any repository
+    ;;
+  tune)
+    words+=(--apply) # to this checkout: the job that proposes it takes it from the artifact
+    if [ -n "$BUDGET" ]; then words+=("--time-budget=$BUDGET"); fi
+    ;;
+  *)
+    echo "::error title=ratchet::There is no such command for this action: use check, profile or tune."
+    exit 2
+    ;;
+esac
+read -r -a cases <<< "${CASES//$'\n'/ }"
+words+=(-- ${cases[@]+"${cases[@]}"})
+
+hidden=()
+while read -r name; do
+  case "$name" in GITHUB_* | ACTIONS_* | RUNNER_*) hidden+=(-u "$name") ;; esac
+done < <(compgen -e)
+
+# -P: nothing of the checkout is imported in place of ratchet or what it needs.
+measure() { env "${hidden[@]}" "$RUNNER_TEMP/ratchet/bin/python" -P -m ratchet "$@" 2>&1 < /dev/null; }
+
+token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+status=0
+echo "::stop-commands::$token"
+measure "${words[@]}" || status=$?
+if [ "$status" = 2 ] && [ "$COMMAND" = check ] && [ "$AGAINST_BASELINE" = true ]; then
+  # Perhaps the baseline knows nothing of this machine yet: the first entry is the head, timed beside itself.
+  status=0
+  measure check --base=HEAD --time-identical --wait 30m -- ${cases[@]+"${cases[@]}"} || status=$?
+fi
+printf '\n::%s::\n' "$token"
+echo "status=$status" >> "$GITHUB_OUTPUT"

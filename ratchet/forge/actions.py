@@ -1,0 +1,47 @@
+"""What the runner of GitHub Actions reads from a step: outputs and the summary. Where there is no runner, nothing is written."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from ratchet.errors import OutputError
+
+LARGEST_SUMMARY = 1_000_000
+"""Bytes that we give to one step's summary; GitHub takes 1 MiB and shows nothing of a larger one."""
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+
+
+def write_outputs(values: Mapping[str, str], environ: Mapping[str, str]) -> None:
+    """Set the step's outputs. A value may hold anything: the line that ends it cannot be guessed.
+
+    Raises OutputError where the file refuses.
+    """
+    pieces = []
+    for name, value in values.items():
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of an output")
+        end = f"end-{secrets.token_hex(16)}"
+        pieces.append(f"{name}<<{end}\n{value}\n{end}\n")
+    _append("GITHUB_OUTPUT", "".join(pieces), environ)
+
+
+def append_summary(markdown: str, environ: Mapping[str, str]) -> None:
+    """Add to the step's summary; what would make it too large for GitHub is cut off. Raises OutputError."""
+    text = markdown.encode()[:LARGEST_SUMMARY].decode(errors="ignore")
+    _append("GITHUB_STEP_SUMMARY", f"{text.rstrip()}\n", environ)
+
+
+def _append(variable: str, text: str, environ: Mapping[str, str]) -> None:
+    place = environ.get(variable)
+    if not place or not text:
+        return
+    try:
+        with Path(place).open("a", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise OutputError(
+            f"{variable} ({place}) cannot be written: {error.strerror}.", "Free some space, and run again."
+        ) from None

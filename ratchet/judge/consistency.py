@@ -1,0 +1,84 @@
+"""Whether a run that somebody else wrote down agrees with itself, and its figures computed again from its samples.
+
+A schema says what a field may be; this says which fields cannot stand together. No run of ours has such a contradiction, so
+one that has was edited, and nothing of it is believed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from ratchet.records.run import CaseRun, RunRecord, WorkerSamples
+from ratchet.stats.comparison import performance
+
+MOST_CASES = 5_000
+MOST_PAIRS = 1_000
+MOST_BLOCKS = 1_000
+_NAME = re.compile(r"[\w.+-]{1,100}/(?:[\w.+-]{1,100}|\*)")
+"""As `ratchet.workload.benchmark` takes them; ``*`` stands for the configs of a file that could not be read."""
+
+
+def contradictions(run: RunRecord) -> Iterator[str]:
+    """What cannot be, a sentence each, with the place of the case and never a text of the record."""
+    if run.shard is not None:
+        yield f"It is shard {run.shard} of a run: the parts have to be merged first."
+    if len(run.cases) > MOST_CASES:
+        yield f"It has {len(run.cases)} cases, and {MOST_CASES} are the most."
+    if run.plan.pairs > MOST_PAIRS or run.plan.blocks > MOST_BLOCKS:
+        yield f"Its plan has {run.plan.pairs} pairs of {run.plan.blocks} blocks, which nobody takes."
+    names = [case.name for case in run.cases]
+    best = [case.name for case in run.best]
+    if len(set(names)) < len(names) or len(set(best)) < len(best):
+        yield "Two of its cases have one name."
+    if not set(best) <= set(names):
+        yield "A case was measured against the best commit and is not among the cases."
+    for kind, cases in (("case", run.cases), ("case against the best commit", run.best)):
+        for place, case in enumerate(cases, 1):
+            yield from (f"The {kind} {place} {what}." for what in _of_case(case, run))
+
+
+def with_own_figures(run: RunRecord) -> RunRecord:
+    """The run with the figures of each side as its samples give them, whatever stood there."""
+    return run.model_copy(update={"cases": tuple(map(_recomputed, run.cases)), "best": tuple(map(_recomputed, run.best))})
+
+
+def _recomputed(case: CaseRun) -> CaseRun:
+    return case.model_copy(
+        update={
+            "performance": performance(case.head, case.workload, 0.95) if case.workload else None,
+            "reference_performance": performance(case.reference, case.reference_workload, 0.95)
+            if case.reference_workload
+            else None,
+        }
+    )
+
+
+def _of_case(case: CaseRun, run: RunRecord) -> Iterator[str]:
+    if not _NAME.fullmatch(case.name):
+        yield "has a name that no case can have"
+    if not (case.in_head or case.in_reference):
+        yield "exists on neither side"
+    for side, workers, workload, present in (
+        ("head", case.head, case.workload, case.in_head),
+        ("reference", case.reference, case.reference_workload, case.in_reference),
+    ):
+        if workers and (workload is None or not present or case.skipped is not None):
+            yield f"has samples of a {side} that was not there, or was skipped"
+        if _twice(worker.pair for worker in workers) or any(_twice(block.index for block in each.blocks) for each in workers):
+            yield f"has a pair or a block of its {side} twice"
+        if len(workers) > run.plan.pairs or any(len(each.blocks) > run.plan.blocks for each in workers):
+            yield f"has more samples of its {side} than were planned"
+    both = case.head and case.reference and not case.failures
+    if both and _pairs(case.head) != _pairs(case.reference):
+        yield "has pairs of which one side alone was kept"
+
+
+def _pairs(workers: Iterable[WorkerSamples]) -> dict[int, int]:
+    """Number of each pair → how many blocks it has."""
+    return {worker.pair: len(worker.blocks) for worker in workers}
+
+
+def _twice(numbers: Iterable[int]) -> bool:
+    return any(count > 1 for count in Counter(numbers).values())

@@ -1,0 +1,101 @@
+"""What a search found: which configurations are fastest, how it got there, and whether one should replace the default."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ratchet import units
+from ratchet.judge.outcome import decide
+from ratchet.records.policy import Policy
+from ratchet.records.tuning import Configuration, Confirmation, Evaluation, TuningRecord
+from ratchet.records.verdict import Comparison, Outcome
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One evaluation that was timed."""
+
+    number: int
+    """Counted from 1, in the order in which they ended."""
+    evaluation: Evaluation
+    cost: float
+    """Its time over the default's; over the fastest one's, where the default gives no time."""
+
+
+def ranked(record: TuningRecord) -> tuple[Ranked, ...]:
+    """The evaluations that were timed, fastest first; those that were dropped come after those that were timed in full."""
+    timed = [(number, each) for number, each in enumerate(record.evaluations, 1) if each.median_ms is not None]
+    if compares_with_default(record):
+        found = [Ranked(number, each, each.normalised or 1.0) for number, each in timed]
+    else:
+        fastest = min((each.median_ms or 0.0 for _, each in timed), default=1.0)
+        found = [Ranked(number, each, (each.median_ms or 0.0) / fastest) for number, each in timed]
+    return tuple(sorted(found, key=lambda each: (each.evaluation.outcome == "dropped", each.cost, each.number)))
+
+
+def compares_with_default(record: TuningRecord) -> bool:
+    """Whether the evaluations are normalised by the default's time."""
+    return all(each.normalised is not None for each in record.evaluations if each.timed)
+
+
+def best_so_far(record: TuningRecord) -> list[float | None]:
+    """After each evaluation the smallest cost up to there; None before anything was timed."""
+    costs = {each.number: each.cost for each in ranked(record) if each.evaluation.outcome == "correct"}
+    found: list[float | None] = []
+    best: float | None = None
+    for number in range(1, len(record.evaluations) + 1):
+        cost = costs.get(number)
+        best = cost if best is None else best if cost is None else min(best, cost)
+        found.append(best)
+    return found
+
+
+def fastest_confirmed(record: TuningRecord) -> Configuration | None:
+    """Of those that were compared with the default in pairs."""
+    compared = [each for each in record.confirmations if each.comparison is not None]
+    best = min(compared, key=lambda each: each.comparison.ratio if each.comparison else math.inf, default=None)
+    return best.configuration if best else None
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """What to use, and why."""
+
+    best: Configuration | None
+    """None: no change."""
+    verdict: str
+    """One sentence."""
+
+
+def recommend(confirmations: Sequence[Confirmation], policy: Policy) -> Recommendation:
+    """The fastest of the finalists, if it is an improvement by the rule of a check.
+
+    Each finalist was chosen for being fast, so the level of a false alarm is shared among them (Bonferroni).
+    """
+    rule = policy.shared(len(confirmations))
+    compared = [(each.comparison, each.configuration) for each in confirmations if each.comparison is not None]
+    improved = [each for each in compared if decide(each[0], rule)[0] is Outcome.IMPROVED]
+    if improved:
+        found, configuration = min(improved, key=lambda each: each[0].ratio)
+        return Recommendation(configuration, f"{speedup(found)}.")
+    return Recommendation(None, f"No change recommended: {_why_none([each for each, _ in compared], rule)}.")
+
+
+def speedup(found: Comparison) -> str:
+    """``1.230 times as fast as the default (95 % interval 1.215 to 1.246, 12 pairs)``."""
+    interval = f"{units.threshold(found.confidence)} interval {1 / found.high:.3f} to {1 / found.low:.3f}"
+    return f"{1 / found.ratio:.3f} times as fast as the default ({interval}, {found.pairs} pairs)"
+
+
+def _why_none(compared: Sequence[Comparison], rule: Policy) -> str:
+    if not compared:
+        return "nothing faster than the default was confirmed"
+    best = min(compared, key=lambda each: each.ratio)
+    if best.ratio >= 1:
+        return "in interleaved pairs nothing was faster than the default"
+    less = f"the best takes {units.percent(1 - best.ratio, 2)} less time in {best.pairs} pairs"
+    if best.ratio > 1 - rule.improvement:
+        return f"{less}, under the {units.threshold(rule.improvement)} from which on a change is worth while"
+    return f"{less}, which may be chance (interval {units.change(best.low)} to {units.change(best.high)})"

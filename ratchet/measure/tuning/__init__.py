@@ -1,0 +1,1 @@
+"""Configurations of one case on one device: compiled ahead, tried one after another, and the best confirmed in pairs."""

@@ -1,0 +1,122 @@
+"""Processes that compile configurations ahead of their turn, several at a time, and leave the GPU to the one that is timed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import threading
+from collections.abc import Callable
+
+from ratchet.errors import HostError
+from ratchet.measure.gpu import Gpu
+from ratchet.measure.messages import Compiled
+from ratchet.measure.side import CaseTrouble, HostHandle, Hung, Worker
+from ratchet.measure.tuning.timing import Aim
+from ratchet.records.tasks import Task
+from ratchet.records.tuning import Configuration
+
+MOST = 12
+SPARED_CORES = 3
+"""For the controller and the two processes that are timed."""
+CONTEXT_BYTES = 1 << 30
+"""GPU memory that a process takes before it has allocated anything, generously."""
+KNOWN = ("compile", "resources", "timeout")
+"""What a compiler's word is taken for; any other trouble is for the process that times to find."""
+
+Deliver = Callable[[Task, Compiled | None], None]
+
+
+def how_many(gpu: Gpu, workload_bytes: float, stations: int = 1) -> int:
+    """Compiling processes beside one device: as many as there are cores to spare, and half the free memory has room for."""
+    cores = (len(os.sched_getaffinity(0)) - SPARED_CORES) // stations
+    free = gpu.free_memory_bytes()
+    room = MOST if free is None else int(free / 2 // (CONTEXT_BYTES + 2 * workload_bytes))
+    return max(1, min(MOST, cores, room))
+
+
+class Compilers:
+    """Takes tasks, and delivers each with what compiling it gave: None where it has to be compiled when it is first called."""
+
+    def __init__(self, host: HostHandle, aim: Aim, count: int, alone: threading.RLock, deliver: Deliver) -> None:
+        """``deliver`` is called in threads of this object's; ``alone`` is held whenever the GPU is used."""
+        self._host, self._aim, self._alone, self._deliver = host, aim, alone, deliver
+        self._inbox: queue.Queue[Task | None] = queue.Queue()
+        self._ended = False
+        self._verified: bool | None = None
+        """Whether compiling launches nothing; None while nobody knows."""
+        self._first = threading.Event()
+        self._workers: dict[int, Worker] = {}
+        self.count = count
+        for number in range(count):
+            threading.Thread(target=self._serve, args=(number,), name=f"ratchet-compile-{number}", daemon=True).start()
+
+    def submit(self, task: Task) -> None:
+        self._inbox.put(task)
+
+    def end(self) -> None:
+        """Deliver nothing more, and end the processes."""
+        self._ended = True
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._inbox.get_nowait()
+        for _ in range(self.count):
+            self._inbox.put(None)
+        for worker in list(self._workers.values()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker.pid, signal.SIGKILL)  # the thread that waits for it then cleans up
+
+    def _serve(self, number: int) -> None:
+        if number:
+            self._first.wait()  # for what the first one finds out, and puts into the caches
+        try:
+            self._begin(number)
+            self._first.set()
+            while (task := self._inbox.get()) is not None and not self._ended:
+                compiled = self._compiled(number, task.configurations[0])
+                if not self._ended:
+                    self._deliver(task, compiled)
+        except HostError:  # the station finds the same, and tells of it
+            return
+        finally:
+            self._first.set()
+            self._lose(number)
+
+    def _begin(self, number: int) -> None:
+        """Have a process that has built the case, which uses the GPU. The first one also compiles the default."""
+        if self._verified is False or self._ended:
+            return
+        self._workers[number] = self._host.fork()
+        with self._alone:
+            self._ask(number, self._aim.default if self._verified is None else None)
+
+    def _compiled(self, number: int, configuration: Configuration) -> Compiled | None:
+        if number not in self._workers:
+            self._begin(number)
+        with self._alone if self._verified is None else contextlib.nullcontext():
+            found = self._ask(number, configuration)
+        return found if found and (found.ending == "correct" or found.ending in KNOWN) else None
+
+    def _ask(self, number: int, configuration: Configuration | None) -> Compiled | None:
+        """What a compiling process says, if there is one. It goes if it is not to be used again."""
+        worker, plan, verify = self._workers.get(number), self._aim.plan, self._verified is None
+        if worker is None:
+            return None
+        try:
+            found = worker.ask("compile", Compiled, case=self._aim.case, seed=plan.seed, tuning=configuration, verify=verify)
+        except CaseTrouble as error:
+            self._lose(number)
+            hung = Compiled(ending="timeout", reason=error.message, compile_s=worker.timeout_s, dry=True)
+            return hung if isinstance(error, Hung) else None
+        if verify and found.ending == "correct":
+            self._verified = found.dry
+        if self._verified is False:
+            self._lose(number)
+            return None
+        return found
+
+    def _lose(self, number: int) -> None:
+        worker = self._workers.pop(number, None)
+        if worker is not None:
+            worker.end(kill=True)

@@ -1,0 +1,192 @@
+"""All that tuning does on one device: what compiles, what times, and what confirms. An executor of one place."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from ratchet.errors import HostError, RatchetError
+from ratchet.measure.messages import Compiled
+from ratchet.measure.side import HostHandle
+from ratchet.measure.telemetry import Sampler
+from ratchet.measure.tuning.compilers import Compilers, how_many
+from ratchet.measure.tuning.confirming import Finals
+from ratchet.measure.tuning.place import Place
+from ratchet.measure.tuning.timing import Aim, OutOfTime, Timer
+from ratchet.records.run import Side
+from ratchet.records.tasks import Done, Task
+from ratchet.records.tuning import Confirmation, Evaluation
+
+Report = Callable[[Done], None]
+_AHEAD = 2
+"""Tasks in hand beyond those that are being compiled, so that the device does not wait for the search."""
+
+
+class LocalStation:
+    """The station on one device of this host. Make it in a thread that lives as long as it does: its processes die with that."""
+
+    def __init__(self, place: Place, aim: Aim, head: HostHandle | None = None, stations: int = 1) -> None:
+        """``head`` is a host that has listed its cases already; it belongs to the station from now on.
+
+        ``stations`` share the cores of this host.
+        """
+        self._place, self._aim = place, aim
+        self._hosts: dict[Side, HostHandle] = {"head": head or place.host("head"), "reference": place.host("reference")}
+        self._listed = head is not None
+        self._listed_reference = False
+        self._done: queue.Queue[Done] = queue.Queue()
+        self._report: Report = self._done.put
+        self._ready: queue.Queue[tuple[Task, Compiled | None] | None] = queue.Queue()
+        self._early: list[Task] | None = []
+        """Tasks from before the host was ready to compile; None from then on."""
+        self._in_hand: dict[int, Task] = {}
+        self._timed: int | None = None
+        self._lock = threading.Lock()
+        self._alone = threading.RLock()
+        self._closed = False
+        self._gone = ""
+        """Why nothing can be done here any more."""
+        self._compilers: Compilers | None = None
+        self._processes = how_many(place.gpu, aim.bytes, stations) if place.gpu else 0
+        self._timer = Timer(self._hosts["head"], aim, place.name, self._alone)
+        threading.Thread(target=self._work, name=f"ratchet-station-{place.name}", daemon=True).start()
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        return () if self._closed or self._gone else (self._place.name,)
+
+    @property
+    def room(self) -> int:
+        ahead = self._processes + _AHEAD if self._processes else 1
+        return max(0, ahead - len(self._in_hand)) if self.places else 0
+
+    def report_to(self, report: Report) -> None:
+        self._report = report
+
+    def submit(self, task: Task) -> None:
+        with self._lock:
+            if self._gone:
+                self._report(Done(task=task, place=self._place.name, lost=self._gone))
+                return
+            self._in_hand[task.number] = task
+            if task.what == "evaluate" and task.seconds is not None:
+                self._hosts["head"].until = time.monotonic() + task.seconds
+            if self._early is not None:
+                self._early.append(task)
+            else:
+                self._enter(task)
+
+    def results(self, timeout_s: float) -> list[Done]:
+        try:
+            found = [self._done.get(timeout=max(0.0, timeout_s))]
+        except queue.Empty:
+            return []
+        while not self._done.empty():
+            found.append(self._done.get_nowait())
+        return found
+
+    def withdraw(self) -> None:
+        with self._lock:
+            self._end_compilers()
+            if self._early is not None:
+                self._early.clear()
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    self._ready.get_nowait()
+            self._in_hand = {number: task for number, task in self._in_hand.items() if number == self._timed}
+
+    def close(self) -> None:
+        self._closed = True
+        self.withdraw()
+        self._ready.put(None)
+        while self._hosts:
+            _, host = self._hosts.popitem()
+            host.__exit__()
+
+    def _end_compilers(self) -> None:
+        if self._compilers is not None:
+            self._compilers.end()
+            self._compilers = None
+
+    def _enter(self, task: Task) -> None:
+        if self._compilers is not None and task.what == "evaluate":
+            self._compilers.submit(task)
+        else:
+            self._ready.put((task, None))
+
+    def _work(self) -> None:
+        try:
+            self._begin()
+            while not self._closed and (entry := self._ready.get()) is not None:
+                task, compiled = entry
+                self._timed = task.number
+                self._tell(self._carried_out(task, compiled))
+        except RatchetError as error:  # of the host: nothing can be forked here any more
+            if not self._closed:
+                self._tell_lost(str(error))
+        except KeyError:  # closed meanwhile: the hosts are gone
+            if not self._closed:
+                raise
+
+    def _begin(self) -> None:
+        """Wait for the host's cases, and give what came meanwhile to those that compile."""
+        if not self._listed:
+            self._hosts["head"].listing()
+        with self._lock:
+            if self._processes and not self._closed:
+                host = self._hosts["head"]
+                self._compilers = Compilers(host, self._aim, self._processes, self._alone, self._deliver)
+            early, self._early = self._early or [], None
+            for task in early:
+                self._enter(task)
+
+    def _deliver(self, task: Task, compiled: Compiled | None) -> None:
+        if task.number in self._in_hand:
+            self._ready.put((task, compiled))
+
+    def _carried_out(self, task: Task, compiled: Compiled | None) -> Done | None:
+        """What came of a task; None where the time was over in the middle of it."""
+        if task.what == "confirm":
+            return Done(task=task, place=self._place.name, confirmations=self._confirmed(task))
+        evaluation = self._evaluated(task, compiled)
+        return Done(task=task, place=self._place.name, evaluation=evaluation) if evaluation else None
+
+    def _evaluated(self, task: Task, compiled: Compiled | None) -> Evaluation | None:
+        try:
+            return self._timer.evaluate(task.configurations[0], task.best, compiled)
+        except OutOfTime:
+            return None
+        except HostError:
+            if time.monotonic() >= self._hosts["head"].until:
+                return None
+            raise
+
+    def _confirmed(self, task: Task) -> tuple[Confirmation, ...]:
+        """Raises HostError where a host is gone."""
+        self._timer.end()  # the pairs have the device and its memory to themselves
+        with self._lock:
+            self._end_compilers()
+        settings, gpu = self._place.settings, self._place.gpu
+        if not self._listed_reference:
+            self._hosts["reference"].listing()
+            self._listed_reference = True
+        seconds = task.seconds if task.seconds is not None else float("inf")
+        finals = Finals(task.case, task.configurations, self._aim.plan, settings.policy, seconds)
+        with Sampler(gpu) if gpu else contextlib.nullcontext() as sampler:
+            return finals.confirmed(self._hosts, sampler)
+
+    def _tell(self, done: Done | None) -> None:
+        self._in_hand.pop(self._timed or 0, None)
+        self._timed = None
+        if done is not None and not self._closed:
+            self._report(done)
+
+    def _tell_lost(self, why: str) -> None:
+        with self._lock:
+            self._gone = why
+            lost, self._in_hand = list(self._in_hand.values()), {}
+        for task in lost:
+            self._report(Done(task=task, place=self._place.name, lost=why))

@@ -1,0 +1,179 @@
+"""Configurations of one case, timed on one device: each takes turns with the default, in two processes that stay.
+
+So a time is known in terms of the default's at the same moment, and devices, clocks and heat do not matter.
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from ratchet.errors import WorkerError
+from ratchet.measure.messages import Compiled, Ready, Sampled, Tried
+from ratchet.measure.side import CaseTrouble, HostHandle, Hung, Worker
+from ratchet.measure.tuning import race
+from ratchet.records.run import Plan
+from ratchet.records.tuning import Configuration, Ending, Evaluation
+
+TURNS = 5
+"""Of each of the two, for a configuration that is not dropped."""
+MOST = 10
+"""Samples in one turn."""
+_PATIENCE = 2
+"""How often the default's process may break off before the default counts as one that gives no time."""
+
+Role = Literal["default", "candidate"]
+
+
+class OutOfTime(WorkerError):
+    """The run's time was over in the middle of an evaluation, of which nothing is known then."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is tuned, and how it is timed."""
+
+    case: str
+    default: Configuration
+    plan: Plan
+    bytes: float = 0.0
+    """About what a process of the case allocates."""
+
+
+class Timer:
+    """Times one configuration after the other on one device. For one thread."""
+
+    def __init__(self, host: HostHandle, aim: Aim, place: str, alone: threading.RLock) -> None:
+        """``alone`` is held while anything is timed, built or checked on the device."""
+        self._host, self._aim, self._place, self._alone = host, aim, place, alone
+        self._workers: dict[Role, Worker] = {}
+        self._default: Tried | None = None
+        self._broken_off = 0
+        self.default_failure = ""
+        """Why the default gives no time; then configurations are timed alone."""
+
+    def evaluate(self, configuration: Configuration, best: float | None, compiled: Compiled | None = None) -> Evaluation:
+        """Check and time a configuration; ``compiled`` is what is known of it already.
+
+        Raises OutOfTime at the host's `until`, and HostError where no worker can be forked.
+        """
+        began = time.monotonic()
+        if compiled is not None and compiled.ending != "correct":
+            return self._failed(configuration, compiled.ending, compiled.reason, compiled.compile_s, began)
+        with self._alone:
+            self._prepare_default()
+            try:
+                tried = self._try("candidate", configuration)
+                if tried.call_ms is None:
+                    self._end("candidate")  # whatever it did to its process and its context goes with them
+                    return self._failed(configuration, tried.ending, tried.reason, tried.first_s, began)
+                turns = self._turns(tried.call_ms, best)
+            except CaseTrouble as error:
+                if self._lost_default(error):
+                    return self.evaluate(configuration, best, compiled)
+                return self._broke(configuration, error, began)
+        mine, default, dropped = turns
+        times = [statistics.median(block) for block in mine]
+        beside = [statistics.median(block) for block in default]
+        return Evaluation(
+            configuration=configuration,
+            outcome="dropped" if dropped else "correct",
+            reason=f"clearly behind the best after {len(mine)} turns" if dropped else "",
+            samples_ms=tuple(sample for block in mine for sample in block),
+            median_ms=statistics.median(times),
+            normalised=race.normalised(times, beside) if beside else None,
+            compile_s=compiled.compile_s if compiled else tried.first_s,
+            wall_s=time.monotonic() - began,
+            gpu=self._place,
+            worker=str(self._workers["candidate"].pid),
+            at=datetime.now(UTC),
+        )
+
+    def end(self) -> None:
+        for role in list(self._workers):
+            self._end(role)
+        self._default = None
+
+    def _turns(self, call_ms: float, best: float | None) -> tuple[list[tuple[float, ...]], list[tuple[float, ...]], bool]:
+        """Blocks of the candidate and of the default beside them, after one each that does not count; and was it dropped?"""
+        slower = max(call_ms, self._default.call_ms or 0.0 if self._default else 0.0)
+        count = min(MOST, max(1, round(self._aim.plan.block_ms / slower)))
+        roles: tuple[Role, ...] = ("default", "candidate") if self._default else ("candidate",)
+        taken: dict[Role, list[tuple[float, ...]]] = {"default": [], "candidate": []}
+        for index in range(-1, TURNS):
+            for role in roles if index % 2 else roles[::-1]:
+                sampled = self._workers[role].ask("block", Sampled, samples=count, place=index + 1)
+                if index >= 0:
+                    taken[role].append(sampled.samples_ms)
+            pairs = zip(taken["candidate"], taken["default"], strict=False)
+            if race.behind([statistics.median(mine) / statistics.median(other) for mine, other in pairs], best):
+                return taken["candidate"], taken["default"], True
+        return taken["candidate"], taken["default"], False
+
+    def _prepare_default(self) -> None:
+        """Have the default ready in a process of its own, or know why that cannot be."""
+        if self._default or self.default_failure:
+            return
+        try:
+            tried = self._try("default", self._aim.default)
+        except CaseTrouble as error:
+            self._end("default")
+            self._refuse_late(error)
+            self.default_failure = error.message
+            return
+        if tried.call_ms is None:
+            self._end("default")
+            self.default_failure = tried.reason
+        else:
+            self._default = tried
+
+    def _try(self, role: Role, configuration: Configuration) -> Tried:
+        plan = self._aim.plan
+        if role not in self._workers:
+            self._workers[role] = self._host.fork()
+            self._workers[role].ask("open", Ready, case=self._aim.case, seed=plan.seed, placements=plan.placements)
+        return self._workers[role].ask("try", Tried, tuning=configuration, clock=plan.clock, cache=plan.cache)
+
+    def _lost_default(self, error: CaseTrouble) -> bool:
+        """Whether it was the default whose process broke off: then another takes its place, but not for ever."""
+        self._refuse_late(error)
+        if "default" not in self._workers or self._workers["default"].alive:
+            return False
+        self.end()
+        self._broken_off += 1
+        if self._broken_off >= _PATIENCE:
+            self.default_failure = error.message
+        return True
+
+    def _broke(self, configuration: Configuration, error: CaseTrouble, began: float) -> Evaluation:
+        """What is recorded of a configuration whose process was lost, or is not to be trusted any more."""
+        self._end("candidate")
+        ending: Ending = "timeout" if isinstance(error, Hung) else "crash"
+        if "out of GPU memory" in error.message:
+            ending = "resources"
+        return self._failed(configuration, ending, " ".join([error.message, *error.last_lines[-1:]]), 0.0, began)
+
+    def _refuse_late(self, error: CaseTrouble) -> None:
+        if time.monotonic() >= self._host.until:
+            self.end()
+            raise OutOfTime("the time is over") from error
+
+    def _failed(self, configuration: Configuration, ending: Ending, reason: str, compile_s: float, began: float) -> Evaluation:
+        return Evaluation(
+            configuration=configuration,
+            outcome=ending,
+            reason=reason or "no reason given",
+            compile_s=compile_s,
+            wall_s=time.monotonic() - began,
+            gpu=self._place,
+            at=datetime.now(UTC),
+        )
+
+    def _end(self, role: Role) -> None:
+        worker = self._workers.pop(role, None)
+        if worker is not None:
+            worker.end(kill=True)

@@ -1,0 +1,155 @@
+"""`ratchet publish`: what a GPU job measured, judged again, as the sticky comment and the check run of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ratchet.errors import Exit, RatchetError
+from ratchet.pipeline.judging_again import Material, blank_page, page_of
+from ratchet.pipeline.subject import Subject, subject_of
+from ratchet.records.forge import Comment
+from ratchet.records.verdict import Outcome, ReportRecord
+from ratchet.report.check_run import check_output
+from ratchet.report.comment import CommentPage, marker, render_comment, run_id_of
+
+if TYPE_CHECKING:  # the package it needs is there in trusted jobs only
+    from ratchet.forge.github import GitHub
+
+CHECK = "ratchet"
+_UNFINISHED = "Publishing ended before there was a verdict: the log of the job says why."
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asks for."""
+
+    place: Path
+    """The artifact: a folder, a file or an archive; it may be missing."""
+    run_id: int | None = None
+    comment: bool = True
+    report_id: str = "default"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Settings given on the command line; None means not given."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What was published, or why nothing was."""
+
+    subject: Subject
+    page: CommentPage | None = None
+    comment_url: str = ""
+    check_url: str = ""
+    notes: tuple[str, ...] = ()
+    failed: RatchetError | None = None
+    """What went wrong on our side; the check run is complete all the same."""
+
+    @property
+    def report(self) -> ReportRecord | None:
+        return self.page.report if self.page else None
+
+    @property
+    def verdict(self) -> str:
+        """``pass``, ``regression`` or ``not measured``; without a verdict ``none``, ``stale``, ``closed`` or ``skipped``."""
+        return self.subject.ended or (self.report.verdict if self.report else "none")
+
+    def names(self, *outcomes: Outcome) -> list[str]:
+        """The cases with one of these outcomes."""
+        return [case.name for case in self.report.cases if case.outcome in outcomes] if self.report else []
+
+    def exit_code(self, fail_on: str) -> Exit:
+        """A verdict that was published is a success, whatever it says, unless the job is to fail with it."""
+        if fail_on == "never" or self.subject.ended:
+            return Exit.PASS
+        return Exit(self.report.exit_code) if self.report else Exit.NOT_MEASURED
+
+
+def publish(asked: Asked, github: GitHub, environ: Mapping[str, str]) -> Published:
+    """Judge an artifact again and tell the pull request and the commit; `Published.failed` says what could not be told.
+
+    Raises UsageError where nothing says what to publish, ForgeError where GitHub did not even let a check run be opened.
+    """
+    marker(asked.report_id)
+    subject = subject_of(asked.run_id, github, environ)
+    if subject.ended:
+        return Published(subject)
+    done = Published(subject, blank_page(subject, github, asked.report_id, _UNFINISHED))
+    with _checked(done, github, environ) as box:
+        box.done = _judged(box.done, asked, github, environ)
+        box.done = _commented(box.done, asked, github)
+    return box.done
+
+
+@dataclass
+class _Box:
+    """How far it has come: what the check run says at the end, however that comes."""
+
+    done: Published
+
+
+@contextmanager
+def _checked(done: Published, github: GitHub, environ: Mapping[str, str]) -> Iterator[_Box]:
+    run, page = done.subject.run, done.page
+    name = CHECK if page is None or page.report_id == "default" else f"{CHECK} ({page.report_id})"
+    check = github.open_check(name, run.head_sha, run.url, f"{run.id}.{run.attempt}")
+    server = environ.get("GITHUB_SERVER_URL") or "https://github.com"
+    box = _Box(replace(done, check_url=f"{server}/{github.repository}/runs/{check}"))
+    try:
+        yield box
+    finally:
+        if box.done.page:
+            github.complete_check(check, *check_output(box.done.page))
+
+
+def _judged(done: Published, asked: Asked, github: GitHub, environ: Mapping[str, str]) -> Published:
+    """The same with its page; where our own side fails, with a page that says so."""
+    subject = done.subject
+    try:
+        comments = github.comments(subject.pull.number) if subject.pull else ()
+        material = Material(subject, _there(asked.place), comments, asked.report_id, asked.options)
+        return replace(done, page=page_of(material, github, environ))
+    except RatchetError as error:
+        return replace(done, page=blank_page(subject, github, asked.report_id, error.message), failed=error)
+
+
+def _commented(done: Published, asked: Asked, github: GitHub) -> Published:
+    """The same with the comment, written once more if it is ours; not where a later run has reported, or nobody reads it."""
+    pull, page = done.subject.pull, done.page
+    if pull is None or page is None or not asked.comment:
+        return done
+    try:
+        now = github.pull(pull.number)
+        if now.state != "open":
+            return replace(done, notes=(*done.notes, f"#{pull.number} was closed meanwhile: no comment."))
+        later = _later(github.comments(pull.number), page, github.bot)
+        if later:
+            return replace(done, notes=(*done.notes, f"The later run {later} has reported already: its comment stays."))
+        if now.head_sha != page.head_sha:
+            page = replace(page, stale_for=now.head_sha)
+        comment = github.upsert_comment(pull.number, marker(page.report_id), render_comment(page))
+        return replace(done, page=page, comment_url=comment.url)
+    except RatchetError as error:
+        return replace(done, page=page, failed=done.failed or error)
+
+
+def _later(comments: tuple[Comment, ...], page: CommentPage, bot: str) -> int | None:
+    """The run of our comment, where it is a later one than this."""
+    ours = [each.body for each in comments if each.author == bot and each.body.startswith(marker(page.report_id))]
+    runs = [run_id_of(body) or 0 for body in ours[-1:]]
+    return next((run for run in runs if run > page.run_id), None)
+
+
+def _there(place: Path) -> Path | None:
+    """The artifact, if anything came of it: the step that fetches it leaves an empty folder otherwise, or none.
+
+    Told not to unpack it, that step leaves the archive alone in the folder.
+    """
+    if not place.is_dir():
+        return place if place.exists() or place.is_symlink() else None
+    inside = list(place.iterdir())
+    alone = len(inside) == 1 and inside[0].suffix == ".zip"
+    return inside[0] if alone else place if inside else None

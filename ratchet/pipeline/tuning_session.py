@@ -1,0 +1,167 @@
+"""The search while it goes on: asks the strategy, gives configurations out, and writes every evaluation down at once."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ratchet import units
+from ratchet.errors import HostError
+from ratchet.records.tasks import Done, Task
+from ratchet.records.tuning import Configuration, Confirmation, Evaluation, TuningRecord
+from ratchet.records.tuning_file import TuningFile
+from ratchet.report.progress import Progress
+from ratchet.tune.budget import GRACE_S, Budget
+from ratchet.tune.executor import Executor
+
+if TYPE_CHECKING:
+    from ratchet.tune.search import Search
+
+_WAIT_S = 0.25
+"""Between looks at the clock."""
+_TOLD_S = 5.0
+"""Between lines of progress in which nothing became better."""
+
+
+class Session:
+    """One call of `ratchet tune`, from the first evaluation to the last."""
+
+    def __init__(self, record: TuningRecord, path: Path, budget: Budget, most: int | None, progress: Progress) -> None:
+        """``most``: evaluations of this session."""
+        self.record, self._file = record, TuningFile(path)
+        self._budget, self._most, self._progress = budget, most, progress
+        self._numbers = itertools.count()
+        self._scale = next((scale for each in record.evaluations if (scale := _default_ms(each))), None)
+        self._told = 0.0
+        self._before = len(record.evaluations)
+
+    @property
+    def best(self) -> float | None:
+        """The best normalised time so far."""
+        return min((each.normalised for each in self.record.evaluations if each.normalised), default=None)
+
+    def resume(self, search: Search) -> None:
+        """Tell the strategy what is known already."""
+        for each in self.record.evaluations:
+            search.tell(each.configuration, self._value(each))
+
+    def search(self, search: Search, executor: Executor) -> str:
+        """Evaluate until the time, the number or the space is used up; returns which. Raises HostError without a station."""
+        under_way = 0
+        while True:
+            reason = self._reason_to_end(under_way)
+            while not reason and executor.room > 0:
+                asked = search.ask(1)
+                if not asked:
+                    break
+                executor.submit(self._task(asked[0]))
+                under_way += 1
+                reason = self._reason_to_end(under_way)
+            if under_way == 0:
+                return reason or "every configuration was tried"
+            for done in executor.results(min(_WAIT_S, max(0.0, self._budget.search_ends - time.monotonic()) + 0.01)):
+                under_way -= 1
+                self._take(done, search)
+            if time.monotonic() >= self._budget.search_ends:
+                return self._wind_up(search, executor)
+
+    def finals(
+        self, case: str, configurations: Sequence[Configuration], seconds: float, executor: Executor
+    ) -> list[Confirmation]:
+        """Compare configurations with the default, spread over the stations; in the order given."""
+        places = max(1, min(len(executor.places), len(configurations)))
+        shares = [list(configurations[first::places]) for first in range(places)]
+        for share in shares:
+            executor.submit(
+                Task(number=next(self._numbers), what="confirm", case=case, configurations=tuple(share), seconds=seconds)
+            )
+        found: list[Confirmation] = []
+        until, left = time.monotonic() + seconds + GRACE_S, places
+        while left and time.monotonic() < until:
+            for done in executor.results(_WAIT_S):
+                if done.task.what != "confirm":  # an evaluation that ended after the search did
+                    self._keep_evaluation(done)
+                    continue
+                left -= 1
+                if done.lost:
+                    raise HostError(f"{done.place} is lost: {done.lost}")
+                found += done.confirmations
+        order = {str(each): number for number, each in enumerate(configurations)}
+        return sorted(found, key=lambda each: order[str(each.configuration)])
+
+    def keep(self, record: TuningRecord) -> None:
+        """Write the record as it is now."""
+        self.record = record
+        self._file.save(record)
+
+    def _reason_to_end(self, under_way: int) -> str:
+        if self._most is not None and len(self.record.evaluations) - self._before + under_way >= self._most:
+            return f"{self._most} were tried, as many as were asked for"
+        return "the time was over" if time.monotonic() >= self._budget.search_ends else ""
+
+    def _wind_up(self, search: Search, executor: Executor) -> str:
+        """Take back what nobody times yet, and wait a little for the rest."""
+        executor.withdraw()
+        for done in executor.results(0.0):
+            self._take(done, search)
+        return "the time was over"
+
+    def _task(self, configuration: Configuration) -> Task:
+        left = self._budget.search_ends - time.monotonic()
+        return Task(
+            number=next(self._numbers),
+            what="evaluate",
+            case=self.record.case,
+            configurations=(dict(configuration),),
+            best=self.best,
+            seconds=None if math.isinf(left) else max(0.0, left) + GRACE_S,
+        )
+
+    def _take(self, done: Done, search: Search) -> None:
+        if done.lost:
+            raise HostError(f"No station is left: {done.lost}", "See `ratchet doctor`.")
+        if done.evaluation is None:
+            return
+        before = self.best
+        self._keep_evaluation(done)
+        self._scale = self._scale or _default_ms(done.evaluation)
+        search.tell(done.evaluation.configuration, self._value(done.evaluation))
+        self._tell(better=self.best != before)
+
+    def _keep_evaluation(self, done: Done) -> None:
+        if done.evaluation is not None:
+            self.keep(self.record.model_copy(update={"evaluations": (*self.record.evaluations, done.evaluation)}))
+
+    def _value(self, evaluation: Evaluation) -> float | None:
+        """What the strategy is told, in milliseconds: of a GPU on which the default takes as long as on the first."""
+        if evaluation.normalised is not None and self._scale is not None:
+            return evaluation.normalised * self._scale
+        return evaluation.median_ms
+
+    def _tell(self, *, better: bool) -> None:
+        now = time.monotonic()
+        if not better and now - self._told < _TOLD_S:
+            return
+        self._told = now
+        tried = len(self.record.evaluations)
+        failed = sum(not each.timed for each in self.record.evaluations)
+        best = f", the best takes {units.percent(self.best, 1)} of the default's time" if self.best else ""
+        self._progress.stage(f"{tried} tried, {failed} failed{best}")
+
+
+def _default_ms(evaluation: Evaluation) -> float | None:
+    """The default's time, as this evaluation saw it."""
+    if evaluation.median_ms is None or evaluation.normalised is None:
+        return None
+    return evaluation.median_ms / evaluation.normalised
+
+
+def finalists(evaluations: Sequence[Evaluation], default: Configuration, most: int, below: float) -> Iterator[Configuration]:
+    """The best few, best first: those that took less than ``below`` of the default's time."""
+    timed = [each for each in evaluations if each.outcome == "correct" and each.normalised and each.configuration != default]
+    best = sorted(timed, key=lambda each: each.normalised or math.inf)
+    return (each.configuration for each in best[:most] if (each.normalised or math.inf) < below)

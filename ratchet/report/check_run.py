@@ -1,0 +1,109 @@
+"""`CommentPage` → conclusion, title, summary, text and annotations of a check run; and lines for the runner's log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ratchet.records import CaseVerdict, Outcome
+from ratchet.records.forge import ANNOTATIONS_A_CALL, Annotation, CheckOutput, Level
+from ratchet.report import escape, profile, words
+from ratchet.report.comment import CommentPage, Conclusion, conclusion, render_part
+
+TITLE = 200
+"""Characters."""
+MESSAGE = 1000
+"""Characters of an annotation's message."""
+_LEVELS: dict[Outcome, Level] = {
+    Outcome.FAILED: "failure",
+    Outcome.REGRESSED: "failure",
+    Outcome.UNFIT: "warning",
+    Outcome.INCONCLUSIVE: "warning",
+}
+_COMMANDS: dict[Level, str] = {"failure": "error", "warning": "warning", "notice": "notice"}
+_PATH = re.compile(r"(?!/)(?:(?!\.{1,2}(?:/|$))[A-Za-z0-9_.+-]+/)*(?!\.{1,2}$)[A-Za-z0-9_.+-]+\.py")
+_BENCHMARK = re.compile(r"[A-Za-z0-9_]{1,100}")
+
+
+def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
+    """What the check run says, and how it ends (`ratchet.report.comment.conclusion`)."""
+    title = page.report.headline if page.report else page.problem or "There is no verdict."
+    end = conclusion(page)
+    if end == "neutral" and page.report and page.report.verdict == "pass":
+        title = f"No proof either way: {title}"
+    output = CheckOutput(
+        title=escape.plain(title, TITLE),
+        summary=render_part(page, "summary"),
+        text=render_part(page, "text"),
+        annotations=tuple(_annotations(page)),
+    )
+    return end, output
+
+
+def workflow_commands(page: CommentPage, most: int = 10) -> Iterator[str]:
+    """``::error file=…,line=1,title=…::…`` for the worst cases, one a line; nothing in them ends a line or starts a command.
+
+    Print them outside of ``::stop-commands::``.
+    """
+    if page.report is None:
+        yield _command("failure", None, "ratchet", page.problem or "There is no verdict.")
+        return
+    for case in _worst(page)[:most]:
+        yield _command(_LEVELS[case.outcome], _path(page, case), _title(case), _message(page, case))
+
+
+def candidate_paths(page: CommentPage, bench: str) -> dict[str, str]:
+    """Benchmark → the file that may hold it, for the cases worth an annotation. Whoever fills ``page.paths`` keeps those that
+    exist: a benchmark may stand in a file of another name.
+    """
+    names = {case.name.partition("/")[0] for case in _worst(page)}
+    found = {name: f"{bench.strip('/')}/{name}.py" for name in sorted(names) if _BENCHMARK.fullmatch(name)}
+    return {name: path for name, path in found.items() if _PATH.fullmatch(path)}
+
+
+def _worst(page: CommentPage) -> list[CaseVerdict]:
+    taken = {each.case for each in page.acceptances}
+    listed = words.worst_first(page.report) if page.report else []
+    return [case for case in listed if case.outcome in _LEVELS and not (case.outcome is Outcome.REGRESSED and case.name in taken)]
+
+
+def _annotations(page: CommentPage) -> Iterator[Annotation]:
+    placed = ((case, _path(page, case)) for case in _worst(page))
+    found = [
+        Annotation(path=path, line=1, level=_LEVELS[case.outcome], title=_title(case), message=_message(page, case))
+        for case, path in placed
+        if path
+    ]
+    yield from found[:ANNOTATIONS_A_CALL]
+
+
+def _path(page: CommentPage, case: CaseVerdict) -> str | None:
+    path = page.paths.get(case.name.partition("/")[0])
+    return path if path and _PATH.fullmatch(path) else None
+
+
+def _title(case: CaseVerdict) -> str:
+    change = f" {words.change(case.comparison)}" if case.outcome is Outcome.REGRESSED and case.comparison else ""
+    return escape.plain(f"{case.name} {words.WORDS[case.outcome].text}{change}", TITLE)
+
+
+def _message(page: CommentPage, case: CaseVerdict) -> str:
+    """The reason, and the cause where a profile shows one."""
+    profiles = page.report.profiles if page.report else ()
+    cause = next((profile.first_sentence(each) for each in profiles if each.case == case.name), "")
+    return escape.plain(f"{escape.clean(case.reason)} {escape.clean(cause)}", MESSAGE)
+
+
+def _command(level: Level, path: str | None, title: str, message: str) -> str:
+    places = {"file": path, "line": "1"} if path else {}
+    properties = ",".join(f"{name}={_property(str(value))}" for name, value in {**places, "title": title}.items())
+    return f"::{_COMMANDS[level]} {properties}::{_data(escape.plain(message, MESSAGE))}"
+
+
+def _data(text: str) -> str:
+    """As @actions/core writes it."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

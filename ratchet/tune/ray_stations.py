@@ -1,0 +1,228 @@
+"""Stations on a Ray cluster: an actor for each GPU that the cluster offers, and a stand-in for it here.
+
+``RAY_ADDRESS`` names the cluster; without it one is started on this machine and ended afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ratchet.errors import HostError, UnfitError, UsageError
+from ratchet.records.tasks import Done, Task
+
+if TYPE_CHECKING:
+    from ratchet.tune.executor import Report, Station
+
+Make = Callable[[contextlib.ExitStack], "Station"]
+"""Opens a station in the process that calls it, on the device which that process may use; the stack closes what it holds."""
+_TURN_S = 0.05
+"""Longest that an actor waits for something to tell before it takes new tasks. So often it is asked, also when idle."""
+_START_S = 300.0
+_REACH_S = 10.0
+
+
+@contextlib.contextmanager
+def ray_stations(make: Make, environ: Mapping[str, str]) -> Iterator[list[RayStation]]:
+    """A station on every GPU of the cluster; those of CPU-only test clusters are what the cluster calls a GPU.
+
+    Raises UsageError where Ray is missing, UnfitError where the cluster offers no GPU, HostError where no station starts.
+    """
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise UsageError("Ray is not installed.", "Install it with: pip install 'ratchet[ray]'") from None
+    ours = not ray.is_initialized()
+    if ours:
+        _join(ray, environ)
+    try:
+        count = int(ray.cluster_resources().get("GPU", 0))  # type: ignore[no-untyped-call]  # Ray gives it no types
+        if count == 0:
+            raise UnfitError("The Ray cluster offers no GPU.", "Start its nodes with --num-gpus, or leave --executor out.")
+        actor = ray.remote(num_gpus=1, num_cpus=0, max_restarts=0)(_Actor)
+        stations = [RayStation(ray, actor.remote(make)) for _ in range(count)]
+        try:
+            _await(ray, stations)
+            yield [station for station in stations if station.places]
+        finally:
+            for station in stations:
+                station.close()
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _join(ray: Any, environ: Mapping[str, str]) -> None:
+    address = environ.get("RAY_ADDRESS")
+    quiet = {"log_to_driver": False, "configure_logging": False}
+    try:
+        if address:
+            _reach(address)
+            ray.init(address=address, **quiet)
+        else:
+            ray.init(address="local", include_dashboard=False, **quiet)
+    except (OSError, RuntimeError, ValueError) as error:
+        where = f"The Ray cluster at {address} cannot be joined" if address else "Ray cannot be started here"
+        raise UnfitError(f"{where}: {str(error).splitlines()[0]}", "See `ray status`, or leave --executor out.") from None
+
+
+def _reach(address: str) -> None:
+    """Ray itself tries for minutes. Raises OSError."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=_REACH_S).close()
+
+
+def _await(ray: Any, stations: list[RayStation]) -> None:
+    """Wait until every station has started or failed. Raises HostError where none is left, with the first reason."""
+    waiting = {station.joining: station for station in stations}
+    reasons = []
+    done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=_START_S)
+    for joining, station in waiting.items():
+        reason = station.begin(joining) if joining in done else f"it did not start within {_START_S:.0f} s"
+        if reason:
+            reasons.append(reason)
+            station.close()
+    if len(reasons) == len(stations):
+        raise HostError(f"No station started on the Ray cluster: {reasons[0]}", "Every node needs the repository and ratchet.")
+
+
+class _Actor:
+    """Runs in a process of the cluster: the station itself, asked in turns."""
+
+    def __init__(self, make: Make) -> None:
+        self._held = contextlib.ExitStack()
+        self._station = make(self._held)
+        self._held.callback(self._station.close)
+
+    def turn(self, tasks: list[str], withdraw: bool, timeout_s: float) -> tuple[list[str], int, tuple[str, ...]]:
+        """Take tasks, and tell what was done; records as JSON. Also how much room there is, and who it is."""
+        if withdraw:
+            self._station.withdraw()
+        for task in tasks:
+            self._station.submit(Task.model_validate_json(task))
+        done = [each.model_dump_json() for each in self._station.results(timeout_s)]
+        return done, self._station.room, self._station.places
+
+    def end(self) -> None:
+        self._held.close()
+
+
+class RayStation:
+    """The stand-in for a station in an actor. A thread of its own talks to the actor, and tells when it is gone."""
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self._ray, self._actor = ray, actor
+        self.joining = actor.turn.remote([], False, 0.0)
+        self._changed = threading.Condition()
+        self._outgoing: list[Task] = []
+        self._in_hand: dict[int, Task] = {}
+        self._withdraw = False
+        self._room = 0
+        self._places: tuple[str, ...] = ()
+        self._name = "a node of the Ray cluster"
+        self._told: list[Done] = []
+        self._report: Report = self._keep
+        self._thread: threading.Thread | None = None
+
+    def begin(self, joining: Any) -> str:
+        """The station has started: talk to it from now on. Else why it has not."""
+        try:
+            self._heard(*self._ray.get(joining))
+        except self._ray.exceptions.RayError as error:
+            return _first_line(error)
+        self._name = ", ".join(self._places)
+        self._thread = threading.Thread(target=self._talk, name=f"ratchet-{self._name}", daemon=True)
+        self._thread.start()
+        return ""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        return self._places
+
+    @property
+    def room(self) -> int:
+        with self._changed:
+            return max(0, self._room - len(self._outgoing)) if self._places else 0
+
+    def report_to(self, report: Report) -> None:
+        self._report = report
+
+    def submit(self, task: Task) -> None:
+        with self._changed:
+            self._in_hand[task.number] = task
+            gone = not self._places
+            if not gone:
+                self._outgoing.append(task)
+        if gone:
+            self._lose("the station is gone")
+
+    def results(self, timeout_s: float) -> list[Done]:
+        with self._changed:
+            if not self._told:
+                self._changed.wait(timeout_s)
+            told, self._told = self._told, []
+        return told
+
+    def withdraw(self) -> None:
+        with self._changed:
+            self._outgoing.clear()
+            self._in_hand.clear()  # of the one that is being timed the actor still tells
+            self._withdraw = True
+
+    def close(self) -> None:
+        with self._changed:
+            self._places = ()
+        if self._thread and self._thread is not threading.current_thread():
+            self._thread.join(10)
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            self._ray.get(self._actor.end.remote(), timeout=10)
+        self._ray.kill(self._actor)
+
+    def _talk(self) -> None:
+        while True:
+            with self._changed:
+                if not self._places:
+                    return
+                tasks, self._outgoing = self._outgoing, []
+                withdraw, self._withdraw = self._withdraw, False
+            try:
+                answer = self._ray.get(self._actor.turn.remote([task.model_dump_json() for task in tasks], withdraw, _TURN_S))
+            except self._ray.exceptions.RayError as error:
+                self._lose(_first_line(error))
+                return
+            for done in self._heard(*answer):
+                self._report(done)
+
+    def _heard(self, done: list[str], room: int, places: tuple[str, ...]) -> list[Done]:
+        """What the actor told, as records. A station that has no place any more is gone."""
+        found = [Done.model_validate_json(each) for each in done]
+        with self._changed:
+            for each in found:
+                self._in_hand.pop(each.task.number, None)
+            self._room = room
+            if self._thread is None or self._places:
+                self._places = tuple(places)
+        return found
+
+    def _lose(self, why: str) -> None:
+        """Tell of every task in hand that nobody works on it any more."""
+        with self._changed:
+            self._places = ()
+            lost, self._in_hand = list(self._in_hand.values()), {}
+            self._outgoing.clear()
+        for task in lost:
+            self._report(Done(task=task, place=self._name, lost=f"{self._name} was lost: {why}"))
+
+    def _keep(self, done: Done) -> None:
+        with self._changed:
+            self._told.append(done)
+            self._changed.notify()
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

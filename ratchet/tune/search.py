@@ -1,0 +1,57 @@
+"""The search: a space and what is known of it → which configurations to try next. Pure: no clock, no files."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ratchet.errors import UsageError
+from ratchet.tune.seen import Seen
+from ratchet.tune.strategies import STRATEGIES, Auto
+
+if TYPE_CHECKING:
+    from ratchet.tune.configurations import Candidates, Configuration, Value
+
+
+class Search:
+    """Hands out configurations, each once, and is told what came of them.
+
+    The same space, strategy, seed and answers in the same order give the same configurations.
+    """
+
+    def __init__(self, candidates: Candidates, strategy: str = "auto", seed: int = 0, budget: int | None = None) -> None:
+        """``budget``: about how many evaluations there will be, where known. Raises UsageError for an unknown strategy."""
+        if strategy not in STRATEGIES:
+            raise UsageError(f"There is no strategy called {strategy}.", f"There are {', '.join(STRATEGIES)}.")
+        self._seen = Seen(candidates)
+        self._strategy = STRATEGIES[strategy](self._seen, np.random.default_rng(seed), budget)
+        default = candidates.space.default
+        self._first = candidates.index(default) if default is not None else None
+
+    @property
+    def strategy(self) -> str:
+        """What `auto` came down to, or the strategy that was asked for."""
+        return self._strategy.chosen if isinstance(self._strategy, Auto) else self._strategy.name
+
+    def ask(self, count: int = 1) -> list[dict[str, Value]]:
+        """The next configurations, the default first; fewer than ``count``, or none, where the space is exhausted."""
+        asked: list[dict[str, Value]] = []
+        while len(asked) < count and self._seen.left:
+            first = self._first if self._first is not None and not self._seen.taken[self._first] else None
+            place = first if first is not None else self._strategy.next()
+            self._seen.take(place)
+            asked.append(self._seen.candidates.configuration(place))
+        return asked
+
+    def tell(self, configuration: Configuration, value: float | None) -> None:
+        """What a configuration took, in milliseconds, or None where it failed; also for one that was not asked for.
+
+        One that is not among the candidates is passed over. Raises ValueError for a time that is not above 0.
+        """
+        if value is not None and not 0 < value < math.inf:
+            raise ValueError(f"a time is a number above 0, not {value}")
+        place = self._seen.candidates.index(configuration)
+        if place is not None:
+            self._seen.know(place, value)

@@ -1,0 +1,192 @@
+"""Which configurations of a space are valid: parameter by parameter, each constraint as soon as its names are bound.
+
+A constraint is a plain function of a few parameters. It is called once for every combination of their values while these are
+few, which is exact whatever it does; for more, it is tried on whole arrays, compared with itself row by row on a sample, and
+called for every row where it does not agree or does not take arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ratchet.errors import UsageError
+from ratchet.tune.configurations import Candidates, Codes, Configuration, Space, Value
+from ratchet.workload import constraint_names, constraint_text
+
+__all__ = ["Candidates", "Configuration", "Space", "Value", "candidates"]
+
+LIMIT = 2**20
+"""Configurations that are kept; of more, a random sample."""
+TABLE = 100_000
+"""Combinations for which a constraint is called one by one."""
+CHECKED = 500
+"""Rows on which a constraint that takes arrays is compared with itself."""
+CALLS = 2**18
+"""Rows for which a constraint is called one by one, about; with more, random ones."""
+CHUNK = 2**21
+"""Rows that are looked at together."""
+
+Mask = NDArray[np.bool_]
+
+
+def candidates(space: Space, limit: int = LIMIT, seed: int = 0) -> Candidates:
+    """The valid configurations of ``space``, in the order of its values; a random sample where they are more than ``limit``.
+
+    Raises UsageError where a constraint leaves nothing, fails, or does not fit the space, and for a default that is not valid.
+    """
+    rng = np.random.default_rng(seed)
+    rules = [_Rule(space, constraint, rng) for constraint in space.constraints]
+    order = _order(space, rules)
+    bound: list[int] = []
+    codes: Codes = np.empty((1, 0), dtype=np.int16)
+    exact = True
+    for column in order:
+        bound.append(column)
+        ready = [rule for rule in rules if column in rule.columns and rule.columns <= set(bound)]
+        codes, whole = _extended(codes, space.sizes[column], ready, bound, rng)
+        exact = exact and whole
+        if len(codes) > limit:
+            codes, exact = codes[rng.choice(len(codes), limit, replace=False)], False
+    codes = codes[:, np.argsort(order)]
+    codes = _with_default(space, codes, rules, exact=exact)
+    return Candidates(space, codes[np.lexsort(codes.T[::-1])], exact=exact)
+
+
+class _Rule:
+    """A constraint over columns of codes."""
+
+    def __init__(self, space: Space, constraint: Callable[..., bool], rng: np.random.Generator) -> None:
+        self.text, self._constraint, self._rng = constraint_text(constraint), constraint, rng
+        try:
+            self._names = constraint_names(constraint)
+        except ValueError as error:
+            raise UsageError(f"{error}.", "Write one as lambda BLOCK_M, BLOCK_N: BLOCK_M >= BLOCK_N.") from None
+        everything = list(space.parameters)
+        if strangers := [name for name in self._names if name not in space.parameters]:
+            raise UsageError(f"A constraint takes {strangers[0]}, which is no parameter: {self.text}", "Use names of tune.")
+        self._at = [everything.index(name) for name in self._names]
+        self._values = [space.parameters[name] for name in self._names]
+        self.columns = frozenset(self._at)
+        """What it needs bound."""
+        self._table: Mask | None = None
+        self.combinations = 1
+        for values in self._values:
+            self.combinations *= len(values)
+        if self.combinations <= TABLE:
+            told = (self._told(row) for row in itertools.product(*self._values))
+            shape = [len(values) for values in self._values]
+            self._table = np.fromiter(told, dtype=np.bool_, count=self.combinations).reshape(shape)
+
+    @property
+    def slow(self) -> bool:
+        """Whether it has to be called for every row."""
+        return self._table is None and not self._takes_arrays
+
+    def holds(self, codes: Codes, bound: list[int]) -> Mask:
+        """Which rows it allows; column k of ``codes`` is parameter ``bound[k]``."""
+        own = [codes[:, bound.index(column)] for column in self._at]
+        if self._table is not None:
+            return np.asarray(self._table[tuple(own)])
+        told = self._told_at_once(own) if self._takes_arrays else None
+        if told is not None and self._agrees(own, told):
+            return told
+        rows = self._rows(own, np.arange(len(codes)))
+        return np.fromiter((self._told(row) for row in rows), dtype=np.bool_, count=len(codes))
+
+    @functools.cached_property
+    def _takes_arrays(self) -> bool:
+        """Whether it says the same of arrays as of their rows, tried on random ones."""
+        own = [self._rng.integers(len(values), size=CHECKED).astype(np.int16) for values in self._values]
+        told = self._told_at_once(own)
+        return told is not None and self._agrees(own, told)
+
+    def _agrees(self, own: list[Codes], told: Mask) -> bool:
+        tried = self._rng.integers(len(told), size=min(CHECKED, len(told)))
+        return all(self._told(row) == told[at] for at, row in zip(tried, self._rows(own, tried), strict=True))
+
+    def _told(self, row: tuple[Value, ...]) -> bool:
+        arguments = dict(zip(self._names, row, strict=True))
+        try:
+            return bool(self._constraint(**arguments))
+        except Exception as error:  # noqa: BLE001  an author's code may raise anything
+            raise UsageError(
+                f"A constraint fails for {arguments}: {type(error).__name__}: {error} in: {self.text}", "Correct it."
+            ) from None
+
+    def _told_at_once(self, own: list[Codes]) -> Mask | None:
+        """The answers for all rows of one call; None where it does not take arrays."""
+        arrays = [np.array(values)[column] for values, column in zip(self._values, own, strict=True)]
+        try:
+            with np.errstate(all="raise"):
+                told = self._constraint(**dict(zip(self._names, arrays, strict=True)))
+        except Exception:  # noqa: BLE001  written for plain values: asked row by row
+            return None
+        return told if isinstance(told, np.ndarray) and told.dtype == np.bool_ and told.shape == own[0].shape else None
+
+    def _rows(self, own: list[Codes], at: NDArray[np.intp] | NDArray[np.int64]) -> Iterator[tuple[Value, ...]]:
+        columns = [[values[code] for code in column[at].tolist()] for values, column in zip(self._values, own, strict=True)]
+        return zip(*columns, strict=True)
+
+
+def _order(space: Space, rules: list[_Rule]) -> list[int]:
+    """Columns so that constraints are bound early: next come those of the rule that needs the fewest new combinations."""
+    order: list[int] = []
+    waiting = list(rules)
+    while waiting:
+        cost = {id(rule): float(np.prod([float(space.sizes[c]) for c in rule.columns - set(order)])) for rule in waiting}
+        nearest = min(waiting, key=lambda rule: cost[id(rule)])
+        order += sorted(nearest.columns - set(order))
+        waiting = [rule for rule in waiting if not rule.columns <= set(order)]
+    return order + [column for column in range(len(space.sizes)) if column not in order]
+
+
+def _extended(codes: Codes, size: int, ready: list[_Rule], bound: list[int], rng: np.random.Generator) -> tuple[Codes, bool]:
+    """Every row with each value of one more parameter, less what a constraint forbids; and whether all rows were looked at.
+
+    Where a constraint has to be called for every row and there are too many, random ones are looked at until enough were.
+    """
+    slow = any(rule.slow for rule in ready)
+    if slow and len(codes) * size > CALLS:
+        codes = codes[rng.permutation(len(codes))]
+    kept: list[Codes] = []
+    rows, last, found = max(1, (CALLS // 8 if slow else CHUNK) // size), "", 0
+    for first in range(0, len(codes), rows):
+        if slow and found and first * size >= CALLS:
+            return np.concatenate(kept), False
+        part = codes[first : first + rows]
+        more = np.empty((len(part) * size, len(bound)), dtype=np.int16)
+        more[:, :-1] = np.repeat(part, size, axis=0)
+        more[:, -1] = np.tile(np.arange(size, dtype=np.int16), len(part))
+        for rule in ready:
+            before = len(more)
+            more = more[rule.holds(more, bound)] if before else more
+            last = rule.text if before and not len(more) else last
+        kept.append(more)
+        found += len(more)
+    if not found:
+        raise UsageError(
+            f"No configuration is valid: nothing that the constraints before it allow passes: {last}",
+            "Loosen it, or give its parameters other values.",
+        )
+    return np.concatenate(kept), True
+
+
+def _with_default(space: Space, codes: Codes, rules: list[_Rule], *, exact: bool) -> Codes:
+    """The default is always among them: a sample may have missed it. Raises UsageError where it is not valid."""
+    if space.default is None:
+        return codes
+    code = space.encode(space.default)
+    if code is None:
+        raise UsageError(f"The default {dict(space.default)} is not in the space.", "Give each parameter a value of its own.")
+    everything = list(range(len(space.sizes)))
+    for rule in rules:
+        if not rule.holds(code[None, :], everything)[0]:
+            raise UsageError(f"The default {dict(space.default)} does not hold the constraint: {rule.text}", "Correct one.")
+    if exact or bool((codes == code).all(axis=1).any()):
+        return codes
+    return np.concatenate([codes, code[None, :]])

@@ -1,0 +1,586 @@
+"""`ratchet publish` against a stand-in for GitHub that keeps to GitHub's own description."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import examples
+import pytest
+from examples import timed
+from fake_github import Answer, Check, FakeGitHub
+from playground import Finished, Playground
+
+from ratchet import pipeline
+from ratchet.errors import Exit, ForgeError, RatchetError
+from ratchet.forge.github import GitHub
+from ratchet.judge.acceptance import LABEL, acknowledgement
+from ratchet.records import CaseRun, Policy, Tree
+from ratchet.records.acceptance import Acceptance
+from ratchet.records.files import dumps, save
+from ratchet.report.comment import MARKER, run_id_of
+
+NAME = "attention/training_512"
+HEAD, LATER = "3f2a1bc98d" + "0" * 30, "4e" * 20
+RUN = 900
+BOT = "github-actions[bot]"
+FIRST = MARKER.format(id="default")
+RED, SAME = timed(1.1), timed(1.0)
+
+
+class Scene:
+    """A pull request from a fork, the run that measured its head, and the job that publishes."""
+
+    def __init__(self, folder: Path, fake: FakeGitHub) -> None:
+        self.fake, self.state, self.folder = fake, fake.state, folder
+        self.place = folder / "artifact"
+        self.pull = fake.state.add_pull(7, head_sha=HEAD, head_ref="topic", head_repository="octocat/kernels")
+        self.measured = fake.state.add_run(RUN, head_sha=HEAD, head_branch="topic", head_repository="octocat/kernels")
+        self.measured.artifacts.append("ratchet-run")
+        self.set_settings("")
+        self.environ = {
+            "GITHUB_TOKEN": fake.token,
+            "GITHUB_API_URL": fake.url,
+            "GITHUB_REPOSITORY": fake.state.repository,
+            "GITHUB_EVENT_NAME": "workflow_run",
+            "GITHUB_EVENT_PATH": str(folder / "event.json"),
+            "GITHUB_OUTPUT": str(folder / "outputs"),
+            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+            "RUNNER_TEMP": str(folder),
+        }
+        run: dict[str, Any] = {"id": RUN, "name": "CUDA benchmark ratchet", "event": "pull_request", "head_sha": HEAD}
+        run |= {"path": ".github/workflows/cuda_benchmark_ratchet.yml", "head_branch": "topic", "conclusion": "success"}
+        run |= {"head_repository": {"full_name": "octocat/kernels"}, "run_attempt": 1, "html_url": "https://example.org"}
+        self.set_event("workflow_run", {"action": "completed", "workflow_run": run | {"pull_requests": []}})
+
+    def set_event(self, name: str, payload: dict[str, Any]) -> None:
+        self.environ["GITHUB_EVENT_NAME"] = name
+        (self.folder / "event.json").write_text(json.dumps(payload), encoding="utf-8")
+
+    def set_settings(self, text: str, ref: str = "main") -> None:
+        self.state.set_file("pyproject.toml", f"[tool.ratchet]\n{text}".encode(), ref)
+
+    def artifact(self, *cases: CaseRun, **changes: Any) -> None:
+        """What the GPU job handed over."""
+        self.place.mkdir(exist_ok=True)
+        usual: dict[str, Any] = {"head": Tree(commit=HEAD), "reference": examples.REFERENCE}
+        save(self.place / "current.json", examples.run_of(*cases, **(usual | changes)))
+
+    def client(self, **changes: Any) -> GitHub:
+        """One that does not wait."""
+        return GitHub(self.fake.token, self.fake.url, self.state.repository, patience_s=0, sleep=lambda _: None, **changes)
+
+    def publish(self, **changes: Any) -> pipeline.Published:
+        return pipeline.publish(pipeline.Asked(self.place, **changes), self.client(), self.environ)
+
+    def ours(self) -> list[str]:
+        return [each.body for each in self.state.comments.values() if each.author == BOT and each.body.startswith(FIRST)]
+
+    @property
+    def check(self) -> Check:
+        """The one check run, which is complete."""
+        [check] = self.state.checks.values()
+        assert (check.status, check.head_sha) == ("completed", self.measured.head_sha)
+        return check
+
+    def accept(self, case: str = NAME, **changes: Any) -> None:
+        """A maintainer accepted a case, and our bot acknowledged it."""
+        self.state.permissions["a-maintainer"] = "write"
+        said = self.state.add_comment(7, "a-maintainer", f"/ratchet accept {case} masked rows were wrong")
+        told = {"case": case, "reason": "masked rows were wrong", "by": "a-maintainer", "sha": HEAD, "comment": said.id}
+        acceptance = Acceptance(**(told | {"at": said.created_at} | changes))
+        self.state.add_comment(7, BOT, f"{acknowledgement([acceptance])}\nAccepted.")
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with FakeGitHub() as fake:
+        yield Scene(tmp_path, fake)
+
+
+@pytest.fixture
+def command(scene: Scene, play: Playground) -> Callable[..., Finished]:
+    """``ratchet publish`` as a job runs it."""
+
+    def run(*words: str, **env: str) -> Finished:
+        done = play.ratchet("publish", str(scene.place), *words, env=scene.environ | env)
+        assert scene.fake.token not in done.out + done.err
+        return done
+
+    return run
+
+
+# ---- the way it goes
+
+
+def test_a_red_pull_request_of_a_fork(scene: Scene, command: Callable[..., Finished]) -> None:
+    """It gets one comment, one completed check run, annotations, outputs and a summary; publishing a red verdict exits with 0."""
+    scene.artifact(RED, timed(0.8, "copy/a"))
+    done = command()
+    assert (done.code, done.err) == (0, "")
+    [body] = scene.ours()
+    assert run_id_of(body) == RUN
+    assert (scene.check.conclusion, scene.check.name) == ("failure", "ratchet")
+    assert "Regression: attention/training_512 is 10.00 % slower (gate 3 %)." in done.out
+    outputs = (scene.folder / "outputs").read_text(encoding="utf-8")
+    values = dict(piece.split("\n", 2)[:2] for piece in outputs_of(outputs))
+    assert {name: values[name] for name in ("verdict", "regressions", "improvements")} == {
+        "verdict": "regressed",
+        "regressions": "1",
+        "improvements": "1",
+    }
+    assert "Regression: attention/training_512" in Path(values["report-path"]).read_text(encoding="utf-8")
+    assert values["comment-url"].startswith("http")
+    assert values["check-url"].endswith(f"/runs/{next(iter(scene.state.checks))}")
+    assert "10.00" in (scene.folder / "summary.md").read_text(encoding="utf-8")
+
+
+def outputs_of(text: str) -> list[str]:
+    """``name\\nvalue\\nend`` of each output."""
+    pieces = []
+    lines = iter(text.splitlines())
+    for line in lines:
+        name, _, end = line.partition("<<")
+        value = []
+        for each in lines:
+            if each == end:
+                break
+            value.append(each)
+        pieces.append("\n".join([name, "\n".join(value), end]))
+    return pieces
+
+
+def test_a_job_can_fail_with_the_verdict(scene: Scene, command: Callable[..., Finished]) -> None:
+    """With --fail-on regression a red verdict exits with 1 after it was published, and no verdict with 3."""
+    scene.artifact(RED)
+    assert command("--fail-on", "regression").code == 1
+    assert scene.check.conclusion == "failure"
+    (scene.place / "current.json").write_text("{", encoding="utf-8")
+    assert command("--fail-on", "regression").code == 3
+
+
+def test_a_green_one(scene: Scene) -> None:
+    """A change without a regression is green."""
+    scene.artifact(SAME)
+    assert scene.publish().verdict == "pass"
+    assert scene.check.conclusion == "success"
+
+
+def test_without_a_comment(scene: Scene, command: Callable[..., Finished]) -> None:
+    """--no-comment, or COMMENT=false as a workflow gives it, leaves the check run alone."""
+    scene.artifact(SAME)
+    assert command("--no-comment").code == 0
+    assert command(COMMENT="false").code == 0
+    assert (scene.ours(), len(scene.state.checks)) == ([], 2)
+    assert command(COMMENT="").code == 0
+    assert len(scene.ours()) == 1
+
+
+def test_a_run_named_by_hand(scene: Scene, command: Callable[..., Finished]) -> None:
+    """--run-id, RUN_ID and the input of a dispatch name the run that is published again."""
+    scene.artifact(SAME)
+    scene.set_event("workflow_dispatch", {"ref": "refs/heads/main", "sender": {"login": "a-maintainer"}, "inputs": {}})
+    assert "Name it with --run-id." in command().sentence
+    assert command("--run-id", str(RUN)).code == 0
+    assert command(RUN_ID=str(RUN)).code == 0
+    inputs = {"run_id": str(RUN)}
+    scene.set_event("workflow_dispatch", {"ref": "refs/heads/main", "sender": {"login": "a-maintainer"}, "inputs": inputs})
+    assert command(RUN_ID="").code == 0
+    assert len(scene.ours()) == 1
+
+
+def test_one_comment_after_fifty_pushes(scene: Scene) -> None:
+    """Among two hundred other comments, and copies of its first line by others, ours is the one that is updated."""
+    scene.artifact(SAME)
+    copies = [scene.state.add_comment(7, author, f"{FIRST}\ncopied") for author in ("octocat", "another-app[bot]")]
+    for number in range(100):
+        scene.state.add_comment(7, "octocat", f"{number}")
+    scene.publish()
+    for number in range(100):
+        scene.state.add_comment(7, "octocat", f"{number}")
+    for number in range(1, 51):
+        sha = f"{number:040x}"
+        scene.pull.head_sha = sha
+        scene.state.add_run(RUN + number, head_sha=sha, head_branch="topic", head_repository="octocat/kernels")
+        scene.artifact(SAME, head=Tree(commit=sha))
+        scene.publish(run_id=RUN + number)
+    [body] = scene.ours()
+    assert run_id_of(body) == RUN + 50
+    assert [copy.body for copy in copies] == [f"{FIRST}\ncopied"] * 2
+
+
+def test_a_merge_queue_and_a_push(scene: Scene) -> None:
+    """Runs of a merge queue or a push have no pull request: a check run on their commit, by the rules of their branch."""
+    scene.state.branches |= {"release": "5" * 40, "main": HEAD}
+    scene.set_settings('regression_threshold = "20%"\n', "release")
+    scene.artifact(RED)
+    scene.measured.event, scene.measured.head_repository = "merge_group", scene.state.repository
+    scene.measured.head_branch = f"gh-readonly-queue/release/pr-7-{HEAD}"
+    assert scene.publish().verdict == "pass"
+    scene.measured.event, scene.measured.head_branch = "push", "main"
+    assert scene.publish().verdict == "regression"
+    assert {check.head_sha for check in scene.state.checks.values()} == {HEAD}
+    assert scene.ours() == []
+
+
+# ---- what counts is the base ref's
+
+
+def test_the_artifact_s_own_policy_says_nothing(scene: Scene) -> None:
+    """The gate is the base ref's, or the job's own, not that of the record or of the head's settings."""
+    scene.artifact(RED, policy=Policy(regression=0.9))
+    scene.set_settings('regression_threshold = "90%"\n', HEAD)
+    assert scene.publish().verdict == "regression"
+    scene.set_settings('regression_threshold = "20%"\n')
+    assert scene.publish().verdict == "pass"
+    scene.environ["RATCHET_REGRESSION_THRESHOLD"] = "3%"
+    assert scene.publish().verdict == "regression"
+
+
+def test_a_verdict_in_the_artifact_says_nothing(scene: Scene) -> None:
+    """A report that calls the run green changes nothing: only samples are read."""
+    scene.artifact(RED)
+    save(scene.place / "report.json", examples.report((), verdict="pass"))
+    assert scene.publish().verdict == "regression"
+
+
+def test_a_baseline_edited_by_hand(scene: Scene) -> None:
+    """The comment says that the pull request changes the baseline; our own pull request of it is not called so."""
+    scene.artifact(SAME)
+    scene.pull.files += ["bench/scale.py", "results/baseline.json"]
+    page = scene.publish().page
+    assert page
+    assert page.edited_baseline
+    assert "edits the baseline file" in scene.ours()[0]
+    ours = {"author": BOT, "head_repository": scene.state.repository, "head_ref": "ratchet-baseline"}
+    for name, value in ours.items():
+        setattr(scene.pull, name, value)
+    scene.measured.head_repository, scene.measured.head_branch = scene.state.repository, "ratchet-baseline"
+    page = scene.publish().page
+    assert page
+    assert not page.edited_baseline
+
+
+def test_cases_that_were_left_out(scene: Scene) -> None:
+    """A run without a case of the baseline says so: leaving one out is no way to be green unseen."""
+    scene.state.set_file("results/baseline.json", dumps(examples.stored({NAME: examples.first_entry()})).encode())
+    scene.artifact(timed(1.0, "copy/a"))
+    report = scene.publish().report
+    assert report
+    assert f"Not measured, though the baseline has them: {NAME}." in report.warnings
+
+
+def test_a_baseline_on_its_own_branch(scene: Scene) -> None:
+    """In the mode `branch` the baseline is read there, and from the base ref until there is one."""
+    scene.set_settings('baseline_mode = "branch"\n')
+    scene.artifact(timed(1.0, "copy/a"))
+    main, side = (dumps(examples.stored({name: examples.first_entry(name)})).encode() for name in ("on/main", "on/side"))
+    scene.state.set_file("results/baseline.json", main)
+    report = scene.publish().report
+    assert report
+    assert "on/main" in report.warnings[0]
+    scene.state.branches["ratchet-baseline"] = "5" * 40
+    scene.state.set_file("results/baseline.json", side, "ratchet-baseline")
+    report = scene.publish().report
+    assert report
+    assert "on/side" in report.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "said"),
+    [
+        ("pyproject.toml", b"[tool.ratchet\n", "pyproject.toml of main: not valid TOML"),
+        ("pyproject.toml", b"[tool.ratchet]\nresults = '../x'\n", "lies outside the repository"),
+        ("results/baseline.json", b"{", "results/baseline.json of main is not JSON"),
+    ],
+)
+def test_rules_that_cannot_be_read(scene: Scene, path: str, content: bytes, said: str) -> None:
+    """A base ref whose settings or baseline are broken gives no verdict: check run and comment say so, and the job fails."""
+    scene.artifact(SAME)
+    scene.state.set_file(path, content)
+    done = scene.publish()
+    assert done.failed
+    assert (done.failed.exit_code, scene.check.conclusion) == (Exit.USAGE, "failure")
+    assert said in str(done.failed)
+    assert "No verdict" in scene.ours()[0]
+
+
+# ---- heads that move, pull requests that end
+
+
+def test_a_stale_head(scene: Scene, command: Callable[..., Finished]) -> None:
+    """What was measured of an earlier head is not published: one sentence, nothing written, exit code 0."""
+    scene.artifact(RED)
+    scene.pull.head_sha = LATER
+    done = command()
+    assert done.code == 0
+    assert done.out == f"{HEAD[:10]} was measured, but the head of #7 is {LATER[:10]} by now: its own run reports.\n"
+    assert (scene.state.comments, scene.state.checks) == ({}, {})
+    assert "verdict<<" in (scene.folder / "outputs").read_text(encoding="utf-8")
+
+
+def test_a_head_that_moves_meanwhile(scene: Scene) -> None:
+    """A push between verdict and comment makes the comment say that it is about an earlier head."""
+    scene.artifact(SAME)
+    client = scene.client()
+    looks: list[int] = []
+    pull = client.pull
+
+    def moved(number: int) -> Any:
+        looks.append(number)
+        return replace(pull(number), head_sha=LATER)
+
+    client.pull = moved  # type: ignore[method-assign]
+    pipeline.publish(pipeline.Asked(scene.place), client, scene.environ)
+    assert looks == [7]
+    assert LATER[:7] in scene.ours()[0]
+    assert scene.check.conclusion == "success"
+
+
+def test_a_later_run_has_reported(scene: Scene) -> None:
+    """The comment of a later run stays when an earlier one is published again."""
+    scene.artifact(SAME)
+    scene.state.add_comment(7, BOT, f"{FIRST}\n<!-- ratchet:run:{RUN + 1}:{HEAD} -->\n")
+    done = scene.publish()
+    assert f"The later run {RUN + 1} has reported already" in done.notes[0]
+    assert run_id_of(scene.ours()[0]) == RUN + 1
+
+
+@pytest.mark.parametrize("ended", ["closed", "gone", "forked away"])
+def test_a_pull_request_that_ended(scene: Scene, ended: str) -> None:
+    """A closed pull request, a deleted branch or a deleted fork: nothing is published, which is said."""
+    scene.artifact(SAME)
+    scene.pull.state = "closed"
+    if ended == "gone":
+        scene.state.pulls.clear()
+    if ended == "forked away":
+        scene.measured.head_repository = scene.pull.head_repository = None
+    done = scene.publish()
+    assert (done.verdict, done.exit_code("regression")) == ("closed", 0)
+    assert "No open pull request has the head" in done.subject.why
+    assert (scene.state.comments, scene.state.checks) == ({}, {})
+
+
+def test_closed_between_verdict_and_comment(scene: Scene) -> None:
+    """The check run is completed; a pull request that was closed meanwhile gets no comment."""
+    scene.artifact(SAME)
+    client = scene.client()
+    pull = client.pull
+    client.pull = lambda number: replace(pull(number), state="closed")  # type: ignore[method-assign]
+    done = pipeline.publish(pipeline.Asked(scene.place), client, scene.environ)
+    assert done.notes == ("#7 was closed meanwhile: no comment.",)
+    assert (scene.ours(), scene.check.conclusion) == ([], "success")
+
+
+def test_a_branch_with_two_pull_requests(scene: Scene) -> None:
+    """Of two with the same head, the one onto the default branch is told."""
+    scene.artifact(SAME)
+    scene.state.branches["release"] = "5" * 40
+    scene.state.add_pull(3, head_sha=HEAD, head_ref="topic", head_repository="octocat/kernels", base_ref="release")
+    scene.publish()
+    assert [each.number for each in scene.state.comments.values()] == [7]
+
+
+def test_a_run_that_was_skipped(scene: Scene) -> None:
+    """A run whose jobs were skipped measured nothing: no check run goes green for it."""
+    scene.measured.conclusion = "skipped"
+    assert scene.publish().verdict == "skipped"
+    assert (scene.state.comments, scene.state.checks) == ({}, {})
+
+
+def test_the_number_in_the_artifact_or_payload_says_nothing(scene: Scene) -> None:
+    """The pull request is found by head repository and branch; whatever number the payload has is not looked at."""
+    scene.artifact(SAME)
+    scene.state.add_pull(1, head_sha=LATER, head_ref="other")
+    payload = json.loads((scene.folder / "event.json").read_text(encoding="utf-8"))
+    payload["workflow_run"]["pull_requests"] = [{"number": 1}]
+    scene.set_event("workflow_run", payload)
+    scene.publish()
+    assert [each.number for each in scene.state.comments.values()] == [7]
+
+
+# ---- artifacts that give no verdict
+
+
+@pytest.mark.parametrize("conclusion", ["failure", "timed_out", "cancelled"])
+def test_a_gpu_job_that_died(scene: Scene, conclusion: str) -> None:
+    """Without an artifact the check run fails with a sentence, and so says the comment."""
+    scene.measured.conclusion = conclusion
+    scene.measured.artifacts.clear()
+    scene.place.mkdir()
+    done = scene.publish()
+    assert (done.verdict, done.failed, scene.check.conclusion) == ("none", None, "failure")
+    assert f"ended with “{conclusion}” and left no results" in scene.ours()[0]
+
+
+def test_an_artifact_that_could_not_be_fetched(scene: Scene) -> None:
+    """One that GitHub lists but the job does not have is called that."""
+    assert scene.publish().verdict == "none"
+    assert "could not be fetched" in scene.ours()[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"head": Tree(commit=LATER)}, "is of 4e4e4e4e4e, but run 900 is of 3f2a1bc98d"),
+        ({"head": Tree(commit="")}, "is of no commit"),
+        ({"kind": "run", "reference": None}, "measure with `ratchet check`"),
+    ],
+)
+def test_an_artifact_of_something_else(scene: Scene, changes: dict[str, Any], said: str) -> None:
+    """A run of another commit, or one that compares nothing, gives no verdict."""
+    scene.artifact(SAME, **changes)
+    done = scene.publish()
+    assert (done.verdict, scene.check.conclusion) == ("none", "failure")
+    assert done.page
+    assert said in done.page.problem
+
+
+def test_a_poisoned_artifact(scene: Scene, command: Callable[..., Finished]) -> None:
+    """What is no record fails the check run with a sentence; nothing of it reaches the log as a command to the runner."""
+    scene.artifact(SAME)
+    path = scene.place / "current.json"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"kind": "check"', '"kind": "\\n::error::x @octocat"'), encoding="utf-8")
+    done = command()
+    assert done.code == 0
+    assert not any(line.startswith("::error::x") for line in done.out.splitlines())
+    assert (scene.check.conclusion, "@octocat" in scene.ours()[0]) == ("failure", False)
+
+
+def test_a_dirty_tree_is_said(scene: Scene) -> None:
+    """A head with uncommitted changes is not quite the commit: the report says so."""
+    scene.artifact(SAME, head=Tree(commit=HEAD, dirty=True))
+    report = scene.publish().report
+    assert report
+    assert any("uncommitted changes" in warning for warning in report.warnings)
+
+
+# ---- acceptances
+
+
+def test_an_accepted_regression(scene: Scene, command: Callable[..., Finished]) -> None:
+    """It fails nothing, is not counted, and the comment names who took it and why."""
+    scene.artifact(RED)
+    scene.accept()
+    done = command("--fail-on", "regression")
+    assert (done.code, scene.check.conclusion) == (0, "success")
+    assert "masked rows were wrong" in scene.ours()[0]
+    assert "\n0\n" in (scene.folder / "outputs").read_text(encoding="utf-8")
+
+
+def test_the_label_accepts_every_regression(scene: Scene) -> None:
+    """While the label is there, every regression of that head is accepted; without it, none."""
+    scene.artifact(RED, timed(1.2, "copy/a"))
+    scene.accept("*/*", comment=None)
+    assert scene.publish().verdict == "regression"
+    scene.pull.labels.append(LABEL)
+    done = scene.publish()
+    assert done.verdict == "pass"
+    assert done.page
+    assert {each.case for each in done.page.acceptances} == {NAME, "copy/a"}
+
+
+@pytest.mark.parametrize("how", ["another head", "no rights", "edited", "deleted", "forged"])
+def test_what_is_no_acceptance(scene: Scene, how: str) -> None:
+    """It expires with the head and with the rights of the person, and a comment that was changed or forged is none."""
+    scene.artifact(RED)
+    if how == "another head":
+        scene.accept(sha=LATER)
+    else:
+        scene.accept()
+    said, told = scene.state.comments.values()
+    match how:
+        case "no rights":
+            scene.state.permissions["a-maintainer"] = "read"
+        case "edited":
+            said.updated_at = scene.state.tick()
+        case "deleted":
+            del scene.state.comments[said.id]
+        case "forged":
+            told.author = "octocat"
+    assert scene.publish().verdict == "regression"
+
+
+# ---- errors of GitHub's
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 409, 422, 429, 500, 502])
+@pytest.mark.parametrize("where", ["check", "contents", "comments", "comment"])
+def test_when_github_fails(scene: Scene, where: str, status: int) -> None:
+    """Each failure ends in a defined state: no second comment, no check run left open, one sentence, and the right exit code."""
+    scene.artifact(SAME)
+    method, path = {
+        "check": ("POST", r"/check-runs$"),
+        "contents": ("GET", r"/contents/pyproject.toml"),
+        "comments": ("GET", r"/issues/7/comments"),
+        "comment": ("POST", r"/issues/7/comments"),
+    }[where]
+    scene.fake.script(method, path, [Answer(status)] * 20)
+    failed: RatchetError | None
+    try:
+        failed = scene.publish().failed
+    except ForgeError as error:
+        failed = error
+    if (where, status) == ("contents", 404):  # a repository without settings
+        assert failed is None
+    else:
+        assert failed
+        assert failed.exit_code == (Exit.USAGE if status in (401, 403) else Exit.NOT_MEASURED)
+        assert scene.fake.token not in str(failed)
+        assert str(failed).count("\n") == 0
+    assert len(scene.ours()) <= 1
+    assert all(check.status == "completed" for check in scene.state.checks.values())
+    if where == "comment":
+        assert scene.check.conclusion == "success"
+
+
+@pytest.mark.parametrize("answer", [Answer(502, done=True), Answer(cut=True, done=True)], ids=["502", "cut"])
+def test_a_comment_whose_answer_was_lost(scene: Scene, answer: Answer) -> None:
+    """A comment that was made, though GitHub's answer did not say so, is not made twice."""
+    scene.artifact(SAME)
+    scene.fake.script("POST", r"/issues/7/comments", [answer])
+    client = GitHub(scene.fake.token, scene.fake.url, scene.state.repository, patience_s=30, sleep=lambda _: None)
+    assert pipeline.publish(pipeline.Asked(scene.place), client, scene.environ).failed is None
+    assert len(scene.ours()) == 1
+
+
+def test_a_comment_deleted_meanwhile(scene: Scene) -> None:
+    """A comment that somebody deletes between looking and writing is written anew."""
+    scene.artifact(SAME)
+    old = scene.state.add_comment(7, BOT, f"{FIRST}\nold")
+    scene.fake.script("PATCH", rf"/issues/comments/{old.id}", [Answer(404)])
+    client = GitHub(scene.fake.token, scene.fake.url, scene.state.repository, patience_s=30, sleep=lambda _: None)
+    assert pipeline.publish(pipeline.Asked(scene.place), client, scene.environ).failed is None
+    assert len(scene.ours()) == 1
+
+
+def test_an_expired_token(scene: Scene, command: Callable[..., Finished]) -> None:
+    """A token that GitHub does not take is one sentence that does not show it, and exit code 2."""
+    scene.artifact(SAME)
+    done = command(GITHUB_TOKEN="ghs_expired0000")
+    assert done.code == 2
+    assert "ghs_expired0000" not in done.out + done.err
+    assert done.sentence
+
+
+def test_no_token(scene: Scene, command: Callable[..., Finished]) -> None:
+    """Without a token the command says which variable is missing, and exits with 2."""
+    done = command(GITHUB_TOKEN="")
+    assert (done.code, "GITHUB_TOKEN is not set." in done.sentence) == (2, True)
+
+
+def test_the_check_run_is_completed_whatever_happens(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect of our own, or a job that is cancelled, leaves no check run in progress."""
+    scene.artifact(SAME)
+
+    def broken(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ratchet.pipeline.publishing.page_of", broken)
+    with pytest.raises(KeyboardInterrupt):
+        scene.publish()
+    assert (scene.check.conclusion, scene.ours()) == ("failure", [])

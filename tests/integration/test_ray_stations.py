@@ -1,0 +1,177 @@
+"""Stations on a real Ray cluster, started by the test: its nodes say that they have GPUs, and the stations are toys."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+import pytest
+from playground import Finished, Playground
+
+pytest.importorskip("ray", reason="Ray is not installed.")
+
+TOY = '''
+import contextlib, json, os, signal, sys, time
+from datetime import UTC, datetime
+
+import ray
+from ray.cluster_utils import Cluster
+
+from ratchet.errors import RatchetError
+from ratchet.records.tasks import Done, Task
+from ratchet.records.tuning import Evaluation
+from ratchet.tune.executor import LocalExecutor
+from ratchet.tune.ray_stations import ray_stations
+
+
+class Toy:
+    """Takes two tasks at a time and needs a moment for each."""
+
+    def __init__(self):
+        self.waiting = []
+
+    @property
+    def places(self):
+        return (f"{os.getpid()}",)
+
+    @property
+    def room(self):
+        return max(0, 2 - len(self.waiting))
+
+    def submit(self, task):
+        self.waiting.append(task)
+
+    def results(self, timeout_s):
+        if not self.waiting:
+            return []
+        time.sleep(0.02)
+        task = self.waiting.pop(0)
+        evaluation = Evaluation(
+            configuration=dict(task.configurations[0]), outcome="correct", samples_ms=(1.0,), median_ms=1.0, normalised=1.0,
+            at=datetime.now(UTC),
+        )
+        return [Done(task=task, place=self.places[0], evaluation=evaluation)]
+
+    def withdraw(self):
+        self.waiting.clear()
+
+    def close(self):
+        self.waiting.clear()
+
+
+def make(held):
+    return Toy()
+
+
+def give_out(executor, disturb, left):
+    """Disturb the stations once ten tasks are done; go on until only so many are left, and all tasks are done. What was told."""
+    told, given, disturbed, deadline = [], 0, False, time.monotonic() + 90
+    while time.monotonic() < deadline and executor.places and (len(executor.places) > left or len(told) < given):
+        while len(executor.places) > left and executor.room > 0:
+            executor.submit(Task(number=given, what="evaluate", case="toy/toy", configurations=({"x": given},)))
+            given += 1
+        told += executor.results(0.2)
+        if not disturbed and len(told) >= 10:
+            disturb()
+            disturbed = True
+    return told, given
+
+
+def on(gpus):
+    ray.init(address="local", num_gpus=gpus, num_cpus=1, include_dashboard=False, log_to_driver=False, configure_logging=False)
+
+
+def say(executor, told, given):
+    numbers = sorted(each.task.number for each in told)
+    lost = sum(1 for each in told if each.lost)
+    print(json.dumps({"each once": numbers == list(range(given)), "lost": lost, "left": len(executor.places)}))
+'''
+
+
+def toy(play: Playground, body: str) -> Finished:
+    script = play.folder / "toy.py"
+    script.write_text(TOY + textwrap.dedent(body), encoding="utf-8")
+    env = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}
+    return play.finish(play.start_python(str(script), env=env), 180)
+
+
+def told_by(done: Finished) -> dict[str, object]:
+    assert done.code == 0, done
+    found: dict[str, object] = json.loads(next(line for line in reversed(done.out.splitlines()) if line.startswith("{")))
+    return found
+
+
+def test_tasks_are_spread_and_a_lost_worker_costs_none(play: Playground) -> None:
+    """A worker that is killed outright takes its tasks with it; another station does them, and each is told of once."""
+    done = toy(
+        play,
+        """
+        on(gpus=3)
+        with ray_stations(make, os.environ) as stations:
+            executor = LocalExecutor(stations)
+            victim = int(executor.places[0])
+            say(executor, *give_out(executor, lambda: os.kill(victim, signal.SIGKILL), left=2))
+        """,
+    )
+    assert told_by(done) == {"each once": True, "lost": 0, "left": 2}
+
+
+def test_a_lost_node_costs_no_task(play: Playground) -> None:
+    """A whole node of the cluster goes: what its stations had in hand is done by those of the others."""
+    done = toy(
+        play,
+        """
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 1})
+        other = cluster.add_node(num_cpus=1, num_gpus=2)
+        ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
+        with ray_stations(make, os.environ) as stations:
+            executor = LocalExecutor(stations)
+            assert len(executor.places) == 3
+            say(executor, *give_out(executor, lambda: cluster.remove_node(other, allow_graceful=False), left=1))
+        ray.shutdown()
+        cluster.shutdown()
+        """,
+    )
+    assert told_by(done) == {"each once": True, "lost": 0, "left": 1}
+
+
+def test_when_all_are_lost_it_is_told(play: Playground) -> None:
+    """With no station left, every task in hand is told of as lost, and nobody waits for ever."""
+    done = toy(
+        play,
+        """
+        on(gpus=1)
+        with ray_stations(make, os.environ) as stations:
+            executor = LocalExecutor(stations)
+            victim = int(executor.places[0])
+            told, _ = give_out(executor, lambda: os.kill(victim, signal.SIGKILL), left=0)
+            told += executor.results(5)
+            reasons = {each.lost.split(": ")[0] for each in told if each.lost}
+            print(json.dumps({"lost": reasons == {f"{victim} was lost"}, "left": len(executor.places)}))
+        """,
+    )
+    assert told_by(done) == {"lost": True, "left": 0}
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("on(gpus=0)", "The Ray cluster offers no GPU."),
+        ("on(gpus=1)\n    def make(held): raise ValueError('no repository here')", "No station started on the Ray cluster: "),
+        ("os.environ['RAY_ADDRESS'] = '127.0.0.1:1'", "The Ray cluster at 127.0.0.1:1 cannot be joined"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_said(play: Playground, body: str, sentence: str) -> None:
+    """No GPU in it, no station that starts, or nobody at the address: one sentence."""
+    done = toy(
+        play,
+        f"""
+try:
+    {body}
+    with ray_stations(make, os.environ):
+        print("started")
+except RatchetError as error:
+    print(json.dumps({{"sentence": str(error)}}))
+""",
+    )
+    assert str(told_by(done)["sentence"]).startswith(sentence)

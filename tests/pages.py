@@ -1,0 +1,162 @@
+"""Sample pages for comments and check runs; the red one is of a real run on an H200."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import examples
+
+from ratchet.judge.acceptance import with_acceptances
+from ratchet.judge.verdict import judge_run
+from ratchet.records import Baseline, Outcome, ReportRecord, RunRecord
+from ratchet.records.acceptance import Acceptance
+from ratchet.records.profiles import Profiles
+from ratchet.report.comment import CommentPage
+
+H200 = Path(__file__).parent / "data" / "h200_red"
+RUN_URL = "https://github.com/octocat/kernels/actions/runs/19432117786"
+
+
+def page(report: ReportRecord | None, **changes: Any) -> CommentPage:
+    """The page of a report, as the trusted job makes it."""
+    usual: dict[str, Any] = {
+        "repository": "octocat/kernels",
+        "head_sha": report.head.commit if report and len(report.head.commit) == 40 else examples.HEAD.commit,
+        "base_ref": "main",
+        "run_url": RUN_URL,
+        "run_id": 19432117786,
+        "artifact_url": f"{RUN_URL}#artifacts" if report else None,
+    }
+    return CommentPage(report, **(usual | changes))
+
+
+def green() -> CommentPage:
+    """No case is slower."""
+    return page(h200_report("h200_green"))
+
+
+def red() -> CommentPage:
+    """Five regressions of one run, three of them profiled."""
+    return page(h200_report(), paths={"normalize": "bench/normalize.py", "attention": "bench/attention.py"})
+
+
+def mixed() -> CommentPage:
+    """A case of nearly every outcome, a failure with its last lines, a warning."""
+    return page(examples.red_report().model_copy(update={"profiles": (examples.case_profile(),)}))
+
+
+def improved() -> CommentPage:
+    """One case is faster."""
+    report = examples.green_report()
+    profile = examples.case_profile("softmax/rows_4096", findings=(), steps_down=("There is no ncu on this machine.",))
+    return page(report.model_copy(update={"profiles": (profile,)}))
+
+
+def inconclusive() -> CommentPage:
+    """One case has no answer, and a part of the artifact was left out."""
+    cases = (
+        examples.case("copy/32m", Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %.", 1.0004, 0.0643),
+        examples.case(
+            "attention/training_512",
+            Outcome.INCONCLUSIVE,
+            "The interval reaches from −1.20 % to +5.40 %, across the gate of 3 %.",
+            1.021,
+            0.0612,
+            comparison=examples.comparison(1.021, 0.033),
+        ),
+    )
+    report = examples.report(cases, headline="No regression past the gate of 3 %: 1 inconclusive, 1 unchanged.")
+    return page(report, notes=("The profiles were left out: nsight/profiles.json is not JSON.",))
+
+
+def accepted() -> CommentPage:
+    """The only regression was taken on purpose."""
+    cases = (
+        examples.case("attention/inference_4k", Outcome.REGRESSED, "Slower by 4.10 %.", 1.041, 1.041),
+        examples.case("copy/32m", Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %.", 1.0004, 0.0643),
+    )
+    given = Acceptance(
+        case="attention/inference_4k",
+        reason="rows that are masked as a whole gave NaN; see @octocat in #12",
+        by="a-maintainer",
+        sha=examples.HEAD.commit,
+        comment=2_481_113_907,
+        at=examples.STARTED + timedelta(minutes=20),
+    )
+    done = with_acceptances(examples.report(cases, verdict="regression", exit_code=1), [given])
+    return page(done.report, acceptances=done.acceptances)
+
+
+def stale() -> CommentPage:
+    """The head moved while it was measured, and the pull request edits the baseline."""
+    return page(examples.green_report(), stale_for="4e" * 20, edited_baseline=True, rejudged=False)
+
+
+def problem() -> CommentPage:
+    """The job with the GPU died."""
+    return page(None, problem="The job that measures ended with “failure” and left no results: its log says why.")
+
+
+def hostile() -> CommentPage:
+    """Every text that code under test, a branch or a comment may have written tries to be more than text."""
+    nasty = examples.HOSTILE
+    profile = examples.case_profile(
+        f"{nasty}/a",
+        findings=tuple(each.model_copy(update={"what": nasty, "why": nasty, "advice": nasty}) for each in _findings()),
+        steps_down=(nasty,),
+        files={nasty: nasty},
+        failed={"reference": nasty},
+    )
+    taken = Acceptance(case="x/y", reason=nasty[:400], by="octocat", sha="4e" * 20, comment=None, at=examples.STARTED)
+    report = examples.hostile_report()
+    cases = (*report.cases, examples.case("x/y", Outcome.REGRESSED, nasty, 1.2))
+    return page(
+        report.model_copy(update={"cases": cases, "profiles": (profile,), "unprofiled": (nasty,)}),
+        base_ref=nasty,
+        repository=nasty,
+        run_url="javascript:alert(1)",
+        artifact_url="https://evil.example/) <img src=x>",
+        problem=nasty,
+        stale_for=nasty,
+        edited_baseline=True,
+        rejudged=False,
+        notes=(nasty, "::error::x"),
+        acceptances=(taken,),
+        paths={"x": "../../etc/passwd", "$(reboot);x": "/etc/passwd"},
+    )
+
+
+ALL = (green, red, mixed, improved, inconclusive, accepted, stale, problem, hostile)
+
+
+def h200_run() -> RunRecord:
+    """The samples of the red run."""
+    return RunRecord.model_validate_json(h200_bytes("current.json"))
+
+
+def h200_bytes(name: str) -> bytes:
+    """A file of the red run's artifact."""
+    return gzip.decompress((H200 / f"{name}.gz").read_bytes())
+
+
+def h200_report(kind: str = "h200_red") -> ReportRecord:
+    """The verdict on it, with its profiles; the green one has only the cases that were not timed and two that were not slower."""
+    run = h200_run()
+    if kind == "h200_green":
+        swapped = [
+            case.model_copy(update={"head": case.reference, "performance": case.reference_performance})
+            for case in run.cases
+            if case.name in ("normalize/rows_16k", "attention/training_1k")
+        ]
+        return judge_run(
+            run.model_copy(update={"cases": (*swapped, *(case for case in run.cases if case.identical))}), Baseline()
+        )
+    profiles = Profiles.model_validate_json(h200_bytes("profiles.json"))
+    return judge_run(run, Baseline()).model_copy(update={"profiles": profiles.profiles})
+
+
+def _findings() -> tuple[Any, ...]:
+    return examples.case_profile().findings

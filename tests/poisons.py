@@ -1,0 +1,513 @@
+"""Artifacts as somebody would write them who wants more than a verdict: files, archives and records, each with a name."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import math
+import os
+import socket
+import stat
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import examples
+from examples import compared, gone, timed
+
+from ratchet.records import Policy, RunRecord
+from ratchet.records.files import dumps
+from ratchet.records.profiles import Profiles
+
+POLICY = Policy()
+GREEN = examples.run_of(timed(1.0), timed(0.9, "copy/a"))
+"""Green as it is: whatever is wrong with it has to be found."""
+RED = examples.run_of(
+    timed(1.1, failures=()),
+    timed(1.0, "copy/a"),
+    gone("a/gone"),
+    compared(name="a/broken", failures=examples.run_record().cases[1].failures),
+    compared(name="a/skipped", skipped="No GPU.", workload=None, reference_workload=None, performance=None),
+    timed(1.0, "a/unfit", unfit="Hot."),
+)
+"""Red as it is: whatever it says of itself, it stays red."""
+PROFILES = Profiles(profiles=(examples.case_profile("attention/training_512"),))
+
+Json = dict[str, Any]
+Build = Callable[[Path], Path]
+
+
+@dataclass(frozen=True)
+class Poison:
+    """One artifact: ``build`` makes it in a folder and returns where it is."""
+
+    name: str
+    build: Build
+    refused: bool = True
+    """It must not be taken in at all; else it may be, and must stay red."""
+
+
+def document(run: RunRecord) -> Json:
+    found: Json = json.loads(dumps(run))
+    return found
+
+
+def folder(run: str | bytes | None, others: Mapping[str, str | bytes] = {}) -> Build:
+    """A folder with a run's file, and others."""
+
+    def build(place: Path) -> Path:
+        inside = place / "artifact"
+        files = {**({} if run is None else {"current.json": run}), **others}
+        inside.mkdir()
+        for name, content in files.items():
+            (inside / name).parent.mkdir(parents=True, exist_ok=True)
+            (inside / name).write_bytes(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
+        return inside
+
+    return build
+
+
+def put(document: Json, where: str, value: object) -> Json:
+    """A copy with one value in another place: ``cases.0.head.0.ready_s``."""
+    made = copy.deepcopy(document)
+    here: Any = made
+    *above, last = [int(step) if step.isdigit() else step for step in where.split(".")]
+    for step in above:
+        here = here[step]
+    here[last] = value
+    return made
+
+
+def everything() -> list[Poison]:
+    """All of them."""
+    return [*numbers(), *types(), *texts(), *claims(), *documents(), *contradicting(), *folders(), *archives(), *profiles()]
+
+
+# ---- numbers and types
+
+HUGE = int("9" * 400)
+FLOATS = (
+    *("wall_s", "plan.block_ms", "plan.budget_s", "policy.regression", "policy.confidence", "cases.0.workload.flops"),
+    *("cases.0.head.0.blocks.0.samples_ms.0", "cases.0.reference.3.blocks.1.samples_ms.2", "cases.0.head.0.ready_s"),
+    *("cases.0.head.0.error", "cases.0.performance.median_time_ms", "environment.fingerprint.gpu_power_limit_w"),
+)
+COUNTS = (
+    "plan.pairs",
+    "plan.blocks",
+    "plan.seed",
+    "cases.0.head.0.pair",
+    "cases.0.head.0.blocks.0.index",
+    "environment.gpu_index",
+)
+
+
+def numbers() -> Iterator[Poison]:
+    values = {
+        "NaN": math.nan,
+        "Infinity": math.inf,
+        "-Infinity": -math.inf,
+        "1e308": 1e308,
+        "huge": HUGE,
+        "text": "1",
+    }
+    for where in (*FLOATS, *COUNTS):
+        for name, value in values.items():
+            yield Poison(f"{where} is {name}", folder(json.dumps(put(document(GREEN), where, value))))
+    for where in ("cases.0.head.0.blocks.0.samples_ms.0", "cases.0.head.1.pair", "plan.pairs", "wall_s"):
+        yield Poison(f"{where} is negative", folder(json.dumps(put(document(GREEN), where, -1))))
+    yield Poison("a sample is 0", folder(json.dumps(put(document(GREEN), "cases.0.head.0.blocks.0.samples_ms.0", 0))))
+    yield Poison("a number has 5,000 digits", folder(dumps(GREEN).replace('"wall_s": 187.4', f'"wall_s": {"9" * 5000}')))
+    yield Poison("an exponent has 400 digits", folder(dumps(GREEN).replace('"wall_s": 187.4', f'"wall_s": 1e{"9" * 400}')))
+
+
+def types() -> Iterator[Poison]:
+    places = (
+        "cases",
+        "cases.0",
+        "cases.0.head",
+        "cases.0.head.0.blocks",
+        "cases.0.head.0.blocks.0.samples_ms",
+        "environment",
+        "head",
+    )
+    values = {"null": None, "text": "x", "number": 3, "an empty object": {}, "a list of numbers": [1, 2], "true": True}
+    for where in places:
+        for name, value in values.items():
+            if not (where.endswith("samples_ms") and isinstance(value, list)):
+                yield Poison(f"{where} is {name}", folder(json.dumps(put(document(GREEN), where, value))))
+
+
+# ---- texts, on a run that is red
+
+HOSTILE = {
+    "tag": "<img src=x onerror=alert(1)><script>alert(1)</script>",
+    "fold": "</details></td></table><details open>",
+    "comment": "--> <!-- ratchet:report:default -->",
+    "link": "[click](https://evil.example) <https://evil.example> https://evil.example www.evil.example",
+    "image": "![x](https://evil.example/x.png)",
+    "reference": "[x]: https://evil.example\n\n[x]",
+    "mention": "@octocat @octocat/team octocat@evil.example",
+    "issue": "#1 GH-1 octocat/kernels#1 fixes #2",
+    "table": "| a | b |\n|---|---|\n| c | d |",
+    "fence": "```\n````\n~~~\n`x`",
+    "heading": "# big\n===\n---\n> quote\n- [x] done\n1. one",
+    "mathematics": "$$\\href{https://evil.example}{x}$$ $x$ **b** _i_ ~~s~~",
+    "command": "::set-output name=verdict::pass\n::error::x\n::add-mask::x",
+    "old command": "a ##[set-env name=PATH]x ##[error]y",
+    "colour": "\x1b[31mred\x1b[0m\x1b]8;;https://evil.example\x07x\x1b]8;;\x07\x9b31m",
+    "direction": "\u202eevil\u202c \u2066x\u2069 \u200f",
+    "control": "a\x00b\x08c\x07d\x7fe\x85f\u2028g\u2029h",
+    "surrogate": "a\ud800b",
+    "verdict": "### ✅ No regression past the gate of 3 %: 6 unchanged.",
+    "entities": "&lt;b&gt; &#60;b&#62; &commat;octocat &#64;octocat",
+}
+UNREADABLE = "surrogate"
+"""No UTF-8 can hold it, so a record with it is none."""
+PLACES = (
+    *("warnings", "command", "head.subject", "head.commit", "reference.subject", "environment.python", "environment.platform"),
+    *(
+        "environment.fingerprint.gpu",
+        "environment.fingerprint.driver",
+        "plan.clock",
+        "reference_missing",
+        "cases.3.failures.0.message",
+    ),
+    *("cases.3.failures.0.stage", "cases.3.failures.0.last_lines", "cases.4.skipped", "cases.5.unfit", "cases.0.opaque"),
+    *("cases.0.workload.dtype", "cases.0.config.name", "cases.0.benchmark"),
+)
+LISTS = ("warnings", "command", "last_lines")
+
+
+def texts() -> Iterator[Poison]:
+    for kind, text in HOSTILE.items():
+        for where in PLACES:
+            value = [text, text] if where.endswith(LISTS) else text
+            yield Poison(f"{kind} in {where}", folder(json.dumps(put(document(RED), where, value))), refused=kind == UNREADABLE)
+        yield Poison(f"{kind} in a name", folder(json.dumps(put(document(GREEN), "cases.0.name", text))))
+        stages = put(document(RED), "cases.0.head.0.stages_ms", {text: [0.1]})
+        yield Poison(f"{kind} in a stage", folder(json.dumps(stages)), refused=kind == UNREADABLE)
+    for where in ("warnings.0", "head.subject", "cases.0.name", "cases.0.benchmark", "plan.clock"):
+        made = document(GREEN) | {"warnings": ["x"]}
+        yield Poison(f"10 MB in {where}", folder(json.dumps(put(made, where, "a/" + "x" * 10_000_000))))
+    yield Poison("a key of 10 MB", folder(json.dumps(document(GREEN) | {"x" * 10_000_000: 1})))
+    many = document(RED) | {"warnings": ["@octocat <b> " * 20] * 3000}
+    yield Poison("3,000 warnings", folder(json.dumps(many)), refused=False)
+
+
+# ---- what it says of itself
+
+
+def claims() -> Iterator[Poison]:
+    for where, value in {
+        "verdict": "pass",
+        "exit_code": 0,
+        "headline": "No regression.",
+        "conclusion": "success",
+        "counts": {"UNCHANGED": 6},
+        "cases.0.outcome": "UNCHANGED",
+        "cases.0.verdict": "pass",
+        "cases.0.comparison": None,
+        "policy.red": False,
+        "acceptances": [],
+        "__class__": "x",
+    }.items():
+        yield Poison(f"it claims {where}", folder(json.dumps(put(document(RED), where, value))))
+    for where, value in {"policy.regression": 0.99, "policy.false_alarm": 1e-9, "policy.on_inconclusive": "fail"}.items():
+        yield Poison(f"its own {where}", folder(json.dumps(put(document(RED), where, value))), refused=False)
+    for value in (0, 2, 10**30, -1, "1", 1.0, True, None, [1]):
+        yield Poison(f"schema_version is {value!r}", folder(json.dumps(document(GREEN) | {"schema_version": value})))
+    lying = put(document(RED), "cases.0.performance", json.loads(examples.performance(1e-6).model_dump_json()))
+    yield Poison("figures that its samples do not give", folder(json.dumps(lying)), refused=False)
+
+
+# ---- the file itself
+
+
+def documents() -> Iterator[Poison]:
+    text = dumps(GREEN)
+    yield Poison("nothing", folder(None))
+    yield Poison("no run", folder(None, {"report.json": text}))
+    for name, content in {
+        "empty": "",
+        "a blank": " ",
+        "null": "null",
+        "a list": f"[{text}]",
+        "a text": '"pass"',
+        "cut off": text[: len(text) // 2],
+        "twice": text + text,
+        "trailing comma": text.replace("\n}\n", ",\n}\n"),
+        "a comment": "// pass\n" + text,
+        "a duplicate field": text.replace('"kind"', '"kind": "run",\n  "kind"', 1),
+        "a duplicate case": text.replace('"cases": [', '"cases": [],\n  "cases": [', 1),
+        "nested lists": "[" * 100_000,
+        "nested objects": '{"a":' * 100_000,
+        "nested in a field": text.replace('"warnings": []', f'"warnings": {"[" * 5000}{"]" * 5000}'),
+        "a null byte": text.replace("check", "che\0ck", 1),
+        "a picture": "\x89PNG\r\n\x1a\n",
+        "a pickle": "\x80\x04cos\nsystem\n(S'id'\ntR.",
+        "YAML": "!!python/object/apply:os.system ['id']",
+        "a million faults": text.replace('"warnings": []', f'"warnings": [{"0," * 1_000_000}0]'),
+        "a million fields": json.dumps({f"x{n}": 0 for n in range(1_000_000)}),
+        "twins among many": "{" + "".join(f'"x{n}":0,' for n in range(60_000)) + '"x59999":0}',
+    }.items():
+        yield Poison(f"its file is {name}", folder(content))
+    for code in ("utf-16", "utf-32", "utf-8-sig", "utf-7"):
+        yield Poison(f"its file is {code}", folder((text if code != "utf-7" else "é" + text).encode(code)))
+    yield Poison("its file is Latin-1", folder(text.replace("check", "chéck", 1).encode("latin-1")))
+    yield Poison("its file is larger than any", _sparse("current.json", 65 * 2**20))
+
+
+def _sparse(name: str, size: int) -> Build:
+    def build(place: Path) -> Path:
+        inside = folder(None)(place)
+        with (inside / name).open("wb") as stream:
+            stream.truncate(size)
+        return inside
+
+    return build
+
+
+def contradicting() -> Iterator[Poison]:
+    case = GREEN.cases[0]
+    for name, changes in {
+        "a case twice": {"cases": (*GREEN.cases, case)},
+        "a slow case behind a fast one of its name": {"cases": (timed(1.5), case)},
+        "a head that is not there": {"cases": (case.model_copy(update={"in_head": False}),)},
+        "a skipped case with samples": {"cases": (timed(1.5, skipped="No GPU."),)},
+        "a reference that is not there": {"cases": (timed(1.5, in_reference=False),)},
+        "a pair twice": {"cases": (case.model_copy(update={"head": (*case.head, case.head[0])}),)},
+        "fewer pairs on one side": {"cases": (case.model_copy(update={"head": case.head[:4]}),)},
+        "no workload": {"cases": (case.model_copy(update={"workload": None}),)},
+        "more pairs than planned": {"plan": GREEN.plan.model_copy(update={"pairs": 1})},
+        "a plan of a million pairs": {"plan": GREEN.plan.model_copy(update={"pairs": 10**6})},
+        "a best of no case": {"best": (timed(1.0, "a/b"),)},
+        "one shard of many": {"shard": {"number": 1, "of": 9}},
+    }.items():
+        made = document(GREEN.model_copy(update={key: value for key, value in changes.items() if key != "shard"}))
+        made |= {key: value for key, value in changes.items() if key == "shard"}
+        yield Poison(name, folder(json.dumps(made)))
+    nothing_left = {
+        "no case": (),
+        "only skipped cases": (compared(name="a/b", skipped="No GPU."),),
+        "only gone cases": (gone("a/b"),),
+        "only new cases": (examples.new("a/b"),),
+        "only unfit cases": (timed(1.0, unfit="Hot."),),
+        "every block throttled": (compared(name="a/b", head=_throttled(case.head), reference=_throttled(case.reference)),),
+    }
+    for name, cases in nothing_left.items():
+        yield Poison(name, folder(dumps(GREEN.model_copy(update={"cases": cases}))), refused=False)
+
+
+def _throttled(workers: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(examples.blocks(worker.pair, 1.0, 1.0, throttled=(0, 1)) for worker in workers)
+
+
+# ---- folders and archives
+
+
+def folders() -> Iterator[Poison]:
+    def linked(place: Path, name: str, target: Path) -> Path:
+        inside = folder(dumps(GREEN))(place)
+        (inside / name).unlink(missing_ok=True)
+        (inside / name).symlink_to(target)
+        return inside
+
+    def made(name: str, how: Callable[[Path, Path], object]) -> Build:
+        def build(place: Path) -> Path:
+            inside = folder(dumps(GREEN))(place)
+            how(inside / name, place)
+            return inside
+
+        return build
+
+    def replaced(how: Callable[[Path, Path], object]) -> Build:
+        def build(place: Path) -> Path:
+            inside = folder(None)(place)
+            how(inside / "current.json", place)
+            return inside
+
+        return build
+
+    def secret(place: Path) -> Path:
+        place.joinpath("secret.json").write_text(dumps(GREEN))
+        return place / "secret.json"
+
+    yield Poison("its file is a link", lambda place: linked(place, "current.json", secret(place)))
+    yield Poison("its file is a relative link", lambda place: linked(place, "current.json", Path("../secret.json")))
+    yield Poison("a link to /etc/passwd", lambda place: linked(place, "notes.txt", Path("/etc/passwd")))
+    yield Poison("a link to a folder", lambda place: linked(place, "nsight", Path("/proc/self")))
+    yield Poison("a link to itself", lambda place: linked(place, "loop", Path("loop")))
+    yield Poison("its file is a hard link", replaced(lambda path, place: path.hardlink_to(secret(place))))
+    yield Poison("a hard link beside it", made("x.txt", lambda path, place: path.hardlink_to(secret(place))))
+    yield Poison("its file is a pipe", replaced(lambda path, _: os.mkfifo(path)))
+    yield Poison("a pipe beside it", made("x.txt", lambda path, _: os.mkfifo(path)))
+    yield Poison("its file is a folder", replaced(lambda path, _: path.mkdir()))
+    yield Poison("a socket beside it", made("s", lambda path, _: _bind(path)))
+    yield Poison("folders without end", made("d/" * 20, lambda path, _: path.mkdir(parents=True)))
+    yield Poison("too many files", made("m", _many))
+    for name in (".hidden", "-rf", "a\nb", "a\x1b[31m", "a|b", "<b>", "@octocat", "\u202etxt", "::error::x", "a`b", "x" * 250):
+        yield Poison(f"a file called {name[:20]!r}", made(name, lambda path, _: path.write_text("x")))
+    yield Poison("a link for the whole", lambda place: _link_to(place, folder(dumps(GREEN))(place)))
+    yield Poison("a device for the whole", lambda _: Path("/dev/zero"))
+    yield Poison("nothing there", lambda place: place / "gone")
+
+
+def _bind(path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(path.parent)  # a socket's path may have 107 characters
+    try:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+def _many(path: Path, _: Path) -> None:
+    path.mkdir()
+    for number in range(2_001):
+        (path / f"{number}").touch()
+
+
+def _link_to(place: Path, target: Path) -> Path:
+    (place / "link").symlink_to(target)
+    return place / "link"
+
+
+def archives() -> Iterator[Poison]:
+    text = dumps(GREEN).encode()
+
+    def packed(*entries: tuple[str | zipfile.ZipInfo, bytes], run: bool = True, edit: Callable[[bytes], bytes] = bytes) -> Build:
+        def build(place: Path) -> Path:
+            stream = io.BytesIO()
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+                for info, content in (*([("current.json", text)] if run else []), *entries):
+                    archive.writestr(info, content)
+            path = place / "artifact.zip"
+            path.write_bytes(edit(stream.getvalue()))
+            return path
+
+        return build
+
+    for name in (
+        *(
+            "../evil.txt",
+            "../../evil.txt",
+            "a/../../evil.txt",
+            "..",
+            "/etc/evil",
+            "//host/evil",
+            "C:/evil",
+            "..\\evil.txt",
+            "a\\b",
+        ),
+        *(
+            "./x",
+            "a//b",
+            "a/./b",
+            "~/.bashrc",
+            ".git/hooks/x",
+            "nsight/../current.json",
+            "x\u202ey",
+            "a\nb",
+            "x" * 5000,
+            "a/" * 20 + "b",
+        ),
+    ):
+        yield Poison(f"an entry called {name[:30]!r}", packed((_entry(name), b"x")))
+    for kind, mode in {
+        "link": stat.S_IFLNK,
+        "device": stat.S_IFCHR,
+        "disk": stat.S_IFBLK,
+        "pipe": stat.S_IFIFO,
+        "socket": stat.S_IFSOCK,
+    }.items():
+        yield Poison(f"a {kind} in an archive", packed((_entry("x.txt", mode), b"/etc/passwd")))
+    yield Poison("its run is a link in an archive", packed((_entry("current.json", stat.S_IFLNK), b"/etc/passwd"), run=False))
+    yield Poison("a folder that is a file", packed((_entry("x/", stat.S_IFREG), b"")))
+    yield Poison("a bomb", packed(("x.bin", bytes(20 * 2**20))))
+    yield Poison("a bomb for a run", packed(("current.json", b" " * (70 * 2**20)), run=False))
+    yield Poison("its run packed twice", _twice(text))
+    yield Poison("too many entries", packed(*((f"{n}", b"") for n in range(2_001))))
+    yield Poison(
+        "an encrypted entry",
+        packed(edit=lambda raw: raw.replace(b"PK\x01\x02\x14\x03\x14\x00\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01\x00")),
+    )
+    yield Poison("a damaged entry", packed(edit=lambda raw: raw[:200] + bytes(100) + raw[300:]))
+    yield Poison("a size that is a lie", packed(edit=_with_other_size))
+    yield Poison("a cut archive", packed(edit=lambda raw: raw[:-40]))
+    yield Poison("an archive without its list", packed(edit=lambda raw: raw[: len(raw) // 2] + raw[-22:]))
+    yield Poison("a list of entries without end", packed(edit=lambda raw: raw[:-10] + b"\xff\xff\xff\x7f" + raw[-6:]))
+    yield Poison("no archive", _written(b"PK hello"))
+    yield Poison("an empty archive", _written(b""))
+    yield Poison("an archive within", packed(("current.zip", text), run=False))
+
+
+def _entry(name: str, mode: int = stat.S_IFREG) -> zipfile.ZipInfo:
+    made = zipfile.ZipInfo(name)
+    made.filename = name  # as written, whatever zipfile makes of it
+    made.external_attr = (mode | 0o644) << 16
+    made.compress_type = zipfile.ZIP_DEFLATED
+    return made
+
+
+def _twice(text: bytes) -> Build:
+    def build(place: Path) -> Path:
+        path = place / "artifact.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("current.json", text)
+            archive.writestr("currenT.json", dumps(RED))
+        path.write_bytes(path.read_bytes().replace(b"currenT", b"current"))
+        return path
+
+    return build
+
+
+def _with_other_size(raw: bytes) -> bytes:
+    """The list says that the first file unpacks to ten bytes."""
+    place = raw.index(b"PK\x01\x02") + 24
+    return raw[:place] + (10).to_bytes(4, "little") + raw[place + 4 :]
+
+
+def _written(content: bytes) -> Build:
+    def build(place: Path) -> Path:
+        (place / "artifact.zip").write_bytes(content)
+        return place / "artifact.zip"
+
+    return build
+
+
+# ---- what only adds to the verdict
+
+
+def profiles() -> Iterator[Poison]:
+    index: Json = json.loads(dumps(PROFILES))
+    red = dumps(RED)
+
+    def beside(name: str, content: str | bytes) -> Poison:
+        return Poison(f"profiles: {name}", folder(red, {"nsight/profiles.json": content}), refused=False)
+
+    yield beside("empty", "")
+    yield beside("no JSON", "\x89PNG")
+    yield beside("nested", "[" * 100_000)
+    yield beside("unknown version", json.dumps(index | {"schema_version": 9}))
+    kernel = "profiles.0.head.kernels.0"
+    for where, value in {
+        f"{kernel}.duration_s": 1e308,
+        f"{kernel}.registers": HUGE,
+        f"{kernel}.dram_read_bytes": math.nan,
+        f"{kernel}.spill_bytes": -1,
+        "profiles.0.findings.0.weight": math.inf,
+        "profiles.0.findings.0.confidence": "certain",
+        "profiles.0.case": 3,
+    }.items():
+        yield beside(f"{where} is {str(value)[:9]}", json.dumps(put(index, where, value)))
+    for kind, text in HOSTILE.items():
+        made = index
+        for where in ("what", "why", "advice", "kernel"):
+            made = put(made, f"profiles.0.findings.0.{where}", text)
+        made = put(put(made, f"{kernel}.function", text), "profiles.0.steps_down", [text])
+        yield beside(kind, json.dumps(put(made, "profiles.0.files", {text: text})))
+        yield beside(f"{kind} in a case", json.dumps(put(index, "profiles.0.case", text)))

@@ -1,0 +1,149 @@
+"""The check run and the lines for the runner's log."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import examples
+import pages
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rendered import faults
+
+from ratchet.records import Outcome, Policy
+from ratchet.records.forge import ANNOTATIONS_A_CALL, LARGEST_CHECK_TEXT
+from ratchet.report.check_run import candidate_paths, check_output, workflow_commands
+from ratchet.report.comment import CommentPage
+
+LINKS = (pages.RUN_URL, f"{pages.RUN_URL}#artifacts")
+
+
+def of(*outcomes: Outcome, **changes: object) -> CommentPage:
+    cases = tuple(examples.case(f"bench/c{n}", outcome, "Because.", 1.05) for n, outcome in enumerate(outcomes))
+    return pages.page(examples.report(cases, **changes))
+
+
+@pytest.mark.parametrize(
+    ("page", "end"),
+    [
+        (pages.green(), "success"),
+        (pages.improved(), "success"),
+        (pages.accepted(), "success"),
+        (pages.red(), "failure"),
+        (pages.mixed(), "failure"),
+        (pages.hostile(), "failure"),
+        (pages.problem(), "failure"),
+        (pages.inconclusive(), "neutral"),
+        (of(Outcome.IDENTICAL), "success"),
+        (of(Outcome.UNCHANGED, Outcome.NEW, Outcome.MISSING, Outcome.SKIPPED), "success"),
+        (of(Outcome.UNCHANGED, Outcome.INCONCLUSIVE), "neutral"),
+        (of(Outcome.INCONCLUSIVE, verdict="not measured", exit_code=3, policy=Policy(on_inconclusive="fail")), "neutral"),
+        (of(Outcome.UNFIT, verdict="not measured", exit_code=3), "neutral"),
+        (of(Outcome.SKIPPED, verdict="not measured", exit_code=3), "neutral"),
+        (of(Outcome.NEW, Outcome.CHANGED, Outcome.MISSING), "neutral"),
+        (of(Outcome.MEASURED), "neutral"),
+        (of(), "failure"),
+    ],
+)
+def test_how_it_ends(page: CommentPage, end: str) -> None:
+    """Red for regressions, wrong results and no run at all; green only where something was compared; noise is neither."""
+    assert check_output(page)[0] == end
+
+
+def test_a_pass_without_proof_says_so() -> None:
+    """A neutral end has a title that claims no pass."""
+    assert check_output(pages.inconclusive())[1].title.startswith("No proof either way: ")
+
+
+@pytest.mark.parametrize("make", pages.ALL, ids=lambda make: make.__name__)
+def test_nothing_in_it_is_live(make: object) -> None:
+    """Summary and text hold nothing live, and the title shows nothing that could be."""
+    _, output = check_output(make())  # type: ignore[operator]
+    assert faults(output.summary, LINKS) == []
+    assert faults(output.text, LINKS) == []
+    for text in (output.title, *(part for each in output.annotations for part in (each.title, each.message))):
+        assert not re.search(r"@[a-z]|#\d|://|\n|\x1b|##\[", text)
+        assert len(text) <= 1200
+
+
+def test_what_stands_open_is_the_summary() -> None:
+    """The summary has verdict and regressions, the text what a comment folds away; together they are the comment."""
+    _, output = check_output(pages.red())
+    assert "#### ❌ Regressions" in output.summary
+    assert "<details>" not in output.summary
+    assert "Machine and plan" in output.text
+
+
+def test_annotations_point_at_files_that_are_known() -> None:
+    """Each case worth one is annotated at its benchmark's file, worst first, with change and cause; others have none."""
+    _, output = check_output(pages.red())
+    first = output.annotations[0]
+    assert (first.path, first.line, first.level) == ("bench/normalize.py", 1, "failure")
+    assert first.title == "normalize/rows_16k regressed +119.31 %"
+    assert first.message.startswith("Slower by 119.31 %, past the gate of 3 %. Coalescing 100 % → 50 %")
+    assert len(output.annotations) == 5
+    assert check_output(replace(pages.red(), paths={}))[1].annotations == ()
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/x.py", "../x.py", "a/../x.py", "a//x.py", "./x.py", "a\nb.py", "a:b.py", "..", "x", "C:\\x.py", ""]
+)
+def test_a_path_is_plain_and_relative(path: str) -> None:
+    """A path that is not a plain one below the repository's root gets no annotation."""
+    assert check_output(replace(pages.red(), paths={"normalize": path}))[1].annotations == ()
+
+
+def test_only_the_worst_are_annotated() -> None:
+    """Of a hundred red cases the fifty worst get an annotation, and an accepted one gets none."""
+    cases = tuple(examples.case(f"bench/c{n}", Outcome.REGRESSED, "Slower.", 1.05 + n / 100) for n in range(100))
+    page = pages.page(examples.report(cases, verdict="regression"), paths={"bench": "bench/bench.py"})
+    titles = [each.title for each in check_output(page)[1].annotations]
+    assert len(titles) == ANNOTATIONS_A_CALL
+    assert titles[0].startswith("bench/c99 ")
+    taken = pages.accepted()
+    assert check_output(replace(taken, paths={"attention": "bench/attention.py"}))[1].annotations == ()
+
+
+def test_a_large_report_fits() -> None:
+    """Summary and text keep to GitHub's limit with a thousand cases of long names."""
+    cases = tuple(
+        examples.case(f"{'<&|`' * 30}{n}", Outcome.FAILED, "`<" * 200, last_lines=("x" * 300,) * 50) for n in range(1000)
+    )
+    _, output = check_output(pages.page(examples.report(cases, verdict="regression")))
+    assert len(output.summary) <= LARGEST_CHECK_TEXT
+    assert len(output.text) <= LARGEST_CHECK_TEXT
+    assert len(output.title) <= 300
+
+
+def test_where_a_benchmark_may_stand() -> None:
+    """The likely file of each benchmark worth an annotation, only where all of it is plain."""
+    assert candidate_paths(pages.red(), "bench/") == {"attention": "bench/attention.py", "normalize": "bench/normalize.py"}
+    assert candidate_paths(pages.red(), "../bench") == {}
+    assert candidate_paths(pages.red(), "/abs") == {"attention": "abs/attention.py", "normalize": "abs/normalize.py"}
+    assert candidate_paths(pages.problem(), "bench") == {}
+
+
+def test_lines_for_the_log() -> None:
+    """The worst cases as commands to the runner, with file and title; without a verdict, why."""
+    lines = list(workflow_commands(pages.red(), most=2))
+    assert len(lines) == 2
+    assert lines[0].startswith(
+        "::error file=bench/normalize.py,line=1,title=normalize/rows_16k regressed +119.31 %25::Slower by 119.31 %25"
+    )
+    [line] = workflow_commands(pages.problem())
+    assert line.startswith("::error title=ratchet::The job that measures ended")
+    assert list(workflow_commands(pages.green())) == []
+    [line] = workflow_commands(pages.inconclusive())
+    assert line.startswith("::warning title=attention/training_512 inconclusive::")
+
+
+@given(st.text(max_size=80), st.text(max_size=300))
+def test_no_text_leaves_its_place_in_a_line(name: str, reason: str) -> None:
+    """Whatever a case is called, a line is one command, with our two or one properties."""
+    page = pages.page(examples.report((examples.case(name, Outcome.FAILED, reason),), verdict="regression"))
+    [line] = workflow_commands(page)
+    assert len(line.splitlines()) == 1
+    assert re.fullmatch(r"::error title=[^:,\r\n]*::[^\r\n]*", line)
+    assert "##[" not in line

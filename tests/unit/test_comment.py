@@ -1,0 +1,233 @@
+"""The sticky comment. To write the golden files again: ``pytest --golden-update``, then read the difference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import examples
+import pages
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pages import RUN_URL
+from rendered import Page, faults
+
+from ratchet.errors import UsageError
+from ratchet.records import Outcome
+from ratchet.report.chart import MOST_BARS, chart_of_changes
+from ratchet.report.comment import LIMIT, CommentPage, marker, render_comment, run_id_of, sha_of
+
+Make = Callable[[], CommentPage]
+LINKS = (RUN_URL, f"{RUN_URL}#artifacts")
+EVERY = pytest.mark.parametrize("make", pages.ALL, ids=lambda make: make.__name__)
+
+
+@EVERY
+def test_comment(make: Make, golden: Callable[[str, str], None]) -> None:
+    """Each kind of comment is what it was when somebody last looked at it."""
+    golden(f"comment_{make.__name__}.md", render_comment(make()))
+
+
+@EVERY
+def test_nothing_in_it_is_live(make: Make) -> None:
+    """GitHub's renderer finds our tables, lists and folds, links to the run alone, and no mention, issue, image or other tag."""
+    assert faults(render_comment(make()), LINKS) == []
+
+
+@EVERY
+def test_the_markers_come_first(make: Make) -> None:
+    """The first line finds the comment again, the second says which run and head it is of."""
+    page = make()
+    body = render_comment(page)
+    assert body.startswith(f"{marker('default')}\n<!-- ratchet:run:{page.run_id}:")
+    assert (run_id_of(body), sha_of(body)) == (page.run_id, page.head_sha)
+    assert run_id_of(body.replace("\n", "\r\n")) == page.run_id
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "x", marker("a"), f"{marker('a')}\n<!-- ratchet:run:0:x -->", f"> {marker('a')}\n<!-- ratchet:run:1:{'a' * 40} -->"],
+)
+def test_another_text_names_no_run(body: str) -> None:
+    """What we did not write names neither a run nor a head."""
+    assert run_id_of(body) is None
+    assert sha_of(body) is None
+
+
+def test_an_id_is_a_plain_word() -> None:
+    """An id that could end the marker is refused."""
+    for wrong in ("", "a b", "--> <b>", "x" * 65, "a\n"):
+        with pytest.raises(UsageError):
+            marker(wrong)
+
+
+def visible(make: Make) -> str:
+    """What stands open."""
+    return re.sub(r"<details>.*</details>", "", render_comment(make()), flags=re.DOTALL)
+
+
+def test_the_verdict_is_first_then_the_worst() -> None:
+    """After the markers come the verdict, commit, hardware, counts, and the regressions, the slowest first, with their causes."""
+    lines = [line for line in visible(pages.red).splitlines()[2:] if line]
+    assert lines[0] == "### ❌ Regression: normalize/rows_16k is 119.31 % slower and 4 more (gate 3 %)."
+    assert lines[1].startswith("**Commit** 533226cf33 ")
+    assert lines[2].startswith("**Hardware** NVIDIA H200, ")
+    assert f"]({RUN_URL})" in lines[3]
+    assert lines[4].replace("\u00a0", " ") == "**Summary** 11 cases: ❌ 5 regressed · 🟰 6 identical"
+    names = [line.split("`")[1] for line in lines if line.startswith("| `")]
+    assert names[:3] == ["normalize/rows_16k", "normalize/rows_8k", "attention/training_1k"]
+    assert any(line.startswith("- `normalize/rows_16k`: Coalescing") for line in lines)
+
+
+def test_figures_of_a_regression() -> None:
+    """Each regression has both times, the change with its interval, Cliff's δ, and what could have been found."""
+    row = next(
+        line for line in visible(pages.red).replace("\u00a0", " ").splitlines() if line.startswith("| `normalize/rows_8k`")
+    )
+    assert row == "| `normalize/rows_8k` | 12.18 µs | 19.22 µs | +57.04 % [+54.63, +59.48] | +1.00 | 2.15 % |"
+
+
+def test_an_accepted_regression_is_shown_with_who_and_why() -> None:
+    """It stands apart from the regressions, with the person, the reason and the head that it holds for."""
+    text = visible(pages.accepted)
+    assert text.split("\n")[2] == "### ✅ No regression past the gate of 3 %: 1 unchanged; 1 regression accepted on purpose."
+    assert "#### ❌" not in text
+    assert "a-maintainer | rows that are masked as a whole gave NaN" in text
+    assert "This holds for 3f2a1bc98d alone" in text
+    assert "(1 accepted)" in text
+
+
+def test_alerts_stand_under_the_verdict() -> None:
+    """A head that moved, an edited baseline and a verdict that was not judged again are said before any figure."""
+    text = visible(pages.stale)
+    before = text.split("**Commit**")[0]
+    assert "**Stale:** the pull request is at 4e4e4e4e4e by now; this is of 3f2a1bc98d." in before
+    assert "**This pull request edits the baseline file.** It was judged by the file of `main`" in before
+    assert "was not judged again" in before
+    assert "judged by the thresholds" not in text
+
+
+def test_no_verdict_is_said() -> None:
+    """Without a run to judge, the comment says why and claims nothing."""
+    text = render_comment(pages.problem())
+    assert "### ⚠️ No verdict: The job that measures ended with “failure”" in text
+    assert "neither a pass nor a regression" in text
+    assert "✅" not in text
+
+
+def test_no_answer_is_no_pass() -> None:
+    """A case without an answer stands open with its reason, and the mark is no tick."""
+    text = visible(pages.inconclusive)
+    assert text.split("\n")[2].startswith("### ⚠️ ")
+    assert "- `attention/training_512` inconclusive: The interval reaches" in text
+    assert "⚠️ The profiles were left out" in text
+
+
+def many(count: int, name: str = "bench/config_{}") -> CommentPage:
+    """A page with so many cases, a third of each of them regressed, failed and improved, with profiles."""
+    kinds = (Outcome.REGRESSED, Outcome.FAILED, Outcome.IMPROVED)
+    cases = tuple(
+        examples.case(
+            name.format(n), kinds[n % 3], f"Reason {n} <&|`[]*~$\\> " * 20, 1.1 + n / 1000, last_lines=("<&|`x" * 60,) * 30
+        )
+        for n in range(count)
+    )
+    profiles = tuple(examples.case_profile(case.name) for case in cases[:30])
+    report = examples.report(cases, verdict="regression", headline="<&|`[]*~$\\>" * 60, exit_code=1, warnings=("<@x" * 200,) * 50)
+    return pages.page(report.model_copy(update={"profiles": profiles, "unprofiled": tuple(case.name for case in cases)}))
+
+
+@pytest.mark.parametrize("limit", [8_000, 20_000, LIMIT])
+@pytest.mark.parametrize("name", ["bench/config_{}", "<&|`[]*~$\\>" * 20 + "/{}", "größe🟰" * 20 + "/{}"])
+def test_a_long_comment_fits(limit: int, name: str) -> None:
+    """With a thousand cases a comment keeps to its bytes, keeps verdict, counts and links, and says how many it left out."""
+    text = render_comment(many(1000, name), limit)
+    assert len(text.encode()) <= limit
+    assert text.split("\n")[2].startswith("### ❌ ")
+    assert "**Summary** 1000 cases" in text
+    assert f"]({RUN_URL})" in text
+    assert re.search(r"\d+ cases more: the run’s `ratchet_report.md` has them all", text)
+    assert faults(text, LINKS) == []
+
+
+def test_the_order_in_which_detail_goes() -> None:
+    """With less room the counters go first, then the logs' length, then causes with what to try, then chart and machine."""
+    sizes = (60_000, 12_000, 10_500, 7_500)
+    page = pages.red()
+    whole, shorter, *_, least = [render_comment(page, size) for size in sizes]
+    assert "Figures under the profiler" in whole
+    assert "Figures under the profiler" not in shorter
+    assert "What the profiles show" in shorter or "what the profiles show" in shorter
+    assert "at a glance" in shorter
+    assert "what the profiles show" not in least
+    assert "normalize/rows_16k" in least
+    assert [len(render_comment(page, size).encode()) <= size for size in sizes] == [True] * 4
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.integers(min_value=8_000, max_value=60_000))
+def test_any_text_stays_text(name: str, reason: str, limit: int) -> None:
+    """Whatever a case is called and whatever is said of it, nothing in the comment becomes live, and it fits."""
+    cases = tuple(examples.case(f"{name}{n}", outcome, reason, 1.1, last_lines=(reason,)) for n, outcome in enumerate(Outcome))
+    report = examples.report(cases, headline=reason, warnings=(reason,), verdict="regression", exit_code=1)
+    profile = examples.case_profile(f"{name}1", steps_down=(reason,))
+    text = render_comment(pages.page(report.model_copy(update={"profiles": (profile,)}), base_ref=name, problem=reason), limit)
+    assert faults(text, LINKS) == []
+    assert len(text.encode()) <= limit
+
+
+def test_a_table_has_its_columns() -> None:
+    """No text adds or removes a column in any comment."""
+    for make in pages.ALL:
+        table: list[int] = []
+        for line in [*render_comment(make()).split("\n"), ""]:
+            if line.startswith(("| ", "|:")):
+                table.append(line.count("|"))
+            else:
+                assert len(set(table)) <= 1
+                table = []
+
+
+BAR = re.compile(r"(?:[A-Za-z0-9_./+…-]+|case \d+) +[+−]?[0-9.e+]+ %\*? +[▐█]*│[█▌]*")
+
+
+@given(st.lists(st.tuples(st.text(max_size=40), st.floats(min_value=1e-26, max_value=1e26)), max_size=30))
+def test_any_chart_is_safe(taken: list[tuple[str, float]]) -> None:
+    """No name reaches a chart that is not plain; each line has a change and a bar on one side of a line that stands straight."""
+    found = [examples.comparison(1.0).model_copy(update={"ratio": ratio}) for _, ratio in taken]
+    cases = [examples.case(name, Outcome.UNCHANGED, "x", comparison=each) for (name, _), each in zip(taken, found, strict=True)]
+    made = chart_of_changes(cases)
+    assert (made is None) == (len(taken) < 2)
+    if made:
+        lines = made.split("\n")[1:-1]
+        assert len(lines) == min(len(taken), MOST_BARS)
+        assert all(BAR.fullmatch(line) for line in lines), lines
+        assert len({line.index("│") for line in lines}) == 1
+
+
+def test_bars_grow_from_none_to_both_sides() -> None:
+    """Slower is to the right, faster to the left, and lengths are in the proportion of the changes."""
+    ratios = {"a/slow": 1.1, "a/slower": 1.2, "a/same": 1.0, "a/fast": 0.9}
+    made = chart_of_changes([examples.case(name, Outcome.UNCHANGED, "x", ratio) for name, ratio in ratios.items()])
+    assert made is not None
+    sides = [tuple(map(len, line.rsplit("  ", 1)[-1].strip().split("│"))) for line in made.split("\n")[1:-1]]
+    assert sides == [(0, 12), (0, 24), (0, 0), (12, 0)]
+
+
+def test_one_bar_is_no_chart() -> None:
+    """A single compared case gets no chart."""
+    assert "at a glance" not in render_comment(pages.page(examples.report((examples.case("a/b", Outcome.UNCHANGED, "x", 1.0),))))
+
+
+def test_commands_hold_plain_names_only() -> None:
+    """What people paste, as a command or as a comment, has no name in it that is more than a name."""
+    text = render_comment(pages.hostile())
+    assert "reboot" not in "".join(re.findall(r"```(?:text|bash)\n(.*?)```", text.replace("`````", ""), re.DOTALL))
+    assert "/ratchet accept x/y because" in text
+
+
+def test_a_link_leads_to_github_alone() -> None:
+    """An address that is none is shown as text."""
+    page = replace(pages.green(), run_url="https://x.example/a b", artifact_url="javascript:alert(1)")
+    assert Page(render_comment(page)).links == []

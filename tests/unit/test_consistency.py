@@ -1,0 +1,89 @@
+"""Runs that contradict themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import examples
+import pages
+import pytest
+from examples import blocks, compared, gone, new, run_of, timed
+
+from ratchet.judge.consistency import contradictions, with_own_figures
+from ratchet.records import CaseRun, RunRecord
+from ratchet.records.run import Shard
+
+CASE = timed(1.0)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pages.h200_run(),
+        examples.run_record(),
+        run_of(CASE, new("a/new"), gone("a/gone"), timed(0.9, "a/b")),
+        run_of(CASE, best=(CASE,)),
+        run_of(compared(1.0, 1.0, 1.0, failures=(examples.run_record().cases[1].failures[0],))),
+        run_of(CaseRun(name="build/*", benchmark="build", config=CASE.config, failures=examples.run_record().cases[1].failures)),
+    ],
+)
+def test_our_own_runs_agree(run: RunRecord) -> None:
+    """A recorded run, and runs with new, gone, failed and skipped cases, contradict nothing."""
+    assert list(contradictions(run)) == []
+
+
+def altered(**changes: Any) -> CaseRun:
+    return CASE.model_copy(update=changes)
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (run_of(CASE, CASE), "one name"),
+        (run_of(CASE, best=(CASE, CASE)), "one name"),
+        (run_of(CASE, best=(timed(1.0, "a/b"),)), "not among the cases"),
+        (run_of(altered(name="a")), "no case can have"),
+        (run_of(altered(name="a/b/c")), "no case can have"),
+        (run_of(altered(name="a/@octocat")), "no case can have"),
+        (run_of(altered(name=f"a/{'x' * 101}")), "no case can have"),
+        (run_of(altered(in_head=False)), "head that was not there"),
+        (run_of(altered(workload=None)), "head that was not there"),
+        (run_of(altered(skipped="No GPU.")), "head that was not there"),
+        (run_of(altered(in_reference=False)), "reference that was not there"),
+        (run_of(altered(reference_workload=None)), "reference that was not there"),
+        (run_of(gone().model_copy(update={"in_reference": False})), "neither side"),
+        (run_of(altered(head=(*CASE.head[:-1], CASE.head[0]))), "twice"),
+        (run_of(altered(reference=CASE.reference[:3])), "one side alone"),
+        (run_of(altered(head=(blocks(0, 1.0), *CASE.head[1:]))), "one side alone"),
+        (run_of(CASE, plan=examples.PLAN.model_copy(update={"pairs": 3})), "more samples"),
+        (run_of(CASE, plan=examples.PLAN.model_copy(update={"blocks": 1})), "more samples"),
+        (run_of(CASE, plan=examples.PLAN.model_copy(update={"pairs": 10**6})), "nobody takes"),
+        (run_of(CASE, shard=Shard(number=1, of=2)), "shard 1/2"),
+        (run_of(CASE, best=(altered(in_head=False),)), "case against the best commit 1"),
+    ],
+)
+def test_what_cannot_stand_together(run: RunRecord, said: str) -> None:
+    """A run whose cases, sides, pairs or counts disagree is found out."""
+    assert any(said in sentence for sentence in contradictions(run))
+
+
+def test_figures_come_from_samples() -> None:
+    """Whatever figures a record claims, those of its samples take their place; without samples there are none."""
+    lying = altered(performance=examples.performance(1e-6), reference_performance=examples.performance(1e6))
+    idle = lying.model_copy(update={"name": "a/idle", "head": (), "reference": ()})
+    told = with_own_figures(run_of(lying, idle, best=(lying,)))
+    for case in (told.cases[0], told.best[0]):
+        assert case.performance is not None
+        assert case.reference_performance is not None
+        assert case.performance.median_time_ms == pytest.approx(1.0, rel=0.01)
+        assert case.reference_performance.median_time_ms == pytest.approx(1.0, rel=0.01)
+    assert (told.cases[1].performance, told.cases[1].reference_performance) == (None, None)
+
+
+def test_true_figures_stay() -> None:
+    """The figures of a recorded run are those that its samples give, which a file keeps to the nanosecond."""
+    run = pages.h200_run()
+    for before, after in zip(run.cases, with_own_figures(run).cases, strict=True):
+        if before.performance and after.performance:
+            assert after.performance.median_time_ms == pytest.approx(before.performance.median_time_ms, rel=1e-4)
+            assert after.performance.samples == before.performance.samples

@@ -1,0 +1,187 @@
+"""Payloads of GitHub's events."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.errors import UsageError
+from ratchet.judge.event import (
+    CommentMade,
+    Dispatched,
+    Labelled,
+    MergeGroup,
+    PullRequest,
+    Push,
+    WorkflowRunDone,
+    parse_event,
+)
+
+SHA, BASE = "3f" * 20, "9e" * 20
+PULL = {
+    "number": 7,
+    "head": {"sha": SHA, "ref": "topic`$(x)`", "repo": {"full_name": "octocat/kernels"}},
+    "base": {"sha": BASE, "ref": "main"},
+}
+RUN = {
+    "id": 900,
+    "name": "CUDA benchmark ratchet",
+    "path": ".github/workflows/cuda_benchmark_ratchet.yml",
+    "event": "pull_request",
+    "head_sha": SHA,
+    "head_branch": "topic",
+    "head_repository": {"full_name": "octocat/kernels"},
+    "conclusion": "success",
+    "run_attempt": 2,
+    "html_url": "https://github.com/octocat/kernels/actions/runs/900",
+    "pull_requests": [],
+}
+COMMENT = {
+    "action": "created",
+    "comment": {"id": 11, "user": {"login": "octocat"}, "body": "/ratchet profile a/b"},
+    "issue": {"number": 7, "pull_request": {"url": "x"}},
+}
+EVENTS: dict[str, dict[str, Any]] = {
+    "pull_request": {"action": "synchronize", "pull_request": PULL},
+    "pull_request_target": {
+        "action": "labeled",
+        "pull_request": PULL,
+        "label": {"name": "ratchet:accept"},
+        "sender": {"login": "a-maintainer"},
+    },
+    "push": {"after": SHA, "before": BASE, "ref": "refs/heads/main", "forced": True, "deleted": False},
+    "merge_group": {
+        "action": "checks_requested",
+        "merge_group": {"head_sha": SHA, "head_ref": "refs/heads/q", "base_sha": BASE, "base_ref": "refs/heads/main"},
+    },
+    "workflow_run": {"action": "completed", "workflow_run": RUN},
+    "issue_comment": COMMENT,
+    "workflow_dispatch": {
+        "ref": "refs/heads/main",
+        "sender": {"login": "octocat"},
+        "inputs": {"pr": "7", "draft": True, "x": None},
+    },
+}
+PARSED = {
+    "pull_request": PullRequest("synchronize", 7, SHA, "topic`$(x)`", "octocat/kernels", BASE, "main"),
+    "pull_request_target": Labelled("labeled", 7, "ratchet:accept", "a-maintainer", SHA),
+    "push": Push(SHA, "refs/heads/main", BASE, forced=True, deleted=False),
+    "merge_group": MergeGroup("checks_requested", SHA, "refs/heads/q", BASE, "refs/heads/main"),
+    "workflow_run": WorkflowRunDone(
+        "completed",
+        900,
+        "CUDA benchmark ratchet",
+        ".github/workflows/cuda_benchmark_ratchet.yml",
+        "pull_request",
+        SHA,
+        "topic",
+        "octocat/kernels",
+        "success",
+        2,
+        "https://github.com/octocat/kernels/actions/runs/900",
+    ),
+    "issue_comment": CommentMade("created", 11, 7, "octocat", "/ratchet profile a/b", on_pull_request=True),
+}
+
+
+@pytest.mark.parametrize("name", PARSED)
+def test_each_event(name: str) -> None:
+    """Each event of a workflow is read into what happened."""
+    assert parse_event(name, EVENTS[name]) == PARSED[name]
+
+
+def test_inputs_are_texts() -> None:
+    """A ticked box and an input that was not given come as text."""
+    found = parse_event("workflow_dispatch", EVENTS["workflow_dispatch"])
+    assert isinstance(found, Dispatched)
+    assert dict(found.inputs) == {"pr": "7", "draft": "true", "x": ""}
+
+
+def changed(name: str, place: str, value: object) -> dict[str, Any]:
+    payload = copy.deepcopy(EVENTS[name])
+    *above, last = place.split(".")
+    here = payload
+    for step in above:
+        here = here[step]
+    here[last] = value
+    return payload
+
+
+def test_what_may_be_missing() -> None:
+    """A fork that is gone, a branch that is gone and a run that has not ended are no errors; nor is a comment under an issue."""
+    gone = parse_event("pull_request", changed("pull_request", "pull_request.head.repo", None))
+    assert isinstance(gone, PullRequest)
+    assert gone.head_repository is None
+    run = {**RUN, "head_repository": None, "head_branch": None, "conclusion": None}
+    going = parse_event("workflow_run", {"action": "requested", "workflow_run": run})
+    assert isinstance(going, WorkflowRunDone)
+    assert (going.head_repository, going.head_branch, going.conclusion) == (None, "", None)
+    under_issue = parse_event("issue_comment", changed("issue_comment", "issue.pull_request", None))
+    assert isinstance(under_issue, CommentMade)
+    assert not under_issue.on_pull_request
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("pull_request", "pull_request.number", True),
+        ("pull_request", "pull_request.number", "7"),
+        ("pull_request", "pull_request.number", 0),
+        ("pull_request", "pull_request.number", 2**64),
+        ("pull_request", "pull_request.head", "text"),
+        ("pull_request", "pull_request.head.sha", "main"),
+        ("pull_request", "pull_request.head.sha", f"{SHA}\n"),
+        ("pull_request", "pull_request.head.sha", "--upload-pack=x"),
+        ("pull_request", "pull_request.head.ref", "x" * 2000),
+        ("pull_request", "pull_request.head.repo.full_name", "octocat/kernels/../x"),
+        ("workflow_run", "workflow_run", []),
+        ("workflow_run", "workflow_run.id", 1.5),
+        ("workflow_run", "workflow_run.conclusion", {}),
+        ("push", "forced", "yes"),
+        ("issue_comment", "comment.body", None),
+        ("issue_comment", "comment.body", "x" * 300_000),
+        ("workflow_dispatch", "inputs", ["a"]),
+        ("workflow_dispatch", "inputs", {"a": {"b": 1}}),
+        ("workflow_dispatch", "inputs", {"a": "x" * 2000}),
+    ],
+)
+def test_what_cannot_be(name: str, place: str, value: object) -> None:
+    """A field of an impossible shape is refused by its name, and its content is not repeated."""
+    with pytest.raises(UsageError) as caught:
+        parse_event(name, changed(name, place, value))
+    assert place.rsplit(".", maxsplit=1)[-1] in caught.value.message
+    assert len(caught.value.message) < 200
+
+
+def test_an_event_without_meaning() -> None:
+    """An event that nothing acts on is refused with those that something does."""
+    with pytest.raises(UsageError, match="none that ratchet acts on"):
+        parse_event("::error::x", {})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(st.sampled_from(sorted(EVENTS)), st.data())
+def test_any_payload_is_answered(name: str, data: st.DataObject) -> None:
+    """With any value in the place of any field, a payload is read or refused with one sentence."""
+    payload = copy.deepcopy(EVENTS[name])
+    here: Any = payload
+    while True:
+        key = data.draw(st.sampled_from(sorted(here)))
+        if isinstance(here[key], dict) and here[key] and data.draw(st.booleans()):
+            here = here[key]
+            continue
+        here[key] = data.draw(JSON)
+        break
+    with contextlib.suppress(UsageError):
+        assert parse_event(name, payload)

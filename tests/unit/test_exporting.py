@@ -1,0 +1,93 @@
+"""A tuning record as a recorded space."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import tuning_examples as sample
+from click.testing import CliRunner, Result
+
+from ratchet.cli.tune import tune
+from ratchet.errors import RecordError, UsageError
+from ratchet.pipeline.exporting import export_tuning, results_of
+from ratchet.records.files import load, save
+from ratchet.records.tuned import TUNED_FILE, Tuned
+from ratchet.tune.t4 import read_t4
+
+KINDS = {"correct", "compile", "runtime", "timeout", "correctness"}
+
+
+def test_every_evaluation_is_exported(tmp_path: Path) -> None:
+    """Each stands with its configuration, its samples and time, or the kind of its failure, and is read again."""
+    record = sample.record()
+    save(tmp_path / "x.json", record)
+    found = read_t4(export_tuning(tmp_path / "x.json", tmp_path / "t4.json"))
+    assert found == results_of(record)
+    assert {each.invalidity for each in found} == KINDS
+    for result, evaluation in zip(found, record.evaluations, strict=True):
+        assert result.configuration == evaluation.configuration
+        assert (result.ms, result.runtimes) == (evaluation.median_ms, evaluation.samples_ms)
+
+
+def test_compressed(tmp_path: Path) -> None:
+    """A name that ends with .gz gives a compressed file, the same every time."""
+    save(tmp_path / "x.json", sample.record())
+    out = export_tuning(tmp_path / "x.json", tmp_path / "t4.json.gz")
+    first = out.read_bytes()
+    assert json.loads(gzip.decompress(first))["metadata"]["case"] == sample.CASE
+    assert export_tuning(tmp_path / "x.json", out).read_bytes() == first
+
+
+def test_several_gpus_are_one() -> None:
+    """A configuration that a slow GPU timed is as fast in the export as the same one on a fast GPU."""
+    fast = sample.evaluation(sample.WINNER, 1)
+    slow = sample.evaluation(sample.WINNER, 2, gpu="NVIDIA H200 [1]", median_ms=2 * (fast.median_ms or 0))
+    default = sample.evaluation(sample.DEFAULT)
+    _, one, other = results_of(sample.record(evaluations=(default, fast, slow)))
+    assert one.ms == other.ms == pytest.approx(fast.median_ms)
+
+
+def test_nothing_to_export(tmp_path: Path) -> None:
+    """A record without evaluations, or none at all, ends with a sentence."""
+    unconfirmed = sample.record(evaluations=(), confirmations=(), others=(), best=None)
+    save(tmp_path / "x.json", unconfirmed)
+    with pytest.raises(UsageError, match="has no evaluations to export"):
+        export_tuning(tmp_path / "x.json", tmp_path / "t4.json")
+    with pytest.raises(RecordError, match="does not exist"):
+        export_tuning(tmp_path / "y.json", tmp_path / "t4.json")
+    assert not (tmp_path / "t4.json").exists()
+
+
+def tuned(*words: str) -> Result:
+    return CliRunner().invoke(tune, words, obj=("ratchet", "tune", *words))
+
+
+def test_from_a_shell(tmp_path: Path) -> None:
+    """One command exports what a record holds and applies what it recommends, and says which files it wrote."""
+    record, out = tmp_path / "x.json", tmp_path / "t4.json"
+    save(record, sample.record())
+    done = tuned("--record", str(record), "--apply", "--export", str(out), "--repo", str(tmp_path))
+    assert done.exit_code == 0, done.output
+    assert read_t4(out) == results_of(sample.record())
+    assert load(tmp_path / "bench" / TUNED_FILE, Tuned).parameters(sample.CASE, "NVIDIA H200") == sample.WINNER
+    said = done.output.splitlines()
+    assert [line.partition(":")[0] for line in said] == ["Written", "attention/training_512 on NVIDIA H200", "Written"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--record", "x.json"), "say --apply or --export"),
+        (("--record", "x.json", "--record", "y.json", "--export", "z.json"), "--export takes one record at a time"),
+        (("--record", "x.json", "attention/training_512", "--apply"), "Name one case to tune"),
+        (("attention/training_512", "--export", "z.json"), "--export writes what a --record tried"),
+    ],
+)
+def test_wrong_words(words: tuple[str, ...], said: str) -> None:
+    """Words that do not go together are refused before any file is read."""
+    done = tuned(*words)
+    assert done.exit_code == 2
+    assert said in done.output

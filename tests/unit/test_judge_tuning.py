@@ -1,0 +1,136 @@
+"""What a search found, judged."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import tuning_examples as sample
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.judge.effects import effects, explained
+from ratchet.judge.tuning import best_so_far, compares_with_default, fastest_confirmed, ranked, recommend
+from ratchet.records.policy import Policy
+from ratchet.records.tuning import Confirmation
+
+POLICY = Policy()
+COSTS = st.lists(st.floats(0.1, 10), min_size=1, max_size=8)
+
+
+def test_ranking() -> None:
+    """Evaluations that were timed in full come first, the fastest of them first; failures are not among them."""
+    record = sample.record()
+    found = ranked(record)
+    assert found[0].evaluation.configuration == sample.WINNER
+    assert found[0].cost == pytest.approx(0.813)
+    full = [each.cost for each in found if each.evaluation.outcome == "correct"]
+    assert full == sorted(full)
+    assert {each.evaluation.outcome for each in found[len(full) :]} == {"dropped"}
+    assert all(record.evaluations[each.number - 1] is each.evaluation for each in found)
+
+
+def test_without_a_default() -> None:
+    """Where the default gives no time, the fastest one is the measure."""
+    evaluations = tuple(
+        each.model_copy(update={"normalised": None}) for each in sample.evaluations() if each.configuration != sample.DEFAULT
+    )
+    record = sample.record(evaluations=evaluations)
+    assert not compares_with_default(record)
+    assert [round(each.cost, 3) for each in ranked(record)][:2] == [1.0, 1.006]
+
+
+def test_best_so_far() -> None:
+    """It never rises, starts with the default, and ends at the best; before anything was timed there is none."""
+    record = sample.record()
+    found = best_so_far(record)
+    assert found[0] == 1.0
+    assert found[-1] == ranked(record)[0].cost
+    assert all(later <= earlier for earlier, later in itertools.pairwise(found) if earlier and later)
+    failed = sample.evaluation(sample.SECOND, 0, "crash")
+    assert best_so_far(sample.record(evaluations=(failed, *record.evaluations[:1]))) == [None, 1.0]
+    assert best_so_far(sample.record(evaluations=())) == []
+
+
+def test_the_fastest_improvement_is_recommended() -> None:
+    """Of several improvements the fastest is taken, and the sentence says by how much."""
+    found = recommend([sample.confirmation(sample.SECOND, 0.85), sample.confirmation(sample.WINNER, 0.8)], POLICY)
+    assert found.best == sample.WINNER
+    assert found.verdict == "1.250 times as fast as the default (95 % interval 1.235 to 1.265, 12 pairs)."
+
+
+@pytest.mark.parametrize(
+    ("confirmations", "said"),
+    [
+        ((), "nothing faster than the default was confirmed"),
+        ((Confirmation(configuration=sample.WINNER, config="c", reason="crashed"),), "nothing faster than the default was"),
+        ((sample.confirmation(sample.WINNER, 1.02),), "in interleaved pairs nothing was faster than the default"),
+        ((sample.confirmation(sample.WINNER, 0.97),), "takes 3.00 % less time in 12 pairs, under the 5 % from which on"),
+        ((sample.confirmation(sample.WINNER, 0.90, chance=0.01),), r"which may be chance \(interval −11.08 % to −8.92 %\)"),
+        ((sample.confirmation(sample.WINNER, 0.90, half=0.15),), r"which may be chance \(interval −23.50 % to \+3.50 %\)"),
+    ],
+)
+def test_no_change_is_recommended(confirmations: tuple[Confirmation, ...], said: str) -> None:
+    """Below the threshold, or without evidence, there is no recommendation, and the sentence says which of the two."""
+    found = recommend(confirmations, POLICY)
+    assert found.best is None
+    with pytest.raises(AssertionError, match=f"^No change recommended: .*{said}"):
+        raise AssertionError(found.verdict)
+
+
+def test_finalists_share_the_false_alarms() -> None:
+    """The more finalists, the more evidence each needs: one of many chosen ones looks fast by luck."""
+    one = sample.confirmation(sample.WINNER, 0.9, chance=0.0006)
+    other = sample.confirmation(sample.SECOND, 1.0)
+    assert recommend([one], POLICY).best == sample.WINNER
+    assert recommend([one, other], POLICY).best is None
+
+
+def test_fastest_confirmed() -> None:
+    """What was compared in pairs and came out fastest, whether or not it is recommended."""
+    assert fastest_confirmed(sample.record()) == sample.WINNER
+    unconfirmed = Confirmation(configuration=sample.WINNER, config="training_512", reason="crashed")
+    assert fastest_confirmed(sample.record(best=None, confirmations=(unconfirmed,))) is None
+
+
+def test_effects() -> None:
+    """The parameter that matters most comes first, each value has its best and median, and failures count as tried."""
+    found = effects(sample.record())
+    assert [each.name for each in found] == ["BLOCK_M", "NUM_WARPS", "BLOCK_N", "NUM_STAGES"]
+    small, large = found[0].values
+    assert (small.value, small.tried, large.value, large.tried) == (64, 30, 128, 30)
+    assert large.timed < large.tried
+    assert large.best == pytest.approx(0.813)
+    assert large.median is not None
+    assert small.median is not None
+    assert large.median < small.median
+    assert 0.5 < (found[0].explains or 0) < 0.8
+
+
+def test_effects_of_little() -> None:
+    """A parameter that was tried with one value has no effect to show; where nothing was timed, no share is claimed."""
+    assert effects(sample.record(evaluations=sample.evaluations()[:1])) == ()
+    failed = [sample.evaluation(each, 0, "crash") for each in (sample.DEFAULT, sample.WINNER)]
+    assert {each.explains for each in effects(sample.record(evaluations=tuple(failed)))} == {None}
+
+
+@given(st.dictionaries(st.integers(0, 5), COSTS, max_size=5))
+def test_a_share_is_a_share(costs: dict[int, list[float]]) -> None:
+    """What a parameter explains lies between nothing and everything."""
+    share = explained(dict(costs))
+    assert share is None or 0 <= share <= 1
+
+
+@given(COSTS, COSTS, st.floats(0.1, 10))
+def test_a_share_has_no_unit(one: list[float], other: list[float], factor: float) -> None:
+    """It is the same for times that are all longer by one factor."""
+    before = explained({0: [*one, 1.0], 1: other})
+    after = explained({0: [value * factor for value in [*one, 1.0]], 1: [value * factor for value in other]})
+    assert (before is None) == (after is None)
+    assert (after or 0) == pytest.approx(before or 0, abs=1e-6)
+
+
+def test_everything_and_nothing_explained() -> None:
+    """Two values without overlap explain everything, two of the same times nothing."""
+    assert explained({0: [1.0, 1.0], 1: [2.0, 2.0]}) == 1.0
+    assert explained({0: [1.0, 2.0], 1: [1.0, 2.0]}) == 0.0

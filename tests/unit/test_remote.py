@@ -1,0 +1,100 @@
+"""What the output of a push means; the pushes themselves are in tests/integration/test_baseline_push.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ratchet.errors import GitError
+from ratchet.forge.answers import Answer, answer_of
+from ratchet.forge.push import Change, Found, Target, push_file
+from ratchet.forge.remote import Remote, Tip
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("!\tabc:refs/heads/main\t[rejected] (fetch first)\nerror: failed to push some refs to 'x'", Answer.RACE),
+        ("!\tabc:refs/heads/main\t[rejected] (non-fast-forward)", Answer.RACE),
+        ("!\tabc:refs/heads/main\t[remote rejected] (failed to update ref)", Answer.RACE),
+        ("!\tabc:refs/heads/main\t[remote rejected] (cannot lock ref 'refs/heads/main': is at 1 but expected 2)", Answer.RACE),
+        ("!\tabc:refs/heads/main\t[remote rejected] (incorrect old value provided)", Answer.RACE),
+        (
+            "remote: error: GH006: Protected branch update failed for refs/heads/main.\n"
+            "!\tabc:refs/heads/main\t[remote rejected] (protected branch hook declined)",
+            Answer.PROTECTED,
+        ),
+        (
+            "remote: error: GH013: Repository rule violations found for refs/heads/main.\n"
+            "!\tabc:refs/heads/main\t[remote rejected] (push declined due to repository rule violations)",
+            Answer.PROTECTED,
+        ),
+        ("!\tabc:refs/heads/main\t[remote rejected] (pre-receive hook declined)", Answer.PROTECTED),
+        ("remote: Permission to o/r.git denied to github-actions[bot].\nfatal: unable to access: error: 403", Answer.DENIED),
+        ("fatal: could not read Username for 'https://github.com': terminal prompts disabled", Answer.DENIED),
+        ("fatal: Authentication failed for 'https://github.com/o/r.git/'", Answer.DENIED),
+        ("fatal: the remote end hung up unexpectedly", Answer.UNCLEAR),
+        ("fatal: unable to access 'https://github.com/': Could not resolve host: github.com", Answer.UNCLEAR),
+        ("", Answer.UNCLEAR),
+    ],
+)
+def test_answers(said: str, answer: Answer) -> None:
+    """A race is tried again, a rule is gone around, a missing right ends it, and all else is unclear."""
+    assert answer_of(said) is answer
+
+
+class Stubborn(Remote):
+    """A remote that always gives the same answer."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.name, self.answer, self.root = "origin", answer, Path()
+        self.pushes = 0
+
+    def fetched(self, branches: object) -> object:  # type: ignore[override]
+        return _Open()
+
+    def file_in(self, commit: str, path: str) -> bytes | None:
+        return None
+
+    def commit_file(self, *_: object) -> str:
+        return "c" * 40
+
+    def is_ancestor(self, commit: str, tip: str) -> bool:
+        return False
+
+    def push(self, commit: str, branch: str) -> tuple[Answer, str]:
+        self.pushes += 1
+        return self.answer, "words"
+
+
+class _Open:
+    def __enter__(self) -> dict[str, Tip]:
+        return {"main": Tip("main", "a" * 40)}
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def _same(_: Found) -> Change:
+    return Change(b"{}", "message")
+
+
+@pytest.mark.parametrize(
+    ("answer", "pushes", "said"),
+    [
+        (Answer.UNCLEAR, 4, "could not be pushed: words."),
+        (Answer.DENIED, 1, "does not let this token write: words."),
+        (Answer.PROTECTED, 1, "main takes no push: words."),
+        (Answer.RACE, 200, "moved 200 times"),
+    ],
+)
+def test_every_push_comes_to_an_end(answer: Answer, pushes: int, said: str) -> None:
+    """Whatever a remote goes on answering, the tries end in one sentence, and the waits between them are short."""
+    remote = Stubborn(answer)
+    waits: list[float] = []
+    wait: Callable[[float], None] = waits.append
+    with pytest.raises(GitError, match=said):
+        push_file(remote, Target("push", "main", "side"), "x", _same, wait)
+    assert (remote.pushes, len(waits)) == (pushes, pushes if answer is Answer.RACE else pushes - 1)
+    assert all(0 <= each <= 2 for each in waits)

@@ -1,0 +1,217 @@
+"""The suggestions as people read them. To write the golden files again: ``pytest --golden-update``, then read the diff."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import cmarkgfm
+import pytest
+import tuning_examples as sample
+from examples import ENVIRONMENT, FINGERPRINT, HEAD, STARTED
+
+from ratchet.errors import PageError
+from ratchet.pipeline import tuning_files
+from ratchet.pipeline.tuning_files import write_suggestions
+from ratchet.records.files import save, save_text
+from ratchet.records.tuning import Configuration, Evaluation, TuningRecord, tuning_path
+from ratchet.report.applying import ways
+from ratchet.report.figures.convergence import draw_convergence
+from ratchet.report.suggestions import render_suggestions
+
+Golden = Callable[[str, str], None]
+HOSTILE = "@octocat #1 <img src=x onerror=alert(1)> [x](http://a.b) | `code`\n# Heading\n::error::x"
+FEW = (sample.WINNER, sample.SECOND, sample.DEFAULT)
+UNCONFIRMED: dict[str, Any] = {"best": None, "confirmations": (), "others": ()}
+
+
+def hostile() -> TuningRecord:
+    """Every text in it would like to be more than text."""
+    space = {HOSTILE: ("a; rm -rf /", '"$(id)"')}
+    default = {HOSTILE: "a; rm -rf /"}
+    best = {HOSTILE: '"$(id)"'}
+    return sample.record(
+        case=HOSTILE,
+        config=HOSTILE,
+        space=space,
+        default=default,
+        constraints=(HOSTILE,),
+        evaluations=(
+            _timed(default, 1.0),
+            _timed(best, 0.5),
+            sample.evaluation(default, 2, "crash", reason=HOSTILE),
+        ),
+        confirmations=(sample.confirmation(best, 0.5, HOSTILE),),
+        others=(sample.confirmation(best, 0.9, HOSTILE),),
+        best=best,
+        verdict=HOSTILE,
+        sessions=(sample.SESSION.model_copy(update={"command": ("ratchet", HOSTILE), "ended": HOSTILE, "strategy": HOSTILE}),),
+        head=HEAD.model_copy(update={"subject": HOSTILE}),
+    )
+
+
+def _timed(configuration: Configuration, cost: float) -> Evaluation:
+    return Evaluation(
+        configuration=configuration, outcome="correct", samples_ms=(cost,), median_ms=cost, normalised=cost,
+        at=STARTED,
+    )  # fmt: skip
+
+
+def test_suggestions(golden: Golden) -> None:
+    """The whole file is what it was when somebody last looked at it: a case that wins, and one that does not."""
+    verdict = "No change recommended: in interleaved pairs nothing was faster than the default."
+    slower = (sample.confirmation(sample.WINNER, 1.02, "rows_8k"),)
+    other = sample.record(case="normalize/rows_8k", config="rows_8k", best=None, others=(), verdict=verdict, confirmations=slower)
+    pictures = {sample.CASE: "attention.training_512.h200.png"}
+    golden("suggestions.md", render_suggestions([other, sample.record()], pictures, ["x.json was left out: it is not JSON."]))
+
+
+def test_hostile_suggestions(golden: Golden) -> None:
+    """No name, value, reason or command becomes a mention, a tag, a link, a heading, a table cell or a command of a shell."""
+    text = render_suggestions([hostile()])
+    golden("suggestions_hostile.md", text)
+    page = cmarkgfm.github_flavored_markdown_to_html(text)
+    assert not re.search(r"<(img|a|script)\b", page)
+    assert not re.search(r"[@#](?=\w)", page)
+    assert page.count("<h1>") == 1
+
+
+def test_the_seed_s_form() -> None:
+    """The headings and flags are where people of the first design look for them."""
+    text = render_suggestions([sample.record()])
+    assert text.lstrip().startswith("# Autotune Report: attention/training_512\n\n## Best Configuration Found\n")
+    for line in (
+        "**Latency**: 43.09 µs (default: 53.00 µs)",
+        "- `BLOCK_M = 128` (default: 64)",
+        "target_compile_definitions(kernel PRIVATE BLOCK_M=128 BLOCK_N=64 NUM_STAGES=4 NUM_WARPS=8)",
+        "nvcc -DBLOCK_M=128 -DBLOCK_N=64 -DNUM_STAGES=4 -DNUM_WARPS=8 kernel.cu",
+        'triton.Config({"BLOCK_M": 128, "BLOCK_N": 64}, num_stages=4, num_warps=8)',
+    ):
+        assert line in text
+
+
+def test_dropped_ones_are_marked() -> None:
+    """The table goes by time, and a time of a few samples only has a star, which is explained."""
+    evaluations = [sample.evaluation(each, 0, "dropped" if each != sample.WINNER else "correct") for each in FEW]
+    text = render_suggestions([sample.record(evaluations=tuple(evaluations))])
+    assert text.count("µs\\* |") == len(FEW) - 1
+    assert "\n\\* After a few samples" in text
+    assert f"{len(FEW) - 1} configurations gave the right result, but" in text
+    costs = [float(cost) for cost in re.findall(r"\| ([0-9.]+)× \| [−–]", text)]
+    assert costs == sorted(costs)
+    assert len(costs) == len(FEW)
+
+
+def test_nothing_is_applied_without_a_recommendation() -> None:
+    """A record that recommends nothing shows no way to apply anything, and says so first."""
+    verdict = "No change recommended: nothing faster than the default was confirmed."
+    text = render_suggestions([sample.record(**UNCONFIRMED, verdict=verdict)])
+    assert "How to Apply" not in text
+    assert text.index(verdict) < text.index("## Best Configuration Found")
+    assert "**Speedup**: not confirmed" in text
+
+
+def test_an_unfinished_search_says_so() -> None:
+    """A search that was killed shows what it found and how to go on."""
+    text = render_suggestions([sample.record(**UNCONFIRMED, verdict="", evaluations=sample.evaluations()[:9])])
+    assert "This search was not finished" in text
+    assert "--resume" in text
+
+
+def test_nothing_timed() -> None:
+    """Where every configuration failed, the counts and reasons are all there is."""
+    failed = tuple(sample.evaluation(each.configuration, 0, "crash") for each in sample.evaluations()[:4])
+    text = render_suggestions([sample.record(**UNCONFIRMED, verdict="", evaluations=failed)])
+    assert "Nothing could be timed: all 4 configurations failed." in text
+    assert "the worker was ended by signal 11" in text
+    assert "## The Fastest" not in text
+    assert "Nothing could be timed." in render_suggestions([sample.record(**UNCONFIRMED, verdict="", evaluations=())])
+
+
+def test_ways_in_c() -> None:
+    """Yes and no are 1 and 0 in C, and a word is a word in Python."""
+    cmake, nvcc, triton, own = (way.code for way in ways({"X": True, "KIND": "float4", "num": 2.5}, "tuning/a.b.json"))
+    assert "PRIVATE X=1 KIND=float4 num=2.5)" in cmake
+    assert "nvcc -DX=1 -DKIND=float4 -Dnum=2.5 kernel.cu" in nvcc
+    assert """triton.Config({"X": True, "KIND": 'float4', "num": 2.5})""" in triton
+    assert "ratchet tune --record tuning/a.b.json --apply" in own
+
+
+@pytest.mark.parametrize(
+    ("record", "configuration"),
+    [("a b", {"X": 1}), ("a/b", {"X Y": 1}), ("a/b", {"X": "$(id)"}), ("a/b", {"X": "a;b"}), ("-a", {"X": 1}), ("a/b", {"": 1})],
+)
+def test_only_plain_words_are_pasted(record: str, configuration: dict[str, Any]) -> None:
+    """What a shell or CMake could read as more than a word is in no command."""
+    assert ways(configuration, record) == ()
+
+
+def test_a_folder_of_records(tmp_path: Path) -> None:
+    """The file is made of all records of the folder; one that is damaged is named and left as it is."""
+    other = FINGERPRINT.model_copy(update={"gpu": "NVIDIA L4"})
+    records = [
+        sample.record(),
+        sample.record(environment=ENVIRONMENT.model_copy(update={"fingerprint": other})),
+        sample.record(case="normalize/rows_8k"),
+    ]
+    save_text(tmp_path / "broken.json", '{"schema_version": 1, "case"')
+    for record in records:
+        path = tuning_path(tmp_path, record.case, record.environment.fingerprint)
+        save(path, record)
+        paths = write_suggestions(path)
+    text = paths[0].read_text()
+    assert re.findall("^# (.*)", text, re.MULTILINE) == [
+        f"Autotune Report: attention/training_512 on {FINGERPRINT.key}",
+        f"Autotune Report: attention/training_512 on {other.key}",
+        "Autotune Report: normalize/rows_8k",
+    ]
+    assert "- ⚠️ broken.json was left out: it is not JSON" in text
+    assert str(tmp_path) not in text
+    assert (tmp_path / "broken.json").read_text() == '{"schema_version": 1, "case"'
+    pictures = re.findall(r"!\[.*\]\((.*)\)", text)
+    assert len(pictures) == len(records)
+    assert all((tmp_path / name).is_file() for name in pictures)
+    assert write_suggestions(path)[0].read_text() == text
+
+
+def test_no_records(tmp_path: Path) -> None:
+    """An empty folder gives an empty file and no error."""
+    assert write_suggestions(tmp_path / "x.json")[0].read_text().strip() == ""
+
+
+def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no picture can be drawn, the file has the chart in words and says why, once."""
+
+    def refuse(*_: object) -> None:
+        raise PageError("No picture was drawn, because matplotlib is not installed.", "pip install it.")
+
+    monkeypatch.setattr(tuning_files, "draw_convergence", refuse)
+    for case in ("a/b", "c/d"):
+        save(tuning_path(tmp_path, case, FINGERPRINT), sample.record(case=case))
+    text = write_suggestions(tuning_path(tmp_path, "c/d", FINGERPRINT))[0].read_text()
+    assert "matplotlib is not installed" in text
+    assert "![" not in text
+    assert text.count("matplotlib is not installed") == 1
+    assert text.count("xychart-beta") == 2
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        sample.record(),
+        hostile(),
+        sample.record(**UNCONFIRMED, evaluations=()),
+        sample.record(**UNCONFIRMED, evaluations=(sample.evaluation(sample.DEFAULT, 0, "crash"),)),
+        sample.record(**UNCONFIRMED, evaluations=sample.evaluations()[:1]),
+    ],
+    ids=["whole", "hostile", "empty", "failed", "one"],
+)
+def test_convergence(record: TuningRecord, tmp_path: Path) -> None:
+    """A picture comes of every record, the same each time."""
+    png, svg = draw_convergence(record, tmp_path, "x")
+    first = png.read_bytes(), svg.read_bytes()
+    draw_convergence(record, tmp_path, "x")
+    assert (png.read_bytes(), svg.read_bytes()) == first
+    assert b"<script" not in first[1]

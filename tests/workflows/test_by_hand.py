@@ -1,0 +1,66 @@
+"""Workflows that people start: a profile, and a search whose result comes as a draft pull request."""
+
+from __future__ import annotations
+
+import json
+
+from scene import SLOW_ADDS, Scene, git
+
+from results import Run
+
+TUNED = """\
+import torch
+from ratchet import Workload, benchmark
+
+
+@benchmark(configs={"small": {"size": 2048}}, devices=("cpu",))
+def adds(*, device, size):
+    x = torch.randn(size, device=device)
+
+    def run(TURNS):
+        for _ in range(TURNS):
+            out = x + 1
+        return out
+
+    return Workload(
+        run=run, reference=lambda: x.double() + 1, dtype="float32", flops=size, bytes=8 * size,
+        tune={"TURNS": (1, 40)}, tuning={"TURNS": 40},
+    )
+"""
+
+
+def test_a_maintainer_has_a_case_profiled(slow: tuple[Scene, Run]) -> None:
+    """`/ratchet profile CASE` starts cuda_profile.yml with the case, the base and the head of the pull request."""
+    scene, run = slow
+    scene.fake.state.permissions["a-maintainer"] = "admin"
+    scene.report(run)
+    answered = scene.command("/ratchet profile adds/small")
+    assert answered.conclusion == "success", answered.log
+    order = scene.fake.state.dispatches[-1]
+    assert order["workflow"] == "cuda_profile.yml"
+    assert order["inputs"] == {"case": "adds/small", "base": scene.main, "sha": run.sha}
+
+
+def test_a_commit_is_profiled(scene: Scene) -> None:
+    """The workflow profiles the commit that it is given, and uploads what it found."""
+    sha = scene.open_pull(SLOW_ADDS)["pull_request"]["head"]["sha"]
+    run = scene.dispatch("cuda_profile.yml", {"case": "adds/small", "sha": sha})
+    assert run.conclusion == "success", run.log
+    found = scene.actions.store.names[run.id]["ratchet-profile"]
+    assert list((found / "nsight").iterdir())
+
+
+def test_a_search_is_proposed_as_a_draft(scene: Scene) -> None:
+    """What the search recommends stands on a branch of its own, with its record, in a draft pull request; main is as it was."""
+    main = scene.push({"bench/adds.py": TUNED})
+    run = scene.dispatch("cuda_autotune.yml", {"case": "adds/small", "budget": "20s", "draft_pr": True})
+    assert run.conclusion == "success", run.log
+    pull = next(iter(scene.fake.state.pulls.values()))
+    assert (pull.draft, pull.base_ref, pull.head_ref) == (True, "main", f"ratchet/tune-{run.id}")
+    changed = git(scene.origin, "diff", "--name-only", "main", pull.head_ref).splitlines()
+    assert "bench/tuned.json" in changed
+    assert "tuning/suggestions.md" in changed
+    assert all(name.startswith(("bench/tuned.json", "tuning/")) for name in changed)
+    tuned = json.loads(git(scene.origin, "show", f"{pull.head_ref}:bench/tuned.json"))
+    assert tuned["cases"]["adds/small"]
+    assert git(scene.origin, "rev-parse", "main") == main

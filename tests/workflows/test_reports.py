@@ -1,0 +1,142 @@
+"""From a pull request to its comment and check run: the GPU job's artifact, published by the trusted job."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from scene import NUMBER, QUIET, SLOW_ADDS, Scene
+
+from results import Run
+
+BRANCH = "$(touch${IFS}pwned)`touch${IFS}pwned`"
+TITLE = "`touch pwned` $(touch pwned)\n::set-output name=verdict::passed\n::error::pwned @everyone <img src=x>"
+
+
+Slow = tuple[Scene, Run]
+
+
+def test_the_story_of_a_slow_pull_request(slow: Slow) -> None:
+    """Red with one comment; accepted by a maintainer, green; a push later the same comment tells of the new head alone."""
+    scene, run = slow
+    scene.fake.state.permissions["a-maintainer"] = "write"
+    report = scene.report(run)
+    job = report.jobs["publish"]
+    assert job.result == "success", job.log
+    assert job.outputs == {"verdict": "regressed", "regressions": "1"}
+    assert "adds/small" in job.summary
+    check = scene.check()
+    assert (check.name, check.head_sha, check.status, check.conclusion) == ("ratchet", run.sha, "completed", "failure")
+    assert "adds/small" in scene.comment()
+
+    answered = scene.command("/ratchet accept adds/small the next stage needs it")
+    assert answered.conclusion == "success", answered.log
+    assert scene.fake.state.dispatches[-1]["workflow"] == "ratchet_report.yml"
+    again = scene.follow()
+    assert again.conclusion == "success", again.log
+    assert scene.check().conclusion == "success"
+    assert "a-maintainer" in scene.comment()
+
+    green = scene.report(scene.measure(scene.open_pull(QUIET)))
+    assert green.jobs["publish"].outputs == {"verdict": "passed", "regressions": "0"}
+    assert scene.check().conclusion == "success"
+    assert "a-maintainer" not in scene.comment()
+
+
+def test_a_trusted_job_installs_nothing_that_is_not_pinned(slow: Slow) -> None:
+    """pip is asked for wheels with digests alone, and for ratchet itself without an index; there is no torch to import."""
+    scene, run = slow
+    job = scene.report(run).jobs["publish"]
+    assert job.result == "success", job.log
+    assert len(job.pip) == 2
+    assert "--require-hashes" in job.pip[0]
+    assert "--only-binary :all:" in job.pip[0]
+    assert all("--no-deps" in line for line in job.pip)
+    assert "--no-index" in job.pip[1]
+
+
+def test_a_fork_is_found_by_its_branch(slow: Slow) -> None:
+    """A fork's run names no pull request; its comment and check run come all the same."""
+    scene, run = slow
+    report = scene.report(replace(run, event=scene.announce(run.sha, fork=True)))
+    assert report.conclusion == "success", report.log
+    assert "adds/small" in scene.comment()
+    assert (scene.check().head_sha, scene.check().conclusion) == (run.sha, "failure")
+
+
+def test_a_hostile_name_is_a_name(scene: Scene, tmp_path: Path) -> None:
+    """Title and branch full of commands run nothing, command nothing, and appear in no comment."""
+    run = scene.measure(scene.open_pull(SLOW_ADDS, branch=BRANCH, title=TITLE))
+    report = scene.report(run)
+    assert report.conclusion == "success", report.log
+    assert not list(tmp_path.rglob("pwned*"))
+    told = [text for _, text in (*run.jobs["measure"].commands, *report.jobs["publish"].commands)]
+    assert not any("pwned" in text for text in told)
+    assert not re.search("pwned|@everyone|<img", scene.comment())
+
+
+def test_a_gpu_job_that_died_is_told_of(scene: Scene) -> None:
+    """No artifact: the check run is completed, red, with a sentence, and the comment has it too."""
+    scene.actions.variables["RATCHET_LOCK_CLOCKS"] = "as fast as possible"
+    run = scene.measure(scene.open_pull(QUIET))
+    assert run.conclusion == "failure"
+    assert run.id not in scene.actions.store.names
+    report = scene.report(run)
+    assert report.conclusion == "success", report.log
+    assert (scene.check().status, scene.check().conclusion) == ("completed", "failure")
+    assert "left no results" in scene.comment()
+
+
+def test_a_head_that_moved_is_left_to_its_own_run(slow: Slow) -> None:
+    """What was measured is no longer the head: nothing is said about it in the pull request."""
+    scene, run = slow
+    scene.fake.state.pulls[NUMBER].head_sha = "c" * 40
+    report = scene.report(run)
+    assert report.conclusion == "success", report.log
+    assert report.jobs["publish"].outputs["verdict"] == "stale"
+    assert not scene.fake.state.comments_of(NUMBER)
+
+
+def test_a_push_gets_a_check_run_and_no_comment(slow: Slow) -> None:
+    """A run on main is judged and shown on its commit."""
+    scene, run = slow
+    report = scene.report(replace(run, event_name="push", event={}))
+    assert report.conclusion == "success", report.log
+    assert (scene.check().head_sha, scene.check().conclusion) == (run.sha, "failure")
+    assert not scene.fake.state.comments
+
+
+def test_a_stranger_commands_nothing(slow: Slow) -> None:
+    """Without write access nothing is accepted and nothing starts; a comment without a command starts no job at all."""
+    scene, run = slow
+    scene.report(run)
+    answered = scene.command("/ratchet accept adds/small because", author="octocat")
+    assert answered.conclusion == "success", answered.log
+    assert not scene.fake.state.dispatches
+    assert scene.command("nice work").conclusion == "skipped"
+
+
+def test_a_label_is_handed_over_and_accepted(slow: Slow) -> None:
+    """The label's job starts the command's with three values, and that one acknowledges for the head that was labelled."""
+    scene, run = slow
+    scene.fake.state.permissions["a-maintainer"] = "maintain"
+    scene.report(run)
+    scene.fake.state.pulls[NUMBER].labels = ["ratchet:accept"]
+    labelled = {**run.event} | {"action": "labeled", "label": {"name": "ratchet:accept"}, "sender": {"login": "a-maintainer"}}
+    handed = scene.run("ratchet_command.yml", "pull_request_target", labelled, sha=scene.main)
+    assert {name: job.result for name, job in handed.jobs.items()} == {"command": "skipped", "label": "success"}, handed.log
+    order = scene.fake.state.dispatches[-1]
+    assert order["workflow"] == "ratchet_command.yml"
+    assert order["inputs"] == {"pr": str(NUMBER), "sha": run.sha, "actor": "a-maintainer"}
+    scene.follow()
+    assert scene.fake.state.dispatches[-1]["workflow"] == "ratchet_report.yml"
+    scene.follow()
+    assert scene.check().conclusion == "success"
+
+
+def test_another_label_starts_nothing(scene: Scene) -> None:
+    """Only ratchet:accept means anything."""
+    labelled = scene.open_pull(QUIET) | {"action": "labeled", "label": {"name": "$(touch pwned)"}}
+    handed = scene.run("ratchet_command.yml", "pull_request_target", labelled, sha=scene.main)
+    assert handed.conclusion == "skipped"

@@ -1,0 +1,155 @@
+"""The scripts that our actions run, by themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from reading import ROOT
+
+SCRIPTS = ROOT / ".github" / "scripts"
+
+
+def run(name: str, folder: Path, words: tuple[str, ...] = (), **environ: str) -> subprocess.CompletedProcess[str]:
+    program = [sys.executable, "-I"] if name.endswith(".py") else ["bash"]
+    files = {each: str(folder / each) for each in ("GITHUB_ENV", "GITHUB_OUTPUT")}
+    known = {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", **files, **environ}
+    return subprocess.run(
+        [*program, str(SCRIPTS / name), *words], cwd=folder, env=known, capture_output=True, text=True, check=False
+    )
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def test_inputs_become_settings(tmp_path: Path) -> None:
+    """Thresholds as changes in percent, a path and a rule become the settings that ratchet reads."""
+    done = run("settings.py", tmp_path, THRESHOLD="-3", IMPROVEMENT="5.0", BASELINE="bench/results/baseline.json",
+               FAIL_ON="inconclusive", BUILD="make kernels", BUDGET="2m", DEVICE="cuda")  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert lines_of(tmp_path / "GITHUB_ENV") == [
+        "RATCHET_REGRESSION_THRESHOLD=3%",
+        "RATCHET_IMPROVEMENT_THRESHOLD=5.0%",
+        "RATCHET_RESULTS=bench/results",
+        "RATCHET_ON_INCONCLUSIVE=fail",
+        "RATCHET_BUILD=make kernels",
+        "RATCHET_DEVICE=cuda",
+        "RATCHET_BUDGET=2m",
+    ]
+
+
+def test_the_budget_of_a_search_is_not_the_budget_of_a_check(tmp_path: Path) -> None:
+    """Of `tune` the budget is an option of the command, no setting."""
+    assert run("settings.py", tmp_path, COMMAND="tune", BUDGET="20m").returncode == 0
+    assert lines_of(tmp_path / "GITHUB_ENV") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "word"),
+    [
+        ("THRESHOLD", "3.0", "threshold"),  # 3 % faster is no regression
+        ("THRESHOLD", "-0", "threshold"),
+        ("THRESHOLD", "-300", "threshold"),
+        ("THRESHOLD", "-3.0\nLD_PRELOAD=x", "threshold"),
+        ("IMPROVEMENT", "-5", "improvement"),
+        ("IMPROVEMENT", "nan", "improvement"),
+        ("BASELINE", "../baseline.json", "baseline"),
+        ("BASELINE", "/etc/baseline.json", "baseline"),
+        ("BASELINE", "results/best.json", "baseline"),
+        ("BASELINE", "baseline.json", "baseline"),
+        ("FAIL_ON", "improvement", "fail-on"),
+        ("BUILD", "make\nLD_PRELOAD=/tmp/x.so", "BUILD"),
+    ],
+)
+def test_an_input_that_means_nothing_is_refused(name: str, value: str, word: str, tmp_path: Path) -> None:
+    """A wrong value ends with one sentence that names the input, and sets nothing."""
+    done = run("settings.py", tmp_path, **{name: value})
+    assert done.returncode == 2
+    assert done.stdout.startswith("::error title=ratchet::")
+    assert word in done.stdout
+    assert done.stdout.count("\n") == 1
+    assert not (tmp_path / "GITHUB_ENV").exists()
+
+
+def test_an_artifact_holds_plain_files_alone(tmp_path: Path) -> None:
+    """The run, the profiles and the tuning records are taken; links, devices and whatever else lies about are not."""
+    results = tmp_path / "results"
+    (results / "nsight").mkdir(parents=True)
+    (tmp_path / "tuning").mkdir()
+    (results / "current.json").write_text("{}")
+    (results / "nsight" / "a.ncu-rep").write_text("profile")
+    (results / "nsight" / "passwords").symlink_to("/etc/passwd")
+    (results / "nsight" / "everything").symlink_to("/etc")
+    os.mkfifo(results / "nsight" / "pipe")
+    (results / "secret.txt").write_text("no")
+    (tmp_path / "tuning" / "suggestions.md").write_text("faster")
+    report = {"cases": [{"outcome": each} for each in ("REGRESSED", "FAILED", "IMPROVED", "UNCHANGED")]}
+    (results / "report.json").write_text(json.dumps(report))
+    done = run("collect.py", tmp_path, STATUS="1", FOLDER=str(tmp_path / "artifact"), COMMAND="check")
+    assert done.returncode == 0, done.stderr
+    taken = {path.relative_to(tmp_path / "artifact").as_posix() for path in (tmp_path / "artifact").rglob("*") if path.is_file()}
+    assert taken == {"current.json", "nsight/a.ncu-rep", "tuning/suggestions.md"}
+    assert lines_of(tmp_path / "GITHUB_OUTPUT")[:3] == ["verdict=regressed", "regressions=2", "improvements=1"]
+
+
+@pytest.mark.parametrize(
+    "report", ["", "[", "[1]", '{"cases": 3}', '{"cases": [{"outcome": ["x"]}]}', '{"cases": [{}]}', "[" * 100_000]
+)
+def test_a_report_that_is_none_counts_nothing(report: str, tmp_path: Path) -> None:
+    """Whatever the measured code left as its report, the outputs are numbers and words of ours."""
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "report.json").write_text(report)
+    done = run("collect.py", tmp_path, STATUS="0", FOLDER=str(tmp_path / "artifact"), COMMAND="check")
+    assert done.returncode == 0, done.stderr
+    assert lines_of(tmp_path / "GITHUB_OUTPUT")[:3] == ["verdict=passed", "regressions=0", "improvements=0"]
+
+
+def test_a_check_that_measured_nothing_has_no_verdict(tmp_path: Path) -> None:
+    """After exit code 3, or none at all, a report from an earlier run does not count."""
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "report.json").write_text('{"cases": [{"outcome": "IMPROVED"}]}')
+    for number, status in enumerate(("3", "2", "")):
+        folder = tmp_path / str(number)
+        assert run("collect.py", tmp_path, STATUS=status, FOLDER=str(folder), COMMAND="check").returncode == 0
+        assert lines_of(tmp_path / "GITHUB_OUTPUT")[-4:-1] == ["verdict=unmeasured", "regressions=0", "improvements=0"]
+
+
+def machine(folder: Path, *, permitted: bool) -> Path:
+    """Programs that write down how they were called."""
+    for name in ("nvidia-smi", "sudo"):
+        path = folder / name
+        path.write_text(f'#!/bin/sh\necho "{name} $*" >> {folder}/calls\nexit {0 if permitted else 1}\n')
+        path.chmod(0o755)
+    return folder / "calls"
+
+
+@pytest.mark.parametrize(("clocks", "words"), [("1410", "--lock-gpu-clocks=1410"), ("1200,1410", "--lock-gpu-clocks=1200,1410")])
+def test_clocks_are_locked_and_released(clocks: str, words: str, tmp_path: Path) -> None:
+    """The clocks that are asked for are set, and given back."""
+    calls = machine(tmp_path, permitted=True)
+    assert run("clocks.sh", tmp_path, ("lock",), RATCHET_LOCK_CLOCKS=clocks).returncode == 0
+    assert run("clocks.sh", tmp_path, ("release",), RATCHET_LOCK_CLOCKS=clocks).returncode == 0
+    lock, release = (line.split("nvidia-smi ")[1] for line in lines_of(calls))
+    assert (lock, release) == (words, "--reset-gpu-clocks")
+
+
+def test_a_machine_that_does_not_permit_it_is_measured_as_it_is(tmp_path: Path) -> None:
+    """Where clocks cannot be locked or released, that is a warning and no failure."""
+    machine(tmp_path, permitted=False)
+    for word in ("lock", "release"):
+        done = run("clocks.sh", tmp_path, (word,), RATCHET_LOCK_CLOCKS="1410")
+        assert done.returncode == 0
+        assert done.stdout.startswith("::warning title=ratchet::")
+
+
+@pytest.mark.parametrize("clocks", ["fast", "1410; id", "-1", "1410,", "--help"])
+def test_clocks_that_are_none_are_refused(clocks: str, tmp_path: Path) -> None:
+    """A value that is no clock reaches no program."""
+    calls = machine(tmp_path, permitted=True)
+    assert run("clocks.sh", tmp_path, ("lock",), RATCHET_LOCK_CLOCKS=clocks).returncode == 2
+    assert not calls.exists()

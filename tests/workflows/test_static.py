@@ -1,0 +1,209 @@
+"""What can be known of our workflows and actions without running them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bridge import NODE, Bridge
+from reading import ROOT, read_yaml
+from shims import tool
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+ACTIONS = [ROOT / "action.yml", *sorted((ROOT / ".github" / "actions").glob("*/action.yml"))]
+HOSTED = ROOT / ".github" / "requirements-hosted.txt"
+UNTRUSTED = ("cuda_benchmark_ratchet.yml", "cuda_profile.yml", "cuda_autotune.yml")
+"""Files with a job on the GPU machine."""
+by_name = pytest.mark.parametrize("path", [*WORKFLOWS, *ACTIONS], ids=lambda path: str(path.relative_to(ROOT)))
+by_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def jobs_of(path: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = read_yaml(path)["jobs"]
+    return found
+
+
+def steps_of(path: Path) -> Iterator[dict[str, Any]]:
+    document = read_yaml(path)
+    for job in document.get("jobs", {"": document.get("runs", {})}).values():
+        yield from job.get("steps", [])
+
+
+def on_gpu(job: dict[str, Any]) -> bool:
+    return "self-hosted" in str(job.get("runs-on"))
+
+
+def test_zizmor_finds_nothing() -> None:
+    """Whoever audits the workflows as an attacker would finds nothing that is not ignored with a reason."""
+    files = [str(path) for path in (*WORKFLOWS, *ACTIONS)]
+    done = tool("zizmor", "--offline", "--no-progress", "--persona=auditor", "--strict-collection", *files)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@by_name
+def test_every_ignored_finding_has_a_reason(path: Path) -> None:
+    """A comment that silences zizmor goes on with at least five words."""
+    for found in re.finditer(r"zizmor: ignore\[[^\]]+\](.*)", text_of(path)):
+        assert len(found[1].split()) >= 5, found[0]
+
+
+def test_workflows_keep_to_their_schema_and_end_in_time() -> None:
+    """Every workflow fits the published schema, and every job that runs steps says when it is given up."""
+    files = [str(path) for path in WORKFLOWS]
+    for schema in ("vendor.github-workflows", "custom.github-workflows-require-timeout"):
+        done = tool("check-jsonschema", "--builtin-schema", schema, *files)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_actions_keep_to_their_schema() -> None:
+    """Every action fits the published schema."""
+    done = tool("check-jsonschema", "--builtin-schema", "vendor.github-actions", *(str(path) for path in ACTIONS))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@by_name
+def test_github_reads_the_file(path: Path, bridge: Bridge) -> None:
+    """GitHub's own parser finds no fault: syntax, contexts, expressions, inputs of the workflows that are called."""
+    files = {str(each.relative_to(ROOT)): text_of(each) for each in (*WORKFLOWS, *ACTIONS)}
+    kind = "action" if path.name == "action.yml" else "workflow"
+    assert bridge.errors(kind, str(path.relative_to(ROOT)), files) == []
+
+
+def test_github_would_refuse_a_broken_file(bridge: Bridge) -> None:
+    """The parser that the tests use does find faults: an unknown context, and an unknown input of a called workflow."""
+    text = "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n      - run: echo ${{ nowhere.x }}\n"
+    assert bridge.errors("workflow", "w.yml", {"w.yml": text})
+    caller = "on: push\njobs:\n  a:\n    uses: $/.github/workflows/ratchet_report.yml\n    with:\n      nonsense: 1\n"
+    report = text_of(ROOT / ".github" / "workflows" / "ratchet_report.yml")
+    assert bridge.errors("workflow", "w.yml", {"w.yml": caller, ".github/workflows/ratchet_report.yml": report})
+
+
+@by_name
+def test_everything_used_is_pinned(path: Path) -> None:
+    """Every action of others is named by a full commit, its tag beside it; our own by the commit that is running."""
+    for line in text_of(path).splitlines():
+        found = re.match(r"\s*(?:- )?uses: (.*)$", line)
+        if found:
+            assert re.fullmatch(r"(?:\$/\S*)|(?:[\w-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)", found[1]), line
+
+
+@by_workflow
+def test_nothing_is_permitted_unless_a_job_says_so(path: Path) -> None:
+    """Workflows start from no permission, and each job names what it needs."""
+    assert read_yaml(path)["permissions"] == {}
+    assert all("permissions" in job for job in jobs_of(path).values())
+
+
+@pytest.mark.parametrize("name", UNTRUSTED)
+def test_jobs_on_the_gpu_have_no_rights(name: str) -> None:
+    """A job that runs measured code may read and no more, names no token or secret, and leaves no credentials in its clone."""
+    for job in filter(on_gpu, jobs_of(ROOT / ".github" / "workflows" / name).values()):
+        assert job["permissions"] == {"contents": "read"}
+        assert "secrets" not in json.dumps(job)
+        assert "github.token" not in json.dumps(job)
+        for step in job["steps"]:
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False
+
+
+def test_measured_code_runs_on_no_machine_with_rights() -> None:
+    """Only jobs on the GPU machine use the action that measures, and no job elsewhere runs anything of a checkout."""
+    for path in WORKFLOWS:
+        for job in jobs_of(path).values():
+            if not on_gpu(job):
+                assert not any(step.get("uses") == "$/" for step in job.get("steps", []))
+            if "write" in job["permissions"].values():
+                assert not on_gpu(job)
+
+
+def test_the_gpu_is_not_shared_and_no_run_is_lost() -> None:
+    """All jobs on the GPU stand in one queue, and so does each kind of trusted job; none is cancelled by a later one."""
+    for path in WORKFLOWS:
+        document = read_yaml(path)
+        for job in filter(on_gpu, document["jobs"].values()):
+            assert job["concurrency"] == {"group": "ratchet-gpu", "cancel-in-progress": False, "queue": "max"}
+    for name, job in (("ratchet_report.yml", "publish"), ("ratchet_baseline.yml", "record")):
+        concurrency = jobs_of(ROOT / ".github" / "workflows" / name)[job]["concurrency"]
+        assert concurrency["queue"] == "max"
+        assert concurrency["cancel-in-progress"] is False
+
+
+def test_only_a_pull_request_is_cancelled_by_its_next_push() -> None:
+    """The workflow's own group holds one run for everything but a pull request, and cancels for that alone."""
+    group = read_yaml(ROOT / ".github" / "workflows" / "cuda_benchmark_ratchet.yml")["concurrency"]
+    assert "github.event.pull_request.number || github.run_id" in group["group"]
+    assert group["cancel-in-progress"] == "${{ github.event_name == 'pull_request' }}"
+
+
+@by_name
+def test_words_from_outside_reach_scripts_through_variables_alone(path: Path) -> None:
+    """No script has an expression in it."""
+    for step in steps_of(path):
+        assert "${{" not in step.get("run", "")
+
+
+def test_the_label_job_only_hands_over() -> None:
+    """What pull_request_target starts uses no action, so checks nothing out."""
+    path = ROOT / ".github" / "workflows" / "ratchet_command.yml"
+    started = [job for job in jobs_of(path).values() if "pull_request_target" in str(job.get("if"))]
+    assert [[step.get("uses") for step in job["steps"]] for job in started] == [[None]]
+
+
+def test_thresholds_are_the_same_wherever_they_stand() -> None:
+    """The files that measure, publish and record agree, and they agree with [tool.ratchet]."""
+    import tomllib
+
+    names = ("cuda_benchmark_ratchet.yml", "ratchet_report.yml", "ratchet_baseline.yml")
+    found = [read_yaml(ROOT / ".github" / "workflows" / name)["env"] for name in names]
+    assert found == [{"REGRESSION_THRESHOLD": -3.0, "IMPROVEMENT_THRESHOLD": 5.0, "BASELINE_PATH": "results/baseline.json"}] * 3
+    settings = tomllib.loads(text_of(ROOT / "pyproject.toml"))["tool"]["ratchet"]
+    assert (settings["regression_threshold"], settings["improvement_threshold"], settings["results"]) == ("3%", "5%", "results")
+
+
+def test_uploads_say_how_long_they_are_kept() -> None:
+    """Every upload has a retention."""
+    uploads = [step for path in (*WORKFLOWS, *ACTIONS) for step in steps_of(path) if "upload-artifact@" in step.get("uses", "")]
+    assert uploads
+    assert all(step["with"]["retention-days"] for step in uploads)
+
+
+def test_a_search_without_a_draft_writes_nothing(bridge: Bridge) -> None:
+    """Unless a draft is asked for, the job that could write does not run, and it is the only one that could."""
+    jobs = jobs_of(ROOT / ".github" / "workflows" / "cuda_autotune.yml")
+    assert [name for name, job in jobs.items() if "write" in job["permissions"].values()] == ["propose"]
+    assert not bridge.evaluate(jobs["propose"]["if"], {"inputs": {"draft_pr": False}}, {})["true"]
+
+
+def test_clocks_are_released_whatever_happens() -> None:
+    """Where clocks were to be locked, the step that releases them always runs."""
+    steps = {step["name"]: step for step in steps_of(ROOT / "action.yml")}
+    assert steps["Lock the clocks of the GPU"]["if"] == "env.RATCHET_LOCK_CLOCKS != ''"
+    assert steps["Release the clocks of the GPU"]["if"] == "always() && env.RATCHET_LOCK_CLOCKS != ''"
+
+
+def test_hosted_jobs_install_what_constraints_say_and_no_torch() -> None:
+    """Every package of a trusted job has one digest and the version that constraints.txt has; torch is not among them."""
+    pins = dict(line.split("==") for line in text_of(ROOT / "constraints.txt").splitlines() if "==" in line)
+    lines = [line for line in text_of(HOSTED).splitlines() if line and not line.startswith("#")]
+    for line in lines:
+        found = re.fullmatch(r"([\w.-]+)==(\S+) --hash=sha256:[0-9a-f]{64}", line)
+        assert found, line
+        assert pins[found[1]] == found[2]
+    assert not any(line.startswith(("torch", "triton", "nvidia")) for line in lines)
+
+
+def test_node_packages_are_exact_and_name_no_registry() -> None:
+    """package.json has exact versions, and the lock file digests without addresses."""
+    package = json.loads(text_of(NODE / "package.json"))
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+", version) for version in package["devDependencies"].values())
+    lock = json.loads(text_of(NODE / "package-lock.json"))
+    assert all("resolved" not in each for each in lock["packages"].values())
+    assert all(name == "" or each["integrity"].startswith("sha512-") for name, each in lock["packages"].items())
