@@ -23,6 +23,7 @@ from ratchet.measure.messages import Identified, parse
 from ratchet.measure.provenance import Provenance
 from ratchet.measure.wire import Rubbish
 from ratchet.measure.worker import Grounds, Worker
+from ratchet.records.tuned import Tuned
 from ratchet.workload import Benchmark, Workload
 
 PAGE = 1 << 40
@@ -219,7 +220,7 @@ def worker(tmp_path: Path, call: Callable[[], torch.Tensor]) -> Worker:
 
     provenance = Provenance(tmp_path, tmp_path, frozenset())
     assert provenance.tree == tmp_path
-    grounds = Grounds(provenance, "cpu", 1, {"one": Benchmark("one", build, {})}, {"one/x": ("one", {})})
+    grounds = Grounds(provenance, "cpu", 1, {"one": Benchmark("one", build, {})}, {"one/x": ("one", {})}, Tuned())
     made = Worker(grounds)
     prepare = {"case": "one/x", "seed": 1, "clock": "auto", "cache": "cold", "placements": 1, "check": True}
     assert "trouble" not in made.answer({"op": "prepare", **prepare})

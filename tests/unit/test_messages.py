@@ -62,7 +62,7 @@ def test_listing() -> None:
         ({"stage": "x", "trouble": None, "last_lines": []}, Trouble, "trouble"),
         ({"stage": "\udcff", "trouble": "", "last_lines": []}, Trouble, ""),
         (PREPARED | {"workload": PREPARED["workload"] | {"cache": "hot"}}, Prepared, "workload.cache"),
-        (PREPARED | {"tuning": {"BLOCK": 0.5}}, Prepared, "tuning.BLOCK"),
+        (PREPARED | {"tuning": {"BLOCK": [1]}}, Prepared, "tuning.BLOCK.int"),
     ],
 )
 def test_refused(message: dict[str, object], kind: Any, place: str) -> None:
