@@ -96,6 +96,7 @@ class HostHandle:
                 start_new_session=True,  # Ctrl-C reaches the controller alone, which then ends this in order
             )
         self._workers = 0
+        self._listing: Listing | None = None
 
     def __enter__(self) -> HostHandle:
         return self
@@ -109,7 +110,12 @@ class HostHandle:
         self._child.wait()
 
     def listing(self) -> Listing:
-        """What the tree offers. Raises HostError or ForeignModuleError with a sentence."""
+        """What the tree offers; waits until it is imported. Raises HostError or ForeignModuleError with a sentence."""
+        if self._listing is None:
+            self._listing = self._received_listing()
+        return self._listing
+
+    def _received_listing(self) -> Listing:
         try:
             found = parse(self._channel.receive(self._options.start_timeout_s), Listing)
         except wire.Late:

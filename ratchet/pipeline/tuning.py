@@ -23,12 +23,11 @@ from ratchet.pipeline.tuning_record import begun
 from ratchet.pipeline.tuning_request import FOLDER, Tuned, TuneRequest
 from ratchet.pipeline.tuning_session import Session
 from ratchet.pipeline.tuning_space import restored
-from ratchet.pipeline.tuning_stations import Distant, local, on_ray
+from ratchet.pipeline.tuning_stations import Begin, Distant, local, on_ray
 from ratchet.pipeline.tuning_subject import Site, chosen, sharing, space_of
 from ratchet.records.tuning import TuningRecord, tuning_path
 from ratchet.report.progress import Progress
 from ratchet.tune.budget import Budget
-from ratchet.tune.executor import LocalExecutor
 
 if TYPE_CHECKING:
     from ratchet.tune.search import Search
@@ -56,6 +55,7 @@ def _tuned(asked: TuneRequest, site: Site, folder: Path, budget: Budget) -> Tune
     site.progress.stage("Importing benchmarks")
     with contextlib.ExitStack() as stack:
         scout = stack.enter_context(site.places[0].host("head"))
+        begin = stack.enter_context(_stations(asked, site, scout))
         listing = scout.listing()
         case, siblings = chosen(listing, asked.request.patterns)
         codes = site.places[0].logs / "codes.npy"
@@ -66,7 +66,7 @@ def _tuned(asked: TuneRequest, site: Site, folder: Path, budget: Budget) -> Tune
         search = _search(asked, found, codes, budget, len(site.places))
         session.resume(search)
         aim = Aim(case.name, found.default, plan_of(site.settings, site.machines[0].device), found.workload.bytes)
-        executor = stack.enter_context(_executor(asked, site, aim, scout))
+        executor = stack.enter_context(begin(aim))
         site.progress.stage(f"Tuning {case.name}: {found.count} configurations, on {', '.join(executor.places)}")
         ended = session.search(search, executor)
         best = decide(session, site, budget, executor)
@@ -86,10 +86,10 @@ def _search(asked: TuneRequest, found: SpaceFound, codes: Path, budget: Budget, 
     return Search(restored(found, codes), asked.strategy, asked.seed, expected)
 
 
-def _executor(asked: TuneRequest, site: Site, aim: Aim, scout: HostHandle) -> contextlib.AbstractContextManager[LocalExecutor]:
+def _stations(asked: TuneRequest, site: Site, scout: HostHandle) -> contextlib.AbstractContextManager[Begin]:
     if asked.executor == "ray":
-        return on_ray(Distant(site.root, site.settings, site.places[0].device, aim), site.environ)
-    return local(site.places, aim, scout)
+        return on_ray(Distant(site.root, site.settings, site.places[0].device), site.environ)
+    return local(site.places, scout)
 
 
 def _end(session: Session, budget: Budget, ended: str, strategy: str) -> None:

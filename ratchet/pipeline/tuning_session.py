@@ -63,9 +63,9 @@ class Session:
                 reason = self._reason_to_end(under_way)
             if under_way == 0:
                 return reason or "every configuration was tried"
-            for done in executor.results(min(_WAIT_S, max(0.0, self._budget.search_ends - time.monotonic()) + 0.01)):
-                under_way -= 1
-                self._take(done, search)
+            arrived = executor.results(min(_WAIT_S, max(0.0, self._budget.search_ends - time.monotonic()) + 0.01))
+            under_way -= len(arrived)
+            self._take(arrived, search)
             if time.monotonic() >= self._budget.search_ends:
                 return self._wind_up(search, executor)
 
@@ -84,7 +84,7 @@ class Session:
         while left and time.monotonic() < until:
             for done in executor.results(_WAIT_S):
                 if done.task.what != "confirm":  # an evaluation that ended after the search did
-                    self._keep_evaluation(done)
+                    self._keep_evaluations([done])
                     continue
                 left -= 1
                 if done.lost:
@@ -106,8 +106,7 @@ class Session:
     def _wind_up(self, search: Search, executor: Executor) -> str:
         """Take back what nobody times yet, and wait a little for the rest."""
         executor.withdraw()
-        for done in executor.results(0.0):
-            self._take(done, search)
+        self._take(executor.results(0.0), search)
         return "the time was over"
 
     def _task(self, configuration: Configuration) -> Task:
@@ -121,20 +120,23 @@ class Session:
             seconds=None if math.isinf(left) else max(0.0, left) + GRACE_S,
         )
 
-    def _take(self, done: Done, search: Search) -> None:
-        if done.lost:
-            raise HostError(f"No station is left: {done.lost}", "See `ratchet doctor`.")
-        if done.evaluation is None:
-            return
+    def _take(self, arrived: Sequence[Done], search: Search) -> None:
+        """Keep what arrived together, in one write, and tell the strategy. Raises HostError where no station is left."""
         before = self.best
-        self._keep_evaluation(done)
-        self._scale = self._scale or _default_ms(done.evaluation)
-        search.tell(done.evaluation.configuration, self._value(done.evaluation))
-        self._tell(better=self.best != before)
+        self._keep_evaluations(arrived)
+        for done in arrived:
+            if done.lost:
+                raise HostError(f"No station is left: {done.lost}", "See `ratchet doctor`.")
+            if done.evaluation is not None:
+                self._scale = self._scale or _default_ms(done.evaluation)
+                search.tell(done.evaluation.configuration, self._value(done.evaluation))
+        if arrived:
+            self._tell(better=self.best != before)
 
-    def _keep_evaluation(self, done: Done) -> None:
-        if done.evaluation is not None:
-            self.keep(self.record.model_copy(update={"evaluations": (*self.record.evaluations, done.evaluation)}))
+    def _keep_evaluations(self, arrived: Sequence[Done]) -> None:
+        found = [done.evaluation for done in arrived if done.evaluation is not None]
+        if found:
+            self.keep(self.record.model_copy(update={"evaluations": (*self.record.evaluations, *found)}))
 
     def _value(self, evaluation: Evaluation) -> float | None:
         """What the strategy is told, in milliseconds: of a GPU on which the default takes as long as on the first."""

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ratchet.errors import HostError, UnfitError, UsageError
@@ -17,8 +19,12 @@ from ratchet.records.tasks import Done, Task
 if TYPE_CHECKING:
     from ratchet.tune.executor import Report, Station
 
-Make = Callable[[contextlib.ExitStack], "Station"]
-"""Opens a station in the process that calls it, on the device which that process may use; the stack closes what it holds."""
+Opened = Callable[[Any], "Station"]
+"""Opens the station of what is tuned, in the process that prepared it."""
+Prepare = Callable[[contextlib.ExitStack], Opened]
+"""Makes a process ready, on the device that it may use, before it is known what is tuned; the stack closes what it holds."""
+Begin = Callable[[Any], AbstractContextManager[list["RayStation"]]]
+"""Opens the stations of what is tuned."""
 _TURN_S = 0.05
 """Longest that an actor waits for something to tell before it takes new tasks. So often it is asked, also when idle."""
 _START_S = 300.0
@@ -26,10 +32,11 @@ _REACH_S = 10.0
 
 
 @contextlib.contextmanager
-def ray_stations(make: Make, environ: Mapping[str, str]) -> Iterator[list[RayStation]]:
-    """A station on every GPU of the cluster; those of CPU-only test clusters are what the cluster calls a GPU.
+def ray_actors(prepare: Prepare, environ: Mapping[str, str]) -> Iterator[Begin]:
+    """A process on every GPU of the cluster; those of CPU-only test clusters are what the cluster calls a GPU.
 
-    Raises UsageError where Ray is missing, UnfitError where the cluster offers no GPU, HostError where no station starts.
+    Raises UsageError where Ray is missing, UnfitError where the cluster offers no GPU; opening the stations raises HostError
+    where none starts.
     """
     try:
         import ray
@@ -43,21 +50,28 @@ def ray_stations(make: Make, environ: Mapping[str, str]) -> Iterator[list[RaySta
         if count == 0:
             raise UnfitError("The Ray cluster offers no GPU.", "Start its nodes with --num-gpus, or leave --executor out.")
         actor = ray.remote(num_gpus=1, num_cpus=0, max_restarts=0)(_Actor)
-        stations = [RayStation(ray, actor.remote(make)) for _ in range(count)]
-        try:
-            _await(ray, stations)
-            yield [station for station in stations if station.places]
-        finally:
-            for station in stations:
-                station.close()
+        actors = [actor.remote(prepare) for _ in range(count)]
+        yield lambda aim: _opened(ray, actors, aim)
     finally:
         if ours:
             ray.shutdown()
 
 
+@contextlib.contextmanager
+def _opened(ray: Any, actors: Sequence[Any], aim: Any) -> Iterator[list[RayStation]]:
+    stations = [RayStation(ray, actor, aim) for actor in actors]
+    try:
+        _await(ray, stations)
+        yield [station for station in stations if station.places]
+    finally:
+        for station in stations:
+            station.close()
+
+
 def _join(ray: Any, environ: Mapping[str, str]) -> None:
     address = environ.get("RAY_ADDRESS")
     quiet = {"log_to_driver": False, "configure_logging": False}
+    logging.getLogger("ray").setLevel(logging.ERROR)  # what it advises on starting is nothing that a tuning run can act on
     try:
         if address:
             _reach(address)
@@ -93,10 +107,14 @@ def _await(ray: Any, stations: list[RayStation]) -> None:
 class _Actor:
     """Runs in a process of the cluster: the station itself, asked in turns."""
 
-    def __init__(self, make: Make) -> None:
+    def __init__(self, prepare: Prepare) -> None:
         self._held = contextlib.ExitStack()
-        self._station = make(self._held)
+        self._opened = prepare(self._held)
+
+    def begin(self, aim: Any) -> tuple[list[str], int, tuple[str, ...]]:
+        self._station = self._opened(aim)
         self._held.callback(self._station.close)
+        return self.turn([], False, 0.0)
 
     def turn(self, tasks: list[str], withdraw: bool, timeout_s: float) -> tuple[list[str], int, tuple[str, ...]]:
         """Take tasks, and tell what was done; records as JSON. Also how much room there is, and who it is."""
@@ -114,9 +132,9 @@ class _Actor:
 class RayStation:
     """The stand-in for a station in an actor. A thread of its own talks to the actor, and tells when it is gone."""
 
-    def __init__(self, ray: Any, actor: Any) -> None:
+    def __init__(self, ray: Any, actor: Any, aim: Any) -> None:
         self._ray, self._actor = ray, actor
-        self.joining = actor.turn.remote([], False, 0.0)
+        self.joining = actor.begin.remote(aim)
         self._changed = threading.Condition()
         self._outgoing: list[Task] = []
         self._in_hand: dict[int, Task] = {}

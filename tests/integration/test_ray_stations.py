@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Callable
 
 import pytest
 from playground import Finished, Playground
+
+from ratchet.records.tuning import TuningRecord
 
 pytest.importorskip("ray", reason="Ray is not installed.")
 
@@ -21,7 +24,7 @@ from ratchet.errors import RatchetError
 from ratchet.records.tasks import Done, Task
 from ratchet.records.tuning import Evaluation
 from ratchet.tune.executor import LocalExecutor
-from ratchet.tune.ray_stations import ray_stations
+from ratchet.tune.ray_stations import ray_actors
 
 
 class Toy:
@@ -59,8 +62,14 @@ class Toy:
         self.waiting.clear()
 
 
-def make(held):
-    return Toy()
+def prepare(held):
+    return lambda aim: Toy()
+
+
+@contextlib.contextmanager
+def stations_on_ray():
+    with ray_actors(prepare, os.environ) as begin, begin("toy/toy") as stations:
+        yield stations
 
 
 def give_out(executor, disturb, left):
@@ -88,11 +97,13 @@ def say(executor, told, given):
 '''
 
 
+RAY_ENV = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}
+
+
 def toy(play: Playground, body: str) -> Finished:
     script = play.folder / "toy.py"
     script.write_text(TOY + textwrap.dedent(body), encoding="utf-8")
-    env = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}
-    return play.finish(play.start_python(str(script), env=env), 180)
+    return play.finish(play.start_python(str(script), env=RAY_ENV), 180)
 
 
 def told_by(done: Finished) -> dict[str, object]:
@@ -107,7 +118,7 @@ def test_tasks_are_spread_and_a_lost_worker_costs_none(play: Playground) -> None
         play,
         """
         on(gpus=3)
-        with ray_stations(make, os.environ) as stations:
+        with stations_on_ray() as stations:
             executor = LocalExecutor(stations)
             victim = int(executor.places[0])
             say(executor, *give_out(executor, lambda: os.kill(victim, signal.SIGKILL), left=2))
@@ -124,7 +135,7 @@ def test_a_lost_node_costs_no_task(play: Playground) -> None:
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 1})
         other = cluster.add_node(num_cpus=1, num_gpus=2)
         ray.init(address=cluster.address, log_to_driver=False, configure_logging=False)
-        with ray_stations(make, os.environ) as stations:
+        with stations_on_ray() as stations:
             executor = LocalExecutor(stations)
             assert len(executor.places) == 3
             say(executor, *give_out(executor, lambda: cluster.remove_node(other, allow_graceful=False), left=1))
@@ -141,7 +152,7 @@ def test_when_all_are_lost_it_is_told(play: Playground) -> None:
         play,
         """
         on(gpus=1)
-        with ray_stations(make, os.environ) as stations:
+        with stations_on_ray() as stations:
             executor = LocalExecutor(stations)
             victim = int(executor.places[0])
             told, _ = give_out(executor, lambda: os.kill(victim, signal.SIGKILL), left=0)
@@ -157,7 +168,7 @@ def test_when_all_are_lost_it_is_told(play: Playground) -> None:
     ("body", "sentence"),
     [
         ("on(gpus=0)", "The Ray cluster offers no GPU."),
-        ("on(gpus=1)\n    def make(held): raise ValueError('no repository here')", "No station started on the Ray cluster: "),
+        ("on(gpus=1)\n    def prepare(held): raise ValueError('no repository here')", "No station started on the Ray cluster: "),
         ("os.environ['RAY_ADDRESS'] = '127.0.0.1:1'", "The Ray cluster at 127.0.0.1:1 cannot be joined"),
     ],
 )
@@ -168,10 +179,46 @@ def test_a_cluster_that_cannot_be_used_is_said(play: Playground, body: str, sent
         f"""
 try:
     {body}
-    with ray_stations(make, os.environ):
+    with stations_on_ray():
         print("started")
 except RatchetError as error:
     print(json.dumps({{"sentence": str(error)}}))
 """,
     )
     assert str(told_by(done)["sentence"]).startswith(sentence)
+
+
+KNOBS = """
+import torch
+from ratchet import Workload, benchmark
+
+
+@benchmark(configs={"small": {"size": 256}}, devices=("cpu",))
+def knobs(*, device, size):
+    x = torch.randn(size, device=device)
+
+    def run(REPEAT):
+        for _ in range(REPEAT):
+            x + 1
+        return x + 1
+
+    return Workload(
+        run=run, reference=lambda: x.double() + 1, dtype="float32", flops=size, bytes=8 * size,
+        tune={"REPEAT": (0, 10, 20, 40, 80, 160)}, tuning={"REPEAT": 40},
+    )
+"""
+
+
+def test_the_command_tunes_on_a_cluster(make: Callable[..., Playground]) -> None:
+    """`ratchet tune --executor ray` measures in the cluster's own processes, and recommends what is obviously fastest."""
+    play = make({"bench/knobs.py": KNOBS}, settings="blocks = 2\n")
+    script = play.folder / "tune.py"
+    script.write_text(TOY + "on(gpus=2)\nfrom ratchet.cli import main\nmain()\n", encoding="utf-8")
+    words = ("tune", "--device", "cpu", "knobs/small", "--executor", "ray", "--time-budget", "90s", "--json")
+    done = play.finish(play.start_python(str(script), *words, env=RAY_ENV, cwd=play.repo), 240)
+    assert done.code == 0, done
+    record = TuningRecord.model_validate_json(done.out)
+    assert record.sessions[-1].executor == "ray"
+    assert len(record.evaluations) == 6
+    assert len({each.worker for each in record.evaluations}) >= 2
+    assert record.best == {"REPEAT": 0}

@@ -28,15 +28,13 @@ _AHEAD = 2
 class LocalStation:
     """The station on one device of this host. Make it in a thread that lives as long as it does: its processes die with that."""
 
-    def __init__(self, place: Place, aim: Aim, head: HostHandle | None = None, stations: int = 1) -> None:
-        """``head`` is a host that has listed its cases already; it belongs to the station from now on.
+    def __init__(self, place: Place, aim: Aim, head: HostHandle, stations: int = 1) -> None:
+        """``head`` may still be importing its benchmarks; it belongs to the station from now on.
 
         ``stations`` share the cores of this host.
         """
-        self._place, self._aim = place, aim
-        self._hosts: dict[Side, HostHandle] = {"head": head or place.host("head"), "reference": place.host("reference")}
-        self._listed = head is not None
-        self._listed_reference = False
+        self._place, self._aim, self._head = place, aim, head
+        self._hosts: dict[Side, HostHandle] = {"head": head}
         self._done: queue.Queue[Done] = queue.Queue()
         self._report: Report = self._done.put
         self._ready: queue.Queue[tuple[Task, Compiled | None] | None] = queue.Queue()
@@ -51,7 +49,7 @@ class LocalStation:
         """Why nothing can be done here any more."""
         self._compilers: Compilers | None = None
         self._processes = how_many(place.gpu, aim.bytes, stations) if place.gpu else 0
-        self._timer = Timer(self._hosts["head"], aim, place.name, self._alone)
+        self._timer = Timer(head, aim, place.name, self._alone)
         threading.Thread(target=self._work, name=f"ratchet-station-{place.name}", daemon=True).start()
 
     @property
@@ -73,7 +71,7 @@ class LocalStation:
                 return
             self._in_hand[task.number] = task
             if task.what == "evaluate" and task.seconds is not None:
-                self._hosts["head"].until = time.monotonic() + task.seconds
+                self._head.until = time.monotonic() + task.seconds
             if self._early is not None:
                 self._early.append(task)
             else:
@@ -133,12 +131,12 @@ class LocalStation:
 
     def _begin(self) -> None:
         """Wait for the host's cases, and give what came meanwhile to those that compile."""
-        if not self._listed:
-            self._hosts["head"].listing()
+        self._head.listing()
         with self._lock:
+            if not self._closed:
+                self._hosts["reference"] = self._place.host("reference")  # not earlier: its imports would delay the first one's
             if self._processes and not self._closed:
-                host = self._hosts["head"]
-                self._compilers = Compilers(host, self._aim, self._processes, self._alone, self._deliver)
+                self._compilers = Compilers(self._head, self._aim, self._processes, self._alone, self._deliver)
             early, self._early = self._early or [], None
             for task in early:
                 self._enter(task)
@@ -160,7 +158,7 @@ class LocalStation:
         except OutOfTime:
             return None
         except HostError:
-            if time.monotonic() >= self._hosts["head"].until:
+            if time.monotonic() >= self._head.until:
                 return None
             raise
 
@@ -170,9 +168,7 @@ class LocalStation:
         with self._lock:
             self._end_compilers()
         settings, gpu = self._place.settings, self._place.gpu
-        if not self._listed_reference:
-            self._hosts["reference"].listing()
-            self._listed_reference = True
+        self._hosts["reference"].listing()
         seconds = task.seconds if task.seconds is not None else float("inf")
         finals = Finals(task.case, task.configurations, self._aim.plan, settings.policy, seconds)
         with Sampler(gpu) if gpu else contextlib.nullcontext() as sampler:
