@@ -15,7 +15,6 @@ import os
 import signal
 import socket
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +90,7 @@ def _serve(channel: Channel, grounds: worker.Grounds) -> None:
             os.close(descriptor)
             channel.send({"pid": pid})
         elif message["op"] == "reap":
-            channel.send({"status": _reap(int(message["pid"]))})
+            channel.send(_reap(int(message["pid"])))
 
 
 def _become_worker(channel: Channel, descriptor: int, log: str, grounds: worker.Grounds) -> None:
@@ -104,18 +103,13 @@ def _become_worker(channel: Channel, descriptor: int, log: str, grounds: worker.
     worker.serve(Channel(socket.socket(fileno=descriptor)), grounds)
 
 
-def _reap(pid: int) -> int | None:
-    """The wait status of a worker that has ended or is about to; None if it still runs after two seconds."""
-    deadline = time.monotonic() + 2.0
-    while time.monotonic() < deadline:
-        try:
-            done, status = os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:
-            return None
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.002)
-    return None
+def _reap(pid: int) -> dict[str, Any]:
+    """Whether a worker has ended, and its wait status if that is known. Waits for nothing: others may want to be forked."""
+    try:
+        done, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return {"ended": True, "status": None}
+    return {"ended": bool(done), "status": os.waitstatus_to_exitcode(status) if done else None}
 
 
 def _die_with_parent() -> None:

@@ -28,6 +28,8 @@ from ratchet.workload import Device
 
 Answer = TypeVar("Answer", bound=Record)
 
+REAP_S = 2.0
+"""For a worker that was told to end."""
 LONGEST_START_S = 60.0
 """For a worker to get its device, however short the time for one step of a case."""
 _OUR_FRAMES = re.compile(rf'File "({re.escape(str(Path(__file__).parent))}/|<frozen runpy>)|Extension modules: ')
@@ -164,14 +166,21 @@ class HostHandle:
         return worker
 
     def reap(self, pid: int) -> int | None:
-        """A worker's exit code (negative: the signal that ended it), or None if that cannot be known."""
-        try:
-            with self._talking:
-                self._channel.send({"op": "reap", "pid": pid})
-                status = self._channel.receive(5).get("status")
-        except (wire.Closed, wire.Late, wire.Rubbish, OSError):  # the last: this host was left meanwhile, in another thread
-            return None
-        return status if isinstance(status, int) else None
+        """A worker's exit code (negative: the signal that ended it), or None if it runs on, or that cannot be known."""
+        deadline = time.monotonic() + REAP_S
+        while True:
+            try:
+                with self._talking:
+                    self._channel.send({"op": "reap", "pid": pid})
+                    answer = self._channel.receive(5)
+            except (wire.Closed, wire.Late, wire.Rubbish, OSError):  # the last: this host was left meanwhile, in another thread
+                return None
+            status = answer.get("status")
+            if isinstance(status, int):
+                return status
+            if answer.get("ended") is not False or time.monotonic() > deadline:
+                return None
+            time.sleep(0.002)
 
     def _command(self, descriptor: int) -> list[str]:
         options = self._options

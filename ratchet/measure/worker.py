@@ -220,6 +220,7 @@ class Worker:
     def _try(self, tuning: dict[str, Parameter], clock: str, cache: Literal["cold", "warm"]) -> dict[str, Any]:
         """Compile and check a configuration of the case that is open; ``block`` then times it."""
         self._release()
+        gc.freeze()  # kernels stay: among a thousand of them the collector takes longer than timing, for each configuration
         if self._trials is None:
             raise RuntimeError("no case is open")
         try:

@@ -38,11 +38,9 @@ class Session:
         self._scale = next((scale for each in record.evaluations if (scale := _default_ms(each))), None)
         self._told = 0.0
         self._before = len(record.evaluations)
-
-    @property
-    def best(self) -> float | None:
+        self.best: float | None = None
         """The best normalised time so far."""
-        return min((each.normalised for each in self.record.evaluations if each.normalised), default=None)
+        self._look_for_best(record.evaluations)
 
     def resume(self, search: Search) -> None:
         """Tell the strategy what is known already."""
@@ -75,18 +73,19 @@ class Session:
         """Compare configurations with the default, spread over the stations; in the order given."""
         places = max(1, min(len(executor.places), len(configurations)))
         shares = [list(configurations[first::places]) for first in range(places)]
+        waiting = set()
         for share in shares:
-            executor.submit(
-                Task(number=next(self._numbers), what="confirm", case=case, configurations=tuple(share), seconds=seconds)
-            )
+            number = next(self._numbers)
+            executor.submit(Task(number=number, what="confirm", case=case, configurations=tuple(share), seconds=seconds))
+            waiting.add(number)
         found: list[Confirmation] = []
-        until, left = time.monotonic() + seconds + GRACE_S, places
-        while left and time.monotonic() < until:
+        until = time.monotonic() + seconds + GRACE_S
+        while waiting and time.monotonic() < until:
             for done in executor.results(_WAIT_S):
-                if done.task.what != "confirm":  # an evaluation that ended after the search did
+                if done.task.number not in waiting:  # from before: an evaluation that ended after the search did
                     self._keep_evaluations([done])
                     continue
-                left -= 1
+                waiting.remove(done.task.number)
                 if done.lost:
                     raise HostError(f"{done.place} is lost: {done.lost}")
                 found += done.confirmations
@@ -137,6 +136,11 @@ class Session:
         found = [done.evaluation for done in arrived if done.evaluation is not None]
         if found:
             self.keep(self.record.model_copy(update={"evaluations": (*self.record.evaluations, *found)}))
+            self._look_for_best(found)
+
+    def _look_for_best(self, evaluations: Sequence[Evaluation]) -> None:
+        times = [each.normalised for each in evaluations if each.normalised]
+        self.best = min(times if self.best is None else [*times, self.best], default=None)
 
     def _value(self, evaluation: Evaluation) -> float | None:
         """What the strategy is told, in milliseconds: of a GPU on which the default takes as long as on the first."""

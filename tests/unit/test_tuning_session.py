@@ -13,7 +13,7 @@ from ratchet.errors import HostError
 from ratchet.pipeline.tuning_session import Session, finalists
 from ratchet.records.files import load
 from ratchet.records.tasks import Done, Task
-from ratchet.records.tuning import Configuration, Evaluation, TuningRecord
+from ratchet.records.tuning import Configuration, Confirmation, Evaluation, TuningRecord
 from ratchet.report.progress import SilentProgress
 from ratchet.tune.budget import Budget
 
@@ -145,3 +145,26 @@ def test_finalists() -> None:
     assert len(found) == 3
     assert list(finalists(tried, sample.DEFAULT, 99, 0.8)) == []
     assert sample.DEFAULT not in list(finalists(tried, sample.DEFAULT, 99, 2.0))
+
+
+def test_an_answer_that_comes_too_late_is_not_taken_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A confirmation that arrives while the next one is waited for is left out, and the next one's own answer is taken."""
+    candidates = sample.every_configuration()[:2]
+
+    def confirmed(task: Task) -> Done:
+        told = tuple(Confirmation(configuration=each, config="x", reason=task.case) for each in task.configurations)
+        return Done(task=task, place="x", confirmations=told)
+
+    class Late(Stations):
+        def results(self, timeout_s: float) -> list[Done]:
+            if len(self.submitted) == 1:
+                time.sleep(timeout_s)
+                return []
+            return [confirmed(self.waiting.pop(0))] if self.waiting else []
+
+    monkeypatch.setattr("ratchet.pipeline.tuning_session.GRACE_S", 0.0)
+    stations, made = Late(answer), session(tmp_path)
+    stations.places = Stations.places[:1]
+    assert made.finals("attention/late", candidates[:1], 0.0, stations) == []
+    found = made.finals("attention/next", candidates[1:], 30.0, stations)
+    assert [(each.configuration, each.reason) for each in found] == [(candidates[1], "attention/next")]

@@ -46,7 +46,7 @@ class Compilers:
         self._ended = False
         self._verified: bool | None = None
         """Whether compiling launches nothing; None while nobody knows."""
-        self._first = threading.Event()
+        self._begun = [threading.Event() for _ in range(count)]
         self._workers: dict[int, Worker] = {}
         self.count = count
         for number in range(count):
@@ -68,11 +68,11 @@ class Compilers:
                 os.kill(worker.pid, signal.SIGKILL)  # the thread that waits for it then cleans up
 
     def _serve(self, number: int) -> None:
-        if number:
-            self._first.wait()  # for what the first one finds out, and puts into the caches
+        if number:  # one after the other: the first puts much into the caches, and a driver makes one context at a time
+            self._begun[number - 1].wait()
         try:
             self._begin(number)
-            self._first.set()
+            self._begun[number].set()
             while (task := self._inbox.get()) is not None and not self._ended:
                 compiled = self._compiled(number, task.configurations[0])
                 if not self._ended:
@@ -80,7 +80,7 @@ class Compilers:
         except HostError:  # the station finds the same, and tells of it
             return
         finally:
-            self._first.set()
+            self._begun[number].set()
             self._lose(number)
 
     def _begin(self, number: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import threading
 import time
@@ -47,6 +48,7 @@ class LocalStation:
         self._closed = False
         self._gone = ""
         """Why nothing can be done here any more."""
+        self._confirm_until = math.inf
         self._compilers: Compilers | None = None
         self._processes = how_many(place.gpu, aim.bytes, stations) if place.gpu else 0
         self._timer = Timer(head, aim, place.name, self._alone)
@@ -70,8 +72,11 @@ class LocalStation:
                 self._report(Done(task=task, place=self._place.name, lost=self._gone))
                 return
             self._in_hand[task.number] = task
-            if task.what == "evaluate" and task.seconds is not None:
-                self._head.until = time.monotonic() + task.seconds
+            until = time.monotonic() + task.seconds if task.seconds is not None else math.inf
+            if task.what == "confirm":
+                self._confirm_until = until
+            elif task.seconds is not None:
+                self._head.until = until
             if self._early is not None:
                 self._early.append(task)
             else:
@@ -169,7 +174,7 @@ class LocalStation:
             self._end_compilers()
         settings, gpu = self._place.settings, self._place.gpu
         self._hosts["reference"].listing()
-        seconds = task.seconds if task.seconds is not None else float("inf")
+        seconds = max(0.0, self._confirm_until - time.monotonic())
         finals = Finals(task.case, task.configurations, self._aim.plan, settings.policy, seconds)
         with Sampler(gpu) if gpu else contextlib.nullcontext() as sampler:
             return finals.confirmed(self._hosts, sampler)

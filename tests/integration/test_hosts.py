@@ -1,0 +1,59 @@
+"""A host and its workers, as several threads use them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playground import Playground
+
+from ratchet.measure import side
+from ratchet.measure.side import HostHandle, HostOptions
+
+TREE = """
+import torch
+from ratchet import Workload, benchmark
+
+
+@benchmark(configs={"small": {"size": 8}}, devices=("cpu",))
+def adds(*, device, size):
+    x = torch.ones(size)
+    return Workload(run=lambda: x + 1, reference=lambda: x.double() + 1, dtype="float32", flops=size, bytes=8 * size)
+"""
+
+
+def test_who_waits_for_a_worker_to_end_keeps_no_other_from_being_forked(
+    make: Callable[..., Playground], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one thread waits for a worker that takes long to end, another thread is given a fresh one."""
+    play = make({"bench/adds.py": TREE})
+    monkeypatch.setattr(side, "REAP_S", 300.0)
+    options = HostOptions(
+        tree=play.repo,
+        checkout=play.repo,
+        bench="bench",
+        python_path=(".",),
+        device="cpu",
+        threads=1,
+        gpu_uuid=None,
+        logs=tmp_path,
+        start_timeout_s=120,
+        step_timeout_s=60,
+    )
+    ended: list[int | None] = []
+    with HostHandle("head", options, play.environ()) as host:
+        assert [len(host.listing().cases), len(host.listing().cases)] == [1, 1], "it may be asked more than once"
+        slow = host.fork()
+        waiting = threading.Thread(target=lambda: ended.append(host.reap(slow.pid)))
+        waiting.start()
+        other = host.fork()
+        assert (waiting.is_alive(), ended) == (True, [])
+        os.kill(slow.pid, signal.SIGKILL)
+        waiting.join(60)
+        assert ended == [-signal.SIGKILL]
+        slow.end()
+        assert other.end() == 0
