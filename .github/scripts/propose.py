@@ -13,11 +13,11 @@ from pathlib import Path
 from ratchet.config import load_settings
 from ratchet.errors import RatchetError, UsageError
 from ratchet.forge.github import GitHub
-from ratchet.records.files import load, save, save_text
+from ratchet.pipeline.tuning_files import remove_pictures, render_again
+from ratchet.records.files import load, save
 from ratchet.records.tuned import TUNED_FILE, Tuned
 from ratchet.records.tuning import TuningRecord, tuning_path
 from ratchet.report.escape import CELL, markdown
-from ratchet.report.suggestions import render_suggestions
 
 MOST_RECORDS = 50
 LARGEST = 64 * 2**20
@@ -40,9 +40,10 @@ def propose(artifact: Path, clone: Path) -> str:
         return "The search found what the branch has already: there is nothing to propose."
     settings = load_settings(clone, os.environ, {})
     for record in records:
-        save(tuning_path(clone / "tuning", record.case, record.environment.fingerprint), record)
-    present = [load(path, TuningRecord) for path in sorted((clone / "tuning").glob("*.json"))]
-    save_text(clone / "tuning" / "suggestions.md", render_suggestions(present))
+        path = tuning_path(clone / "tuning", record.case, record.environment.fingerprint)
+        save(path, record)
+        remove_pictures(path)
+    render_again(clone / "tuning")
     paths = ["tuning"]
     tuned = _plain(artifact / TUNED_FILE)
     if tuned and any(record.best for record in records):

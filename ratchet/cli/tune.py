@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 def tune(case: str | None, replay: Path | None, records: tuple[Path, ...], **given: Any) -> int:
     """Search the parameters of CASE within a budget, and confirm the best against today's values in pairs.
 
-    Writes tuning/CASE.MACHINE.json and tuning/suggestions.md. Recommends a change only where one is faster by the threshold for
-    improvements (5 %), with evidence.
+    Writes tuning/CASE.MACHINE.json and tuning/suggestions.md; an earlier record in that place is moved to tuning/earlier.
+    Recommends a change only where one is faster by the threshold for improvements (5 %), with evidence.
     """
     if sum((case is not None, replay is not None, bool(records))) != 1:
         raise click.UsageError("Name one case to tune (see `ratchet list`), or a recorded space with --replay, or a --record.")
@@ -81,6 +81,8 @@ def _tuned(case: str, given: dict[str, Any]) -> int:
         else:
             for line in [*tuning_lines(done.record), *(f"Written: {os.path.relpath(path)}" for path in done.paths)]:
                 click.echo(line)
+            if done.kept:
+                click.echo(f"Kept: {os.path.relpath(done.kept)}, an earlier record of this case")
     return int(Exit.PASS)
 
 

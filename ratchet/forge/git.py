@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,8 +94,8 @@ class Repository:
     def is_shallow(self) -> bool:
         return self._try("rev-parse", "--is-shallow-repository").stdout.strip() == "true"
 
-    def is_dirty(self, apart: str = "") -> bool:
-        """Whether anything that git does not ignore differs from HEAD, the folder ``apart`` left aside."""
+    def is_dirty(self, apart: Sequence[str] = ()) -> bool:
+        """Whether anything that git does not ignore differs from HEAD, what the globs ``apart`` match left aside."""
         return bool(self._run("status", "--porcelain", "--untracked-files=normal", "--", *_all_but(apart)))
 
     def commit_snapshot(self, revision: str) -> Snapshot:
@@ -104,10 +104,26 @@ class Repository:
         content, _, subject = self._run("show", "-s", "--no-show-signature", "--format=%T%x09%s", commit).partition("\t")
         return Snapshot(commit, Tree(commit=commit, subject=subject[:200], content=content))
 
-    def working_snapshot(self, apart: str = "") -> Snapshot:
+    def file_in(self, commit: str, path: str) -> bytes | None:
+        """The content of a file of a commit, byte for byte; None where there is none."""
+        blob = self._try("rev-parse", "--verify", "--quiet", f"{commit}:{path}")
+        if blob.returncode != 0:
+            return None
+        command = ["git", "cat-file", "blob", blob.stdout.strip()]
+        done = subprocess.run(command, cwd=self.root, env=_environ(), capture_output=True, stdin=subprocess.DEVNULL, check=False)
+        if done.returncode != 0:
+            raise GitError(f"{path} of {commit[:10]} is no file.", "Move away what stands there, and run again.")
+        return done.stdout
+
+    def tree_of(self, commit: str) -> str | None:
+        """The hash of a commit's content; None for a commit that this clone does not have."""
+        done = self._try("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    def working_snapshot(self, apart: Sequence[str] = ()) -> Snapshot:
         """The checkout as it stands, uncommitted and untracked files included, without touching index or branch.
 
-        The folder ``apart`` stays as it was committed.
+        What the globs ``apart`` match stays as it was committed.
 
         A dirty tree becomes a dangling commit made through a temporary index; git collects it later.
         """
@@ -152,12 +168,10 @@ class Repository:
         raise GitError(f"git {command} failed in {self._folder}: {said.rstrip('.')}.", "Mend that and try again.")
 
     def _try(self, *arguments: str, extra: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        environ = {name: value for name, value in os.environ.items() if name not in _STRAY}
-        environ |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", **(extra or {})}
         return subprocess.run(
             ["git", *arguments],
             cwd=self._folder,
-            env=environ,
+            env=_environ() | (extra or {}),
             capture_output=True,
             text=True,
             errors="replace",
@@ -166,9 +180,14 @@ class Repository:
         )
 
 
-def _all_but(apart: str) -> list[str]:
+def _environ() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _STRAY}
+    return kept | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+
+
+def _all_but(apart: Sequence[str]) -> list[str]:
     """Pathspecs, from wherever in the repository git runs."""
-    return [":/", f":(exclude,top,literal){apart}"] if apart else [":/"]
+    return [":/", *(f":(exclude,top,glob){each}" for each in apart)]
 
 
 def _temporary_folder() -> tempfile.TemporaryDirectory[str]:

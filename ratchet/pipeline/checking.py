@@ -89,7 +89,7 @@ def _against_best(site: Site, cases: Sequence[CaseRun], drifts: Mapping[str, str
     return found
 
 
-def reference_of(request: Request, repository: Repository, apart: str) -> str:
+def reference_of(request: Request, repository: Repository, apart: Sequence[str]) -> str:
     """The commit to compare with: the one named, else HEAD for uncommitted changes, else the commit before."""
     if request.base:
         return repository.resolve(request.base)

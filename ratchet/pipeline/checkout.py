@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import glob
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from ratchet.errors import GitError, OutputError, UsageError
 from ratchet.forge.git import Repository
 from ratchet.records.run import Tree
+from ratchet.records.tuning_file import TUNING_FOLDER, WRITTEN
 
 
 def root_of(folder: Path) -> Path:
@@ -18,20 +21,32 @@ def root_of(folder: Path) -> Path:
         return folder.resolve()
 
 
-def checked_out(root: Path, results: Path) -> Tree:
+def checked_out(root: Path, results: Path, tuning: Path | None = None) -> Tree:
     """The commit that stands in a checkout, and whether it was changed since; outside git, none."""
     try:
         repository = Repository(root)
         tree = repository.commit_snapshot("HEAD").tree
-        return tree.model_copy(update={"dirty": repository.is_dirty(apart_of(repository, results))})
+        return tree.model_copy(update={"dirty": repository.is_dirty(apart_of(repository, results, tuning))})
     except (GitError, UsageError):
         return Tree(commit="")
 
 
-def apart_of(repository: Repository, results: Path) -> str:
-    """The results folder within the repository: what earlier checks wrote there is no change of the code."""
-    inside = results.is_relative_to(repository.root) and results != repository.root
-    return results.relative_to(repository.root).as_posix() if inside else ""
+def apart_of(repository: Repository, results: Path, tuning: Path | None = None) -> tuple[str, ...]:
+    """Globs of what earlier runs wrote within the repository, which is no change of the code.
+
+    All of the folder ``results``; of ``tuning`` (None: the usual one) only what a search writes there, since a repository may
+    keep code of its own in a folder of that name.
+    """
+    root = repository.root
+    reports = () if results == root else _within(root, results, ("", "/**"))  # the folder itself may be a link
+    return (*reports, *_within(root, tuning or root / TUNING_FOLDER, [f"/{each}" for each in WRITTEN]))
+
+
+def _within(root: Path, folder: Path, globs: Sequence[str]) -> tuple[str, ...]:
+    if not folder.is_relative_to(root):
+        return ()
+    inside = "" if folder == root else glob.escape(folder.relative_to(root).as_posix())
+    return tuple(f"{inside}{each}".removeprefix("/") for each in globs)
 
 
 def writable(results: Path) -> Path:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ratchet.errors import PageError, RecordError
 from ratchet.records.files import load, save_text
 from ratchet.records.tuning import TuningRecord
+from ratchet.records.tuning_file import SUGGESTIONS
 from ratchet.report.figures.convergence import draw_convergence
 from ratchet.report.suggestions import headings, render_suggestions
-
-SUGGESTIONS = "suggestions.md"
 
 
 def write_suggestions(changed: Path) -> list[Path]:
@@ -18,21 +18,34 @@ def write_suggestions(changed: Path) -> list[Path]:
 
     A record that cannot be read, and a picture that cannot be drawn, are named in it. Raises OutputError.
     """
-    folder = changed.parent
-    records, warnings = _records(folder)
-    pictures, drawn = {}, []
-    for (path, record), heading in zip(records, headings([record for _, record in records]), strict=True):
-        if path == changed:
-            try:
-                drawn = draw_convergence(record, folder, path.stem)
-            except PageError as error:
-                warnings.append(str(error))
-                continue
-        picture = path.with_suffix(".png")
-        if picture.exists():
-            pictures[heading] = picture.name
-    save_text(folder / SUGGESTIONS, render_suggestions([record for _, record in records], pictures, warnings))
-    return [folder / SUGGESTIONS, *drawn]
+    records, warnings = _records(changed.parent)
+    record = dict(records).get(changed)
+    drawn = []
+    try:
+        drawn = draw_convergence(record, changed.parent, changed.stem) if record else []
+    except PageError as error:
+        warnings.append(str(error))
+        remove_pictures(changed)
+    return [_written(changed.parent, records, warnings), *drawn]
+
+
+def render_again(folder: Path) -> Path:
+    """Write the report on every record of a folder, with the pictures that are there. Raises OutputError."""
+    return _written(folder, *_records(folder))
+
+
+def remove_pictures(path: Path) -> None:
+    """Of the record that was in this place before: they show another search."""
+    for kind in (".png", ".svg"):
+        path.with_suffix(kind).unlink(missing_ok=True)
+
+
+def _written(folder: Path, records: Sequence[tuple[Path, TuningRecord]], warnings: Sequence[str]) -> Path:
+    only = [record for _, record in records]
+    drawn = [path.with_suffix(".png") for path, _ in records]
+    pictures = {heading: picture.name for heading, picture in zip(headings(only), drawn, strict=True) if picture.exists()}
+    save_text(folder / SUGGESTIONS, render_suggestions(only, pictures, warnings))
+    return folder / SUGGESTIONS
 
 
 def _records(folder: Path) -> tuple[list[tuple[Path, TuningRecord]], list[str]]:

@@ -33,7 +33,7 @@ def refuse_all_failed(session: Session) -> None:
         told = ", ".join(f"{outcome}: {count}" for outcome, count in counts.most_common())
         raise UnfitError(
             f"None of the {len(evaluations)} configurations tried gives a time ({told}). The first: {evaluations[0].reason}.",
-            "The record has the reasons of all.",
+            f"The record has the reasons of all; `ratchet run {session.record.case}` shows what the default does.",
         )
 
 

@@ -10,16 +10,18 @@ from ratchet.measure.environment import describe
 from ratchet.measure.messages import Listing, SpaceFound
 from ratchet.pipeline.checkout import checked_out
 from ratchet.pipeline.tuning_request import TuneRequest
+from ratchet.pipeline.tuning_sources import sources_of
 from ratchet.pipeline.tuning_subject import Site
 from ratchet.records.files import load
 from ratchet.records.run import CaseRun
 from ratchet.records.tuning import Session, TuningRecord, tuning_path
+from ratchet.records.tuning_file import EARLIER
 
 
 def begun(asked: TuneRequest, site: Site, folder: Path, listing: Listing, case: CaseRun, found: SpaceFound) -> TuningRecord:
     """The record with which this session begins: a new one, or with --resume that of earlier sessions.
 
-    Raises RecordError where that cannot be read, FingerprintError where it is of another space.
+    Raises RecordError where that cannot be read, FingerprintError where it is of another space or of other code.
     """
     machine = site.machines[0]
     environment = describe(
@@ -31,6 +33,7 @@ def begun(asked: TuneRequest, site: Site, folder: Path, listing: Listing, case: 
         cpu_threads=site.settings.cpu_threads,
     )
     path = tuning_path(folder, case.name, environment.fingerprint)
+    file = next(each.file for each in listing.cases if each.name == case.name)
     before = _earlier(path, folder, case.name) if asked.resume else None
     session = Session(
         started_at=datetime.now(UTC),
@@ -49,7 +52,8 @@ def begun(asked: TuneRequest, site: Site, folder: Path, listing: Listing, case: 
         config=case.config.name,
         workload=found.workload,
         environment=environment,
-        head=checked_out(site.root, folder),
+        head=checked_out(site.root, site.root / site.settings.results, folder),
+        sources=sources_of(site.root, site.settings.bench, site.settings.python_path, file),
         space=found.space,
         constraints=found.constraints,
         valid=found.count if found.exact else None,
@@ -61,7 +65,7 @@ def begun(asked: TuneRequest, site: Site, folder: Path, listing: Listing, case: 
     if differences:
         raise FingerprintError(
             f"{path} is about something else ({'; '.join(differences[:3])}), so it cannot be gone on with.",
-            "Leave --resume out to begin anew.",
+            f"Leave --resume out to begin anew; the record is kept in {folder / EARLIER}.",
         )
     return record
 

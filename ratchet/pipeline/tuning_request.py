@@ -8,8 +8,9 @@ from typing import Literal
 
 from ratchet.pipeline.request import Request
 from ratchet.records.tuning import TuningRecord
+from ratchet.records.tuning_file import TUNING_FOLDER, kept_earlier
 
-FOLDER = "tuning"
+FOLDER = TUNING_FOLDER
 
 
 @dataclass(frozen=True)
@@ -35,3 +36,8 @@ class Tuned:
 
     record: TuningRecord
     paths: tuple[Path, ...]
+
+    @property
+    def kept(self) -> Path | None:
+        """The last of the earlier records in whose place this one was begun; None where there is none, or it was resumed."""
+        return kept_earlier(self.paths[0]) if len(self.record.sessions) == 1 else None

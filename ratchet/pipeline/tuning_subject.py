@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.config import Settings
-from ratchet.errors import UnfitError, UsageError
+from ratchet.errors import RatchetError, UnfitError, UsageError
 from ratchet.measure.messages import Listing, SpaceFound
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.side import CaseTrouble, HostHandle, Worker, refuse_foreign
@@ -17,6 +18,9 @@ from ratchet.pipeline.tuning_space import ENUMERATOR
 from ratchet.records.run import CaseRun
 from ratchet.records.tuning import Configuration
 from ratchet.report.progress import Progress
+
+_DECLARED = re.compile(r"ValueError: ((?:tune names|tuning .+ (?:is not among|does not hold)|a constraint).*)")
+"""What a worker tells of a declaration that `ratchet.workload.Workload` refuses: of an exception, words alone reach us."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,15 @@ def chosen(listing: Listing, patterns: Sequence[str]) -> tuple[CaseRun, list[str
 
 
 def space_of(scout: HostHandle, case: CaseRun, site: Site, codes: Path) -> SpaceFound:
-    """What the case may be tuned in. Raises UsageError where there is nothing to choose, UnfitError where it cannot be built."""
+    """What the case may be tuned in.
+
+    Raises UsageError where there is nothing to choose or the declaration contradicts itself, UnfitError where it cannot be built.
+    """
     worker = scout.fork()
     try:
         found = _asked_space(worker, case.name, site, codes)
     except CaseTrouble as error:
-        raise UnfitError(f"{case.name} cannot be built: {error.message}.", "See `ratchet run`.") from None
+        raise _unbuilt(case.name, error.message) from None
     finally:
         worker.end()
     refuse_foreign("head", found.foreign)
@@ -62,8 +69,20 @@ def space_of(scout: HostHandle, case: CaseRun, site: Site, codes: Path) -> Space
     if found.error:
         raise UsageError(f"{case.name}: {found.error}", found.hint)
     if found.count == 1:
-        raise UsageError(f"The space of {case.name} has one configuration, which is in use: there is nothing to tune.")
+        raise UsageError(
+            f"The space of {case.name} has one configuration, which is in use: there is nothing to tune.",
+            "Give `tune` of its workload more values, or let its constraints leave more of them.",
+        )
     return found
+
+
+def _unbuilt(case: str, message: str) -> RatchetError:
+    if declared := _DECLARED.match(message):
+        return UsageError(
+            f"The space of {case} contradicts itself: {declared[1]}.",
+            "Mend `tune`, `tuning` or `constraints` of its workload: docs/tuning.md says how they fit together.",
+        )
+    return UnfitError(f"{case} cannot be built: {message}.", f"See `ratchet run {case}`.")
 
 
 def _asked_space(worker: Worker, case: str, site: Site, codes: Path | None) -> SpaceFound:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Annotated, Literal, TypeVar
 
@@ -102,6 +102,8 @@ class TuningRecord(Record):
     workload: WorkloadIdentity
     environment: Environment
     head: Tree
+    sources: dict[str, str] = {}
+    """Path within the tree → SHA-256 of each file of the code that was timed; empty in records from before it was noted."""
     space: dict[str, Annotated[tuple[Parameter, ...], Field(min_length=1)]]
     constraints: tuple[str, ...] = ()
     """Their source text."""
@@ -159,6 +161,7 @@ class TuningRecord(Record):
         lines = [f"workload {line}" for line in self.workload.differences(other.workload)]
         lines += self.environment.fingerprint.differences(other.environment.fingerprint)
         lines += [f"case: {self.case} → {other.case}"] if self.case != other.case else []
+        lines += _edited(self.sources, other.sources)
         for name in sorted({*self.space, *other.space}):
             mine, theirs = self.space.get(name), other.space.get(name)
             if mine != theirs:
@@ -173,6 +176,16 @@ class TuningRecord(Record):
 def tuning_path(folder: AnyPath, case: str, fingerprint: Fingerprint) -> AnyPath:
     """``tuning/attention.training_512.h200.0123456789.json``."""
     return folder / f"{case.replace('/', '.')}.{fingerprint.key}.json"
+
+
+def _edited(mine: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]:
+    """How the code differs; one side without any is unknown code."""
+    if bool(mine) != bool(theirs):
+        yield "code: the record does not say what it timed"
+        return
+    for path in sorted({*mine, *theirs}):
+        if mine.get(path) != theirs.get(path):
+            yield f"code: {path} {'was edited' if path in mine and path in theirs else 'came' if path in theirs else 'went'}"
 
 
 def _listed(values: tuple[Parameter, ...] | None) -> str:

@@ -17,7 +17,8 @@ from ratchet.report.pieces import machine
 from ratchet.report.words import NOTHING, change, interval
 
 MOST_ROWS = 10
-_CHART_POINTS = 24
+_CHART_POINTS = 16
+"""Their numbers stand side by side under a chart that is 700 pixels wide on GitHub."""
 _MEANINGS: dict[Ending, str] = {
     "wrong": "wrong result",
     "compile": "did not compile",

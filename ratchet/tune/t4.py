@@ -22,6 +22,8 @@ _GZIP = b"\x1f\x8b"
 _TO_MS = {"": 1.0, "ms": 1.0, "milliseconds": 1.0, "miliseconds": 1.0, "s": 1e3, "seconds": 1e3, "us": 1e-3, "ns": 1e-6}
 """Unit → milliseconds; Kernel Tuner's own files spell it without the second l, or leave it out."""
 CORRECT = "correct"
+_ERRORS = {"compile": "CompilationFailedConfig", "constraints": "InvalidConfig"}
+"""What Kernel Tuner writes in place of a time; all that failed otherwise is its ``RuntimeFailedConfig``."""
 _AGAIN = "Record the space again, or take a T4 file such as Kernel Tuner's store_output_file writes."
 
 
@@ -68,9 +70,9 @@ def read_t4(path: Path) -> list[Result]:
 
 
 def t4_text(results: Sequence[Result], metadata: Mapping[str, Any] | None = None) -> str:
-    """The text of a T4 file."""
+    """The text of a T4 file, in the spelling of Kernel Tuner 1.5."""
     table = {
-        "metadata": {"timeunit": "miliseconds", **(metadata or {})},
+        "metadata": {"timeunit": "milliseconds", **(metadata or {})},
         "results": [_entry(each) for each in results],
         "schema_version": SCHEMA,
     }
@@ -139,22 +141,20 @@ def _ms(entry: dict[str, Any]) -> float | None:
 
 
 def _entry(result: Result) -> dict[str, Any]:
-    times: dict[str, Any] = {
-        "compilation": result.compilation,
-        "framework": 0.0,
-        "search_algorithm": 0.0,
-        "validation": 0.0,
-    }
-    if result.runtimes:
-        times["runtimes"] = list(result.runtimes)
+    failed = _ERRORS.get(result.invalidity, "RuntimeFailedConfig")
     return {
         "timestamp": result.timestamp,
         "configuration": result.configuration,
-        "times": times,
+        "times": {
+            # The schema says compilation_time, but does not ask for it; Kernel Tuner and who reads its files say compilation.
+            "compilation": result.compilation,
+            "framework": 0.0,
+            "search_algorithm": 0.0,
+            "validation": 0.0,
+            "runtimes": list(result.runtimes),
+        },
         "invalidity": result.invalidity,
         "correctness": int(result.invalidity == CORRECT),
-        "measurements": [
-            {"name": "time", "value": f"{result.invalidity}" if result.ms is None else result.ms, "unit": "miliseconds"}
-        ],
+        "measurements": [{"name": "time", "value": failed if result.ms is None else result.ms, "unit": "ms"}],
         "objectives": ["time"],
     }

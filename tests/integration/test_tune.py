@@ -62,6 +62,7 @@ def knobs(*, device, size):
         run=run if tuned else plain, reference=lambda: x.double() + 1, dtype="float32", flops=size, bytes=8 * size, **tuned
     )
 """
+ALL_KINDS = '"ok", "wrong", "compile", "raise", "crash", "hang", "wait"'
 SETTINGS = "blocks = 2\ncase_timeout = 3\n"
 FAILING = "wrong compile raise crash hang"
 
@@ -71,9 +72,7 @@ def knobs(make: Callable[..., Playground]) -> Callable[..., Playground]:
     """A repository whose benchmark has these kinds of configurations."""
 
     def build(kinds: str = "ok", **changes: str) -> Playground:
-        text = KNOBS.replace(
-            '"ok", "wrong", "compile", "raise", "crash", "hang", "wait"', ", ".join(map(repr, kinds.split())) + ","
-        )
+        text = KNOBS.replace(ALL_KINDS, ", ".join(map(repr, kinds.split())) + ",")
         for before, after in changes.items():
             text = text.replace(before, after)
         return make({"bench/knobs.py": text}, settings=SETTINGS)
@@ -198,6 +197,55 @@ def test_resume_refuses_another_space(knobs: Callable[..., Playground]) -> None:
     assert "another-machine" in elsewhere.sentence
 
 
+def test_resume_refuses_other_code(knobs: Callable[..., Playground]) -> None:
+    """Evaluations of an edited kernel do not join the earlier ones, and the sentence names the file; other files may change."""
+    play = knobs()
+    assert tune(play, "knobs/small", "--max-evaluations", "1").code == 0
+    commit(play.repo, "words", {"README.md": "Read this.", "bench/another.py": "X = 1\n"})
+    assert tune(play, "knobs/small", "--resume", "--max-evaluations", "1").code == 0
+    before = record_of(play)
+    assert list(before.sources) == ["bench/knobs.py"]
+    play.repo.joinpath("bench/knobs.py").write_text(KNOBS.replace("out = x + 1", "out = 1 + x").replace(ALL_KINDS, '"ok",'))
+    edited = tune(play, "knobs/small", "--resume")
+    assert edited.code == 3
+    assert "(code: bench/knobs.py was edited), so it cannot be gone on with. Leave --resume out" in edited.sentence
+    assert record_of(play) == before
+
+
+def test_an_earlier_record_is_kept(knobs: Callable[..., Playground]) -> None:
+    """A search without --resume takes no earlier evaluation away: that record moves to tuning/earlier, and a line says so."""
+    play = knobs()
+    first = tune(play, "knobs/small", "--max-evaluations", "2")
+    assert "Kept:" not in first.out
+    records = [record_of(play)]
+    for number in (1, 2):
+        done = tune(play, "knobs/small", "--max-evaluations", "1")
+        path = next(play.repo.joinpath("tuning").glob("*.json"))
+        kept = path.parent / "earlier" / f"{path.stem}.{number}.json"
+        assert f"Kept: tuning/earlier/{kept.name}, an earlier record of this case" in done.out.splitlines()
+        assert load(kept, TuningRecord) == records[-1]
+        records.append(record_of(play))
+        assert len(records[-1].sessions) == len(records[-1].evaluations) == 1
+    done = tune(play, "knobs/small", "--resume", "--max-evaluations", "1")
+    assert "Kept:" not in done.out
+    assert len(record_of(play).evaluations) == 2
+    assert (play.repo / "tuning" / "suggestions.md").read_text().count("# Autotune Report") == 1
+
+
+def test_what_a_search_wrote_is_no_change_of_the_code(knobs: Callable[..., Playground]) -> None:
+    """A second search records a clean tree though the first one's files lie there; bench/tuned.json makes it a changed one."""
+    play = knobs()
+    for _ in range(2):
+        assert tune(play, "knobs/small", "--max-evaluations", "1").code == 0
+        assert not record_of(play).head.dirty
+    commit(play.repo, "records", {})
+    assert tune(play, "knobs/small", "--max-evaluations", "1").code == 0
+    assert not record_of(play).head.dirty
+    play.repo.joinpath("bench/tuned.json").write_text(json.dumps({"schema_version": 1, "cases": {}}), encoding="utf-8")
+    assert tune(play, "knobs/small", "--max-evaluations", "1").code == 0
+    assert record_of(play).head.dirty
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -217,15 +265,20 @@ def test_what_cannot_be_tuned(knobs: Callable[..., Playground], words: tuple[str
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"(0, 20, 40, 400)": "(40,)"}, "one configuration, which is in use: there is nothing to tune"),
-        ({'KIND == "ok" or REPEAT == 20': "False"}, "does not hold the constraint"),
+        ({"(0, 20, 40, 400)": "(40,)"}, "one configuration, which is in use: there is nothing to tune. Give `tune`"),
+        ({'KIND == "ok" or REPEAT == 20': 'KIND == "ok" and REPEAT == 40'}, "one configuration, which is in use"),
+        ({"(0, 20, 40, 400)": "()"}, "contradicts itself: tuning REPEAT=40 is not among the values of tune: []. Mend `tune`"),
+        ({'KIND == "ok" or REPEAT == 20': "False"}, "contradicts itself: tuning {'REPEAT': 40, 'KIND': 'ok'} does not hold"),
     ],
+    ids=["one value", "one left", "empty", "contradictory"],
 )
 def test_spaces_without_a_choice(knobs: Callable[..., Playground], changes: dict[str, str], said: str) -> None:
-    """A space of one configuration, and one whose constraints contradict, end with a sentence."""
-    done = tune(knobs("ok", **changes), "knobs/small")
-    assert done.code in (2, 3), done
+    """A space of one configuration, an empty one, and one that leaves today's values out are bad input, with what to do."""
+    play = knobs("ok", **changes)
+    done = tune(play, "knobs/small")
+    assert done.code == 2, done
     assert said in done.sentence
+    assert not list(play.repo.joinpath("tuning").iterdir())
 
 
 def test_a_default_that_fails_can_be_replaced(knobs: Callable[..., Playground]) -> None:
@@ -248,6 +301,7 @@ def test_a_space_in_which_all_fail(knobs: Callable[..., Playground]) -> None:
     assert done.code == 3, done
     assert "None of the 2 configurations tried gives a time (" in done.sentence
     assert "wrong result" in done.sentence
+    assert "`ratchet run knobs/small` shows what the default does" in done.sentence
 
 
 TUNED = {

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 import tuning_examples as sample
 from click.testing import CliRunner, Result
@@ -18,6 +20,7 @@ from ratchet.records.tuned import TUNED_FILE, Tuned
 from ratchet.tune.t4 import read_t4
 
 KINDS = {"correct", "compile", "runtime", "timeout", "correctness"}
+DATA = Path(__file__).parents[1] / "data"
 
 
 def test_every_evaluation_is_exported(tmp_path: Path) -> None:
@@ -39,6 +42,40 @@ def test_compressed(tmp_path: Path) -> None:
     first = out.read_bytes()
     assert json.loads(gzip.decompress(first))["metadata"]["case"] == sample.CASE
     assert export_tuning(tmp_path / "x.json", out).read_bytes() == first
+
+
+@pytest.mark.parametrize("target", ["results", "metadata"])
+def test_kernel_tuners_schema(target: str, tmp_path: Path) -> None:
+    """What is exported, failures of every kind among it, is what Kernel Tuner's own schema of the format asks for."""
+    save(tmp_path / "x.json", sample.record())
+    table = json.loads(export_tuning(tmp_path / "x.json", tmp_path / "t4.json").read_text())
+    schema = json.loads((DATA / "t4" / f"{target}-schema.json").read_text())
+    jsonschema.validate(table, schema)
+    if target == "results":
+        table["results"][0]["invalidity"] = "resources"
+        with pytest.raises(jsonschema.ValidationError, match="'resources' is not one of"):
+            jsonschema.validate(table, schema)
+
+
+def test_kernel_tuners_names(tmp_path: Path) -> None:
+    """The fields, and what stands in place of a time, are called as in the files that Kernel Tuner recorded."""
+    save(tmp_path / "x.json", sample.record())
+    ours = json.loads(export_tuning(tmp_path / "x.json", tmp_path / "t4.json").read_text())["results"]
+    theirs = json.loads(gzip.decompress((DATA / "tuning" / "convolution_rtx3090.json.gz").read_bytes()))["results"]
+    for entry, recorded in (
+        (ours[0], theirs[0]),
+        *((_failed(ours, how), _failed(theirs, how)) for how in ("compile", "runtime")),
+    ):
+        assert entry.keys() == recorded.keys()
+        assert entry["times"].keys() == {*recorded["times"], "runtimes"}
+        assert entry["correctness"] == recorded["correctness"]
+        assert entry["measurements"][0].keys() == recorded["measurements"][0].keys()
+        if recorded["invalidity"] != "correct":
+            assert entry["measurements"][0]["value"] == recorded["measurements"][0]["value"]
+
+
+def _failed(results: list[dict[str, Any]], how: str) -> dict[str, Any]:
+    return next(each for each in results if each["invalidity"] == how)
 
 
 def test_several_gpus_are_one() -> None:

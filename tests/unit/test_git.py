@@ -180,6 +180,23 @@ def test_clean_snapshot(repo: Path) -> None:
     assert found.working_snapshot() == found.commit_snapshot("HEAD")
 
 
+def test_what_is_left_aside(repo: Path) -> None:
+    """Files that match a glob make no checkout dirty and stay as they were committed; one that does not match does both."""
+    (repo / "out").mkdir()
+    commit(repo, "out/kept.json", "1")
+    (repo / "out/kept.json").write_text("2")
+    (repo / "out/fresh.json").write_text("3")
+    (repo / "out [1]").mkdir()
+    (repo / "out [1]/fresh.txt").write_text("4")
+    found, apart = Repository(repo), ("out/*.json", "out [[]1]/**")
+    assert not found.is_dirty(apart)
+    assert found.working_snapshot(apart) == found.commit_snapshot("HEAD")
+    (repo / "out/code.py").write_text("5")
+    assert found.is_dirty(apart)
+    revision = found.working_snapshot(apart).revision
+    assert git(repo, "diff", "--name-only", "HEAD", revision) == "out/code.py"
+
+
 def test_dirty_snapshot(repo: Path) -> None:
     """A dirty checkout's snapshot holds what was modified, added, staged, untracked and removed, and nothing ignored."""
     commit(repo, ".gitignore", "*.log\n")

@@ -190,10 +190,12 @@ def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(tuning_files, "draw_convergence", refuse)
     for case in ("a/b", "c/d"):
         save(tuning_path(tmp_path, case, FINGERPRINT), sample.record(case=case))
+    tuning_path(tmp_path, "c/d", FINGERPRINT).with_suffix(".png").write_text("of an earlier search")
     text = write_suggestions(tuning_path(tmp_path, "c/d", FINGERPRINT))[0].read_text()
     assert "matplotlib is not installed" in text
     assert "![" not in text
     assert text.count("matplotlib is not installed") == 1
+    assert not list(tmp_path.glob("*.png"))
     assert text.count("xychart-beta") == 2
 
 
@@ -215,3 +217,19 @@ def test_convergence(record: TuningRecord, tmp_path: Path) -> None:
     draw_convergence(record, tmp_path, "x")
     assert (png.read_bytes(), svg.read_bytes()) == first
     assert b"<script" not in first[1]
+
+
+@pytest.mark.parametrize("path", ["tests/golden/suggestions.md", "tests/golden/suggestions_hostile.md", "tuning/suggestions.md"])
+def test_charts_that_github_draws(path: str) -> None:
+    """They are lines within their axis, above zero, with as many numbers as fit side by side, and no bars."""
+    text = (Path(__file__).parents[2] / path).read_text()
+    charts = re.findall(r"```mermaid\n(.*?)```", text, re.DOTALL)
+    assert charts
+    for chart in charts:
+        kind, across, up, line = (each.strip() for each in chart.strip().splitlines())
+        assert kind == "xychart-beta"
+        low, high = map(float, re.findall(r"([\d.-]+) --> ([\d.-]+)", up)[0])
+        values = [float(each) for each in re.findall(r"-?[\d.]+", line.removeprefix("line"))]
+        assert line.startswith("line [")
+        assert 0 <= low < min(values) <= max(values) < high
+        assert len(values) == across.count('"') / 2 - 1 <= 16

@@ -11,11 +11,11 @@ import tuning_examples as sample
 from examples import ENVIRONMENT, FINGERPRINT, STARTED
 from pydantic import ValidationError
 
-from ratchet.errors import RecordError
+from ratchet.errors import OutputError, RecordError
 from ratchet.records.files import dumps, load, save
 from ratchet.records.tuned import Tuned, TunedCase, device_name
 from ratchet.records.tuning import Confirmation, Evaluation, TuningRecord, tuning_path
-from ratchet.records.tuning_file import TuningFile
+from ratchet.records.tuning_file import TuningFile, kept_earlier
 
 OTHER = {"BLOCK_M": 32, "BLOCK_N": 64, "NUM_STAGES": 3, "NUM_WARPS": 4}
 
@@ -116,6 +116,58 @@ def test_a_growing_file(tmp_path: Path) -> None:
         assert load(file.path, TuningRecord) == record
     file.save(record.model_copy(update={"verdict": "Done."}))
     assert load(file.path, TuningRecord).verdict == "Done."
+
+
+def resumed(record: TuningRecord) -> TuningRecord:
+    return record.model_copy(update={"sessions": (*record.sessions, sample.SESSION)})
+
+
+def test_what_is_replaced_is_kept(tmp_path: Path) -> None:
+    """A record that was begun anew takes the place of another with its first evaluation, and each earlier one stays whole."""
+    path = tmp_path / "a.b.json"
+    path.write_text("not even a record")
+    assert kept_earlier(path) is None
+    for number in (1, 2):
+        before = path.read_bytes()
+        file, record = TuningFile(path), sample.record(verdict=f"{number}.")
+        file.save(record.model_copy(update={"evaluations": (), "confirmations": (), "others": (), "best": None}))
+        assert path.read_bytes() == before, "nothing was tried yet"
+        for _ in range(2):
+            file.save(record)
+        kept = tmp_path / "earlier" / f"a.b.{number}.json"
+        assert kept_earlier(path) == kept
+        assert kept.read_bytes() == before
+        assert load(path, TuningRecord) == record
+    TuningFile(path).save(resumed(record))
+    assert kept_earlier(path) == kept
+    assert load(path, TuningRecord) == resumed(record)
+
+
+def test_what_cannot_be_kept_is_not_replaced(tmp_path: Path) -> None:
+    """Where the earlier record cannot be moved away, a sentence says so and it stays."""
+    path = tmp_path / "a.b.json"
+    save(path, sample.record())
+    (tmp_path / "earlier").write_text("in the way")
+    with pytest.raises(OutputError, match=r"cannot be moved to .*earlier/a\.b\.1\.json"):
+        TuningFile(path).save(sample.record(verdict="Another."))
+    assert load(path, TuningRecord) == sample.record()
+
+
+def test_other_code_is_a_difference() -> None:
+    """Evaluations of other code do not stand beside each other: files that changed, came or went are named."""
+    here = sample.record(sources={"bench/a.py": "1", "bench/b.cu": "2"})
+    assert here.differences(sample.record(sources=dict(here.sources))) == []
+    other = here.differences(sample.record(sources={"bench/a.py": "3", "bench/c.cu": "2"}))
+    assert other == ["code: bench/a.py was edited", "code: bench/b.cu went", "code: bench/c.cu came"]
+    assert sample.record().differences(here) == ["code: the record does not say what it timed"]
+
+
+def test_a_record_from_before(tmp_path: Path) -> None:
+    """A record that says nothing of its code, as earlier versions wrote it, is read."""
+    table = json.loads(dumps(sample.record()))
+    del table["sources"]
+    (tmp_path / "x.json").write_text(json.dumps(table))
+    assert load(tmp_path / "x.json", TuningRecord).sources == {}
 
 
 def test_a_record_never_shrinks(tmp_path: Path) -> None:

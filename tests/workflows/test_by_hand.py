@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import PurePosixPath
 
+import tuning_examples as sample
 from scene import SLOW_ADDS, Scene, git
 
+from ratchet.records.files import dumps
+from ratchet.records.tuning import tuning_path
 from results import Run
 
 TUNED = """\
@@ -64,3 +68,25 @@ def test_a_search_is_proposed_as_a_draft(scene: Scene) -> None:
     tuned = json.loads(git(scene.origin, "show", f"{pull.head_ref}:bench/tuned.json"))
     assert tuned["cases"]["adds/small"]
     assert git(scene.origin, "rev-parse", "main") == main
+
+
+def test_a_search_of_what_was_tuned_before(scene: Scene) -> None:
+    """A record that is on the branch is replaced by that of the new search; what is said of other cases stays, pictures too."""
+    other, machine = sample.record(), sample.record().environment.fingerprint
+    stem = tuning_path(PurePosixPath("tuning"), other.case, machine).as_posix().removesuffix(".json")
+    scene.push({"bench/adds.py": TUNED, f"{stem}.json": dumps(other), f"{stem}.png": "drawn"})
+    order = {"case": "adds/small", "budget": "20s", "draft_pr": True}
+    assert scene.dispatch("cuda_autotune.yml", order).conclusion == "success"
+    first = next(iter(scene.fake.state.pulls.values())).head_ref
+    record = next(each for each in git(scene.origin, "ls-tree", "--name-only", first, "tuning/").splitlines() if "adds" in each)
+    scene.push({name: git(scene.origin, "show", f"{first}:{name}") for name in (record, "tuning/suggestions.md")})
+    run = scene.dispatch("cuda_autotune.yml", order)
+    assert run.conclusion == "success", run.log
+    second = list(scene.fake.state.pulls.values())[-1].head_ref
+    assert git(scene.origin, "diff", "--name-only", "main", second, "--", "tuning").splitlines() == [
+        record,
+        "tuning/suggestions.md",
+    ]
+    text = git(scene.origin, "show", f"{second}:tuning/suggestions.md")
+    assert text.count("# Autotune Report") == 2
+    assert f"]({stem.removeprefix('tuning/')}.png)" in text
