@@ -139,7 +139,7 @@ class HostHandle:
         return found
 
     def fork(self) -> Worker:
-        """A fresh worker with a usable device."""
+        """A fresh worker with a usable device. Raises HostError, and CaseTrouble where `until` is over before it is there."""
         started = time.perf_counter()
         ours, theirs = socket.socketpair()
         with theirs, self._talking:
@@ -157,6 +157,8 @@ class HostHandle:
             worker.ask("start", Ready)
         except CaseTrouble as error:
             worker.end()
+            if time.monotonic() >= self.until:
+                raise
             lines = " | ".join(error.last_lines[-3:])
             raise HostError(
                 f"The {self.side}'s worker could not use the device: {error.message} {lines}".strip(), "See `ratchet doctor`."

@@ -18,8 +18,6 @@ from ratchet.tune.budget import Budget
 from ratchet.tune.executor import Executor
 from ratchet.units import percent
 
-FINALISTS = 4
-"""Of the search, confirmed in pairs: the luckiest sample is seldom the best configuration."""
 PROMISING = 0.98
 """Of the default's time: who took more in the search is not confirmed, since it will hardly take a twentieth less."""
 
@@ -40,7 +38,8 @@ def refuse_all_failed(session: Session) -> None:
 def decide(session: Session, site: Site, budget: Budget, executor: Executor) -> Configuration | None:
     """Confirm the best few, and keep what that means; what is recommended, if anything is."""
     record = session.record
-    best = list(finalists(record.evaluations, record.default, FINALISTS, PROMISING))
+    most = budget.finalists(time.monotonic(), len(executor.places))
+    best = list(finalists(record.evaluations, record.default, most, PROMISING))
     confirmed: list[Confirmation] = []
     if best:
         site.progress.stage(f"Confirming the best {len(best)} against the default in pairs")

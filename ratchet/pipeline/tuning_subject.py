@@ -104,16 +104,19 @@ def _asked_space(worker: Worker, case: str, site: Site, codes: Path | None) -> S
 def sharing(scout: HostHandle, siblings: Sequence[str], best: Configuration, site: Site, until: float) -> list[str]:
     """The other cases of the benchmark that have these parameters with these values; none of them after ``until``."""
     scout.until = until
-    found = []
-    worker = scout.fork()
+    found: list[str] = []
+    worker: Worker | None = None
     for name in siblings:
         try:
+            worker = worker or scout.fork()
             space = _asked_space(worker, name, site, None).space
         except CaseTrouble:
-            worker.end(kill=True)
-            worker = scout.fork()
+            if worker is not None:
+                worker.end(kill=True)
+            worker = None
             continue
         if set(space) == set(best) and all(value in space[parameter] for parameter, value in best.items()):
             found.append(name)
-    worker.end()
+    if worker is not None:
+        worker.end()
     return found

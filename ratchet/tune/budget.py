@@ -15,6 +15,8 @@ EXPECTED_S = 0.6
 """For one evaluation, where nothing better is known: whether a strategy can afford the whole space."""
 WRITING = 0.05
 """Of a budget, at most `GRACE_S` seconds: for ending the processes, and for what is written."""
+FINALISTS, FINALIST_S = 4, 8.0
+"""Confirmed at most, since the luckiest sample is seldom the best configuration; and about what the pairs of one take."""
 FINALS_S = 240.0
 """For confirming where there is no budget."""
 
@@ -41,6 +43,10 @@ class Budget:
     def for_finals(self, now: float) -> float:
         """Seconds for confirming the best few, so that some are left for the other configs."""
         return min(FINALS_S, (1 - FOR_OTHERS) * max(0.0, self.ends - now))
+
+    def finalists(self, now: float, stations: int) -> int:
+        """How many there is time for: of few pairs each, none would be decided."""
+        return max(1, min(FINALISTS, int(self.for_finals(now) / FINALIST_S) * stations))
 
     def for_others(self, now: float) -> float:
         """Seconds for the other configs."""

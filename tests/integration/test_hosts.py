@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from playground import Playground
 
+from ratchet.errors import HostError
 from ratchet.measure import side
-from ratchet.measure.side import HostHandle, HostOptions
+from ratchet.measure.side import CaseTrouble, HostHandle, HostOptions, Hung, Worker
 
 TREE = """
 import torch
@@ -26,13 +30,8 @@ def adds(*, device, size):
 """
 
 
-def test_who_waits_for_a_worker_to_end_keeps_no_other_from_being_forked(
-    make: Callable[..., Playground], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While one thread waits for a worker that takes long to end, another thread is given a fresh one."""
-    play = make({"bench/adds.py": TREE})
-    monkeypatch.setattr(side, "REAP_S", 300.0)
-    options = HostOptions(
+def options_of(play: Playground, logs: Path) -> HostOptions:
+    return HostOptions(
         tree=play.repo,
         checkout=play.repo,
         bench="bench",
@@ -40,12 +39,20 @@ def test_who_waits_for_a_worker_to_end_keeps_no_other_from_being_forked(
         device="cpu",
         threads=1,
         gpu_uuid=None,
-        logs=tmp_path,
+        logs=logs,
         start_timeout_s=120,
         step_timeout_s=60,
     )
+
+
+def test_who_waits_for_a_worker_to_end_keeps_no_other_from_being_forked(
+    make: Callable[..., Playground], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one thread waits for a worker that takes long to end, another thread is given a fresh one."""
+    play = make({"bench/adds.py": TREE})
+    monkeypatch.setattr(side, "REAP_S", 300.0)
     ended: list[int | None] = []
-    with HostHandle("head", options, play.environ()) as host:
+    with HostHandle("head", options_of(play, tmp_path), play.environ()) as host:
         assert [len(host.listing().cases), len(host.listing().cases)] == [1, 1], "it may be asked more than once"
         slow = host.fork()
         waiting = threading.Thread(target=lambda: ended.append(host.reap(slow.pid)))
@@ -57,3 +64,25 @@ def test_who_waits_for_a_worker_to_end_keeps_no_other_from_being_forked(
         assert ended == [-signal.SIGKILL]
         slow.end()
         assert other.end() == 0
+
+
+def test_a_worker_that_comes_too_late_is_nobodys_failure(
+    make: Callable[..., Playground], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the time is over before a worker is there, one case has no time; without an end of time, the device is at fault."""
+
+    def hung(*_: object, **__: object) -> NoReturn:
+        raise Hung("head", "start", "hung: no answer within 0.1 s", ())
+
+    play = make({"bench/adds.py": TREE})
+    with HostHandle("head", options_of(play, tmp_path), play.environ()) as host:
+        host.listing()
+        monkeypatch.setattr(Worker, "ask", hung)
+        with pytest.raises(HostError, match="could not use the device"):
+            host.fork()
+        host.until = time.monotonic()
+        with pytest.raises(CaseTrouble, match=r"^hung: no answer within 0\.1 s$"):
+            host.fork()
+        monkeypatch.undo()
+        host.until = math.inf
+        assert host.fork().end() == 0

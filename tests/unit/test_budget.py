@@ -42,3 +42,10 @@ def test_a_strategy_plans_with_what_the_time_allows() -> None:
     """More stations and more time allow more evaluations; a number asked for is an upper limit."""
     assert Budget(0, 200).evaluations(None, 2) == 2 * (Budget(0, 200).evaluations(None, 1) or 0)
     assert Budget(0, 200).evaluations(3, 1) == 3
+
+
+def test_as_many_finalists_as_can_be_decided() -> None:
+    """A short time is for the best one, more time or stations for more, and never for more than four."""
+    assert [Budget(0, whole).finalists(0.7 * whole, 1) for whole in (10, 60, 180, 1200)] == [1, 1, 3, 4]
+    assert [Budget(0, 60).finalists(42, stations) for stations in (1, 2, 4, 8)] == [1, 2, 4, 4]
+    assert Budget(0, None).finalists(1e9, 1) == 4

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import signal
 import threading
 from collections.abc import Callable
 
@@ -43,7 +42,7 @@ class Compilers:
         """``deliver`` is called in threads of this object's; ``alone`` is held whenever the GPU is used."""
         self._host, self._aim, self._alone, self._deliver = host, aim, alone, deliver
         self._inbox: queue.Queue[Task | None] = queue.Queue()
-        self._ended = False
+        self._resting = False
         self._verified: bool | None = None
         """Whether compiling launches nothing; None while nobody knows."""
         self._begun = [threading.Event() for _ in range(count)]
@@ -55,17 +54,14 @@ class Compilers:
     def submit(self, task: Task) -> None:
         self._inbox.put(task)
 
-    def end(self) -> None:
-        """Deliver nothing more, and end the processes."""
-        self._ended = True
+    def rest(self) -> None:
+        """Deliver nothing more. The processes stay, and end with their host."""
+        self._resting = True
         with contextlib.suppress(queue.Empty):
             while True:
                 self._inbox.get_nowait()
         for _ in range(self.count):
             self._inbox.put(None)
-        for worker in list(self._workers.values()):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(worker.pid, signal.SIGKILL)  # the thread that waits for it then cleans up
 
     def _serve(self, number: int) -> None:
         if number:  # one after the other: the first puts much into the caches, and a driver makes one context at a time
@@ -73,19 +69,18 @@ class Compilers:
         try:
             self._begin(number)
             self._begun[number].set()
-            while (task := self._inbox.get()) is not None and not self._ended:
+            while (task := self._inbox.get()) is not None and not self._resting:
                 compiled = self._compiled(number, task.configurations[0])
-                if not self._ended:
+                if not self._resting:
                     self._deliver(task, compiled)
-        except HostError:  # the station finds the same, and tells of it
-            return
+        except (HostError, CaseTrouble):  # the station finds the same, and tells of it
+            self._lose(number)
         finally:
             self._begun[number].set()
-            self._lose(number)
 
     def _begin(self, number: int) -> None:
         """Have a process that has built the case, which uses the GPU. The first one also compiles the default."""
-        if self._verified is False or self._ended:
+        if self._verified is False or self._resting:
             return
         self._workers[number] = self._host.fork()
         with self._alone:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from ratchet.errors import HostError, RatchetError
+from ratchet.errors import RatchetError
 from ratchet.measure.messages import Compiled
 from ratchet.measure.side import HostHandle
 from ratchet.measure.telemetry import Sampler
@@ -93,7 +93,7 @@ class LocalStation:
 
     def withdraw(self) -> None:
         with self._lock:
-            self._end_compilers()
+            self._rest_compilers()
             if self._early is not None:
                 self._early.clear()
             with contextlib.suppress(queue.Empty):
@@ -109,9 +109,10 @@ class LocalStation:
             _, host = self._hosts.popitem()
             host.__exit__()
 
-    def _end_compilers(self) -> None:
+    def _rest_compilers(self) -> None:
+        """They stay as they are until the end: while a driver takes down a dozen processes, no other one gets its device."""
         if self._compilers is not None:
-            self._compilers.end()
+            self._compilers.rest()
             self._compilers = None
 
     def _enter(self, task: Task) -> None:
@@ -162,16 +163,10 @@ class LocalStation:
             return self._timer.evaluate(task.configurations[0], task.best, compiled)
         except OutOfTime:
             return None
-        except HostError:
-            if time.monotonic() >= self._head.until:
-                return None
-            raise
 
     def _confirmed(self, task: Task) -> tuple[Confirmation, ...]:
         """Raises HostError where a host is gone."""
-        self._timer.end()  # the pairs have the device and its memory to themselves
-        with self._lock:
-            self._end_compilers()
+        self._timer.end()  # the pairs have the device to themselves
         settings, gpu = self._place.settings, self._place.gpu
         self._hosts["reference"].listing()
         seconds = max(0.0, self._confirm_until - time.monotonic())
