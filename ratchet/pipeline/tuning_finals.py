@@ -38,7 +38,7 @@ def refuse_all_failed(session: Session) -> None:
 def decide(session: Session, site: Site, budget: Budget, executor: Executor) -> Configuration | None:
     """Confirm the best few, and keep what that means; what is recommended, if anything is."""
     record = session.record
-    most = budget.finalists(time.monotonic(), len(executor.places))
+    most = budget.finalists(time.monotonic())
     best = list(finalists(record.evaluations, record.default, most, PROMISING))
     confirmed: list[Confirmation] = []
     if best:

@@ -70,27 +70,19 @@ class Session:
     def finals(
         self, case: str, configurations: Sequence[Configuration], seconds: float, executor: Executor
     ) -> list[Confirmation]:
-        """Compare configurations with the default, spread over the stations; in the order given."""
-        places = max(1, min(len(executor.places), len(configurations)))
-        shares = [list(configurations[first::places]) for first in range(places)]
-        waiting = set()
-        for share in shares:
-            number = next(self._numbers)
-            executor.submit(Task(number=number, what="confirm", case=case, configurations=tuple(share), seconds=seconds))
-            waiting.add(number)
-        found: list[Confirmation] = []
+        """Compare configurations with the default, all on one device, where they share the default's processes."""
+        task = Task(number=next(self._numbers), what="confirm", case=case, configurations=tuple(configurations), seconds=seconds)
+        executor.submit(task)
         until = time.monotonic() + seconds + GRACE_S
-        while waiting and time.monotonic() < until:
+        while time.monotonic() < until:
             for done in executor.results(_WAIT_S):
-                if done.task.number not in waiting:  # from before: an evaluation that ended after the search did
+                if done.task.number != task.number:  # from before: an evaluation that ended after the search did
                     self._keep_evaluations([done])
-                    continue
-                waiting.remove(done.task.number)
-                if done.lost:
+                elif done.lost:
                     raise HostError(f"{done.place} is lost: {done.lost}")
-                found += done.confirmations
-        order = {str(each): number for number, each in enumerate(configurations)}
-        return sorted(found, key=lambda each: order[str(each.configuration)])
+                else:
+                    return list(done.confirmations)
+        return []
 
     def keep(self, record: TuningRecord) -> None:
         """Write the record as it is now."""

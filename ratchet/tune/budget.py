@@ -44,9 +44,9 @@ class Budget:
         """Seconds for confirming the best few, so that some are left for the other configs."""
         return min(FINALS_S, (1 - FOR_OTHERS) * max(0.0, self.ends - now))
 
-    def finalists(self, now: float, stations: int) -> int:
+    def finalists(self, now: float) -> int:
         """How many there is time for: of few pairs each, none would be decided."""
-        return max(1, min(FINALISTS, int(self.for_finals(now) / FINALIST_S) * stations))
+        return max(1, min(FINALISTS, int(self.for_finals(now) / FINALIST_S)))
 
     def for_others(self, now: float) -> float:
         """Seconds for the other configs."""

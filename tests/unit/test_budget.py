@@ -45,7 +45,6 @@ def test_a_strategy_plans_with_what_the_time_allows() -> None:
 
 
 def test_as_many_finalists_as_can_be_decided() -> None:
-    """A short time is for the best one, more time or stations for more, and never for more than four."""
-    assert [Budget(0, whole).finalists(0.7 * whole, 1) for whole in (10, 60, 180, 1200)] == [1, 1, 3, 4]
-    assert [Budget(0, 60).finalists(42, stations) for stations in (1, 2, 4, 8)] == [1, 2, 4, 4]
-    assert Budget(0, None).finalists(1e9, 1) == 4
+    """A short time is for the best one, a longer one for more, and none for more than four."""
+    assert [Budget(0, whole).finalists(0.7 * whole) for whole in (10, 60, 120, 180, 1200)] == [1, 1, 2, 3, 4]
+    assert Budget(0, None).finalists(1e9) == 4

@@ -17,6 +17,8 @@ from ratchet.records.tasks import Task
 from ratchet.records.tuning import Configuration
 
 MOST = 12
+AT_FIRST = 2
+"""Begun at once. Others when they are needed, because a driver makes one context at a time, and holds up all the others."""
 SPARED_CORES = 3
 """For the controller and the two processes that are timed."""
 CONTEXT_BYTES = 1 << 30
@@ -45,7 +47,8 @@ class Compilers:
         self._resting = False
         self._verified: bool | None = None
         """Whether compiling launches nothing; None while nobody knows."""
-        self._begun = [threading.Event() for _ in range(count)]
+        self._first = threading.Event()
+        self._wanted = threading.Semaphore(AT_FIRST - 1)
         self._workers: dict[int, Worker] = {}
         self.count = count
         for number in range(count):
@@ -54,9 +57,14 @@ class Compilers:
     def submit(self, task: Task) -> None:
         self._inbox.put(task)
 
+    def more(self) -> None:
+        """One more process, as long as there are any to be had: the device has nothing to do."""
+        self._wanted.release()
+
     def rest(self) -> None:
         """Deliver nothing more. The processes stay, and end with their host."""
         self._resting = True
+        self._wanted.release(self.count)
         with contextlib.suppress(queue.Empty):
             while True:
                 self._inbox.get_nowait()
@@ -64,11 +72,12 @@ class Compilers:
             self._inbox.put(None)
 
     def _serve(self, number: int) -> None:
-        if number:  # one after the other: the first puts much into the caches, and a driver makes one context at a time
-            self._begun[number - 1].wait()
+        if number:
+            self._first.wait()  # for what the first one finds out, and puts into the caches
+            self._wanted.acquire()
         try:
             self._begin(number)
-            self._begun[number].set()
+            self._first.set()
             while (task := self._inbox.get()) is not None and not self._resting:
                 compiled = self._compiled(number, task.configurations[0])
                 if not self._resting:
@@ -76,7 +85,7 @@ class Compilers:
         except (HostError, CaseTrouble):  # the station finds the same, and tells of it
             self._lose(number)
         finally:
-            self._begun[number].set()
+            self._first.set()
 
     def _begin(self, number: int) -> None:
         """Have a process that has built the case, which uses the GPU. The first one also compiles the default."""

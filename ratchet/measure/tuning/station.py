@@ -124,7 +124,7 @@ class LocalStation:
     def _work(self) -> None:
         try:
             self._begin()
-            while not self._closed and (entry := self._ready.get()) is not None:
+            while not self._closed and (entry := self._next()) is not None:
                 task, compiled = entry
                 self._timed = task.number
                 self._tell(self._carried_out(task, compiled))
@@ -134,6 +134,15 @@ class LocalStation:
         except KeyError:  # closed meanwhile: the hosts are gone
             if not self._closed:
                 raise
+
+    def _next(self) -> tuple[Task, Compiled | None] | None:
+        """The next task that is ready for the device; None when there will be none. Who waits for it wants more compilers."""
+        with contextlib.suppress(queue.Empty):
+            return self._ready.get_nowait()
+        with self._lock:
+            if self._compilers is not None:
+                self._compilers.more()
+        return self._ready.get()
 
     def _begin(self) -> None:
         """Wait for the host's cases, and give what came meanwhile to those that compile."""
