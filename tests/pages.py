@@ -14,10 +14,13 @@ from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, Outcome, ReportRecord, RunRecord
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.profiles import Profiles
-from ratchet.report.comment import CommentPage
+from ratchet.report.comment_page import CommentPage
 
 H200 = Path(__file__).parent / "data" / "h200_red"
 RUN_URL = "https://github.com/octocat/kernels/actions/runs/19432117786"
+LOG_URL = "https://github.com/octocat/kernels/actions/runs/19432117999"
+LINKS = (RUN_URL, f"{RUN_URL}#artifacts", LOG_URL)
+"""All that a comment or a check run may link to."""
 
 
 def page(report: ReportRecord | None, **changes: Any) -> CommentPage:
@@ -100,6 +103,12 @@ def problem() -> CommentPage:
     return page(None, problem="The job that measures ended with “failure” and left no results: its log says why.")
 
 
+def unfinished() -> CommentPage:
+    """The job that publishes ended in the middle."""
+    why = "Publishing ended before there was a verdict: the log of the job that publishes says why."
+    return page(None, problem=why, log_url=LOG_URL)
+
+
 def hostile() -> CommentPage:
     """Every text that code under test, a branch or a comment may have written tries to be more than text."""
     nasty = examples.HOSTILE
@@ -129,7 +138,7 @@ def hostile() -> CommentPage:
     )
 
 
-ALL = (green, red, mixed, improved, inconclusive, accepted, stale, problem, hostile)
+ALL = (green, red, mixed, improved, inconclusive, accepted, stale, problem, unfinished, hostile)
 
 
 def h200_run() -> RunRecord:

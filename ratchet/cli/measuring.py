@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ratchet.cli.options import common, judging, measuring, request_of
+from ratchet.cli.options import common, judging, measuring, reference, request_of
 from ratchet.cli.shown import print_paths, progressing, show, verdict
 from ratchet.errors import Exit
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("cases", nargs=-1)
-@click.option("--base", help="Commit to compare with (default: the one before HEAD; HEAD if there are uncommitted changes).")
-@click.option("--merge-base", metavar="REF", help="Compare with the commit where this branch left REF.")
-@click.option("--against-baseline", is_flag=True, help="Compare every case with the commit that the baseline names for it.")
+@reference("the one before HEAD; HEAD if there are uncommitted changes")
 @click.option("--time-identical", is_flag=True, help="Time cases whose machine code is the same on both sides too.")
 @click.option("--no-build-cache", is_flag=True, help="Build both trees anew.")
 @click.option("--no-profile", is_flag=True, help="Do not profile the cases that changed.")

@@ -58,7 +58,19 @@ judging = _options(
 )
 
 
+def reference(default: str) -> Callable[[Command], Command]:
+    """What the head stands beside; ``default`` says what that is where none of these is given."""
+    return _options(
+        click.option("--base", help=f"Commit to compare with (default: {default})."),
+        click.option("--merge-base", metavar="REF", help="Compare with the commit where this branch left REF."),
+        click.option(
+            "--against-baseline", is_flag=True, help="Compare each case with the commit that the baseline names for it."
+        ),
+    )
+
+
 def request_of(cases: tuple[str, ...], given: dict[str, Any]) -> Request:
+    """What a command asks of the pipeline; an option that a command has not counts as not given."""
     from ratchet.config import parse_duration
     from ratchet.pipeline import Request
 

@@ -8,17 +8,15 @@ from typing import Any
 
 import click
 
-from ratchet.cli.options import common, device, request_of
+from ratchet.cli.options import common, device, reference, request_of
 from ratchet.cli.shown import progressing, verdict
 from ratchet.errors import Exit
 
 
 @click.command()
 @click.argument("cases", nargs=-1)
-@click.option("--base", help="Commit to put beside the head.")
-@click.option("--merge-base", metavar="REF", help="Put the commit beside it where this branch left REF.")
-@click.option("--against-baseline", is_flag=True, help="Put the commit beside it that the baseline names for each case.")
-@click.option("--compare", is_flag=True, help="Put the commit before HEAD beside it; with uncommitted changes, HEAD.")
+@reference("none")
+@click.option("--compare", is_flag=True, help="Compare with the commit before HEAD; with uncommitted changes, HEAD.")
 @click.option(
     "--set", "set_name", type=click.Choice(["full", "detailed", "basic"]), default="full", help="How many counters ncu takes."
 )

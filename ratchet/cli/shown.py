@@ -42,6 +42,7 @@ def print_nowhere() -> None:
 
 
 def show(report: ReportRecord, *, as_json: bool) -> None:
+    """Print a report: as JSON, in colours on a terminal, else as plain lines."""
     if as_json:
         click.echo(report.model_dump_json(indent=2))
         return

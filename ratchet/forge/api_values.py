@@ -41,6 +41,7 @@ def pull(api: PullRequest) -> Pull:
 
 
 def comment(api: IssueComment) -> Comment:
+    """Raises ValueError, as all here do, where GitHub left out what is never null."""
     return _whole(
         Comment(
             id=api.id,
@@ -54,6 +55,7 @@ def comment(api: IssueComment) -> Comment:
 
 
 def workflow_run(api: ApiRun) -> WorkflowRun:
+    """A run that goes on has no conclusion yet, and one of a fork that is gone no repository."""
     return _whole(
         WorkflowRun(
             id=api.id,

@@ -171,7 +171,7 @@ class Repository:
         return subprocess.run(
             ["git", *arguments],
             cwd=self._folder,
-            env=_environ() | (extra or {}),
+            env={**_environ(), **(extra or {})},
             capture_output=True,
             text=True,
             errors="replace",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ratchet.forge.tries import Tries
 
 _ROLES = ("admin", "maintain", "write", "triage", "read", "none")
+_SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _RAW = "application/vnd.github.raw+json"
 
 
@@ -124,6 +125,19 @@ class GitHub(Conversation):
             return False
         return True
 
+    def holds(self, ref: str, commit: str) -> bool:
+        """Whether a branch, or the history of a commit, has this commit; False for what is no commit that GitHub knows here."""
+        if not _SHA.fullmatch(commit):
+            return False
+
+        def read() -> str:
+            return known(self._api.compare(ref, commit).status, "status")
+
+        try:
+            return self._tries().call(f"Looking for {commit[:10]} in {ref}", read) in ("behind", "identical")
+        except GoneError:
+            return False
+
     def default_branch(self) -> str:
         """Its name, such as ``main``."""
         return self._tries().call("Reading the repository", lambda: known(self._api.default_branch, "default branch"))
@@ -131,13 +145,26 @@ class GitHub(Conversation):
     # Check runs and workflows
 
     def open_check(self, name: str, sha: str, details_url: str, external_id: str) -> int:
-        """A check run in progress. Made twice after an outage, it does no harm: GitHub shows the newest of a name."""
+        """A check run in progress. Where GitHub's answer was lost, the one that it made is looked for before another is made."""
+        tries = self._tries()
+        doing = f"Opening a check run on {sha}"
 
         def create() -> int:
             check = self._api.create_check_run(name, sha, details_url=details_url, external_id=external_id, status="in_progress")
             return known(check.id, "number")
 
-        return self._tries().call(f"Opening a check run on {sha}", create)
+        def find() -> int | None:
+            there = self._api.get_commit(sha).get_check_runs(check_name=name, status="in_progress", filter="all")
+            return next((known(each.id, "number") for each in there if each.external_id == external_id), None)
+
+        while True:
+            try:
+                return tries.call_once(doing, create)
+            except UnreachableError as error:
+                tries.wait(error)
+            found = tries.call(doing, find)
+            if found is not None:
+                return found
 
     def complete_check(self, check_id: int, conclusion: Conclusion, output: CheckOutput) -> None:
         """Complete a check run with the first 50 annotations, then add the others: complete it is, whatever happens next."""

@@ -23,6 +23,7 @@ KINDS: dict[str, type[Record]] = {"run": RunRecord, "profiles": Profiles}
 
 
 def main(path: str, kind: str, memory_bytes: str, seconds: str) -> int:
+    """0 where the file is a record of that kind; REFUSED, with the sentence as JSON on standard output, where it is none."""
     resource.setrlimit(resource.RLIMIT_AS, (int(memory_bytes), int(memory_bytes)))
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

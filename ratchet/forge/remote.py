@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -62,18 +60,6 @@ class Remote(Repository):
             for ref in refs.values():
                 self._try("update-ref", "-d", ref)
 
-    def file_in(self, commit: str, path: str) -> bytes | None:
-        """The content of a file of a commit, byte for byte; None where there is none."""
-        blob = self._try("rev-parse", "--verify", "--quiet", f"{commit}:{path}")
-        if blob.returncode != 0:
-            return None
-        environ = {name: value for name, value in os.environ.items() if name not in ("GIT_DIR", "GIT_WORK_TREE")}
-        command = ["git", "cat-file", "blob", blob.stdout.strip()]
-        done = subprocess.run(command, cwd=self.root, env=environ, capture_output=True, stdin=subprocess.DEVNULL, check=False)
-        if done.returncode != 0:
-            raise GitError(f"{path} of {commit[:10]} is no file.", "Move away what stands there, and run again.")
-        return done.stdout
-
     def commit_file(self, base: str | None, parents: Sequence[str], path: str, content: bytes, message: str) -> str:
         """A commit of the content of ``base`` (None: of nothing) with this one file changed. No branch knows of it yet."""
         with tempfile.TemporaryDirectory(prefix="ratchet-push-") as folder:
@@ -109,11 +95,6 @@ class Remote(Repository):
         """The whole history, where the clone is shallow."""
         if self.is_shallow():
             self._over_the_wire("fetch", "--unshallow")
-
-    def tree_of(self, commit: str) -> str | None:
-        """The hash of a commit's content; None for a commit that this clone does not have."""
-        done = self._try("rev-parse", "--verify", "--quiet", f"{commit}^{{tree}}")
-        return done.stdout.strip() if done.returncode == 0 else None
 
     def commit_with_tree(self, tree: str, tip: str) -> str | None:
         """The newest commit up to ``tip`` with exactly this content."""

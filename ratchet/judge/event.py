@@ -14,7 +14,6 @@ from types import MappingProxyType
 from ratchet.errors import UsageError
 
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_REPOSITORY = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 _LONGEST = 1024
 """Characters of a name of a branch, workflow, label or input."""
 _LONGEST_BODY = 262_144
@@ -23,60 +22,23 @@ _HINT = "Run it in a workflow, where GITHUB_EVENT_PATH names the event's payload
 
 
 @dataclass(frozen=True)
-class PullRequest:
-    """Something happened to a pull request: opened, new commits, closed."""
-
-    action: str
-    number: int
-    head_sha: str
-    head_ref: str
-    head_repository: str | None
-    """None where the fork is gone."""
-    base_sha: str
-    base_ref: str
+class Change:
+    """Something happened to a pull request, or a merge queue wants a check. All about it is asked of GitHub's API."""
 
 
 @dataclass(frozen=True)
 class Push:
     """A branch or tag moved."""
 
-    sha: str
-    """All zeros where it was deleted."""
-    ref: str
-    """``refs/heads/main``."""
     before: str
-    forced: bool
-    deleted: bool
-
-
-@dataclass(frozen=True)
-class MergeGroup:
-    """A merge queue wants a check of what it would merge."""
-
-    action: str
-    head_sha: str
-    head_ref: str
-    base_sha: str
-    base_ref: str
+    """All zeros where there was none."""
 
 
 @dataclass(frozen=True)
 class WorkflowRunDone:
-    """A run of another workflow. Its numbers of pull requests are left out: they are empty for forks."""
+    """A run of another workflow. Everything else about it is asked of GitHub's API."""
 
-    action: str
     run_id: int
-    name: str
-    path: str
-    event: str
-    """What started it: ``pull_request``, ``push`` …"""
-    head_sha: str
-    head_branch: str
-    """Empty where GitHub gives none."""
-    head_repository: str | None
-    conclusion: str | None
-    attempt: int
-    url: str
 
 
 @dataclass(frozen=True)
@@ -106,12 +68,11 @@ class Labelled:
 class Dispatched:
     """A person or a workflow started the workflow with these inputs, each as text."""
 
-    ref: str
     actor: str
     inputs: Mapping[str, str]
 
 
-Event = PullRequest | Push | MergeGroup | WorkflowRunDone | CommentMade | Labelled | Dispatched
+Event = Change | Push | WorkflowRunDone | CommentMade | Labelled | Dispatched
 
 
 def parse_event(name: str, payload: Mapping[str, object]) -> Event:
@@ -151,9 +112,6 @@ class _Payload:
             raise self.wrong(place, f"has more than {longest} characters")
         return value
 
-    def perhaps(self, place: str) -> str | None:
-        return None if self.find(place) is None else self.text(place)
-
     def number(self, place: str) -> int:
         value = self.find(place)
         if type(value) is not int or not 0 < value < 2**63:
@@ -161,81 +119,25 @@ class _Payload:
         return value
 
     def sha(self, place: str) -> str:
-        return self._matching(place, _SHA, "is no hash of a commit")
-
-    def repository(self, place: str) -> str | None:
-        return None if self.find(place) is None else self._matching(place, _REPOSITORY, "is no OWNER/NAME")
-
-    def flag(self, place: str) -> bool:
-        value = self.find(place)
-        if not isinstance(value, bool | None):
-            raise self.wrong(place, "is neither true nor false")
-        return value or False
+        value = self.text(place)
+        if not _SHA.fullmatch(value):
+            raise self.wrong(place, "is no hash of a commit")
+        return value
 
     def wrong(self, place: str, what: str) -> UsageError:
         return UsageError(f"The payload of the event {self.name} is none of GitHub's: {place} {what}.", _HINT)
 
-    def _matching(self, place: str, pattern: re.Pattern[str], what: str) -> str:
-        value = self.text(place)
-        if not pattern.fullmatch(value):
-            raise self.wrong(place, what)
-        return value
 
-
-def _pull_request(payload: _Payload) -> PullRequest | Labelled:
+def _pull_request(payload: _Payload) -> Change | Labelled:
     action = payload.text("action")
-    if action in ("labeled", "unlabeled"):
-        return Labelled(
-            action=action,
-            number=payload.number("pull_request.number"),
-            label=payload.text("label.name"),
-            actor=payload.text("sender.login"),
-            head_sha=payload.sha("pull_request.head.sha"),
-        )
-    return PullRequest(
+    if action not in ("labeled", "unlabeled"):
+        return Change()
+    return Labelled(
         action=action,
         number=payload.number("pull_request.number"),
+        label=payload.text("label.name"),
+        actor=payload.text("sender.login"),
         head_sha=payload.sha("pull_request.head.sha"),
-        head_ref=payload.text("pull_request.head.ref"),
-        head_repository=payload.repository("pull_request.head.repo.full_name"),
-        base_sha=payload.sha("pull_request.base.sha"),
-        base_ref=payload.text("pull_request.base.ref"),
-    )
-
-
-def _push(payload: _Payload) -> Push:
-    return Push(
-        sha=payload.sha("after"),
-        ref=payload.text("ref"),
-        before=payload.sha("before"),
-        forced=payload.flag("forced"),
-        deleted=payload.flag("deleted"),
-    )
-
-
-def _merge_group(payload: _Payload) -> MergeGroup:
-    return MergeGroup(
-        action=payload.text("action"),
-        head_sha=payload.sha("merge_group.head_sha"),
-        head_ref=payload.text("merge_group.head_ref"),
-        base_sha=payload.sha("merge_group.base_sha"),
-        base_ref=payload.text("merge_group.base_ref"),
-    )
-
-
-def _workflow_run(payload: _Payload) -> WorkflowRunDone:
-    return WorkflowRunDone(
-        action=payload.text("action"),
-        run_id=payload.number("workflow_run.id"),
-        name=payload.perhaps("workflow_run.name") or "",
-        path=payload.text("workflow_run.path"),
-        event=payload.text("workflow_run.event"),
-        head_sha=payload.sha("workflow_run.head_sha"),
-        head_branch=payload.perhaps("workflow_run.head_branch") or "",
-        head_repository=payload.repository("workflow_run.head_repository.full_name"),
-        conclusion=payload.perhaps("workflow_run.conclusion"),
-        attempt=payload.number("workflow_run.run_attempt"),
-        url=payload.text("workflow_run.html_url"),
     )
 
 
@@ -255,7 +157,6 @@ def _dispatch(payload: _Payload) -> Dispatched:
     if not isinstance(inputs, Mapping) or not all(isinstance(name, str) for name in inputs):
         raise payload.wrong("inputs", "is no object")
     return Dispatched(
-        ref=payload.text("ref"),
         actor=payload.text("sender.login"),
         inputs=MappingProxyType({name: _input(payload, value) for name, value in inputs.items()}),
     )
@@ -274,9 +175,9 @@ def _input(payload: _Payload, value: object) -> str:
 _READERS: dict[str, Callable[[_Payload], Event]] = {
     "pull_request": _pull_request,
     "pull_request_target": _pull_request,
-    "push": _push,
-    "merge_group": _merge_group,
-    "workflow_run": _workflow_run,
+    "merge_group": lambda _: Change(),
+    "push": lambda payload: Push(payload.sha("before")),
+    "workflow_run": lambda payload: WorkflowRunDone(payload.number("workflow_run.id")),
     "issue_comment": _issue_comment,
     "workflow_dispatch": _dispatch,
 }

@@ -14,6 +14,7 @@ from ratchet.judge.acceptance import with_acceptances
 from ratchet.judge.verdict import judge_run
 from ratchet.pipeline.accepting import acceptances_of, by_case
 from ratchet.pipeline.at_ref import Rules, rules_at
+from ratchet.pipeline.references import refuse_foreign
 from ratchet.pipeline.subject import Subject
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.baseline import Baseline
@@ -22,7 +23,7 @@ from ratchet.records.profile import CaseProfile
 from ratchet.records.run import RunRecord
 from ratchet.records.verdict import Outcome, ReportRecord
 from ratchet.report.check_run import candidate_paths
-from ratchet.report.comment import CommentPage
+from ratchet.report.comment_page import CommentPage
 
 if TYPE_CHECKING:  # the package it needs is there in trusted jobs only
     from ratchet.forge.github import GitHub
@@ -65,6 +66,7 @@ def page_of(material: Material, github: GitHub, environ: Mapping[str, str]) -> C
     )
     try:
         taken = _taken_in(material, github, environ)
+        refuse_foreign(taken.run, subject, rules.baseline, github)
     except (ArtifactError, RecordError) as error:
         return replace(page, problem=error.message, artifact_url=None)
     report = _report(taken, rules)

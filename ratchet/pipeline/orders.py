@@ -14,9 +14,9 @@ from ratchet.pipeline.accepting import EVERY
 from ratchet.pipeline.at_ref import rules_at
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.forge import Comment, Pull
-from ratchet.report.comment import marker, run_id_of, sha_of
 from ratchet.report.escape import markdown
 from ratchet.report.escape import name as shown
+from ratchet.report.markers import marker, run_id_of, sha_of
 
 if TYPE_CHECKING:  # the package it needs is there in trusted jobs only
     from ratchet.forge.github import GitHub

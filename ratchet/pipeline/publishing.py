@@ -14,13 +14,15 @@ from ratchet.pipeline.subject import Subject, subject_of
 from ratchet.records.forge import Comment
 from ratchet.records.verdict import Outcome, ReportRecord
 from ratchet.report.check_run import check_output
-from ratchet.report.comment import CommentPage, marker, render_comment, run_id_of
+from ratchet.report.comment import render_comment
+from ratchet.report.comment_page import CommentPage
+from ratchet.report.markers import marker, run_id_of
 
 if TYPE_CHECKING:  # the package it needs is there in trusted jobs only
     from ratchet.forge.github import GitHub
 
 CHECK = "ratchet"
-_UNFINISHED = "Publishing ended before there was a verdict: the log of the job says why."
+_UNFINISHED = "Publishing ended before there was a verdict: the log of the job that publishes says why."
 
 
 @dataclass(frozen=True)
@@ -77,32 +79,56 @@ def publish(asked: Asked, github: GitHub, environ: Mapping[str, str]) -> Publish
     subject = subject_of(asked.run_id, github, environ)
     if subject.ended:
         return Published(subject)
-    done = Published(subject, blank_page(subject, github, asked.report_id, _UNFINISHED))
-    with _checked(done, github, environ) as box:
-        box.done = _judged(box.done, asked, github, environ)
-        box.done = _commented(box.done, asked, github)
+    page = replace(blank_page(subject, github, asked.report_id, _UNFINISHED), log_url=_log(github, environ))
+    with _told(Published(subject, page), asked, github, environ) as box:
+        judged = _judged(box.done, asked, github, environ)
+        _try_out(judged)
+        box.done = judged
+        box.done = _commented(judged, asked, github)
     return box.done
 
 
 @dataclass
 class _Box:
-    """How far it has come: what the check run says at the end, however that comes."""
+    """How far it has come: what is told at the end, however that comes."""
 
     done: Published
 
 
 @contextmanager
-def _checked(done: Published, github: GitHub, environ: Mapping[str, str]) -> Iterator[_Box]:
-    run, page = done.subject.run, done.page
-    name = CHECK if page is None or page.report_id == "default" else f"{CHECK} ({page.report_id})"
+def _told(done: Published, asked: Asked, github: GitHub, environ: Mapping[str, str]) -> Iterator[_Box]:
+    """The check run, completed however it ends. An end that nobody planned, by a defect of ours or a cancelled job, is told in
+    the comment as well: after the check run, since there may be little time left.
+    """
+    run = done.subject.run
+    name = CHECK if asked.report_id == "default" else f"{CHECK} ({asked.report_id})"
     check = github.open_check(name, run.head_sha, run.url, f"{run.id}.{run.attempt}")
-    server = environ.get("GITHUB_SERVER_URL") or "https://github.com"
-    box = _Box(replace(done, check_url=f"{server}/{github.repository}/runs/{check}"))
+    begun = replace(done, check_url=f"{_address(github, environ)}/runs/{check}")
+    box = _Box(begun)
     try:
         yield box
     finally:
         if box.done.page:
             github.complete_check(check, *check_output(box.done.page))
+        if box.done is begun:
+            _commented(begun, asked, github)
+
+
+def _try_out(done: Published) -> None:
+    """Write the page once and throw it away: one that cannot be written must not be what the end has to tell."""
+    if done.page:
+        render_comment(done.page)
+        check_output(done.page)
+
+
+def _address(github: GitHub, environ: Mapping[str, str]) -> str:
+    return f"{environ.get('GITHUB_SERVER_URL') or 'https://github.com'}/{github.repository}"
+
+
+def _log(github: GitHub, environ: Mapping[str, str]) -> str | None:
+    """Of this job, where it is one."""
+    run_id = environ.get("GITHUB_RUN_ID")
+    return f"{_address(github, environ)}/actions/runs/{run_id}" if run_id else None
 
 
 def _judged(done: Published, asked: Asked, github: GitHub, environ: Mapping[str, str]) -> Published:

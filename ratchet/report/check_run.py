@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from ratchet.records import CaseVerdict, Outcome
 from ratchet.records.forge import ANNOTATIONS_A_CALL, Annotation, CheckOutput, Level
 from ratchet.report import escape, profile, words
-from ratchet.report.comment import CommentPage, Conclusion, conclusion, render_part
+from ratchet.report.comment import render_part
+from ratchet.report.comment_page import CommentPage, Conclusion, conclusion
 
 TITLE = 200
 """Characters."""
@@ -26,7 +27,7 @@ _BENCHMARK = re.compile(r"[A-Za-z0-9_]{1,100}")
 
 
 def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
-    """What the check run says, and how it ends (`ratchet.report.comment.conclusion`)."""
+    """What the check run says, and how it ends (`ratchet.report.comment_page.conclusion`)."""
     title = page.report.headline if page.report else page.problem or "There is no verdict."
     end = conclusion(page)
     if end == "neutral" and page.report and page.report.verdict == "pass":

@@ -2,64 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from ratchet.errors import UsageError
 from ratchet.records import CaseVerdict, Outcome, ReportRecord
-from ratchet.records.acceptance import Acceptance
 from ratchet.report import escape, profile, words
 from ratchet.report.chart import chart_of_changes
+from ratchet.report.comment_page import CommentPage, Conclusion, conclusion
 from ratchet.report.escape import Markdown
+from ratchet.report.markers import first_lines
 from ratchet.report.pieces import Reason, is_plain, machine, reasons, reproduce, template, tree
 
-MARKER = "<!-- ratchet:report:{id} -->"
-"""The first line of our comment, with the report's id: by it the comment is found again."""
 LIMIT = 60_000
 """Bytes of UTF-8; GitHub takes 65,536 characters."""
 
-Conclusion = Literal["success", "failure", "neutral"]
 Part = Literal["all", "summary", "text"]
-_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_RUN = re.compile(r"<!-- ratchet:run:([1-9][0-9]{0,18}):([0-9a-f]{40}(?:[0-9a-f]{24})?) -->")
 _HARDWARE = {"Driver": "driver", "CUDA": "CUDA", "PyTorch": "PyTorch", "Triton": "Triton"}
 """Of `pieces.machine`: its label → the word in a sentence."""
-_HELD = (Outcome.UNCHANGED, Outcome.IMPROVED, Outcome.IDENTICAL)
-"""Outcomes of cases that were compared and are no slower."""
 _MARKS: dict[Conclusion, str] = {"success": "✅", "failure": "❌", "neutral": "⚠️"}
-
-
-@dataclass(frozen=True)
-class CommentPage:
-    """All that a comment and a check run say."""
-
-    report: ReportRecord | None
-    """Judged in the trusted job; None where there is no verdict."""
-    repository: str
-    """OWNER/NAME."""
-    head_sha: str
-    """What the run measured."""
-    base_ref: str
-    run_url: str
-    run_id: int
-    problem: str = ""
-    """One sentence: why there is no verdict; beside a verdict, what is missing from it."""
-    stale_for: str | None = None
-    """Hash of the pull request's head, where it is another one by now."""
-    edited_baseline: bool = False
-    """The pull request changes the baseline file."""
-    acceptances: tuple[Acceptance, ...] = ()
-    """Those that took a regression of this report (`ratchet.judge.acceptance.with_acceptances` gave the report)."""
-    artifact_url: str | None = None
-    report_id: str = "default"
-    rejudged: bool = True
-    """Judged again from the raw samples, by thresholds and baseline of ``base_ref``."""
-    notes: tuple[str, ...] = ()
-    """Further sentences beside the verdict: parts of the artifact that were left out, and why."""
-    paths: Mapping[str, str] = field(default_factory=dict)
-    """Benchmark → its file in the repository, where it is known; annotations point there."""
 
 
 @dataclass(frozen=True)
@@ -102,13 +63,6 @@ class _Group:
         return self.all - len(self.shown)
 
 
-def marker(report_id: str) -> str:
-    """The first line of a comment. Raises UsageError for an id that is no plain word."""
-    if not _ID.fullmatch(report_id):
-        raise UsageError("The id of a report holds letters, digits, _ . and - only, at most 64.", "Choose another id.")
-    return MARKER.format(id=report_id)
-
-
 def render_comment(page: CommentPage, limit: int = LIMIT) -> str:
     """Markdown of at most ``limit`` bytes of UTF-8 (8,000 always suffice).
 
@@ -117,7 +71,7 @@ def render_comment(page: CommentPage, limit: int = LIMIT) -> str:
     chart, the machine, and all but ten cases; all but three; all. The verdict, the alerts, the counts and the links stay, and
     each list says how many it left out.
     """
-    lines = f"{marker(page.report_id)}\n<!-- ratchet:run:{page.run_id}:{page.head_sha} -->\n"
+    lines = first_lines(page.report_id, page.run_id, page.head_sha)
     return lines + render_part(page, "all", limit - len(lines.encode()))
 
 
@@ -129,38 +83,6 @@ def render_part(page: CommentPage, part: Part, limit: int = LIMIT) -> str:
         if len(text.encode()) <= limit:
             break
     return text
-
-
-def conclusion(page: CommentPage) -> Conclusion:
-    """Red for a regression, a wrong result, and a run that handed over nothing to judge; green only where something was compared
-    and everything that was is no slower, or accepted; otherwise neutral, since noise is no fault of the change.
-    """
-    report = page.report
-    if report is None or not report.cases:
-        return "failure"
-    if report.verdict == "regression":
-        return "failure"
-    outcomes = [case.outcome for case in report.cases]
-    answered = not any(outcome in words.NO_ANSWER for outcome in outcomes)
-    compared = page.acceptances or any(outcome in _HELD for outcome in outcomes)
-    return "success" if report.verdict == "pass" and answered and compared else "neutral"
-
-
-def run_id_of(body: str) -> int | None:
-    """The run that one of our comments is about; None for any other text."""
-    found = _second_line(body)
-    return int(found[1]) if found else None
-
-
-def sha_of(body: str) -> str | None:
-    """The head that one of our comments is about; None for any other text."""
-    found = _second_line(body)
-    return found[2] if found else None
-
-
-def _second_line(body: str) -> re.Match[str] | None:
-    lines = body.replace("\r\n", "\n").split("\n", 2)
-    return _RUN.fullmatch(lines[1]) if len(lines) > 1 and lines[0].startswith("<!-- ratchet:report:") else None
 
 
 def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
@@ -246,6 +168,8 @@ def _alerts(page: CommentPage) -> list[Markdown]:
         found.append(f"**Stale:** the pull request is at {now} by now; this is of {escape.markdown(page.head_sha[:10])}.")
     if page.report and page.problem:
         found.append(str(escape.markdown(page.problem)))
+    if page.log_url:
+        found.append(f"Where to look: {escape.link(page.log_url, 'the job that publishes')}.")
     if page.edited_baseline:
         found.append(
             f"**This pull request edits the baseline file.** It was judged by the file of {base}; the baseline moves by itself "

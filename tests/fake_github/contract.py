@@ -15,7 +15,7 @@ from openapi_core.testing import MockRequest, MockResponse
 
 DESCRIPTION = Path(__file__).parents[1] / "data" / "github_openapi.json.gz"
 _HOST = "https://api.github.com"
-_WITH_SLASHES = ("contents", "ref", "branches")
+_WITH_SLASHES = ("contents", "ref", "branches", "compare")
 """The last part of these addresses may hold slashes, which a template of OpenAPI does not match."""
 
 

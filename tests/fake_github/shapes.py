@@ -70,6 +70,10 @@ class Shapes:
         known = {"sha": sha, "url": f"{self._api}/commits/{sha}", "html_url": f"{self._web}/commit/{sha}"}
         return fill("commit", known | {"author": who, "committer": who})
 
+    def comparison(self, base: str, status: str) -> dict[str, Any]:
+        at = self.commit(base)
+        return fill("commit-comparison", {"status": status, "base_commit": at, "merge_base_commit": at, "files": []})
+
     def pull(self, pull: Pull, simple: bool = False) -> dict[str, Any]:
         owner = (pull.head_repository or "").partition("/")[0]
         head = {

@@ -107,6 +107,8 @@ class State:
         self.files: dict[str, dict[str, bytes]] = {}
         """ref → path → content; a ref is a branch or a commit."""
         self.branches: dict[str, str] = {default_branch: "b" * 40}
+        self.parents: dict[str, list[str]] = {}
+        """commit → those that it was made on."""
         self.workflows: list[str] = []
         """Names of the files that can be dispatched."""
         self.dispatches: list[dict[str, Any]] = []
@@ -122,24 +124,14 @@ class State:
         state = cls(
             seed.get("repository", "octo-org/kernels"), seed.get("default_branch", "main"), Path(origin) if origin else None
         )
-        known = {
-            "repository",
-            "default_branch",
-            "origin",
-            "tokens",
-            "permissions",
-            "pulls",
-            "comments",
-            "runs",
-            "files",
-            "branches",
-        }
-        known |= {"workflows"}
+        known = {"repository", "default_branch", "origin", "tokens", "permissions", "pulls", "comments", "runs", "files"}
+        known |= {"branches", "parents", "workflows"}
         if unknown := set(seed) - known:
             raise ValueError(f"the seed has unknown fields: {sorted(unknown)}; known are {sorted(known)}")
         state.tokens |= {token: Token(**fields) for token, fields in seed.get("tokens", {}).items()}
         state.permissions |= seed.get("permissions", {})
         state.branches |= seed.get("branches", {})
+        state.parents |= seed.get("parents", {})
         state.workflows += seed.get("workflows", [])
         for fields in seed.get("pulls", []):
             state.add_pull(**fields)
@@ -206,9 +198,16 @@ class State:
         if self.origin is None:
             known = {*self.branches.values(), *(pull.head_sha for pull in self.pulls.values()), *self.files}
             known |= {pull.merge_commit_sha for pull in self.pulls.values() if pull.merge_commit_sha}
+            known |= {*self.parents, *itertools.chain.from_iterable(self.parents.values())}
             return self.branches.get(ref) or (ref if ref in known else None)
         done = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
         return done.stdout.decode().strip() if done.returncode == 0 else None
+
+    def is_ancestor(self, commit: str, tip: str) -> bool:
+        """Whether one commit is another, or lies in its history."""
+        if self.origin is not None:
+            return self._git("merge-base", "--is-ancestor", commit, tip).returncode == 0
+        return commit == tip or any(self.is_ancestor(commit, parent) for parent in self.parents.get(tip, ()))
 
     def _git(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(["git", "-C", str(self.origin), *arguments], capture_output=True, check=False)

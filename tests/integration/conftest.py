@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fake_github import FakeGitHub
 from filelock import FileLock
 from playground import ADDS, Finished, Playground, commit, copy_repository, new_repository
+from publish_scene import Scene
 from zoo import check_zoo
 
 
@@ -52,3 +54,22 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Finished:
         if not kept.exists():
             kept.write_text(json.dumps(check_zoo(shared / "zoo").to_dict()), encoding="utf-8")
     return Finished.from_dict(json.loads(kept.read_text(encoding="utf-8")))
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    """A pull request that was measured, and the job that publishes."""
+    with FakeGitHub() as fake:
+        yield Scene(tmp_path, fake)
+
+
+@pytest.fixture
+def command(scene: Scene, play: Playground) -> Callable[..., Finished]:
+    """``ratchet publish`` as a job runs it."""
+
+    def run(*words: str, **env: str) -> Finished:
+        done = play.ratchet("publish", str(scene.place), *words, env=scene.environ | env)
+        assert scene.fake.token not in done.out + done.err
+        return done
+
+    return run

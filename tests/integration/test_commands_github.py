@@ -20,7 +20,7 @@ from ratchet.judge.acceptance import LABEL, acknowledged_in
 from ratchet.judge.event import parse_event
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.files import dumps
-from ratchet.report.comment import MARKER
+from ratchet.report.markers import MARKER
 
 NAME = "attention/training_512"
 HEAD, LATER = "a" * 40, "4e" * 20

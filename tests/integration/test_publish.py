@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,107 +11,15 @@ from typing import Any
 import examples
 import pytest
 from examples import timed
-from fake_github import Answer, Check, FakeGitHub
-from playground import Finished, Playground
+from playground import Finished
+from publish_scene import BOT, FIRST, HEAD, LATER, NAME, RED, RUN, SAME, Scene
 
 from ratchet import pipeline
-from ratchet.errors import Exit, ForgeError, RatchetError
-from ratchet.forge.github import GitHub
-from ratchet.judge.acceptance import LABEL, acknowledgement
-from ratchet.records import CaseRun, Policy, Tree
-from ratchet.records.acceptance import Acceptance
+from ratchet.errors import Exit
+from ratchet.judge.acceptance import LABEL
+from ratchet.records import Policy, Tree
 from ratchet.records.files import dumps, save
-from ratchet.report.comment import MARKER, run_id_of
-
-NAME = "attention/training_512"
-HEAD, LATER = "3f2a1bc98d" + "0" * 30, "4e" * 20
-RUN = 900
-BOT = "github-actions[bot]"
-FIRST = MARKER.format(id="default")
-RED, SAME = timed(1.1), timed(1.0)
-
-
-class Scene:
-    """A pull request from a fork, the run that measured its head, and the job that publishes."""
-
-    def __init__(self, folder: Path, fake: FakeGitHub) -> None:
-        self.fake, self.state, self.folder = fake, fake.state, folder
-        self.place = folder / "artifact"
-        self.pull = fake.state.add_pull(7, head_sha=HEAD, head_ref="topic", head_repository="octocat/kernels")
-        self.measured = fake.state.add_run(RUN, head_sha=HEAD, head_branch="topic", head_repository="octocat/kernels")
-        self.measured.artifacts.append("ratchet-run")
-        self.set_settings("")
-        self.environ = {
-            "GITHUB_TOKEN": fake.token,
-            "GITHUB_API_URL": fake.url,
-            "GITHUB_REPOSITORY": fake.state.repository,
-            "GITHUB_EVENT_NAME": "workflow_run",
-            "GITHUB_EVENT_PATH": str(folder / "event.json"),
-            "GITHUB_OUTPUT": str(folder / "outputs"),
-            "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
-            "RUNNER_TEMP": str(folder),
-        }
-        run: dict[str, Any] = {"id": RUN, "name": "CUDA benchmark ratchet", "event": "pull_request", "head_sha": HEAD}
-        run |= {"path": ".github/workflows/cuda_benchmark_ratchet.yml", "head_branch": "topic", "conclusion": "success"}
-        run |= {"head_repository": {"full_name": "octocat/kernels"}, "run_attempt": 1, "html_url": "https://example.org"}
-        self.set_event("workflow_run", {"action": "completed", "workflow_run": run | {"pull_requests": []}})
-
-    def set_event(self, name: str, payload: dict[str, Any]) -> None:
-        self.environ["GITHUB_EVENT_NAME"] = name
-        (self.folder / "event.json").write_text(json.dumps(payload), encoding="utf-8")
-
-    def set_settings(self, text: str, ref: str = "main") -> None:
-        self.state.set_file("pyproject.toml", f"[tool.ratchet]\n{text}".encode(), ref)
-
-    def artifact(self, *cases: CaseRun, **changes: Any) -> None:
-        """What the GPU job handed over."""
-        self.place.mkdir(exist_ok=True)
-        usual: dict[str, Any] = {"head": Tree(commit=HEAD), "reference": examples.REFERENCE}
-        save(self.place / "current.json", examples.run_of(*cases, **(usual | changes)))
-
-    def client(self, **changes: Any) -> GitHub:
-        """One that does not wait."""
-        return GitHub(self.fake.token, self.fake.url, self.state.repository, patience_s=0, sleep=lambda _: None, **changes)
-
-    def publish(self, **changes: Any) -> pipeline.Published:
-        return pipeline.publish(pipeline.Asked(self.place, **changes), self.client(), self.environ)
-
-    def ours(self) -> list[str]:
-        return [each.body for each in self.state.comments.values() if each.author == BOT and each.body.startswith(FIRST)]
-
-    @property
-    def check(self) -> Check:
-        """The one check run, which is complete."""
-        [check] = self.state.checks.values()
-        assert (check.status, check.head_sha) == ("completed", self.measured.head_sha)
-        return check
-
-    def accept(self, case: str = NAME, **changes: Any) -> None:
-        """A maintainer accepted a case, and our bot acknowledged it."""
-        self.state.permissions["a-maintainer"] = "write"
-        said = self.state.add_comment(7, "a-maintainer", f"/ratchet accept {case} masked rows were wrong")
-        told = {"case": case, "reason": "masked rows were wrong", "by": "a-maintainer", "sha": HEAD, "comment": said.id}
-        acceptance = Acceptance(**(told | {"at": said.created_at} | changes))
-        self.state.add_comment(7, BOT, f"{acknowledgement([acceptance])}\nAccepted.")
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    with FakeGitHub() as fake:
-        yield Scene(tmp_path, fake)
-
-
-@pytest.fixture
-def command(scene: Scene, play: Playground) -> Callable[..., Finished]:
-    """``ratchet publish`` as a job runs it."""
-
-    def run(*words: str, **env: str) -> Finished:
-        done = play.ratchet("publish", str(scene.place), *words, env=scene.environ | env)
-        assert scene.fake.token not in done.out + done.err
-        return done
-
-    return run
-
+from ratchet.report.markers import run_id_of
 
 # ---- the way it goes
 
@@ -224,6 +132,24 @@ def test_a_merge_queue_and_a_push(scene: Scene) -> None:
     assert scene.publish().verdict == "regression"
     assert {check.head_sha for check in scene.state.checks.values()} == {HEAD}
     assert scene.ours() == []
+
+
+def test_a_merge_queue_that_publishes_in_its_own_run(scene: Scene, command: Callable[..., Finished]) -> None:
+    """A later job of the very run that measured an entry of the queue publishes it by the event that GitHub sends for it."""
+    branch = f"gh-readonly-queue/main/pr-7-{scene.pull.base_sha}"
+    scene.measured.event, scene.measured.head_repository = "merge_group", scene.state.repository
+    scene.measured.head_branch = branch
+    group = {"head_sha": HEAD, "head_ref": f"refs/heads/{branch}", "base_sha": scene.pull.base_sha, "base_ref": "refs/heads/main"}
+    author = {"name": "octocat", "email": "octocat@github.com"}
+    head = {"id": HEAD, "tree_id": "5" * 40, "message": "Merge pull request #7", "timestamp": "2026-11-21T08:00:00Z"}
+    payload = {
+        "action": "checks_requested",
+        "merge_group": group | {"head_commit": head | {"author": author, "committer": author}},
+    }
+    scene.set_event("merge_group", payload | {"sender": {"login": "octocat"}})
+    scene.artifact(RED, reference=Tree(commit=scene.pull.base_sha))
+    assert command(GITHUB_RUN_ID=str(RUN)).code == 0
+    assert (scene.check.head_sha, scene.check.conclusion, scene.state.comments) == (HEAD, "failure", {})
 
 
 # ---- what counts is the base ref's
@@ -402,63 +328,6 @@ def test_the_number_in_the_artifact_or_payload_says_nothing(scene: Scene) -> Non
     assert [each.number for each in scene.state.comments.values()] == [7]
 
 
-# ---- artifacts that give no verdict
-
-
-@pytest.mark.parametrize("conclusion", ["failure", "timed_out", "cancelled"])
-def test_a_gpu_job_that_died(scene: Scene, conclusion: str) -> None:
-    """Without an artifact the check run fails with a sentence, and so says the comment."""
-    scene.measured.conclusion = conclusion
-    scene.measured.artifacts.clear()
-    scene.place.mkdir()
-    done = scene.publish()
-    assert (done.verdict, done.failed, scene.check.conclusion) == ("none", None, "failure")
-    assert f"ended with “{conclusion}” and left no results" in scene.ours()[0]
-
-
-def test_an_artifact_that_could_not_be_fetched(scene: Scene) -> None:
-    """One that GitHub lists but the job does not have is called that."""
-    assert scene.publish().verdict == "none"
-    assert "could not be fetched" in scene.ours()[0]
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"head": Tree(commit=LATER)}, "is of 4e4e4e4e4e, but run 900 is of 3f2a1bc98d"),
-        ({"head": Tree(commit="")}, "is of no commit"),
-        ({"kind": "run", "reference": None}, "measure with `ratchet check`"),
-    ],
-)
-def test_an_artifact_of_something_else(scene: Scene, changes: dict[str, Any], said: str) -> None:
-    """A run of another commit, or one that compares nothing, gives no verdict."""
-    scene.artifact(SAME, **changes)
-    done = scene.publish()
-    assert (done.verdict, scene.check.conclusion) == ("none", "failure")
-    assert done.page
-    assert said in done.page.problem
-
-
-def test_a_poisoned_artifact(scene: Scene, command: Callable[..., Finished]) -> None:
-    """What is no record fails the check run with a sentence; nothing of it reaches the log as a command to the runner."""
-    scene.artifact(SAME)
-    path = scene.place / "current.json"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace('"kind": "check"', '"kind": "\\n::error::x @octocat"'), encoding="utf-8")
-    done = command()
-    assert done.code == 0
-    assert not any(line.startswith("::error::x") for line in done.out.splitlines())
-    assert (scene.check.conclusion, "@octocat" in scene.ours()[0]) == ("failure", False)
-
-
-def test_a_dirty_tree_is_said(scene: Scene) -> None:
-    """A head with uncommitted changes is not quite the commit: the report says so."""
-    scene.artifact(SAME, head=Tree(commit=HEAD, dirty=True))
-    report = scene.publish().report
-    assert report
-    assert any("uncommitted changes" in warning for warning in report.warnings)
-
-
 # ---- acceptances
 
 
@@ -503,84 +372,3 @@ def test_what_is_no_acceptance(scene: Scene, how: str) -> None:
         case "forged":
             told.author = "octocat"
     assert scene.publish().verdict == "regression"
-
-
-# ---- errors of GitHub's
-
-
-@pytest.mark.parametrize("status", [401, 403, 404, 409, 422, 429, 500, 502])
-@pytest.mark.parametrize("where", ["check", "contents", "comments", "comment"])
-def test_when_github_fails(scene: Scene, where: str, status: int) -> None:
-    """Each failure ends in a defined state: no second comment, no check run left open, one sentence, and the right exit code."""
-    scene.artifact(SAME)
-    method, path = {
-        "check": ("POST", r"/check-runs$"),
-        "contents": ("GET", r"/contents/pyproject.toml"),
-        "comments": ("GET", r"/issues/7/comments"),
-        "comment": ("POST", r"/issues/7/comments"),
-    }[where]
-    scene.fake.script(method, path, [Answer(status)] * 20)
-    failed: RatchetError | None
-    try:
-        failed = scene.publish().failed
-    except ForgeError as error:
-        failed = error
-    if (where, status) == ("contents", 404):  # a repository without settings
-        assert failed is None
-    else:
-        assert failed
-        assert failed.exit_code == (Exit.USAGE if status in (401, 403) else Exit.NOT_MEASURED)
-        assert scene.fake.token not in str(failed)
-        assert str(failed).count("\n") == 0
-    assert len(scene.ours()) <= 1
-    assert all(check.status == "completed" for check in scene.state.checks.values())
-    if where == "comment":
-        assert scene.check.conclusion == "success"
-
-
-@pytest.mark.parametrize("answer", [Answer(502, done=True), Answer(cut=True, done=True)], ids=["502", "cut"])
-def test_a_comment_whose_answer_was_lost(scene: Scene, answer: Answer) -> None:
-    """A comment that was made, though GitHub's answer did not say so, is not made twice."""
-    scene.artifact(SAME)
-    scene.fake.script("POST", r"/issues/7/comments", [answer])
-    client = GitHub(scene.fake.token, scene.fake.url, scene.state.repository, patience_s=30, sleep=lambda _: None)
-    assert pipeline.publish(pipeline.Asked(scene.place), client, scene.environ).failed is None
-    assert len(scene.ours()) == 1
-
-
-def test_a_comment_deleted_meanwhile(scene: Scene) -> None:
-    """A comment that somebody deletes between looking and writing is written anew."""
-    scene.artifact(SAME)
-    old = scene.state.add_comment(7, BOT, f"{FIRST}\nold")
-    scene.fake.script("PATCH", rf"/issues/comments/{old.id}", [Answer(404)])
-    client = GitHub(scene.fake.token, scene.fake.url, scene.state.repository, patience_s=30, sleep=lambda _: None)
-    assert pipeline.publish(pipeline.Asked(scene.place), client, scene.environ).failed is None
-    assert len(scene.ours()) == 1
-
-
-def test_an_expired_token(scene: Scene, command: Callable[..., Finished]) -> None:
-    """A token that GitHub does not take is one sentence that does not show it, and exit code 2."""
-    scene.artifact(SAME)
-    done = command(GITHUB_TOKEN="ghs_expired0000")
-    assert done.code == 2
-    assert "ghs_expired0000" not in done.out + done.err
-    assert done.sentence
-
-
-def test_no_token(scene: Scene, command: Callable[..., Finished]) -> None:
-    """Without a token the command says which variable is missing, and exits with 2."""
-    done = command(GITHUB_TOKEN="")
-    assert (done.code, "GITHUB_TOKEN is not set." in done.sentence) == (2, True)
-
-
-def test_the_check_run_is_completed_whatever_happens(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A defect of our own, or a job that is cancelled, leaves no check run in progress."""
-    scene.artifact(SAME)
-
-    def broken(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("ratchet.pipeline.publishing.page_of", broken)
-    with pytest.raises(KeyboardInterrupt):
-        scene.publish()
-    assert (scene.check.conclusion, scene.ours()) == ("failure", [])

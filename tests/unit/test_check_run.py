@@ -15,9 +15,7 @@ from rendered import faults
 from ratchet.records import Outcome, Policy
 from ratchet.records.forge import ANNOTATIONS_A_CALL, LARGEST_CHECK_TEXT
 from ratchet.report.check_run import candidate_paths, check_output, workflow_commands
-from ratchet.report.comment import CommentPage
-
-LINKS = (pages.RUN_URL, f"{pages.RUN_URL}#artifacts")
+from ratchet.report.comment_page import CommentPage
 
 
 def of(*outcomes: Outcome, **changes: object) -> CommentPage:
@@ -61,8 +59,8 @@ def test_a_pass_without_proof_says_so() -> None:
 def test_nothing_in_it_is_live(make: object) -> None:
     """Summary and text hold nothing live, and the title shows nothing that could be."""
     _, output = check_output(make())  # type: ignore[operator]
-    assert faults(output.summary, LINKS) == []
-    assert faults(output.text, LINKS) == []
+    assert faults(output.summary, pages.LINKS) == []
+    assert faults(output.text, pages.LINKS) == []
     for text in (output.title, *(part for each in output.annotations for part in (each.title, each.message))):
         assert not re.search(r"@[a-z]|#\d|://|\n|\x1b|##\[", text)
         assert len(text) <= 1200

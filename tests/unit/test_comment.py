@@ -17,10 +17,11 @@ from rendered import Page, faults
 from ratchet.errors import UsageError
 from ratchet.records import Outcome
 from ratchet.report.chart import MOST_BARS, chart_of_changes
-from ratchet.report.comment import LIMIT, CommentPage, marker, render_comment, run_id_of, sha_of
+from ratchet.report.comment import LIMIT, render_comment
+from ratchet.report.comment_page import CommentPage
+from ratchet.report.markers import marker, run_id_of, sha_of
 
 Make = Callable[[], CommentPage]
-LINKS = (RUN_URL, f"{RUN_URL}#artifacts")
 EVERY = pytest.mark.parametrize("make", pages.ALL, ids=lambda make: make.__name__)
 
 
@@ -33,7 +34,7 @@ def test_comment(make: Make, golden: Callable[[str, str], None]) -> None:
 @EVERY
 def test_nothing_in_it_is_live(make: Make) -> None:
     """GitHub's renderer finds our tables, lists and folds, links to the run alone, and no mention, issue, image or other tag."""
-    assert faults(render_comment(make()), LINKS) == []
+    assert faults(render_comment(make()), pages.LINKS) == []
 
 
 @EVERY
@@ -149,7 +150,7 @@ def test_a_long_comment_fits(limit: int, name: str) -> None:
     assert "**Summary** 1000 cases" in text
     assert f"]({RUN_URL})" in text
     assert re.search(r"\d+ cases more: the run’s `ratchet_report.md` has them all", text)
-    assert faults(text, LINKS) == []
+    assert faults(text, pages.LINKS) == []
 
 
 def test_the_order_in_which_detail_goes() -> None:
@@ -173,7 +174,7 @@ def test_any_text_stays_text(name: str, reason: str, limit: int) -> None:
     report = examples.report(cases, headline=reason, warnings=(reason,), verdict="regression", exit_code=1)
     profile = examples.case_profile(f"{name}1", steps_down=(reason,))
     text = render_comment(pages.page(report.model_copy(update={"profiles": (profile,)}), base_ref=name, problem=reason), limit)
-    assert faults(text, LINKS) == []
+    assert faults(text, pages.LINKS) == []
     assert len(text.encode()) <= limit
 
 

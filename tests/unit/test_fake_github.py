@@ -8,7 +8,6 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,6 @@ from fake_github.shapes import Shapes
 BASE = "/repos/octo-org/kernels"
 SEEN = f"{BASE}/pulls/7"
 TESTS = Path(__file__).parents[1]
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeGitHub]:
-    with FakeGitHub() as fake:
-        fake.state.add_pull(7)
-        yield fake
 
 
 def ask(url: str, method: str, path: str, body: Any = None, token: str = FakeGitHub.token) -> tuple[int, Any, dict[str, str]]:
@@ -49,7 +41,8 @@ def test_every_call_that_is_described_is_known_by_its_template() -> None:
     assert template_of(f"{BASE}/branches/feature/x") == "/repos/{owner}/{repo}/branches/{branch}"
     assert template_of(f"{BASE}/git/ref/heads/main") == "/repos/{owner}/{repo}/git/ref/{ref}"
     assert template_of(f"{BASE}/teapots") is None
-    assert len(description()["paths"]) == 32
+    assert template_of(f"{BASE}/compare/feature/x...main") == "/repos/{owner}/{repo}/compare/{basehead}"
+    assert len(description()["paths"]) == 34
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,17 @@ def test_torch_loads_where_something_is_timed() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["check", "--help"], ["replay", "--help"], ["baseline", "record", "--help"]]
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["check", "--help"],
+        ["replay", "--help"],
+        ["tune", "--help"],
+        ["publish", "--help"],
+        ["baseline", "record", "--help"],
+        ["baseline", "push", "--help"],
+    ],
 )
 def test_help_is_light(arguments: list[str]) -> None:
     """Asking for help loads none of the heavy packages."""

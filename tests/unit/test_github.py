@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,18 +21,6 @@ MARKER = "<!-- ratchet:report:default -->"
 BOT = "github-actions[bot]"
 HERE, FORK = "octo-org/kernels", "octocat/kernels"
 PACKAGE = Path(__file__).parents[2] / "ratchet"
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeGitHub]:
-    with FakeGitHub() as fake:
-        fake.state.add_pull(7)
-        yield fake
-
-
-@pytest.fixture
-def github(fake: FakeGitHub) -> GitHub:
-    return connect(fake)
 
 
 # ---- pull requests
@@ -336,6 +323,28 @@ def test_a_workflow_is_started(fake: FakeGitHub, github: GitHub) -> None:
         github.dispatch("absent.yml", "main", {})
     with pytest.raises(RefusedError, match="No ref found"):
         github.dispatch("cuda_profile.yml", "gone", {})
+
+
+# ---- history
+
+
+def test_what_a_branch_holds(fake: FakeGitHub, github: GitHub) -> None:
+    """Its tip and all that it came from, by one request each; not what came after, beside it, or is unknown to GitHub."""
+    earlier, tip, later, beside = "1" * 40, "b" * 40, "2" * 40, "3" * 40
+    fake.state.parents = {tip: [earlier], later: [tip], beside: [earlier]}
+    fake.state.branches["release/1.0"] = later
+    assert [github.holds("main", each) for each in (earlier, tip, later, beside, "4" * 40)] == [True, True, False, False, False]
+    assert len(fake.requests) == 5
+    assert github.holds("release/1.0", tip)
+    assert github.holds(beside, earlier)
+    assert not github.holds("no-such-branch", earlier)
+
+
+@pytest.mark.parametrize("commit", ["", "main", "HEAD", "1" * 39, f"{'1' * 40}\n", "../../../user", f"{'1' * 39}G"])
+def test_what_is_no_hash_is_held_by_nothing(fake: FakeGitHub, github: GitHub, commit: str) -> None:
+    """A text that an artifact calls a commit reaches no address."""
+    assert not github.holds("main", commit)
+    assert not fake.requests
 
 
 # ---- connection

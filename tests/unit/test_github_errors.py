@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from fake_github import Answer, FakeGitHub, State
@@ -17,18 +17,7 @@ from ratchet.records.forge import Annotation, CheckOutput
 HERE = "octo-org/kernels"
 BOT = "github-actions[bot]"
 COMMENTS = "/issues/7/comments"
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeGitHub]:
-    with FakeGitHub() as fake:
-        fake.state.add_pull(7)
-        yield fake
-
-
-@pytest.fixture
-def github(fake: FakeGitHub) -> GitHub:
-    return connect(fake)
+CHECKED = CheckOutput("t", "s", "x")
 
 
 class Waits(list[float]):
@@ -244,13 +233,27 @@ def test_a_workflow_is_never_started_twice(fake: FakeGitHub, github: GitHub, kin
     assert len(fake.state.dispatches) == 1
 
 
-def test_a_check_run_that_was_opened_without_saying_so(fake: FakeGitHub, github: GitHub) -> None:
-    """The one whose number we know is the newest of its name, which is the one that counts, and it is completed."""
-    fake.script("POST", "/check-runs$", [Answer(502, done=True)])
+@pytest.mark.parametrize("kind", UNSURE)
+def test_a_check_run_that_was_opened_without_saying_so(fake: FakeGitHub, github: GitHub, kind: str) -> None:
+    """It is found again and completed, among those of other names, runs and commits: none is left open."""
+    for name, external_id in (("ratchet", "4"), ("other", "5"), ("ratchet", "6")):
+        github.complete_check(github.open_check(name, "a" * 40, "https://example.org", external_id), "success", CHECKED)
+    fake.script("POST", "/check-runs$", [UNSURE[kind]])
     check_id = github.open_check("ratchet", "a" * 40, "https://example.org", "5")
-    github.complete_check(check_id, "success", CheckOutput("t", "s", "x"))
-    assert check_id == max(fake.state.checks)
-    assert fake.state.checks[check_id].conclusion == "success"
+    github.complete_check(check_id, "failure", CHECKED)
+    assert [(each.name, each.external_id, each.status) for each in fake.state.checks.values()] == [
+        ("ratchet", "4", "completed"),
+        ("other", "5", "completed"),
+        ("ratchet", "6", "completed"),
+        ("ratchet", "5", "completed"),
+    ]
+
+
+def test_a_check_run_that_was_not_opened_is_opened(fake: FakeGitHub, github: GitHub) -> None:
+    """Where an outage ate the request, one is made, and one alone."""
+    fake.script("POST", "/check-runs$", [Answer(502), Answer(cut=True)])
+    check_id = github.open_check("ratchet", "a" * 40, "https://example.org", "5")
+    assert list(fake.state.checks) == [check_id]
 
 
 def test_a_check_run_is_complete_though_its_later_annotations_fail(fake: FakeGitHub, github: GitHub) -> None:

@@ -18,10 +18,10 @@ from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline
 from ratchet.records.files import dumps
 from ratchet.report.check_run import check_output, workflow_commands
-from ratchet.report.comment import CommentPage, render_comment
+from ratchet.report.comment import render_comment
+from ratchet.report.comment_page import CommentPage
 
 POISONS = everything()
-LINKS = (pages.RUN_URL, f"{pages.RUN_URL}#artifacts")
 ENTRY = re.compile(r"[0-9A-Za-z_.-]+")
 
 
@@ -81,7 +81,7 @@ def test_poison(poison: Poison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(body.encode()) <= 60_000
     assert not body.split("\n")[2].startswith("### ✅")
     for text in (body, output.summary, output.text):
-        assert faults(text, LINKS) == []
+        assert faults(text, pages.LINKS) == []
     for plain in (output.title, *(each.message for each in output.annotations), *(each.title for each in output.annotations)):
         assert not re.search(r"@[a-zA-Z]|#\d|://|##\[|[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]", plain)
     for line in workflow_commands(page):

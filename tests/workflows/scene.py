@@ -66,6 +66,16 @@ class Scene:
             git(self.repo, "push", "--quiet", "--force", "origin", f"HEAD:refs/heads/{branch}")
         return self.announce(sha, branch, title, fork=fork)
 
+    def enqueue(self, source: str, onto: str = "") -> dict[str, Any]:
+        """Push what a merge queue would merge, onto main or an earlier entry; returns the event's payload."""
+        base = onto or self.main
+        git(self.repo, "checkout", "--quiet", "-B", "work", base)
+        sha = commit(self.repo, f"Merge pull request #{NUMBER}", {"bench/adds.py": source})
+        branch = f"gh-readonly-queue/main/pr-{NUMBER}-{base}"
+        git(self.repo, "push", "--quiet", "origin", f"HEAD:refs/heads/{branch}")
+        group = {"head_sha": sha, "head_ref": f"refs/heads/{branch}", "base_sha": base, "base_ref": "refs/heads/main"}
+        return {"action": "checks_requested", "merge_group": group}
+
     def announce(self, sha: str, branch: str = "topic", title: str = "A change", *, fork: bool = False) -> dict[str, Any]:
         """Let GitHub know of a pull request; returns the event's payload."""
         owner = "a-contributor/kernels" if fork else self.fake.state.repository
@@ -84,13 +94,19 @@ class Scene:
         """Run cuda_benchmark_ratchet.yml for a pull request."""
         return self.run("cuda_benchmark_ratchet.yml", "pull_request", event, sha=event["pull_request"]["head"]["sha"])
 
+    def queued(self, event: Mapping[str, Any]) -> Run:
+        """Run cuda_benchmark_ratchet.yml for an entry of a merge queue."""
+        group = event["merge_group"]
+        return self.run("cuda_benchmark_ratchet.yml", "merge_group", event, sha=group["head_sha"], ref=group["head_ref"])
+
     def run(self, name: str, event_name: str, event: Mapping[str, Any], **more: Any) -> Run:
         return self.actions.run(self.workflows / name, event_name, event, **more)
 
     def report(self, run: Run, **changes: Any) -> Run:
         """Run ratchet_report.yml when another run has completed."""
         pull = run.event.get("pull_request")
-        head = pull["head"] if pull else {"sha": run.sha, "ref": "main", "repo": {"full_name": self.fake.state.repository}}
+        here = {"sha": run.sha, "ref": run.ref.removeprefix("refs/heads/"), "repo": {"full_name": self.fake.state.repository}}
+        head = pull["head"] if pull else here
         owner = head["repo"]["full_name"]
         artifacts = list(self.actions.store.names.get(run.id, {}))
         fields = {"event": run.event_name, "head_sha": head["sha"], "head_branch": head["ref"], "conclusion": run.conclusion}

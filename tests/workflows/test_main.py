@@ -71,6 +71,28 @@ def test_a_protected_main_gets_a_pull_request(scene: Scene) -> None:
     assert steps(scene, "ratchet-baseline") == [("first", scene.main)]
 
 
+def test_a_baseline_on_a_branch_of_its_own(scene: Scene) -> None:
+    """It is entered there though the branch is not there yet, and found there by the next push, and by a pull request that says
+    otherwise of it; main never has the file.
+    """
+    settings = (scene.repo / "pyproject.toml").read_text()
+    scene.push({"pyproject.toml": f'{settings}baseline_mode = "branch"\n'})
+    first = recorded(scene, scene.main)
+    assert first.conclusion == "success", first.log
+    assert "There is no branch ratchet-baseline yet" in first.log
+    assert steps(scene, "ratchet-baseline") == [("first", scene.main)]
+
+    sha = scene.push({"bench/adds.py": FAST})
+    run = recorded(scene, sha)
+    assert run.conclusion == "success", run.log
+    assert [kind for kind, _ in steps(scene, "ratchet-baseline")] == ["first", "improved"]
+    assert git(scene.origin, "ls-tree", "--name-only", "main", "results/") == ""
+
+    scene.push({"pyproject.toml": settings, BASELINE: "{}"}, "topic")
+    pull = scene.announce(git(scene.origin, "rev-parse", "topic"))
+    assert "results/baseline.json is that of ratchet-baseline." in scene.measure(pull).log
+
+
 def test_a_history_that_was_rewritten_records_nothing(scene: Scene) -> None:
     """What was measured is on main no longer: the job says so, and main is left alone."""
     measured = scene.push({"notes.txt": "a mistake\n"})

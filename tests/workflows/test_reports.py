@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,13 @@ from results import Run
 
 BRANCH = "$(touch${IFS}pwned)`touch${IFS}pwned`"
 TITLE = "`touch pwned` $(touch pwned)\n::set-output name=verdict::passed\n::error::pwned @everyone <img src=x>"
+DEFECT = """\
+import os
+import ratchet.forge.artifact
+def take_in(*words):
+    raise RuntimeError("\\n::error::pwned " + os.environ["GITHUB_TOKEN"])
+ratchet.forge.artifact.take_in = take_in
+"""
 
 
 Slow = tuple[Scene, Run]
@@ -105,6 +113,44 @@ def test_a_push_gets_a_check_run_and_no_comment(slow: Slow) -> None:
     assert report.conclusion == "success", report.log
     assert (scene.check().head_sha, scene.check().conclusion) == (run.sha, "failure")
     assert not scene.fake.state.comments
+
+
+def test_a_merge_queue_gets_a_check_run_on_its_own_commit(scene: Scene) -> None:
+    """Each entry is measured against what it would be merged onto, an earlier entry too, and judged for that commit alone."""
+    first = scene.enqueue(QUIET)
+    second = scene.enqueue(SLOW_ADDS, onto=first["merge_group"]["head_sha"])
+    for event, verdict, conclusion in ((first, "passed", "success"), (second, "regressed", "failure")):
+        group = event["merge_group"]
+        run = scene.queued(event)
+        record = json.loads((scene.actions.store.names[run.id]["ratchet-run"] / "current.json").read_text())
+        assert (record["head"]["commit"], record["reference"]["commit"]) == (group["head_sha"], group["base_sha"]), run.log
+        report = scene.report(run)
+        assert report.conclusion == "success", report.log
+        assert report.jobs["publish"].outputs["verdict"] == verdict
+        assert (scene.check().head_sha, scene.check().conclusion) == (group["head_sha"], conclusion)
+    assert not scene.fake.state.comments
+
+
+def test_a_defect_of_ours_is_told_of(slow: Slow, tmp_path: Path) -> None:
+    """The job fails with exit code 3, comment and check run say that there is no verdict and link to its log; and whatever the
+    error quotes commands nothing there, nor shows the token.
+    """
+    scene, run = slow
+    scene.report(run)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "sitecustomize.py").write_text(DEFECT)
+    scene.actions.environ["PYTHONPATH"] = f"{tmp_path / 'broken'}:{scene.actions.environ['PYTHONPATH']}"
+    report = scene.report(run)
+    job = report.jobs["publish"]
+    assert job.result == "failure"
+    assert "this is a defect in ratchet itself" in job.log
+    assert "::error::pwned ***" in job.log
+    assert "ghs_job" not in job.log
+    assert not [words for _, words in job.commands if "pwned" in words]
+    assert (scene.check().status, scene.check().conclusion) == ("completed", "failure")
+    assert "Publishing ended before there was a verdict" in scene.comment()
+    assert f"https://github.com/octo-org/kernels/actions/runs/{report.id}" in scene.comment()
+    assert "pwned" not in scene.comment()
 
 
 def test_a_stranger_commands_nothing(slow: Slow) -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from playground import commit, git, new_repository
 from reading import ROOT
 
 SCRIPTS = ROOT / ".github" / "scripts"
@@ -74,6 +75,106 @@ def test_an_input_that_means_nothing_is_refused(name: str, value: str, word: str
     assert word in done.stdout
     assert done.stdout.count("\n") == 1
     assert not (tmp_path / "GITHUB_ENV").exists()
+
+
+MODE = 'baseline_mode = "branch"\n'
+
+
+def fetched(folder: Path, settings: str, branches: dict[str, dict[str, str]]) -> Path:
+    """A clone in which the base branch ``main`` has these settings, and others have these files, as a checkout fetched them."""
+    new_repository(folder / "clone", {"pyproject.toml": f"[tool.ratchet]\n{settings}"})
+    clone = folder / "clone"
+    git(clone, "remote", "add", "origin", str(folder / "nowhere"))
+    git(clone, "update-ref", "refs/remotes/origin/main", "HEAD")
+    for name, files in branches.items():
+        git(clone, "checkout", "--quiet", "--orphan", "other")
+        commit(clone, name, files)
+        git(clone, "update-ref", f"refs/remotes/origin/{name}", "HEAD")
+        git(clone, "checkout", "--quiet", "-B", "head", "refs/remotes/origin/main")
+        git(clone, "branch", "--quiet", "-D", "other")
+    return clone
+
+
+def placed(clone: Path, base: str = "refs/heads/main", **environ: str) -> tuple[int, str, str | None]:
+    """Exit code and line of the script, and the baseline that is there then."""
+    done = run("baseline.py", clone, BASE_BRANCH=base, **environ)
+    assert done.stderr == ""
+    path = clone / "results" / "baseline.json"
+    return done.returncode, done.stdout, path.read_text() if path.is_file() else None
+
+
+def test_a_baseline_with_a_branch_of_its_own_is_put_in_place(tmp_path: Path) -> None:
+    """That branch is the one that the base branch's settings name, not the checkout's; nothing is fetched from anywhere."""
+    files = {"ratchet-baseline": {"results/baseline.json": "ours"}, "theirs": {"results/baseline.json": "theirs"}}
+    clone = fetched(tmp_path, MODE, files)
+    (clone / "pyproject.toml").write_text('[tool.ratchet]\nbaseline_branch = "theirs"\n')
+    said = "results/baseline.json is that of ratchet-baseline.\n"
+    assert placed(clone) == (0, said, "ours")
+    assert placed(clone, "main", RATCHET_RESULTS="results") == (0, said, "ours")
+
+
+def test_a_mode_that_a_workflow_was_given(tmp_path: Path) -> None:
+    """It wins over the settings, either way; without the mode nothing is touched and nothing said."""
+    clone = fetched(tmp_path, "", {"ratchet-baseline": {"results/baseline.json": "ours"}})
+    assert placed(clone) == (0, "", None)
+    assert placed(clone, RATCHET_BASELINE_MODE="") == (0, "", None)
+    assert placed(clone, RATCHET_BASELINE_MODE="branch")[2] == "ours"
+
+
+def test_a_branch_without_a_baseline(tmp_path: Path) -> None:
+    """Until the branch is there the checkout's file stays; where it has no file, an empty one takes that file's place."""
+    clone = fetched(tmp_path, MODE, {})
+    (clone / "results").mkdir()
+    (clone / "results" / "baseline.json").write_text("of main")
+    code, said, found = placed(clone)
+    assert (code, found) == (0, "of main")
+    assert "There is no branch ratchet-baseline yet" in said
+    git(clone, "update-ref", "refs/remotes/origin/ratchet-baseline", "HEAD")
+    code, said, found = placed(clone)
+    assert (code, json.loads(found or "")["fingerprints"]) == (0, {})
+    assert "has none yet" in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("baseline_mode = 'branch'\nbaseline_branch = '--upload-pack=x'\n", "baseline_branch in pyproject.toml"),
+        ("baseline_mode = 'elsewhere'\n", "baseline_mode in pyproject.toml"),
+        ("baseline_mode = \n", "not valid TOML"),
+        ("baseline_mode = 'branch'\nresults = '../out'\n", "leads out of the checkout"),
+        ("baseline_mode = 'branch'\nresults = 'link'\n", "leads out of the checkout"),
+        ("baseline_mode = 'branch'\nresults = 'folder'\n", "is no ordinary file"),
+    ],
+)
+def test_a_place_that_is_none(settings: str, said: str, tmp_path: Path) -> None:
+    """Settings that mean nothing, and a folder or file that the checkout turned into something else, end with one sentence."""
+    clone = fetched(tmp_path, settings, {"ratchet-baseline": {"notes.txt": "x"}})
+    (tmp_path / "out").mkdir()
+    (clone / "link").symlink_to(tmp_path / "out")
+    (clone / "folder" / "baseline.json").mkdir(parents=True)
+    code, line, _ = placed(clone)
+    assert code in (2, 3)
+    assert line.startswith("::error title=ratchet::")
+    assert said in line
+    assert line.count("\n") == 1
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize(("merge_base", "words"), [("", "--base=HEAD --time-identical"), ("b" * 40, f"--merge-base={'b' * 40}")])
+def test_a_machine_that_the_baseline_does_not_know(merge_base: str, words: str, tmp_path: Path) -> None:
+    """Where no case has a commit to be compared with, a push is measured beside itself, a pull request against its base."""
+    program = tmp_path / "ratchet" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\ncase "$*" in *--against-baseline*) exit 2;; esac\n')
+    program.chmod(0o755)
+    given = {"COMMAND": "check", "AGAINST_BASELINE": "true", "BASE": "", "MERGE_BASE": merge_base, "CASES": "a b", "BUDGET": ""}
+    done = run("measure.sh", tmp_path, RUNNER_TEMP=str(tmp_path), **given)
+    assert done.returncode == 0, done.stderr
+    assert lines_of(tmp_path / "calls") == [
+        "-P -m ratchet check --against-baseline --wait 30m -- a b",
+        f"-P -m ratchet check {words} --wait 30m -- a b",
+    ]
+    assert lines_of(tmp_path / "GITHUB_OUTPUT") == ["status=0"]
 
 
 def test_an_artifact_holds_plain_files_alone(tmp_path: Path) -> None:

@@ -73,3 +73,16 @@ def test_three_steps_in_a_scratch_repository(scene: Scene) -> None:
     scene.follow()
     assert scene.check().conclusion == "success"
     assert "a-maintainer" in scene.comment()
+
+
+def test_a_mode_that_only_the_workflows_know(scene: Scene) -> None:
+    """Given to the baseline's workflow alone, it reaches the GPU job too: the next push is compared with what that branch has."""
+    scene.workflows = written(scene.repo / ".github" / "workflows")
+    path = scene.workflows / "ratchet_baseline.yml"
+    path.write_text(f"{path.read_text()}      mode: branch\n")
+    first = scene.pushed("ratchet_baseline.yml", scene.main)
+    assert first.conclusion == "success", first.log
+    assert git(scene.origin, "rev-parse", "main") == scene.main
+    second = scene.pushed("ratchet_baseline.yml", scene.push({"notes.txt": "as before\n"}))
+    assert second.conclusion == "success", second.log
+    assert "results/baseline.json is that of ratchet-baseline." in second.log

@@ -27,6 +27,24 @@ def _open_check(routes: Routes, call: Call, _: re.Match[str]) -> Reply:
     return Reply(201, routes.shapes.check(check))
 
 
+@route("GET", r"/commits/([^/]+)/check-runs")
+def _checks(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
+    sha = routes.state.commit(match[1])
+    if sha is None:
+        return Reply(422, error(422, f"No commit found for SHA: {match[1]}"))
+    chosen = [
+        check
+        for check in sorted(routes.state.checks.values(), key=lambda each: -each.id)
+        if check.head_sha == sha
+        and call.query.get("check_name") in (None, check.name)
+        and call.query.get("status") in (None, check.status)
+    ]
+    if call.query.get("filter", "latest") == "latest":
+        chosen = list({check.name: check for check in reversed(chosen)}.values())
+    rows = [routes.shapes.check(check) for check in chosen]
+    return Reply(200, {"total_count": len(rows), "check_runs": rows}, pages="check_runs")
+
+
 @route("GET", r"/check-runs/(\d+)")
 def _check(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
     check = routes.state.checks.get(int(match[1]))

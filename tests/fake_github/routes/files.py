@@ -57,6 +57,16 @@ def _commit(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
     return Reply(200, routes.shapes.commit(sha)) if sha else Reply(422, error(422, f"No commit found for SHA: {match[1]}"))
 
 
+@route("GET", r"/compare/(.+)\.\.\.(.+)")
+def _compare(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
+    base, head = map(routes.state.commit, match.groups())
+    if base is None or head is None:
+        return MISSING
+    behind, ahead = routes.state.is_ancestor(head, base), routes.state.is_ancestor(base, head)
+    status = {(True, True): "identical", (True, False): "behind", (False, True): "ahead"}.get((behind, ahead), "diverged")
+    return Reply(200, routes.shapes.comparison(base, status))
+
+
 @route("GET", r"/git/ref/(.+)")
 def _ref(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
     sha = routes.state.branch(match[1].removeprefix("heads/"))

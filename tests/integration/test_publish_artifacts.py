@@ -1,0 +1,202 @@
+"""What `ratchet publish` does with an artifact that gives no verdict, or that somebody made up."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import examples
+import pytest
+from examples import timed
+from playground import Finished
+from publish_scene import HEAD, LATER, NAME, RED, SAME, Scene
+
+from ratchet.records import Tree
+from ratchet.records.files import dumps, save
+from ratchet.records.profiles import Profiles
+
+# ---- references that are none of the base branch's
+
+
+def test_a_reference_that_is_not_on_the_base_branch(scene: Scene, command: Callable[..., Finished]) -> None:
+    """A run against another commit, such as the head's own parent, gives no verdict, however fast the head looks beside it."""
+    scene.state.parents[HEAD] = [LATER]
+    scene.artifact(SAME, reference=Tree(commit=LATER))
+    done = command()
+    assert (done.code, scene.check.conclusion) == (0, "failure")
+    said = f"The run compares with {LATER[:10]}, which is not on main: measure against a commit of that branch."
+    assert f"No verdict: {said}" in done.out
+    assert said in scene.ours()[0]
+
+
+@pytest.mark.parametrize("commit", ["5" * 40, "", "main", HEAD], ids=["unknown", "none", "no hash", "the head"])
+def test_a_reference_that_is_none(scene: Scene, commit: str) -> None:
+    """Nor does one against a commit that GitHub does not know, against what is no commit, or against the head itself."""
+    scene.artifact(SAME, reference=Tree(commit=commit))
+    done = scene.publish()
+    assert (done.verdict, scene.check.conclusion) == ("none", "failure")
+    assert done.page
+    assert "which is not on main" in done.page.problem
+
+
+@pytest.mark.parametrize("where", ["cases", "best"])
+def test_a_reference_of_one_case_alone(scene: Scene, where: str) -> None:
+    """Each case that names a commit of its own is looked at too."""
+    foreign = timed(1.0, reference_tree=Tree(commit=LATER))
+    scene.artifact(SAME if where == "best" else foreign, best=(foreign,) if where == "best" else ())
+    done = scene.publish()
+    assert done.page
+    assert f"compares with {LATER[:10]}" in done.page.problem
+
+
+def test_references_that_are_known_cost_no_question(scene: Scene) -> None:
+    """The tip of the base branch is taken as GitHub names it, and commits of its baseline as that names them."""
+    entry = examples.first_entry()
+    scene.state.set_file("results/baseline.json", dumps(examples.stored({NAME: entry})).encode())
+    case = timed(1.0, reference_tree=Tree(commit=entry.git_commit))
+    scene.artifact(case, reference=Tree(commit=scene.pull.base_sha))
+    assert scene.publish().verdict == "pass"
+    assert not scene.fake.sent("GET", "/compare/")
+
+
+def test_a_run_with_more_references_than_anybody_asks_for(scene: Scene) -> None:
+    """Hundreds of commits are refused before GitHub is asked about one."""
+    cases = [timed(1.0, f"copy/{number}", reference_tree=Tree(commit=f"{number:040x}")) for number in range(60)]
+    scene.artifact(*cases)
+    done = scene.publish()
+    assert done.page
+    assert done.page.problem == "The run compares with 61 commits, and 50 are the most."
+    assert not scene.fake.sent("GET", "/compare/")
+
+
+@pytest.mark.parametrize("event", ["push", "merge_group"])
+def test_what_was_pushed_may_compare_with_its_own_history(scene: Scene, event: str) -> None:
+    """A push to another branch, or a queue with an earlier entry in it, compares with what it was made on."""
+    scene.state.parents[HEAD] = [LATER]
+    scene.measured.event, scene.measured.head_repository = event, scene.state.repository
+    scene.measured.head_branch = {"push": "release", "merge_group": f"gh-readonly-queue/main/pr-7-{LATER}"}[event]
+    scene.artifact(SAME, reference=Tree(commit=LATER))
+    assert scene.publish().verdict == "pass"
+    scene.artifact(SAME, reference=Tree(commit="5" * 40))
+    assert scene.publish().verdict == "none"
+
+
+# ---- artifacts that give no verdict
+
+
+@pytest.mark.parametrize("conclusion", ["failure", "timed_out", "cancelled"])
+def test_a_gpu_job_that_died(scene: Scene, conclusion: str) -> None:
+    """Without an artifact the check run fails with a sentence, and so says the comment."""
+    scene.measured.conclusion = conclusion
+    scene.measured.artifacts.clear()
+    scene.place.mkdir()
+    done = scene.publish()
+    assert (done.verdict, done.failed, scene.check.conclusion) == ("none", None, "failure")
+    assert f"ended with “{conclusion}” and left no results" in scene.ours()[0]
+
+
+def test_an_artifact_that_could_not_be_fetched(scene: Scene) -> None:
+    """One that GitHub lists but the job does not have is called that."""
+    assert scene.publish().verdict == "none"
+    assert "could not be fetched" in scene.ours()[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"head": Tree(commit=LATER)}, "is of 4e4e4e4e4e, but run 900 is of 3f2a1bc98d"),
+        ({"head": Tree(commit="")}, "is of no commit"),
+        ({"kind": "run", "reference": None}, "measure with `ratchet check`"),
+    ],
+)
+def test_an_artifact_of_something_else(scene: Scene, changes: dict[str, Any], said: str) -> None:
+    """A run of another commit, or one that compares nothing, gives no verdict."""
+    scene.artifact(SAME, **changes)
+    done = scene.publish()
+    assert (done.verdict, scene.check.conclusion) == ("none", "failure")
+    assert done.page
+    assert said in done.page.problem
+
+
+def test_a_poisoned_artifact(scene: Scene, command: Callable[..., Finished]) -> None:
+    """What is no record fails the check run with a sentence; nothing of it reaches the log as a command to the runner."""
+    scene.artifact(SAME)
+    path = scene.place / "current.json"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"kind": "check"', '"kind": "\\n::error::x @octocat"'), encoding="utf-8")
+    done = command()
+    assert done.code == 0
+    assert not any(line.startswith("::error::x") for line in done.out.splitlines())
+    assert (scene.check.conclusion, "@octocat" in scene.ours()[0]) == ("failure", False)
+
+
+class Wire:
+    """What can only be written on, as a response is: an archive on it has its sizes behind its entries."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+
+    def write(self, piece: bytes) -> int:
+        self.content += piece
+        return len(piece)
+
+    def flush(self) -> None:
+        """It is sent."""
+
+
+def served(place: Path, more: dict[str, bytes] | None = None) -> None:
+    """Pack the artifact in a folder as GitHub serves it, and leave the archive alone there, as the step that fetches it does."""
+    wire = Wire()
+    with zipfile.ZipFile(wire, "w", zipfile.ZIP_DEFLATED) as packed:  # type: ignore[call-overload]
+        for path in sorted(path for path in place.rglob("*") if path.is_file()):
+            packed.writestr(path.relative_to(place).as_posix(), path.read_bytes())
+        for name, content in (more or {}).items():
+            packed.writestr(name, content)
+    assert all(entry.flag_bits & 8 for entry in packed.infolist())
+    shutil.rmtree(place)
+    place.mkdir()
+    (place / "ratchet-run.zip").write_bytes(wire.content)
+
+
+def test_an_archive_as_github_serves_it(scene: Scene, command: Callable[..., Finished]) -> None:
+    """It is judged like the folder that went into it, profiles included, and nothing is unpacked beside it."""
+    scene.artifact(RED)
+    save(scene.place / "nsight" / "profiles.json", Profiles(profiles=(examples.case_profile(NAME),)))
+    (scene.place / "nsight" / "attention.training_512.png").write_bytes(b"no picture")
+    served(scene.place)
+    assert command().code == 0
+    assert scene.check.conclusion == "failure"
+    assert "10.00" in scene.ours()[0]
+    assert [path.name for path in scene.place.iterdir()] == ["ratchet-run.zip"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"../../evil.txt": b"x"}, "a name that no file of ours has"),
+        ({"nsight/bomb": bytes(20 * 2**20)}, "unpacks to far more than it is packed to"),
+        ({"results/current.json": b"{"}, ""),
+        ({f"{number}": b"" for number in range(2_001)}, "more than 2000 entries"),
+    ],
+    ids=["a name that leads out", "a bomb", "a second run", "too many entries"],
+)
+def test_a_poisoned_archive(scene: Scene, command: Callable[..., Finished], more: dict[str, bytes], said: str) -> None:
+    """An archive with something unsafe in it is refused whole, with a sentence; a second run beside the first is not read."""
+    scene.artifact(SAME)
+    served(scene.place, more)
+    before = sorted(scene.folder.parent.rglob("evil*"))
+    assert command().code == 0
+    assert scene.check.conclusion == ("failure" if said else "success")
+    assert said in scene.ours()[0]
+    assert sorted(scene.folder.parent.rglob("evil*")) == before == []
+
+
+def test_a_dirty_tree_is_said(scene: Scene) -> None:
+    """A head with uncommitted changes is not quite the commit: the report says so."""
+    scene.artifact(SAME, head=Tree(commit=HEAD, dirty=True))
+    report = scene.publish().report
+    assert report
+    assert any("uncommitted changes" in warning for warning in report.warnings)

@@ -1,0 +1,128 @@
+"""How `ratchet publish` ends where GitHub fails, or ratchet itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fake_github import Answer
+from playground import HARNESS, Finished
+from publish_scene import BOT, FIRST, RUN, SAME, Scene
+
+from ratchet import pipeline
+from ratchet.errors import Exit, ForgeError, RatchetError
+from ratchet.forge.github import GitHub
+from ratchet.report.check_run import check_output
+from ratchet.report.markers import run_id_of
+
+# ---- errors of GitHub's
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 409, 422, 429, 500, 502])
+@pytest.mark.parametrize("where", ["check", "contents", "compare", "comments", "comment"])
+def test_when_github_fails(scene: Scene, where: str, status: int) -> None:
+    """Each failure ends in a defined state: no second comment, no check run left open, one sentence, and the right exit code."""
+    scene.artifact(SAME)
+    method, path = {
+        "check": ("POST", r"/check-runs$"),
+        "contents": ("GET", r"/contents/pyproject.toml"),
+        "compare": ("GET", r"/compare/"),
+        "comments": ("GET", r"/issues/7/comments"),
+        "comment": ("POST", r"/issues/7/comments"),
+    }[where]
+    scene.fake.script(method, path, [Answer(status)] * 20)
+    failed: RatchetError | None
+    try:
+        failed = scene.publish().failed
+    except ForgeError as error:
+        failed = error
+    if (where, status) in (("contents", 404), ("compare", 404)):  # a repository without settings, an unknown commit
+        assert failed is None
+    else:
+        assert failed
+        assert failed.exit_code == (Exit.USAGE if status in (401, 403) else Exit.NOT_MEASURED)
+        assert scene.fake.token not in str(failed)
+        assert str(failed).count("\n") == 0
+    assert len(scene.ours()) <= 1
+    assert all(check.status == "completed" for check in scene.state.checks.values())
+    if where == "comment":
+        assert scene.check.conclusion == "success"
+
+
+@pytest.mark.parametrize("answer", [Answer(502, done=True), Answer(cut=True, done=True)], ids=["502", "cut"])
+def test_a_comment_whose_answer_was_lost(scene: Scene, answer: Answer) -> None:
+    """A comment that was made, though GitHub's answer did not say so, is not made twice."""
+    scene.artifact(SAME)
+    scene.fake.script("POST", r"/issues/7/comments", [answer])
+    client = GitHub(scene.fake.token, scene.fake.url, scene.state.repository, patience_s=30, sleep=lambda _: None)
+    assert pipeline.publish(pipeline.Asked(scene.place), client, scene.environ).failed is None
+    assert len(scene.ours()) == 1
+
+
+def test_a_comment_deleted_meanwhile(scene: Scene) -> None:
+    """A comment that somebody deletes between looking and writing is written anew."""
+    scene.artifact(SAME)
+    old = scene.state.add_comment(7, BOT, f"{FIRST}\nold")
+    scene.fake.script("PATCH", rf"/issues/comments/{old.id}", [Answer(404)])
+    client = GitHub(scene.fake.token, scene.fake.url, scene.state.repository, patience_s=30, sleep=lambda _: None)
+    assert pipeline.publish(pipeline.Asked(scene.place), client, scene.environ).failed is None
+    assert len(scene.ours()) == 1
+
+
+def test_an_expired_token(scene: Scene, command: Callable[..., Finished]) -> None:
+    """A token that GitHub does not take is one sentence that does not show it, and exit code 2."""
+    scene.artifact(SAME)
+    done = command(GITHUB_TOKEN="ghs_expired0000")
+    assert done.code == 2
+    assert "ghs_expired0000" not in done.out + done.err
+    assert done.sentence
+
+
+def test_no_token(scene: Scene, command: Callable[..., Finished]) -> None:
+    """Without a token the command says which variable is missing, and exits with 2."""
+    done = command(GITHUB_TOKEN="")
+    assert (done.code, "GITHUB_TOKEN is not set." in done.sentence) == (2, True)
+
+
+def test_a_defect_exits_with_3(scene: Scene, command: Callable[..., Finished]) -> None:
+    """It is no regression, and no verdict that was published."""
+    scene.artifact(SAME)
+    broken = "import ratchet.forge.artifact\nratchet.forge.artifact.take_in = lambda *_: 1 / 0\n"
+    (scene.folder / "sitecustomize.py").write_text(broken, encoding="utf-8")
+    done = command(PYTHONPATH=os.pathsep.join([str(scene.folder), str(HARNESS)]))
+    assert done.code == 3
+    assert "this is a defect in ratchet itself" in done.err
+    assert "Publishing ended before there was a verdict" in scene.ours()[0]
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, ZeroDivisionError])
+@pytest.mark.parametrize("where", ["publishing.page_of", "judging_again.judge_run", "publishing.check_output"])
+def test_an_end_that_nobody_planned(scene: Scene, monkeypatch: pytest.MonkeyPatch, where: str, kind: type[BaseException]) -> None:
+    """A defect of our own, or a job that is cancelled, leaves no check run in progress and no earlier verdict in the comment.
+
+    Both say that there is none, and where to look; nothing of the error's text gets there.
+    """
+    scene.artifact(SAME)
+    scene.environ["GITHUB_RUN_ID"] = "77"
+    scene.publish()
+    assert scene.check.conclusion == "success"
+    scene.state.checks.clear()
+    once = [kind("pwned")]
+    usual = check_output
+
+    def broken(*words: Any) -> Any:
+        if once:
+            raise once.pop()
+        return usual(*words)
+
+    monkeypatch.setattr(f"ratchet.pipeline.{where}", broken)
+    with pytest.raises(kind):
+        scene.publish()
+    [body] = scene.ours()
+    assert (scene.check.conclusion, run_id_of(body)) == ("failure", RUN)
+    for told in (body, f"{scene.check.title}\n{scene.check.summary}"):
+        assert "Publishing ended before there was a verdict" in told
+        assert "pwned" not in told
+    assert "https://github.com/octo-org/kernels/actions/runs/77" in body

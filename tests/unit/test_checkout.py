@@ -1,0 +1,73 @@
+"""What of a checkout is code, and what earlier runs left in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tuning_examples as sample
+from test_git import commit, repo
+
+from ratchet.forge.git import Repository
+from ratchet.pipeline.checkout import apart_of, checked_out
+from ratchet.records.files import save
+from ratchet.records.tuning import tuning_path
+from ratchet.records.tuning_file import keep_earlier
+
+__all__ = ["repo"]
+
+
+def written(folder: Path) -> None:
+    """What two searches of one case leave."""
+    record = sample.record()
+    path = tuning_path(folder, record.case, record.environment.fingerprint)
+    save(path, record)
+    keep_earlier(path)
+    save(path, record)
+    for name in ("suggestions.md", f"{path.stem}.png", f"{path.stem}.svg"):
+        (folder / name).write_text("drawn")
+
+
+@pytest.mark.parametrize("asked", ["tuning", "found/by hand [1]"])
+def test_what_runs_wrote_is_no_change(repo: Path, asked: str) -> None:
+    """Reports, records, pictures and earlier records leave the checkout clean, committed or not, wherever they were asked for."""
+    results, tuning = repo / "results", repo / asked
+    results.mkdir()
+    (results / "report.json").write_text("{}")
+    written(tuning)
+    assert not checked_out(repo, results, tuning).dirty
+    for path in tuning.glob("*.*"):
+        commit(repo, path.relative_to(repo).as_posix(), path.read_text())
+        path.write_text("rewritten")
+    assert not checked_out(repo, results, tuning).dirty
+
+
+def test_results_may_lie_elsewhere(repo: Path, tmp_path: Path) -> None:
+    """A link in place of the results folder is no change either."""
+    (tmp_path / "elsewhere").mkdir()
+    (repo / "results").symlink_to(tmp_path / "elsewhere")
+    assert not checked_out(repo, repo / "results").dirty
+    assert checked_out(repo, repo / "others").dirty
+
+
+@pytest.mark.parametrize("name", ["bench/tuned.json", "tuning/space.py", "tuning/params.json", "tuning/more/a.json", "a.json"])
+def test_all_else_is_a_change(repo: Path, name: str) -> None:
+    """What is applied, and what somebody keeps in a folder called tuning, is code."""
+    written(repo / "tuning")
+    path = repo / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("1")
+    assert checked_out(repo, repo / "results").dirty
+
+
+def test_the_whole_repository_is_never_left_aside(repo: Path, tmp_path: Path) -> None:
+    """Results at the root, or outside, leave the code in view."""
+    found = Repository(repo)
+    assert apart_of(found, found.root) == apart_of(found, tmp_path / "elsewhere")
+    (repo / "a.txt").write_text("modified")
+    assert checked_out(repo, repo).dirty
+
+
+def test_outside_git(tmp_path: Path) -> None:
+    """A folder that is no checkout has no commit, and nothing is said of changes."""
+    assert checked_out(tmp_path, tmp_path / "results").commit == ""
