@@ -74,13 +74,13 @@ def labelled(configuration: Configuration) -> str:
 
 
 def elsewhere(others: Sequence[Confirmation]) -> str:
-    """``7.0 % faster on inference_4k, 3.0 % slower on training_1k, no time on inference_2k``."""
+    """``7.0 % faster on inference_4k, 3.0 % slower on training_1k, not compared on inference_2k``."""
     return ", ".join(f"{_compared(each.comparison)} on {each.config}" for each in others)
 
 
 def _compared(found: Comparison | None) -> str:
     if found is None:
-        return "no time"
+        return "not compared"
     if found.low <= 1 <= found.high:
         return "no change shown"
     return f"{units.percent(abs(found.ratio - 1), 1)} {'slower' if found.ratio > 1 else 'faster'}"
