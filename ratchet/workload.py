@@ -18,6 +18,10 @@ Parameter = int | float | str | bool
 DEVICES: tuple[Device, ...] = ("cuda", "cpu")
 
 
+class SpaceError(ValueError):
+    """``tune``, ``tuning`` and ``constraints`` of a workload contradict each other."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Workload:
     """What is timed for one config, and how to know that it is right.
@@ -52,28 +56,28 @@ class Workload:
         if not (self.flops >= 0 and self.bytes >= 0 and 0 < self.flops + self.bytes < math.inf):
             raise ValueError(f"a workload declares finite FLOPs and bytes, not both 0 (here {self.flops}, {self.bytes})")
         if set(self.tune) != set(self.tuning):
-            raise ValueError(f"tune names {sorted(self.tune)}, tuning {sorted(self.tuning)}: both name the same parameters")
+            raise SpaceError(f"tune names {sorted(self.tune)}, tuning {sorted(self.tuning)}: both name the same parameters")
         for name, value in self.tuning.items():
             if value not in self.tune[name]:
-                raise ValueError(f"tuning {name}={value} is not among the values of tune: {list(self.tune[name])}")
+                raise SpaceError(f"tuning {name}={value} is not among the values of tune: {list(self.tune[name])}")
         for constraint in self.constraints:
             names = constraint_names(constraint)
             if strangers := [name for name in names if name not in self.tune]:
-                raise ValueError(f"a constraint takes {strangers[0]}, which is not in tune: {constraint_text(constraint)}")
+                raise SpaceError(f"a constraint takes {strangers[0]}, which is not in tune: {constraint_text(constraint)}")
             if not constraint(**{name: self.tuning[name] for name in names}):
-                raise ValueError(f"tuning {dict(self.tuning)} does not hold the constraint: {constraint_text(constraint)}")
+                raise SpaceError(f"tuning {dict(self.tuning)} does not hold the constraint: {constraint_text(constraint)}")
 
 
 def constraint_names(constraint: Callable[..., bool]) -> tuple[str, ...]:
     """The parameters that a constraint is about: its arguments, less those that have a default.
 
-    Raises ValueError where it takes none, or any number of them.
+    Raises SpaceError where it takes none, or any number of them.
     """
     arguments = inspect.signature(constraint).parameters.values()
     wanted = [each for each in arguments if each.default is each.empty]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     if not wanted or any(each.kind not in named for each in wanted):
-        raise ValueError(f"a constraint's arguments are names of parameters in tune: {constraint_text(constraint)}")
+        raise SpaceError(f"a constraint's arguments are names of parameters in tune: {constraint_text(constraint)}")
     return tuple(each.name for each in wanted)
 
 

@@ -128,6 +128,10 @@ class Checked(Record):
     error: NotNegative
 
 
+DECLARATION = "declaration"
+"""The stage of a workload whose parameters contradict each other."""
+
+
 class Trouble(Record):
     """A worker's own account of what went wrong."""
 

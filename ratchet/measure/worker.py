@@ -19,13 +19,14 @@ from ratchet.errors import RatchetError
 from ratchet.measure import correctness, identity
 from ratchet.measure.clocks import Clock, make_clock
 from ratchet.measure.environment import cpu_model
+from ratchet.measure.messages import DECLARATION
 from ratchet.measure.provenance import Provenance
 from ratchet.measure.tuned import overlaid
 from ratchet.measure.tuning.endings import ending_of, reason_of
 from ratchet.measure.tuning.trials import Compiler, Trials
 from ratchet.measure.wire import Channel, Closed
 from ratchet.records.tuned import Tuned
-from ratchet.workload import Benchmark, Device, Parameter, Workload, constraint_text
+from ratchet.workload import Benchmark, Device, Parameter, SpaceError, Workload, constraint_text
 
 PLACED_BYTES = 1 << 30
 """Most memory that several copies of one workload may take together."""
@@ -189,7 +190,10 @@ class Worker:
 
         ``enumerator`` names the function that does it, ``module:function``; it writes to the file ``codes``. Empty: nothing does.
         """
-        workload = self._build(case, seed)
+        try:
+            workload = self._build(case, seed)
+        except SpaceError as error:
+            return {"stage": DECLARATION, "trouble": str(error)[:300], "last_lines": []}
         clock = self._clock(workload, clock)
         found = {}
         if workload.tune and enumerator:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.config import Settings
 from ratchet.errors import RatchetError, UnfitError, UsageError
-from ratchet.measure.messages import Listing, SpaceFound
+from ratchet.measure.messages import DECLARATION, Listing, SpaceFound
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.side import CaseTrouble, HostHandle, Worker, refuse_foreign
 from ratchet.measure.tuning.place import Place
@@ -18,9 +17,6 @@ from ratchet.pipeline.tuning_space import ENUMERATOR
 from ratchet.records.run import CaseRun
 from ratchet.records.tuning import Configuration
 from ratchet.report.progress import Progress
-
-_DECLARED = re.compile(r"ValueError: ((?:tune names|tuning .+ (?:is not among|does not hold)|a constraint).*)")
-"""What a worker tells of a declaration that `ratchet.workload.Workload` refuses: of an exception, words alone reach us."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,7 @@ def space_of(scout: HostHandle, case: CaseRun, site: Site, codes: Path) -> Space
     try:
         found = _asked_space(worker, case.name, site, codes)
     except CaseTrouble as error:
-        raise _unbuilt(case.name, error.message) from None
+        raise _unbuilt(case.name, error) from None
     finally:
         worker.end()
     refuse_foreign("head", found.foreign)
@@ -76,13 +72,13 @@ def space_of(scout: HostHandle, case: CaseRun, site: Site, codes: Path) -> Space
     return found
 
 
-def _unbuilt(case: str, message: str) -> RatchetError:
-    if declared := _DECLARED.match(message):
+def _unbuilt(case: str, trouble: CaseTrouble) -> RatchetError:
+    if trouble.stage == DECLARATION:
         return UsageError(
-            f"The space of {case} contradicts itself: {declared[1]}.",
+            f"The space of {case} contradicts itself: {trouble.message}.",
             "Mend `tune`, `tuning` or `constraints` of its workload: docs/tuning.md says how they fit together.",
         )
-    return UnfitError(f"{case} cannot be built: {message}.", f"See `ratchet run {case}`.")
+    return UnfitError(f"{case} cannot be built: {trouble.message}.", f"See `ratchet run {case}`.")
 
 
 def _asked_space(worker: Worker, case: str, site: Site, codes: Path | None) -> SpaceFound:

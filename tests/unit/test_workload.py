@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ratchet import Benchmark, Workload, benchmark
-from ratchet.workload import constraint_names, constraint_text, dtype_name
+from ratchet.workload import SpaceError, constraint_names, constraint_text, dtype_name
 
 MADE = {"run": lambda: None, "reference": lambda: None, "dtype": "float32", "flops": 2.0, "bytes": 8.0}
 SPACE: dict[str, Any] = {"tune": {"block": (16, 32)}, "tuning": {"block": 32}}
@@ -94,9 +94,10 @@ def test_a_declaration_that_cannot_work(changes: dict[str, Any], said: str) -> N
     ],
 )
 def test_an_impossible_workload(changes: dict[str, Any], said: str) -> None:
-    """Work without size, or a tuning outside its space, is refused."""
-    with pytest.raises(ValueError, match=said):
+    """Work without size, or a tuning outside its space, is refused; the latter is told apart for `ratchet tune`."""
+    with pytest.raises(ValueError, match=said) as refused:
         Workload(**(MADE | changes))
+    assert isinstance(refused.value, SpaceError) == changes.keys().isdisjoint({"flops", "bytes"})
 
 
 def test_workload() -> None:
