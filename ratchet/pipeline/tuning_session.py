@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _WAIT_S = 0.25
 """Between looks at the clock."""
+_PACE_FROM = 10
+"""Evaluations after the first from which on their pace is known."""
 _TOLD_S = 5.0
 """Between lines of progress in which nothing became better."""
 
@@ -38,6 +40,8 @@ class Session:
         self._scale = next((scale for each in record.evaluations if (scale := _default_ms(each))), None)
         self._told = 0.0
         self._before = len(record.evaluations)
+        self._first_at: float | None = None
+        self._first_tried = 0
         self.best: float | None = None
         """The best normalised time so far."""
         self._look_for_best(record.evaluations)
@@ -64,6 +68,8 @@ class Session:
             arrived = executor.results(min(_WAIT_S, max(0.0, self._budget.search_ends - time.monotonic()) + 0.01))
             under_way -= len(arrived)
             self._take(arrived, search)
+            if arrived:
+                self._correct_budget(search, under_way)
             if time.monotonic() >= self._budget.search_ends:
                 return self._wind_up(search, executor)
 
@@ -99,6 +105,17 @@ class Session:
         executor.withdraw()
         self._take(executor.results(0.0), search)
         return "the time was over"
+
+    def _correct_budget(self, search: Search, under_way: int) -> None:
+        """Tell the strategy how many more there is time for, at the pace since the first came."""
+        tried, now = len(self.record.evaluations) - self._before, time.monotonic()
+        if self._first_at is None:
+            self._first_at, self._first_tried = now, tried
+        elif tried - self._first_tried >= _PACE_FROM and not math.isinf(self._budget.search_ends):
+            pace = (tried - self._first_tried) / max(now - self._first_at, 1e-6)
+            most = math.inf if self._most is None else self._most - tried
+            left = min(most, pace * (self._budget.search_ends - now))
+            search.expect(max(0, int(left) - under_way))
 
     def _task(self, configuration: Configuration) -> Task:
         left = self._budget.search_ends - time.monotonic()

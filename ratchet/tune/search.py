@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Search:
     """Hands out configurations, each once, and is told what came of them.
 
-    The same space, strategy, seed and answers in the same order give the same configurations.
+    The same space, strategy, seed, answers and corrections of the budget in the same order give the same configurations.
     """
 
     def __init__(self, candidates: Candidates, strategy: str = "auto", seed: int = 0, budget: int | None = None) -> None:
@@ -42,8 +42,14 @@ class Search:
             first = self._first if self._first is not None and not self._seen.taken[self._first] else None
             place = first if first is not None else self._strategy.next()
             self._seen.take(place)
+            if self._strategy.to_come is not None:
+                self._strategy.to_come -= 1
             asked.append(self._seen.candidates.configuration(place))
         return asked
+
+    def expect(self, evaluations: int) -> None:
+        """Correct the budget: so many more evaluations there will be, as it looks now."""
+        self._strategy.to_come = evaluations
 
     def tell(self, configuration: Configuration, value: float | None) -> None:
         """What a configuration took, in milliseconds, or None where it failed; also for one that was not asked for.

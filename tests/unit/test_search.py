@@ -100,7 +100,32 @@ def test_auto_tries_everything_that_fits() -> None:
     """Where the budget is enough for the whole space, the search is exhaustive."""
     found = candidates(SPACE)
     assert Search(found, "auto", budget=found.count).strategy == "exhaustive"
-    assert Search(found, "auto", budget=found.count - 1).strategy != "exhaustive"
+    assert Search(found, "auto", budget=found.count - 1).strategy == "trees"
+
+
+def test_auto_changes_its_mind_with_the_pace() -> None:
+    """What is tried goes by what there is time for: the whole rest as soon as that fits, and guided again when it does not."""
+    found = candidates(SPACE)
+    search = Search(found, "auto", seed=1, budget=found.count - 1)
+    tried = search.ask(5)
+    for each in tried:
+        search.tell(each, 1.0)
+    assert search.strategy == "trees"
+    search.expect(found.count - 5)
+    rest = [each for each in map(found.configuration, range(found.count)) if each not in tried]
+    assert search.ask(3) == rest[:3]
+    assert search.strategy == "trees, then exhaustive"
+    search.expect(2)
+    assert search.ask(10) != rest[3:13]
+
+
+def test_a_resumed_search_needs_less() -> None:
+    """What is known already needs no budget."""
+    found = candidates(SPACE)
+    search = Search(found, "auto", budget=found.count - 10)
+    for place in range(10):
+        search.tell(found.configuration(place), 1.0)
+    assert search.strategy == "exhaustive"
 
 
 def test_unknown_strategy() -> None:

@@ -43,9 +43,9 @@ def test_what_is_written_is_read_again(rows: list[Any]) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_recorded_files_survive(path: Path, tmp_path: Path) -> None:
-    """The files that Kernel Tuner wrote are the same after reading, writing, plain or compressed, and reading."""
+    """Recorded files are the same after reading, writing, plain or compressed, and reading."""
     results = read_t4(path)
-    assert len(results) > 4000
+    assert len(results) > 3000
     for name in ("again.json", "again.json.gz"):
         write_t4(tmp_path / name, results, {"device": "any"})
         assert read_t4(tmp_path / name) == results

@@ -24,10 +24,14 @@ class Asked:
     def __init__(self, configurations: list[Configuration]) -> None:
         self.left = list(configurations)
         self.told: list[tuple[Configuration, float | None]] = []
+        self.expected: list[int] = []
 
     def ask(self, count: int = 1) -> list[Configuration]:
         asked, self.left = self.left[:count], self.left[count:]
         return asked
+
+    def expect(self, evaluations: int) -> None:
+        self.expected.append(evaluations)
 
     def tell(self, configuration: Configuration, value: float | None) -> None:
         self.told.append((configuration, value))
@@ -168,3 +172,13 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_another(tmp_path: Path, 
     assert made.finals("attention/late", candidates[:1], 0.0, stations) == []
     found = made.finals("attention/next", candidates[1:], 30.0, stations)
     assert [(each.configuration, each.reason) for each in found] == [(candidates[1], "attention/next")]
+
+
+def test_the_pace_corrects_the_budget(tmp_path: Path) -> None:
+    """With a time budget, a strategy is told again and again how many more there is time for; never more than were asked for."""
+    search, stations = Asked(sample.every_configuration()), Stations(answer, room=1)
+    session(tmp_path, most=15, seconds=3600).search(search, stations)
+    assert search.expected == [4, 3, 2, 1, 0]
+    unlimited = Asked(sample.every_configuration())
+    session(tmp_path).search(unlimited, Stations(answer, room=1))
+    assert unlimited.expected == []

@@ -1,4 +1,4 @@
-"""`auto`: all of them where they fit the budget, else what did best on recorded and made-up spaces: `model`."""
+"""`auto`: all of them where the budget pays for it, else what did best on recorded and made-up spaces: `trees`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from ratchet.tune.seen import Seen
 from ratchet.tune.strategies.base import Strategy
-from ratchet.tune.strategies.model import Model
 from ratchet.tune.strategies.plain import Exhaustive
+from ratchet.tune.strategies.trees import Trees
 
 
 class Auto(Strategy):
@@ -17,13 +17,19 @@ class Auto(Strategy):
 
     def __init__(self, seen: Seen, rng: np.random.Generator, budget: int | None) -> None:
         super().__init__(seen, rng, budget)
-        fits = budget is not None and seen.candidates.exact and seen.candidates.count <= budget
-        self._inner: Strategy = Exhaustive(seen, rng, budget) if fits else Model(seen, rng, budget)
+        self._used: dict[type[Strategy], Strategy] = {}
 
     @property
     def chosen(self) -> str:
-        """What it came down to."""
-        return self._inner.name
+        """What it came down to: ``exhaustive``, ``trees``, or one after the other."""
+        return ", then ".join(each.name for each in self._used or [self._wanted()])
 
     def next(self) -> int:
-        return self._inner.next()
+        wanted = self._wanted()
+        if wanted not in self._used:
+            self._used[wanted] = wanted(self.seen, self.rng, self.budget)
+        return self._used[wanted].next()
+
+    def _wanted(self) -> type[Strategy]:
+        fits = self.to_come is not None and self.seen.candidates.exact and self.seen.left <= self.to_come
+        return Exhaustive if fits else Trees

@@ -18,6 +18,8 @@ class Strategy(ABC):
     def __init__(self, seen: Seen, rng: np.random.Generator, budget: int | None) -> None:
         """``budget``: about how many evaluations there will be; None where nobody knows."""
         self.seen, self.rng, self.budget = seen, rng, budget
+        self.to_come = budget
+        """About how many are still to come; the search keeps it right."""
 
     @abstractmethod
     def next(self) -> int:

@@ -1,0 +1,187 @@
+"""Made-up recorded spaces, for choosing a search's constants on something else than what it is judged by.
+
+Each is a family: a seed draws the device and the kernel's habits. Times follow what such kernels are known to depend on
+(occupancy, coalescing, traffic, registers, what a compiler does with one combination), with noise of one to two percent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ratchet.tune.replay import Recorded
+from ratchet.tune.space import Candidates, Space, candidates
+
+Floats = NDArray[np.float64]
+
+
+def made_up() -> dict[str, Recorded]:
+    """Three of each family."""
+    families = {"product": product, "stencil": stencil, "channels": channels, "inside": inside}
+    return {f"{name}/{seed}": family(seed) for name, family in families.items() for seed in range(3)}
+
+
+def product(seed: int) -> Recorded:
+    """A matrix product's tiles: occupancy, memory, arithmetic, with luck of some tiles and noise of 1.5 %."""
+    rng = np.random.default_rng(seed)
+    tiles, threads, widths = (16, 32, 64, 128), (8, 16, 32), (1, 2, 4, 8)
+    flag = (0, 1)
+    space = Space(
+        {
+            "m": tiles,
+            "n": tiles,
+            "k": (16, 32),
+            "tm": threads,
+            "tn": threads,
+            "vm": widths,
+            "vn": widths,
+            "a": flag,
+            "b": flag,
+            "s": flag,
+        },
+        (lambda m, tm, vm: m % (tm * vm) == 0, lambda n, tn, vn: n % (tn * vn) == 0, lambda tm, tn: tm * tn <= 512),
+    )
+    found = candidates(space)
+    m, n, k, tm, tn, vm, vn, a, b, s = _columns(found)
+    outputs = m / tm * n / tn
+    registers = outputs + m / tm + n / tn + 16 + rng.uniform(0, 10) * vm
+    shared = 4 * k * (a * m + b * n)
+    blocks = np.minimum(np.floor(65536 / (registers * tm * tn)), np.floor(49152 / np.maximum(shared, 1)))
+    occupancy = np.minimum(blocks * tm * tn, 2048) / 2048
+    memory = (
+        (1 / m + 1 / n) * rng.uniform(15, 60) * (1 + rng.uniform(0.2, 0.6) * (1 - a) * (vm < 2) + rng.uniform(0.2, 0.6) * (1 - b))
+    )
+    work = 1 + rng.uniform(0.5, 2) / outputs + rng.uniform(0.1, 0.5) / vm + rng.uniform(0, 0.15) * s
+    work += rng.uniform(0.05, 0.2) * np.abs(np.log2(vn) - rng.integers(0, 3))
+    busy = np.clip((occupancy + 0.05) * (1 + 0.15 * outputs) * rng.uniform(0.5, 1.2), 0.02, 1)
+    times = np.maximum(work, memory) / busy * np.exp(0.015 * rng.standard_normal(found.count))
+    lucky = 1 + 0.12 * np.clip(rng.standard_normal((4, 4, 4, 2)), -1, 2)
+    times *= lucky[tuple(found.codes[:, column] for column in (0, 1, 5, 7))]
+    fails = (registers > 200 + rng.uniform(0, 55)) | (shared > 49152 * rng.uniform(0.4, 0.9)) | (blocks < 1)
+    return _recorded(found, times, fails)
+
+
+def stencil(seed: int) -> Recorded:
+    """A stencil that does several steps of time in shared memory: halos cost more the more steps, traffic less."""
+    rng = np.random.default_rng(100 + seed)
+    limit = int(rng.choice([48, 64, 96, 160])) * 1024
+    space = Space(
+        {
+            "bx": (8, 16, 32, 64, 128, 256),
+            "by": (1, 2, 4, 8, 16, 32),
+            "tx": (1, 2, 3, 4, 6, 8),
+            "ty": (1, 2, 3, 4, 6, 8),
+            "steps": (1, 2, 3, 4, 5, 6, 8, 10),
+            "unroll": (1, 2, 4, 5),
+            "power": (0, 1),
+        },
+        (
+            lambda bx, by: 32 <= bx * by <= 1024,
+            lambda steps, unroll: steps % unroll == 0,
+            lambda bx, tx, steps: bx * tx > 2 * steps,
+            lambda by, ty, steps: by * ty > 2 * steps,
+        ),
+    )
+    found = candidates(space)
+    bx, by, tx, ty, steps, unroll, power = _columns(found)
+    wide, high = bx * tx, by * ty
+    useful = (wide - 2 * steps) * (high - 2 * steps)
+    shared = 4 * wide * high * (2 + power)
+    registers = 18 + rng.uniform(2, 5) * tx * ty + rng.uniform(1, 4) * unroll + rng.uniform(0, 8) * (1 - power)
+    threads = bx * by
+    blocks = np.minimum(np.floor(65536 / (registers * threads)), np.floor(limit / shared))
+    blocks = np.minimum(blocks, np.minimum(np.floor(2048 / threads), 16))
+    occupancy = blocks * threads / 2048
+    coalesced = np.minimum(1, (wide / 32) ** 0.3) * (1 - rng.uniform(0.05, 0.3) * (bx < 32))
+    traffic = wide * high * (2 + (1 - power) * steps * rng.uniform(0.1, 0.4)) / (useful * steps) / np.maximum(coalesced, 0.1)
+    work = wide * high * rng.uniform(0.1, 0.6) / useful * (1 + rng.uniform(0.1, 0.4) / unroll) * (1 + 0.3 / (tx * ty))
+    hidden = np.clip((occupancy + 0.03 * tx * ty) * rng.uniform(1.2, 2.5), 0.02, 1)
+    times = np.maximum(traffic, work) / hidden + 0.2 * np.minimum(traffic, work)
+    times *= _habits(found, rng, ((0, 2), (1, 3), (4, 5)), 0.04) * np.exp(0.01 * rng.standard_normal(found.count))
+    return _recorded(found, times, (shared > limit) | (blocks < 1) | (registers > 255))
+
+
+def channels(seed: int) -> Recorded:
+    """A sum over many channels with shifts: bound by memory, reuse across rows, unrolling that must divide the channels."""
+    rng = np.random.default_rng(200 + seed)
+    space = Space(
+        {
+            "bx": (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 256, 384, 512),
+            "by": (1, 2, 4, 8, 16, 32, 64, 128),
+            "tx": (1, 2, 3, 4, 5, 6, 8),
+            "ty": (1, 2, 3, 4, 6, 8),
+            "sx": (0, 1),
+            "sy": (0, 1),
+            "unroll": (0, 2, 4, 6, 8, 16),
+        },
+        (
+            lambda bx, by: 32 <= bx * by <= 1024,
+            lambda tx, sx: tx > 1 or sx == 0,
+            lambda ty, sy: ty > 1 or sy == 0,
+            lambda tx, ty: tx * ty <= 32,
+        ),
+    )
+    found = candidates(space)
+    bx, by, tx, ty, sx, sy, unroll = _columns(found)
+    threads, outputs = bx * by, tx * ty
+    registers = 16 + rng.uniform(1, 2.5) * outputs + rng.uniform(0.2, 1.0) * unroll * np.sqrt(outputs)
+    blocks = np.minimum(np.floor(65536 / (registers * threads)), np.minimum(np.floor(2048 / threads), 24))
+    occupancy = blocks * threads / 2048
+    reuse = 1 + rng.uniform(0.3, 1.0) * np.log2(by * ty)
+    stride = np.where(sx == 1, 1.0, 1 / (1 + rng.uniform(0.1, 0.6) * (tx - 1)))
+    coalesced = np.minimum(1, (bx / 32) ** rng.uniform(0.5, 0.9)) * stride * np.where(bx % 32 == 0, 1, rng.uniform(0.7, 0.95))
+    memory = 1 / (reuse * coalesced)
+    work = rng.uniform(0.1, 0.35) * (1 + rng.uniform(0.2, 1) / outputs) * (1 + rng.uniform(0.1, 0.5) / (unroll + 1))
+    hidden = np.clip(rng.uniform(1.2, 3) * (occupancy + 0.02 * outputs), 0.02, 1)
+    waves = 1 + 0.25 * ((rng.uniform(500, 4000) / (bx * tx)) % 1) * rng.uniform(0, 1) + 0.1 * sy * rng.uniform(-0.5, 0.5)
+    times = (np.maximum(memory, work) + 0.3 * np.minimum(memory, work)) / hidden * waves
+    times *= _habits(found, rng, ((0, 6), (2, 3), (1, 3)), 0.05) * np.exp(0.012 * rng.standard_normal(found.count))
+    return _recorded(found, times, (blocks < 1) | (registers > 255))
+
+
+def inside(seed: int) -> Recorded:
+    """Points in a polygon: weak slopes, methods without an order, and very many configurations near the best."""
+    rng = np.random.default_rng(300 + seed)
+    space = Space(
+        {
+            "bx": tuple(range(32, 1024 + 1, 32)),
+            "tile": (1, *range(2, 21, 2)),
+            "between": (0, 1, 2, 3),
+            "method": (0, 1, 2),
+            "slopes": (0, 1),
+        },
+    )
+    found = candidates(space)
+    bx, tile, between, _, slopes = _columns(found)
+    registers = 20 + tile * rng.uniform(2, 6) + 6 * slopes
+    blocks = np.minimum(np.floor(65536 / (registers * bx)), np.minimum(np.floor(2048 / bx), 16))
+    occupancy = blocks * bx / 2048
+    between_cost, method_cost = rng.uniform(0.9, 1.5, 4), rng.uniform(0.95, 1.3, 3)
+    pairs = np.exp(0.12 * rng.standard_normal((4, 3)))
+    codes = found.codes
+    work = between_cost[codes[:, 2]] * method_cost[codes[:, 3]] * pairs[codes[:, 2], codes[:, 3]]
+    work = work * (1 - slopes * rng.uniform(0, 0.15) * (between > 1)) * (1 + rng.uniform(0.2, 0.9) / tile)
+    hidden = np.clip(occupancy + 0.04 * tile, 0.05, 1) ** rng.uniform(0.15, 0.4)
+    left = (rng.uniform(1e4, 1e5) / (bx * tile)) % 1
+    times = work / hidden * (1 + 0.1 * left) * _habits(found, rng, ((0, 1), (1, 2)), 0.03)
+    times *= np.exp(0.01 * rng.standard_normal(found.count))
+    return _recorded(found, times, (blocks < 1) | (registers > 255))
+
+
+def _columns(found: Candidates) -> list[Floats]:
+    """The values of each parameter."""
+    options = found.space.parameters.values()
+    return [np.array(values, dtype=float)[found.codes[:, column]] for column, values in enumerate(options)]
+
+
+def _habits(found: Candidates, rng: np.random.Generator, pairs: tuple[tuple[int, int], ...], size: float) -> Floats:
+    """What a compiler makes of some combinations: a factor for each pair of values."""
+    factor = np.ones(found.count)
+    for first, second in pairs:
+        table = np.exp(size * rng.standard_normal((found.space.sizes[first], found.space.sizes[second])))
+        factor *= table[found.codes[:, first], found.codes[:, second]]
+    return factor
+
+
+def _recorded(found: Candidates, times: Floats, fails: NDArray[np.bool_]) -> Recorded:
+    return Recorded(found, tuple(None if bad else float(each) for each, bad in zip(times, fails, strict=True)))
