@@ -125,8 +125,8 @@ class GitHub(Conversation):
             return False
         return True
 
-    def holds(self, ref: str, commit: str) -> bool:
-        """Whether a branch, or the history of a commit, has this commit; False for what is no commit that GitHub knows here."""
+    def holds(self, ref: str, commit: str) -> bool | None:
+        """Whether a branch, or the history of a commit, has this commit; None where GitHub knows one of the two not at all."""
         if not _SHA.fullmatch(commit):
             return False
 
@@ -136,7 +136,7 @@ class GitHub(Conversation):
         try:
             return self._tries().call(f"Looking for {commit[:10]} in {ref}", read) in ("behind", "identical")
         except GoneError:
-            return False
+            return None
 
     def default_branch(self) -> str:
         """Its name, such as ``main``."""

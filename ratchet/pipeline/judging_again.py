@@ -66,12 +66,12 @@ def page_of(material: Material, github: GitHub, environ: Mapping[str, str]) -> C
     )
     try:
         taken = _taken_in(material, github, environ)
-        refuse_foreign(taken.run, subject, rules.baseline, github)
+        unknown = refuse_foreign(taken.run, subject, rules.baseline, github)
     except (ArtifactError, RecordError) as error:
         return replace(page, problem=error.message, artifact_url=None)
     report = _report(taken, rules)
     accepted = _accepted(report, subject.pull, material.comments, github)
-    page = replace(page, report=accepted[0], acceptances=accepted[1], notes=taken.problems)
+    page = replace(page, report=accepted[0], acceptances=accepted[1], notes=(*taken.problems, *unknown))
     return replace(page, paths=_paths(page, rules, subject, github))
 
 

@@ -16,22 +16,30 @@ MOST = 50
 """Commits that one run may compare with; each that the base branch's own files do not name is one question to GitHub."""
 
 
-def refuse_foreign(run: RunRecord, subject: Subject, baseline: Baseline, github: GitHub) -> None:
+def refuse_foreign(run: RunRecord, subject: Subject, baseline: Baseline, github: GitHub) -> tuple[str, ...]:
     """Raise ArtifactError where a reference commit is not on the base branch: against a slow commit of its own, any head passes.
 
-    Commits that the base branch's ``baseline`` names count as on it, though its history may have been rewritten since. What has
-    no pull request was pushed by somebody with write access: for a push or a merge queue the head's own history counts too.
+    Of each commit that GitHub does not know, a sentence comes back: a branch that was rewritten loses commits too. Commits that
+    the base branch's ``baseline`` names count as on it for that reason. What has no pull request was pushed by somebody with
+    write access: for a push or a merge queue the head's own history counts too.
     """
     left = sorted(_compared(run) - _named(subject, baseline))
     if len(left) > MOST:
         raise ArtifactError(f"The run compares with {len(left)} commits, and {MOST} are the most.")
     refs = (subject.base_ref,) if subject.pull else (subject.run.head_sha, subject.base_ref)
+    unknown = []
     for commit in left:
-        if not any(github.holds(ref, commit) for ref in refs):
+        held = [github.holds(ref, commit) for ref in refs]
+        if not any(held) and False in held:
             raise ArtifactError(
                 f"The run compares with {commit[:10] or 'no commit'}, which is not on {subject.base_ref}: measure against a "
                 "commit of that branch."
             )
+        if not any(held):
+            unknown.append(
+                f"GitHub does not know {commit[:10]}, which the run compares with: whether {subject.base_ref} has it is open."
+            )
+    return tuple(unknown)
 
 
 def _compared(run: RunRecord) -> set[str]:

@@ -32,9 +32,9 @@ def test_a_reference_that_is_not_on_the_base_branch(scene: Scene, command: Calla
     assert said in scene.ours()[0]
 
 
-@pytest.mark.parametrize("commit", ["5" * 40, "", "main", HEAD], ids=["unknown", "none", "no hash", "the head"])
+@pytest.mark.parametrize("commit", ["", "main", HEAD], ids=["none", "no hash", "the head"])
 def test_a_reference_that_is_none(scene: Scene, commit: str) -> None:
-    """Nor does one against a commit that GitHub does not know, against what is no commit, or against the head itself."""
+    """Nor does one against what is no commit, or against the head itself."""
     scene.artifact(SAME, reference=Tree(commit=commit))
     done = scene.publish()
     assert (done.verdict, scene.check.conclusion) == ("none", "failure")
@@ -42,9 +42,18 @@ def test_a_reference_that_is_none(scene: Scene, commit: str) -> None:
     assert "which is not on main" in done.page.problem
 
 
+def test_a_reference_that_github_does_not_know(scene: Scene) -> None:
+    """Where a branch was rewritten there is a verdict, and a sentence that nobody knows whether the commit was on it."""
+    scene.artifact(SAME, reference=Tree(commit="5" * 40))
+    done = scene.publish()
+    assert (done.verdict, scene.check.conclusion) == ("pass", "success")
+    assert "GitHub does not know 5555555555, which the run compares with: whether main has it is open." in scene.ours()[0]
+
+
 @pytest.mark.parametrize("where", ["cases", "best"])
 def test_a_reference_of_one_case_alone(scene: Scene, where: str) -> None:
     """Each case that names a commit of its own is looked at too."""
+    scene.state.parents[HEAD] = [LATER]
     foreign = timed(1.0, reference_tree=Tree(commit=LATER))
     scene.artifact(SAME if where == "best" else foreign, best=(foreign,) if where == "best" else ())
     done = scene.publish()
@@ -80,6 +89,7 @@ def test_what_was_pushed_may_compare_with_its_own_history(scene: Scene, event: s
     scene.measured.head_branch = {"push": "release", "merge_group": f"gh-readonly-queue/main/pr-7-{LATER}"}[event]
     scene.artifact(SAME, reference=Tree(commit=LATER))
     assert scene.publish().verdict == "pass"
+    scene.state.parents["5" * 40] = [HEAD]
     scene.artifact(SAME, reference=Tree(commit="5" * 40))
     assert scene.publish().verdict == "none"
 

@@ -333,17 +333,17 @@ def test_what_a_branch_holds(fake: FakeGitHub, github: GitHub) -> None:
     earlier, tip, later, beside = "1" * 40, "b" * 40, "2" * 40, "3" * 40
     fake.state.parents = {tip: [earlier], later: [tip], beside: [earlier]}
     fake.state.branches["release/1.0"] = later
-    assert [github.holds("main", each) for each in (earlier, tip, later, beside, "4" * 40)] == [True, True, False, False, False]
+    assert [github.holds("main", each) for each in (earlier, tip, later, beside, "4" * 40)] == [True, True, False, False, None]
     assert len(fake.requests) == 5
     assert github.holds("release/1.0", tip)
     assert github.holds(beside, earlier)
-    assert not github.holds("no-such-branch", earlier)
+    assert github.holds("no-such-branch", earlier) is None
 
 
 @pytest.mark.parametrize("commit", ["", "main", "HEAD", "1" * 39, f"{'1' * 40}\n", "../../../user", f"{'1' * 39}G"])
 def test_what_is_no_hash_is_held_by_nothing(fake: FakeGitHub, github: GitHub, commit: str) -> None:
     """A text that an artifact calls a commit reaches no address."""
-    assert not github.holds("main", commit)
+    assert github.holds("main", commit) is False
     assert not fake.requests
 
 
