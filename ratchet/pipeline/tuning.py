@@ -65,6 +65,7 @@ def _tuned(asked: TuneRequest, site: Site, folder: Path, budget: Budget) -> Tune
         session = Session(record, path, budget, asked.max_evaluations, site.progress)
         search = _search(asked, found, codes, budget, len(site.places))
         session.resume(search)
+        session.record = _with_session(session.record, strategy=search.strategy)  # what a killed session is known to have done
         aim = Aim(case.name, found.default, plan_of(site.settings, site.machines[0].device), found.workload.bytes)
         executor = stack.enter_context(begin(aim))
         site.progress.stage(f"Tuning {case.name}: {found.count} configurations, on {', '.join(executor.places)}")
@@ -94,9 +95,14 @@ def _stations(asked: TuneRequest, site: Site, scout: HostHandle) -> contextlib.A
 
 def _end(session: Session, budget: Budget, ended: str, strategy: str) -> None:
     """Close this session's entry in the record."""
-    last = session.record.sessions[-1]
-    closed = last.model_copy(update={"wall_s": time.monotonic() - budget.started, "ended": ended, "strategy": strategy})
-    session.keep(session.record.model_copy(update={"sessions": (*session.record.sessions[:-1], closed)}))
+    wall_s = time.monotonic() - budget.started
+    session.keep(_with_session(session.record, wall_s=wall_s, ended=ended, strategy=strategy))
+
+
+def _with_session(record: TuningRecord, **update: object) -> TuningRecord:
+    """The record with other words about its last session."""
+    *before, last = record.sessions
+    return record.model_copy(update={"sessions": (*before, last.model_copy(update=update))})
 
 
 def _written(asked: TuneRequest, site: Site, record: TuningRecord, path: Path) -> Tuned:

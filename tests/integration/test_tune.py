@@ -159,6 +159,7 @@ def test_killed_and_resumed(knobs: Callable[..., Playground]) -> None:
     done, before = _interrupted(play, signal.SIGKILL)
     assert done.code == -signal.SIGKILL
     assert before.verdict == ""
+    assert before.sessions[-1].strategy == "exhaustive", "what auto came down to is known from the start"
     play.folder.joinpath("open").touch()
     done = tune(play, "knobs/small", "--resume")
     assert done.code == 0, done

@@ -35,7 +35,6 @@ SERIAL_ATOMICS_SHARE = 0.2
 # Of traced calls
 GAP_SHARE = 0.3
 ALLOCATION_SHARE = 0.1
-COPY_SHARE = 0.1
 
 # Both sides
 NOTICED = 1.15
