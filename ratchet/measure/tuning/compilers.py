@@ -30,11 +30,14 @@ Deliver = Callable[[Task, Compiled | None], None]
 
 
 def how_many(gpu: Gpu, workload_bytes: float, stations: int = 1) -> int:
-    """Compiling processes beside one device: as many as there are cores to spare, and half the free memory has room for."""
+    """Compiling processes beside one device: as many as there are cores to spare, and half the free memory has room for.
+
+    None where it has no room: then whoever times also compiles.
+    """
     cores = (len(os.sched_getaffinity(0)) - SPARED_CORES) // stations
     free = gpu.free_memory_bytes()
     room = MOST if free is None else int(free / 2 // (CONTEXT_BYTES + 2 * workload_bytes))
-    return max(1, min(MOST, cores, room))
+    return min(room, max(1, min(MOST, cores)))
 
 
 class Compilers:
