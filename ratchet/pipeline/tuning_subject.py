@@ -61,7 +61,10 @@ def space_of(scout: HostHandle, case: CaseRun, site: Site, codes: Path) -> Space
         worker.end()
     refuse_foreign("head", found.foreign)
     if not found.space:
-        raise UsageError(f"{case.name} has no parameters to tune.", "Give its workload `tune` and `tuning`: docs/tuning.md.")
+        where = "on the CPU" if site.machines[0].device == "cpu" else "on a GPU"
+        raise UsageError(
+            f"{case.name} has no parameters to tune {where}.", "Give its workload `tune` and `tuning` there: docs/tuning.md."
+        )
     if found.error:
         raise UsageError(f"{case.name}: {found.error}", found.hint)
     if found.count == 1:

@@ -252,7 +252,7 @@ def test_what_a_search_wrote_is_no_change_of_the_code(knobs: Callable[..., Playg
     [
         (("nothing",), 2, "No case, benchmark or config is called nothing."),
         (("knobs",), 2, "names 3 cases"),
-        (("knobs/plain",), 2, "has no parameters to tune"),
+        (("knobs/plain",), 2, "has no parameters to tune on the CPU. Give its workload"),
         (("knobs/small", "--strategy", "luck"), 2, "luck"),
     ],
 )
