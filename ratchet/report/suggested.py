@@ -17,6 +17,8 @@ from ratchet.report.pieces import machine
 from ratchet.report.words import NOTHING, change, interval
 
 MOST_ROWS = 10
+_BLUE = '%%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#0072b2"}}}}%%'
+"""The line would be all but white."""
 _CHART_POINTS = 16
 """Their numbers stand side by side under a chart that is 700 pixels wide on GitHub."""
 _MEANINGS: dict[Ending, str] = {
@@ -136,6 +138,7 @@ def _chart(record: TuningRecord) -> Markdown | None:
         "\n".join(
             [
                 "```mermaid",
+                _BLUE,
                 "xychart-beta",
                 f'    x-axis "evaluation" [{numbers}]',
                 f'    y-axis "best so far, default = 1" {max(0.0, low - room):.4f} --> {high + room:.4f}',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -221,12 +222,14 @@ def test_convergence(record: TuningRecord, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["tests/golden/suggestions.md", "tests/golden/suggestions_hostile.md", "tuning/suggestions.md"])
 def test_charts_that_github_draws(path: str) -> None:
-    """They are lines within their axis, above zero, with as many numbers as fit side by side, and no bars."""
+    """They are blue lines within their axis, above zero, with as many numbers as fit side by side, and no bars."""
     text = (Path(__file__).parents[2] / path).read_text()
     charts = re.findall(r"```mermaid\n(.*?)```", text, re.DOTALL)
     assert charts
     for chart in charts:
-        kind, across, up, line = (each.strip() for each in chart.strip().splitlines())
+        colour, kind, across, up, line = (each.strip() for each in chart.strip().splitlines())
+        settings = json.loads(colour.removeprefix("%%{init:").removesuffix("}%%"))
+        assert settings == {"themeVariables": {"xyChart": {"plotColorPalette": "#0072b2"}}}
         assert kind == "xychart-beta"
         low, high = map(float, re.findall(r"([\d.-]+) --> ([\d.-]+)", up)[0])
         values = [float(each) for each in re.findall(r"-?[\d.]+", line.removeprefix("line"))]
