@@ -17,7 +17,7 @@ from ratchet.report.pieces import machine
 from ratchet.report.words import NOTHING, change, interval
 
 MOST_ROWS = 10
-_BLUE = '%%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#0072b2"}}}}%%'
+_BLUE = '%%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "steelblue"}}}}%%'
 """The line would be all but white."""
 _CHART_POINTS = 16
 """Their numbers stand side by side under a chart that is 700 pixels wide on GitHub."""

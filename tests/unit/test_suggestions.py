@@ -229,7 +229,7 @@ def test_charts_that_github_draws(path: str) -> None:
     for chart in charts:
         colour, kind, across, up, line = (each.strip() for each in chart.strip().splitlines())
         settings = json.loads(colour.removeprefix("%%{init:").removesuffix("}%%"))
-        assert settings == {"themeVariables": {"xyChart": {"plotColorPalette": "#0072b2"}}}
+        assert settings == {"themeVariables": {"xyChart": {"plotColorPalette": "steelblue"}}}
         assert kind == "xychart-beta"
         low, high = map(float, re.findall(r"([\d.-]+) --> ([\d.-]+)", up)[0])
         values = [float(each) for each in re.findall(r"-?[\d.]+", line.removeprefix("line"))]
