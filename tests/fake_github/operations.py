@@ -79,7 +79,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "permission": Operation(lambda g: g.permission("a-maintainer"), "Reading the permission of a-maintainer", absent="none"),
     "branch_exists": Operation(lambda g: g.branch_exists("main"), "Looking for branch main", absent=False),
-    "holds": Operation(lambda g: g.holds("main", "b" * 40), "Looking for bbbbbbbbbb in main", absent=False),
+    "holds": Operation(lambda g: g.holds("main", "b" * 40), "Looking for bbbbbbbbbb in main", absent=None),
     "default_branch": Operation(lambda g: g.default_branch(), "Reading the repository"),
     "open_check": Operation(
         lambda g: g.open_check("ratchet", "a" * 40, "https://example.org", "5"), "Opening a check run on aaa"
