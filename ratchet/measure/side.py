@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from ratchet.config import Settings
 from ratchet.errors import ForeignModuleError, HostError, WorkerError
 from ratchet.measure import wire
+from ratchet.measure.gpu import Gpu
 from ratchet.measure.messages import Listing, Ready, Trouble, parse
 from ratchet.measure.surroundings import of_benchmarks
 from ratchet.measure.text import clean
@@ -68,6 +70,22 @@ class HostOptions:
     logs: Path
     start_timeout_s: float
     step_timeout_s: float
+
+    @classmethod
+    def of(cls, settings: Settings, *, tree: Path, checkout: Path, device: Device, gpu: Gpu | None, logs: Path) -> HostOptions:
+        """As the settings say, for this tree on this device."""
+        return cls(
+            tree=tree,
+            checkout=checkout,
+            bench=settings.bench,
+            python_path=settings.python_path,
+            device=device,
+            threads=settings.cpu_threads,
+            gpu_uuid=gpu.uuid if gpu else None,
+            logs=logs,
+            start_timeout_s=settings.host_timeout,
+            step_timeout_s=settings.case_timeout,
+        )
 
 
 class HostHandle:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from ratchet.measure.gpu import Gpu
 from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.side import HostHandle, HostOptions
-from ratchet.measure.telemetry import Sampler
+from ratchet.measure.telemetry import Owner, Sampler
 from ratchet.records.run import CaseRun, Failure, Plan, Shard, Side, WorkerSamples
 from ratchet.stats.comparison import performance
 from ratchet.units import size
@@ -91,7 +91,7 @@ def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Prog
         cases = choose_cases(head, reference, task.patterns)
         cases = task.shard.part(cases) if task.shard else cases
         sampler = stack.enter_context(Sampler(ground.gpu, idle=task.idle)) if ground.gpu else None
-        duet = Duet(hosts, plan, progress, _Watch(sampler))
+        duet = Duet(hosts, plan, progress, Owner(sampler))
         cases = _surveyed(cases, duet, hosts, ground.gpu, identify=not task.time_identical)
         wanted = [Wanted(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
 
@@ -129,28 +129,9 @@ def _reference_listing(hosts: dict[Side, HostHandle], *, compared: bool) -> tupl
         return None, str(error)
 
 
-class _Watch:
-    def __init__(self, sampler: Sampler | None) -> None:
-        self._sampler = sampler
-
-    def own(self, pids: Iterable[int]) -> None:
-        if self._sampler is not None:
-            self._sampler.own = frozenset(pids)
-
-
 def _host_options(ground: Ground, settings: Settings, side: Side) -> HostOptions:
-    return HostOptions(
-        tree=ground.trees[side],
-        checkout=ground.checkout,
-        bench=settings.bench,
-        python_path=settings.python_path,
-        device=ground.device,
-        threads=settings.cpu_threads,
-        gpu_uuid=ground.gpu.uuid if ground.gpu else None,
-        logs=ground.logs,
-        start_timeout_s=settings.host_timeout,
-        step_timeout_s=settings.case_timeout,
-    )
+    tree, gpu = ground.trees[side], ground.gpu
+    return HostOptions.of(settings, tree=tree, checkout=ground.checkout, device=ground.device, gpu=gpu, logs=ground.logs)
 
 
 def _surveyed(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet.judge.outcome import decide
 from ratchet.measure.duet import Duet, Measured, Rounds, Variant, Wanted
 from ratchet.measure.side import HostHandle
-from ratchet.measure.telemetry import Sampler
+from ratchet.measure.telemetry import Owner, Sampler
 from ratchet.records.policy import Policy
 from ratchet.records.run import Plan, Side
 from ratchet.records.tuning import Configuration, Confirmation
@@ -33,15 +33,6 @@ class _Silent:
     def case(self, name: str, pair: int, done: int, total: int) -> None: ...
 
 
-class _Watch:
-    def __init__(self, sampler: Sampler | None) -> None:
-        self._sampler = sampler
-
-    def own(self, pids: Iterable[int]) -> None:
-        if self._sampler is not None:
-            self._sampler.own = frozenset(pids)
-
-
 @dataclass(frozen=True)
 class Finals:
     """Who is compared on which case, and how it is judged."""
@@ -61,7 +52,7 @@ class Finals:
         until = time.monotonic() + self.seconds
         for host in hosts.values():
             host.until = until
-        duet = Duet(hosts, self.plan, _Silent(), _Watch(sampler), variants)
+        duet = Duet(hosts, self.plan, _Silent(), Owner(sampler), variants)
         looks = tuple(range(1, self.plan.pairs + 1))
         # What a pair takes, a pair more may take: so long before the end none begins.
         rounds = Rounds(looks, max(0.1, self.seconds * 0.9), lambda measured: self._undecided(measured, sampler))

@@ -32,17 +32,7 @@ class Place:
 
     def host(self, side: Side) -> HostHandle:
         """Start a host; it takes seconds until it lists its cases."""
-        settings = self.settings
-        options = HostOptions(
-            tree=self.root,
-            checkout=self.root,
-            bench=settings.bench,
-            python_path=settings.python_path,
-            device=self.device,
-            threads=settings.cpu_threads,
-            gpu_uuid=self.gpu.uuid if self.gpu else None,
-            logs=Path(tempfile.mkdtemp(prefix=f"{side}-", dir=self.logs)),
-            start_timeout_s=settings.host_timeout,
-            step_timeout_s=settings.case_timeout,
-        )
+        logs = Path(tempfile.mkdtemp(prefix=f"{side}-", dir=self.logs))
+        root = self.root
+        options = HostOptions.of(self.settings, tree=root, checkout=root, device=self.device, gpu=self.gpu, logs=logs)
         return HostHandle(side, options, self.environ)

@@ -93,7 +93,9 @@ class LocalStation:
 
     def withdraw(self) -> None:
         with self._lock:
-            self._rest_compilers()
+            if self._compilers is not None:
+                self._compilers.rest()  # not ended: while a driver takes down a dozen processes, no other one gets its device
+                self._compilers = None
             if self._early is not None:
                 self._early.clear()
             with contextlib.suppress(queue.Empty):
@@ -108,12 +110,6 @@ class LocalStation:
         while self._hosts:
             _, host = self._hosts.popitem()
             host.__exit__()
-
-    def _rest_compilers(self) -> None:
-        """They stay as they are until the end: while a driver takes down a dozen processes, no other one gets its device."""
-        if self._compilers is not None:
-            self._compilers.rest()
-            self._compilers = None
 
     def _enter(self, task: Task) -> None:
         if self._compilers is not None and task.what == "evaluate":
