@@ -66,10 +66,11 @@ def decide(found: Comparison, policy: Policy) -> tuple[Outcome, str]:
     the interval shows that any slowdown is smaller than the gate. Neither: inconclusive, never shown as unchanged.
     """
     gate, goal = units.threshold(policy.regression), units.threshold(policy.improvement)
-    certain = found.chance <= policy.false_alarm and _stands_out(found, policy)
-    if found.ratio > 1 + policy.regression and found.low > 1 and certain:
+    rare = found.chance <= policy.false_alarm
+    if found.ratio > 1 + policy.regression and found.low > 1 and rare and _stands_out(found, policy.regression):
         return Outcome.REGRESSED, f"Slower by {units.percent(found.ratio - 1, 2)}, past the gate of {gate}."
-    if found.ratio <= 1 - policy.improvement and found.high < 1 and certain:
+    least = min(policy.regression, policy.improvement)  # a gate that forgives much does not make noise an improvement
+    if found.ratio <= 1 - policy.improvement and found.high < 1 and rare and _stands_out(found, least):
         return Outcome.IMPROVED, f"Takes {units.percent(1 - found.ratio, 2)} less time, past the threshold of {goal}."
     if found.high < 1 + policy.regression:
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
@@ -84,11 +85,11 @@ def decide(found: Comparison, policy: Policy) -> tuple[Outcome, str]:
     )
 
 
-def _stands_out(found: Comparison, policy: Policy) -> bool:
-    """Where single pairs differ by more than the gate, it no longer keeps noise from being red, and Student's t takes them
-    to be normal, which such pairs rarely are: then a change must be much larger than what pairs differ by.
+def _stands_out(found: Comparison, threshold: float) -> bool:
+    """Where single pairs differ by more than the threshold, it no longer keeps noise from being a change, and Student's t takes
+    them to be normal, which such pairs rarely are: then a change must be much larger than what pairs differ by.
     """
-    return found.spread <= max(policy.regression, ROUGH) or abs(math.log(found.ratio)) >= STANDS_OUT * found.spread
+    return found.spread <= max(threshold, ROUGH) or abs(math.log(found.ratio)) >= STANDS_OUT * found.spread
 
 
 def decide_apart(found: Comparison, policy: Policy) -> tuple[Outcome, str]:

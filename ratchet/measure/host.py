@@ -1,11 +1,13 @@
 """A host: imports one tree's benchmarks once, never touches CUDA, and forks a worker whenever it is asked.
 
-Run by the controller as ``python -u -P -m ratchet.measure.host``; its conversation is on the file descriptor given.
+Run by the controller as ``python -u -P -m ratchet.measure.host``, which imports torch and then forks a host for each tree, whose
+libraries are then in the same places. Each host's conversation is on the file descriptor given for it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import faulthandler
 import gc
@@ -15,6 +17,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +35,8 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="ratchet.measure.host")
-    parser.add_argument("--fd", type=int, required=True)
-    parser.add_argument("--tree", type=Path, required=True)
+    parser.add_argument("--host", nargs=3, action="append", required=True, metavar=("SIDE", "DESCRIPTOR", "TREE"))
+    parser.add_argument("--logs", type=Path, required=True)
     parser.add_argument("--checkout", type=Path, required=True)
     parser.add_argument("--bench", required=True)
     parser.add_argument("--device", choices=["cuda", "cpu"], required=True)
@@ -42,8 +45,28 @@ def main() -> None:
     options = parser.parse_args()
     _die_with_parent()
     faulthandler.enable()  # so that the last lines of a worker that crashes say where
-    channel = Channel(socket.socket(fileno=options.fd))
-    tree, checkout = options.tree.resolve(), options.checkout.resolve()
+    connections = {side: socket.socket(fileno=int(descriptor)) for side, descriptor, _ in options.host}
+    for side, _, tree in options.host:
+        if os.fork() == 0:
+            _die_with_parent()
+            own = connections.pop(side)
+            _close(connections)
+            _write_to(options.logs / f"{side}.log")
+            _host(Channel(own), Path(tree).resolve(), options)
+            return
+    _close(connections)  # who asks a host that has ended must be told so
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
+def _close(connections: Mapping[str, socket.socket]) -> None:
+    for each in connections.values():
+        each.close()
+
+
+def _host(channel: Channel, tree: Path, options: argparse.Namespace) -> None:
+    checkout = options.checkout.resolve()
     os.chdir(tree)
     # Ahead of everything else, so that the tree's packages win over any installed copy of them.
     sys.path[:0] = [str((tree / place).resolve()) for place in options.python_path if (tree / place).is_dir()]
@@ -86,21 +109,26 @@ def _serve(channel: Channel, grounds: worker.Grounds) -> None:
         if message["op"] == "fork" and descriptor is not None:
             pid = os.fork()
             if pid == 0:
-                _become_worker(channel, descriptor, message["log"], grounds)
+                _become_worker(channel, descriptor, Path(message["log"]), grounds)
             os.close(descriptor)
             channel.send({"pid": pid})
         elif message["op"] == "reap":
             channel.send(_reap(int(message["pid"])))
 
 
-def _become_worker(channel: Channel, descriptor: int, log: str, grounds: worker.Grounds) -> None:
+def _become_worker(channel: Channel, descriptor: int, log: Path, grounds: worker.Grounds) -> None:
     _die_with_parent()
     channel.close()
+    _write_to(log)
+    worker.serve(Channel(socket.socket(fileno=descriptor)), grounds)
+
+
+def _write_to(log: Path) -> None:
+    """Whatever this process prints goes there from now on."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
-    worker.serve(Channel(socket.socket(fileno=descriptor)), grounds)
 
 
 def _reap(pid: int) -> dict[str, Any]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -22,7 +20,6 @@ from ratchet.errors import ForeignModuleError, HostError, WorkerError
 from ratchet.measure import wire
 from ratchet.measure.gpu import Gpu
 from ratchet.measure.messages import Listing, Ready, Trouble, parse
-from ratchet.measure.surroundings import of_benchmarks
 from ratchet.measure.text import clean
 from ratchet.records.base import Record
 from ratchet.records.run import Side
@@ -30,6 +27,8 @@ from ratchet.workload import Device
 
 Answer = TypeVar("Answer", bound=Record)
 
+COMMON_LOG = "hosts.log"
+"""What is printed before the hosts are forked."""
 REAP_S = 2.0
 """For a worker that was told to end."""
 LONGEST_START_S = 60.0
@@ -58,9 +57,8 @@ class Crashed(CaseTrouble):
 
 @dataclass(frozen=True)
 class HostOptions:
-    """How to start a host."""
+    """How to start the hosts of one device."""
 
-    tree: Path
     checkout: Path
     bench: str
     python_path: tuple[str, ...]
@@ -72,10 +70,9 @@ class HostOptions:
     step_timeout_s: float
 
     @classmethod
-    def of(cls, settings: Settings, *, tree: Path, checkout: Path, device: Device, gpu: Gpu | None, logs: Path) -> HostOptions:
-        """As the settings say, for this tree on this device."""
+    def of(cls, settings: Settings, *, checkout: Path, device: Device, gpu: Gpu | None, logs: Path) -> HostOptions:
+        """As the settings say, on this device."""
         return cls(
-            tree=tree,
             checkout=checkout,
             bench=settings.bench,
             python_path=settings.python_path,
@@ -89,45 +86,28 @@ class HostOptions:
 
 
 class HostHandle:
-    """One tree's host process. Use as a context manager; leaving it kills the host and its workers.
-
-    Several threads may fork workers; each worker is for one thread.
-    """
+    """One tree's host process. Several threads may fork workers; each worker is for one thread."""
 
     until: float = math.inf
     """On the monotonic clock: no worker is waited for longer, whatever it does."""
 
-    def __init__(self, side: Side, options: HostOptions, environ: Mapping[str, str]) -> None:
+    def __init__(self, side: Side, options: HostOptions, channel: wire.Channel) -> None:
         self.side = side
         self._talking = threading.Lock()
         self._options = options
-        self._log = options.logs / f"{side}.log"
-        ours, theirs = socket.socketpair()
-        self._channel = wire.Channel(ours)
-        with theirs, self._log.open("ab") as log:
-            self._child = subprocess.Popen(
-                self._command(theirs.fileno()),
-                env=of_benchmarks(environ, options.device, options.threads, options.gpu_uuid),
-                cwd=options.logs,  # a relative PYTHONPATH must not find a harness in the tree
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C reaches the controller alone, which then ends this in order
-            )
+        self._channel = channel
         self._workers = 0
         self._listing: Listing | None = None
 
-    def __enter__(self) -> HostHandle:
-        return self
+    def named(self, side: Side) -> HostHandle:
+        """The same host under the name of another side, for two sides that have one tree."""
+        other = copy.copy(self)
+        other.side = side
+        return other
 
-    def __exit__(self, *_: object) -> None:
-        if self._child.returncode is not None:  # left before: its number may be another process's by now
-            return
+    def close(self) -> None:
+        """Nothing is asked any more."""
         self._channel.close()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._child.pid, signal.SIGKILL)
-        self._child.wait()
 
     def listing(self) -> Listing:
         """What the tree offers; waits until it is imported. Raises HostError or ForeignModuleError with a sentence."""
@@ -144,8 +124,9 @@ class HostHandle:
                 "Move work out of the modules' top level, or raise host_timeout.",
             ) from None
         except (wire.Closed, wire.Rubbish):
-            lines = " | ".join(tail(self._log, 3)) or "it printed nothing"
-            raise HostError(f"The {self.side}'s process ended while it imported its benchmarks: {lines}", "") from None
+            raise HostError(
+                f"The {self.side}'s process ended while it imported its benchmarks: {self._last_lines()}", ""
+            ) from None
         if found.error:
             raise HostError(f"{self.side.capitalize()}: {found.error}", found.hint)
         refuse_foreign(self.side, found.foreign)
@@ -168,8 +149,7 @@ class HostHandle:
                 pid = int(self._channel.receive(30)["pid"])
             except (wire.Closed, wire.Late, wire.Rubbish, KeyError, TypeError, ValueError, OSError):
                 ours.close()
-                lines = " | ".join(tail(self._log, 3)) or "it printed nothing"
-                raise HostError(f"The {self.side}'s process died: {lines}", "") from None
+                raise HostError(f"The {self.side}'s process died: {self._last_lines()}", "") from None
         worker = Worker(self, pid, wire.Channel(ours), log, max(LONGEST_START_S, self._options.step_timeout_s))
         try:
             worker.ask("start", Ready)
@@ -202,16 +182,10 @@ class HostHandle:
                 return None
             time.sleep(0.002)
 
-    def _command(self, descriptor: int) -> list[str]:
-        options = self._options
-        # -u: what was printed before a crash is not lost in a buffer.
-        # -P: the folder this runs in must not offer its own `ratchet`; the harness is always the installed one.
-        command = [sys.executable, "-u", "-P", "-m", "ratchet.measure.host", "--fd", str(descriptor)]
-        command += ["--tree", str(options.tree), "--checkout", str(options.checkout), "--bench", options.bench]
-        command += ["--device", options.device, "--threads", str(options.threads)]
-        for place in options.python_path:
-            command += ["--python-path", place]
-        return command
+    def _last_lines(self) -> str:
+        """What was printed before the host ended, or before there was one."""
+        logs = self._options.logs
+        return " | ".join(tail(logs / f"{self.side}.log", 3) or tail(logs / COMMON_LOG, 3)) or "it printed nothing"
 
 
 class Worker:

@@ -12,6 +12,7 @@ from ratchet.errors import HostError
 from ratchet.measure.duet import Duet, Measured, Progress, Rounds, Surveyed, Turned, Wanted
 from ratchet.measure.fitness import problem_during
 from ratchet.measure.gpu import Gpu
+from ratchet.measure.hosts import Hosts
 from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.side import HostHandle, HostOptions
@@ -81,11 +82,8 @@ def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Prog
     plan = task.plan
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
-        hosts = {
-            side: stack.enter_context(HostHandle(side, _host_options(ground, settings, side), ground.environ))
-            for side in SIDES
-            if side in ground.trees
-        }
+        trees = {side: ground.trees[side] for side in SIDES if side in ground.trees}
+        hosts = dict(stack.enter_context(_hosts(ground, settings, trees)).sides)
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
         cases = choose_cases(head, reference, task.patterns)
@@ -114,8 +112,8 @@ def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Prog
 
 def list_cases(ground: Ground, settings: Settings, patterns: Sequence[str]) -> list[CaseRun]:
     """The cases of one tree without measuring any."""
-    with HostHandle("head", _host_options(ground, settings, "head"), ground.environ) as host:
-        return choose_cases(host.listing(), None, patterns)
+    with _hosts(ground, settings, {"head": ground.trees["head"]}) as hosts:
+        return choose_cases(hosts.sides["head"].listing(), None, patterns)
 
 
 def _reference_listing(hosts: dict[Side, HostHandle], *, compared: bool) -> tuple[Listing | None, str | None]:
@@ -129,9 +127,9 @@ def _reference_listing(hosts: dict[Side, HostHandle], *, compared: bool) -> tupl
         return None, str(error)
 
 
-def _host_options(ground: Ground, settings: Settings, side: Side) -> HostOptions:
-    tree, gpu = ground.trees[side], ground.gpu
-    return HostOptions.of(settings, tree=tree, checkout=ground.checkout, device=ground.device, gpu=gpu, logs=ground.logs)
+def _hosts(ground: Ground, settings: Settings, trees: Mapping[Side, Path]) -> Hosts:
+    options = HostOptions.of(settings, checkout=ground.checkout, device=ground.device, gpu=ground.gpu, logs=ground.logs)
+    return Hosts(trees, options, ground.environ)
 
 
 def _surveyed(

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ratchet.config import load_settings
+from ratchet.measure.hosts import Hosts
 from ratchet.measure.messages import SpaceFound
-from ratchet.measure.side import HostHandle
 from ratchet.measure.tuning.place import Place
 from ratchet.measure.tuning.timing import Aim
 from ratchet.pipeline.applying import apply_tuning
@@ -54,8 +54,9 @@ def tune(asked: TuneRequest, progress: Progress, environ: Mapping[str, str]) -> 
 def _tuned(asked: TuneRequest, site: Site, folder: Path, budget: Budget) -> Tuned:
     site.progress.stage("Importing benchmarks")
     with contextlib.ExitStack() as stack:
-        scout = stack.enter_context(site.places[0].host("head"))
-        begin = stack.enter_context(_stations(asked, site, scout))
+        hosts = stack.enter_context(site.places[0].hosts())
+        begin = stack.enter_context(_stations(asked, site, hosts))
+        scout = hosts.sides["head"]
         listing = scout.listing()
         case, siblings = chosen(listing, asked.request.patterns)
         codes = site.places[0].logs / "codes.npy"
@@ -87,7 +88,7 @@ def _search(asked: TuneRequest, found: SpaceFound, codes: Path, budget: Budget, 
     return Search(restored(found, codes), asked.strategy, asked.seed, expected)
 
 
-def _stations(asked: TuneRequest, site: Site, scout: HostHandle) -> contextlib.AbstractContextManager[Begin]:
+def _stations(asked: TuneRequest, site: Site, scout: Hosts) -> contextlib.AbstractContextManager[Begin]:
     if asked.executor == "ray":
         return on_ray(Distant(site.root, site.settings, site.places[0].device), site.environ)
     return local(site.places, scout)

@@ -16,7 +16,7 @@ from pathlib import Path
 from ratchet.config import Settings
 from ratchet.errors import UnfitError
 from ratchet.measure.gpu import choose_gpu
-from ratchet.measure.side import HostHandle
+from ratchet.measure.hosts import Hosts
 from ratchet.measure.tuning.place import Place
 from ratchet.measure.tuning.station import LocalStation
 from ratchet.measure.tuning.timing import Aim
@@ -28,10 +28,10 @@ Begin = Callable[[Aim], AbstractContextManager[LocalExecutor]]
 
 
 @contextlib.contextmanager
-def local(places: Sequence[Place], scout: HostHandle) -> Iterator[Begin]:
+def local(places: Sequence[Place], scout: Hosts) -> Iterator[Begin]:
     """One station a place; the first takes over the host that is there already."""
     with contextlib.ExitStack() as stack:
-        heads = [scout, *(stack.enter_context(place.host("head")) for place in places[1:])]
+        heads = [scout, *(stack.enter_context(place.hosts()) for place in places[1:])]
 
         @contextlib.contextmanager
         def begin(aim: Aim) -> Iterator[LocalExecutor]:
@@ -60,7 +60,7 @@ class Distant:
         if self.device == "cuda" and gpu is None:
             raise UnfitError("This process of the cluster may use no GPU.", "Start its nodes with --num-gpus.")
         place = Place(self.root, self.settings, self.device, gpu, dict(os.environ), logs)
-        head = held.enter_context(place.host("head"))
+        head = held.enter_context(place.hosts())
         return lambda aim: LocalStation(place, aim, head)
 
 

@@ -48,6 +48,7 @@ from ratchet.config import Settings, load_settings
 from ratchet.errors import RatchetError
 from ratchet.measure.environment import describe
 from ratchet.measure.gpu import Gpu, choose_gpu
+from ratchet.measure.hosts import Hosts
 from ratchet.measure.lock import hold
 from ratchet.measure.messages import Listing, Prepared, Sampled
 from ratchet.measure.side import CaseTrouble, HostHandle, HostOptions, Worker, refuse_foreign
@@ -200,20 +201,23 @@ def open_hosts(
     first: Side = "reference",
     environs: Mapping[Side, Mapping[str, str]] | None = None,
 ) -> Iterator[dict[Side, HostHandle]]:
-    """A host for each tree, ``first`` started first; both have imported their benchmarks."""
+    """A host for each tree, ``first`` forked first; both have imported their benchmarks.
+
+    Sides with an environment of their own have a process of their own, too.
+    """
     with contextlib.ExitStack() as stack:
         hosts: dict[Side, HostHandle] = {}
-        for side in from_first(first):
-            environ = {**ground.environ, **(environs[side] if environs else {})}
-            hosts[side] = stack.enter_context(HostHandle(side, host_options(ground, trees[side]), environ))
+        inherited = {side: trees[side] for side in from_first(first)}
+        groups = [({side: tree}, environs[side]) for side, tree in inherited.items()] if environs else [(inherited, {})]
+        for group, own in groups:
+            hosts |= stack.enter_context(Hosts(group, host_options(ground), {**ground.environ, **own})).sides
         for host in hosts.values():
             host.listing()
         yield hosts
 
 
-def host_options(ground: Ground, tree: Path) -> HostOptions:
+def host_options(ground: Ground) -> HostOptions:
     return HostOptions(
-        tree=tree,
         checkout=ROOT,
         bench=ground.settings.bench,
         python_path=ground.settings.python_path,
@@ -509,9 +513,9 @@ def age(ground: Ground, share: Share, found: Found) -> None:
     """The reference's tree and caches are old; the head's are made anew for each pair of hosts."""
     aged, old = copy_tree(ground.folder / "aged", ground.settings.bench), caches(ground.folder / "caches_aged")
     make_older(aged)
-    with HostHandle("reference", host_options(ground, aged), {**ground.environ, **old}) as host:
-        host.listing()
-        compile_cases(ground, {"reference": host}, ground.cases, found)
+    with Hosts({"reference": aged}, host_options(ground), {**ground.environ, **old}) as hosts:
+        hosts.sides["reference"].listing()
+        compile_cases(ground, hosts.sides, ground.cases, found)
     make_older(aged)
     make_older(ground.folder / "caches_aged")
     hosts_wanted, pairs_wanted = ground.counts.age
@@ -521,9 +525,9 @@ def age(ground: Ground, share: Share, found: Found) -> None:
         fresh = copy_tree(ground.folder / f"new{parent}", ground.settings.bench)
         new = caches(ground.folder / f"caches_new{parent}")
         trees: dict[Side, Path] = {"reference": aged, "head": fresh}
-        with open_hosts(ground, trees, first=SIDES[parent % 2], environs={"reference": old, "head": new}) as hosts:
-            compile_cases(ground, hosts, ground.cases, found)
-            pairs_of(ground, hosts, share, found, parent, pairs_wanted)
+        with open_hosts(ground, trees, first=SIDES[parent % 2], environs={"reference": old, "head": new}) as both:
+            compile_cases(ground, both, ground.cases, found)
+            pairs_of(ground, both, share, found, parent, pairs_wanted)
 
 
 def caches(folder: Path) -> dict[str, str]:

@@ -16,8 +16,9 @@ from playground import Playground
 from ratchet import nvcc
 from ratchet.errors import CudaBuildError
 from ratchet.measure.gpu import choose_gpu
+from ratchet.measure.hosts import Hosts
 from ratchet.measure.messages import Identified, Prepared, Sampled
-from ratchet.measure.side import HostHandle, HostOptions, Worker
+from ratchet.measure.side import HostOptions, Worker
 from ratchet.records.run import Side
 
 torch = pytest.importorskip("torch")
@@ -245,18 +246,15 @@ class Sides:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("RATCHET_CACHE_DIR", cache["RATCHET_CACHE_DIR"])
             compile_ahead(self.trees["head"])
-        self.hosts: dict[Side, HostHandle] = {}
-        for side, tree in self.trees.items():
-            options = HostOptions(tree, folder / "checkout", "bench", (".",), "cuda", 1, gpu.uuid, folder, 120, 120)
-            self.hosts[side] = HostHandle(side, options, environ)
-        for host in self.hosts.values():
+        options = HostOptions(folder / "checkout", "bench", (".",), "cuda", 1, gpu.uuid, folder, 120, 120)
+        self.hosts = Hosts(self.trees, options, environ)
+        for host in self.hosts.sides.values():
             broken = host.listing().broken
             assert not broken, broken
         self._known: dict[tuple[Side, str], tuple[Identified, Any]] = {}
 
     def close(self) -> None:
-        for host in self.hosts.values():
-            host.__exit__()
+        self.hosts.__exit__()
 
     def prepare(self, worker: Worker, case: str, *, check: bool = True) -> Prepared:
         settings = {"seed": 7, "clock": "auto", "cache": "cold", "placements": 2}
@@ -266,7 +264,7 @@ class Sides:
         """The identity, and what its digest was made of."""
         needs_nvcc(case)
         if (side, case) not in self._known:
-            worker = self.hosts[side].fork()
+            worker = self.hosts.sides[side].fork()
             try:
                 self.prepare(worker, case, check=side == "head")  # as a survey does, and it must not matter
                 found = worker.ask("identify", Identified)

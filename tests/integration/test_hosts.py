@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from playground import Playground
+from playground import Playground, new_repository
 
 from ratchet.errors import HostError
 from ratchet.measure import side
-from ratchet.measure.side import CaseTrouble, HostHandle, HostOptions, Hung, Worker
+from ratchet.measure.hosts import Hosts
+from ratchet.measure.side import CaseTrouble, HostOptions, Hung, Worker
 
 TREE = """
 import torch
@@ -32,7 +33,6 @@ def adds(*, device, size):
 
 def options_of(play: Playground, logs: Path) -> HostOptions:
     return HostOptions(
-        tree=play.repo,
         checkout=play.repo,
         bench="bench",
         python_path=(".",),
@@ -45,6 +45,32 @@ def options_of(play: Playground, logs: Path) -> HostOptions:
     )
 
 
+def test_both_sides_have_torch_in_the_same_places(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """Where a library lies changes the time of code bound by the CPU, so both sides' workers have it at the same addresses."""
+    play = make({"bench/adds.py": TREE})
+    with Hosts({"reference": play.repo, "head": play.repo}, options_of(play, tmp_path), play.environ()) as hosts:
+        places = []
+        for host in hosts.sides.values():
+            host.listing()
+            worker = host.fork()
+            maps = Path(f"/proc/{worker.pid}/maps").read_text().splitlines()
+            places.append({(line.split()[0], line.split()[-1]) for line in maps if "libtorch" in line})
+            worker.end()
+    assert places[0] == places[1] != set()
+
+
+def test_a_host_that_ends_takes_no_other_along(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """Who asks a side that ended while it was imported is told so at once, with what it printed; the other side works on."""
+    play = make({"bench/adds.py": TREE})
+    broken = play.folder / "broken"
+    new_repository(broken, {"bench/adds.py": "import os\nprint('no such thing', flush=True)\nos._exit(3)\n"})
+    with Hosts({"reference": broken, "head": play.repo}, options_of(play, tmp_path), play.environ()) as hosts:
+        with pytest.raises(HostError, match=r"^The reference's process ended while it imported its benchmarks: no such thing$"):
+            hosts.sides["reference"].listing()
+        assert len(hosts.sides["head"].listing().cases) == 1
+        assert hosts.sides["head"].fork().end() == 0
+
+
 def test_who_waits_for_a_worker_to_end_keeps_no_other_from_being_forked(
     make: Callable[..., Playground], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,7 +78,8 @@ def test_who_waits_for_a_worker_to_end_keeps_no_other_from_being_forked(
     play = make({"bench/adds.py": TREE})
     monkeypatch.setattr(side, "REAP_S", 300.0)
     ended: list[int | None] = []
-    with HostHandle("head", options_of(play, tmp_path), play.environ()) as host:
+    with Hosts({"head": play.repo}, options_of(play, tmp_path), play.environ()) as hosts:
+        host = hosts.sides["head"]
         assert [len(host.listing().cases), len(host.listing().cases)] == [1, 1], "it may be asked more than once"
         slow = host.fork()
         waiting = threading.Thread(target=lambda: ended.append(host.reap(slow.pid)))
@@ -75,7 +102,8 @@ def test_a_worker_that_comes_too_late_is_nobodys_failure(
         raise Hung("head", "start", "hung: no answer within 0.1 s", ())
 
     play = make({"bench/adds.py": TREE})
-    with HostHandle("head", options_of(play, tmp_path), play.environ()) as host:
+    with Hosts({"head": play.repo}, options_of(play, tmp_path), play.environ()) as hosts:
+        host = hosts.sides["head"]
         host.listing()
         monkeypatch.setattr(Worker, "ask", hung)
         with pytest.raises(HostError, match="could not use the device"):

@@ -341,6 +341,9 @@ def test_cases_share_the_false_alarms_of_a_run() -> None:
         (0.1, 1.2, 0.101, Outcome.INCONCLUSIVE),
         (0.03, 0.8, 0.2, Outcome.UNCHANGED),  # an improvement is held to the same
         (0.03, 0.5, 0.2, Outcome.IMPROVED),
+        (0.03, 0.94, 0.03, Outcome.IMPROVED),
+        (0.5, 0.94, 0.04, Outcome.IMPROVED),  # whose threshold is 5 %, however much slower the gate lets a case be
+        (0.5, 0.94, 0.06, Outcome.UNCHANGED),
     ],
 )
 def test_wild_pairs(gate: float, ratio: float, spread: float, outcome: Outcome) -> None:

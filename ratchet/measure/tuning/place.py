@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ratchet.config import Settings
 from ratchet.measure.gpu import Gpu
-from ratchet.measure.side import HostHandle, HostOptions
-from ratchet.records.run import Side
+from ratchet.measure.hosts import Hosts
+from ratchet.measure.side import HostOptions
 from ratchet.workload import Device
 
 
@@ -30,9 +30,8 @@ class Place:
     def name(self) -> str:
         return f"{self.gpu.name} [{self.gpu.index}]" if self.gpu else "CPU"
 
-    def host(self, side: Side) -> HostHandle:
-        """Start a host; it takes seconds until it lists its cases."""
-        logs = Path(tempfile.mkdtemp(prefix=f"{side}-", dir=self.logs))
-        root = self.root
-        options = HostOptions.of(self.settings, tree=root, checkout=root, device=self.device, gpu=self.gpu, logs=logs)
-        return HostHandle(side, options, self.environ)
+    def hosts(self) -> Hosts:
+        """Start a host, of the head; it takes seconds until it lists its cases."""
+        logs = Path(tempfile.mkdtemp(prefix="hosts-", dir=self.logs))
+        options = HostOptions.of(self.settings, checkout=self.root, device=self.device, gpu=self.gpu, logs=logs)
+        return Hosts({"head": self.root}, options, self.environ)

@@ -10,14 +10,13 @@ import time
 from collections.abc import Callable
 
 from ratchet.errors import RatchetError
+from ratchet.measure.hosts import Hosts
 from ratchet.measure.messages import Compiled
-from ratchet.measure.side import HostHandle
 from ratchet.measure.telemetry import Sampler
 from ratchet.measure.tuning.compilers import Compilers, how_many
 from ratchet.measure.tuning.confirming import Finals
 from ratchet.measure.tuning.place import Place
 from ratchet.measure.tuning.timing import Aim, OutOfTime, Timer
-from ratchet.records.run import Side
 from ratchet.records.tasks import Done, Task
 from ratchet.records.tuning import Confirmation, Evaluation
 
@@ -27,15 +26,15 @@ _AHEAD = 2
 
 
 class LocalStation:
-    """The station on one device of this host. Make it in a thread that lives as long as it does: its processes die with that."""
+    """The station on one device of this host."""
 
-    def __init__(self, place: Place, aim: Aim, head: HostHandle, stations: int = 1) -> None:
-        """``head`` may still be importing its benchmarks; it belongs to the station from now on.
+    def __init__(self, place: Place, aim: Aim, hosts: Hosts, stations: int = 1) -> None:
+        """The host of the head may still be importing its benchmarks; it belongs to the station from now on.
 
         ``stations`` share the cores of this host.
         """
-        self._place, self._aim, self._head = place, aim, head
-        self._hosts: dict[Side, HostHandle] = {"head": head}
+        self._place, self._aim = place, aim
+        self._hosts, self._head = hosts, hosts.sides["head"]
         self._done: queue.Queue[Done] = queue.Queue()
         self._report: Report = self._done.put
         self._ready: queue.Queue[tuple[Task, Compiled | None] | None] = queue.Queue()
@@ -51,7 +50,7 @@ class LocalStation:
         self._confirm_until = math.inf
         self._compilers: Compilers | None = None
         self._processes = how_many(place.gpu, aim.bytes, stations) if place.gpu else 0
-        self._timer = Timer(head, aim, place.name, self._alone)
+        self._timer = Timer(self._head, aim, place.name, self._alone)
         threading.Thread(target=self._work, name=f"ratchet-station-{place.name}", daemon=True).start()
 
     @property
@@ -107,9 +106,7 @@ class LocalStation:
         self._closed = True
         self.withdraw()
         self._ready.put(None)
-        while self._hosts:
-            _, host = self._hosts.popitem()
-            host.__exit__()
+        self._hosts.__exit__()
 
     def _enter(self, task: Task) -> None:
         if self._compilers is not None and task.what == "evaluate":
@@ -127,9 +124,6 @@ class LocalStation:
         except RatchetError as error:  # of the host: nothing can be forked here any more
             if not self._closed:
                 self._tell_lost(str(error))
-        except KeyError:  # closed meanwhile: the hosts are gone
-            if not self._closed:
-                raise
 
     def _next(self) -> tuple[Task, Compiled | None] | None:
         """The next task that is ready for the device; None when there will be none. Who waits for it wants more compilers."""
@@ -144,8 +138,6 @@ class LocalStation:
         """Wait for the host's cases, and give what came meanwhile to those that compile."""
         self._head.listing()
         with self._lock:
-            if not self._closed:
-                self._hosts["reference"] = self._place.host("reference")  # not earlier: its imports would delay the first one's
             if self._processes and not self._closed:
                 self._compilers = Compilers(self._head, self._aim, self._processes, self._alone, self._deliver)
             early, self._early = self._early or [], None
@@ -173,11 +165,10 @@ class LocalStation:
         """Raises HostError where a host is gone."""
         self._timer.end()  # the pairs have the device to themselves
         settings, gpu = self._place.settings, self._place.gpu
-        self._hosts["reference"].listing()
         seconds = max(0.0, self._confirm_until - time.monotonic())
         finals = Finals(task.case, task.configurations, self._aim.plan, settings.policy, seconds)
         with Sampler(gpu) if gpu else contextlib.nullcontext() as sampler:
-            return finals.confirmed(self._hosts, sampler)
+            return finals.confirmed({"reference": self._head.named("reference"), "head": self._head}, sampler)
 
     def _tell(self, done: Done | None) -> None:
         self._in_hand.pop(self._timed or 0, None)

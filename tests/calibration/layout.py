@@ -1,0 +1,119 @@
+"""Where a process has its libraries, and what that does to code bound by the CPU: ``python tests/calibration/layout.py``.
+
+The hosts of both sides are processes that imported torch each, or are forked from one that had, as in a check: in turns, so
+that one run compares the two. Six pairs of workers each, of unchanged code, and of code with other things beside the case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import os
+import random
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tables import row, table
+
+from ratchet.config import load_settings
+from ratchet.measure.duet import Duet, Rounds, Wanted
+from ratchet.measure.hosts import Hosts
+from ratchet.measure.side import HostHandle, HostOptions
+from ratchet.measure.telemetry import Owner
+from ratchet.pipeline.machine import plan_of
+from ratchet.records.run import Side
+from ratchet.records.verdict import Comparison
+from ratchet.report.progress import SilentProgress
+from ratchet.stats.comparison import compare_workers
+
+CASE = """
+import torch
+from ratchet import Workload, benchmark
+
+
+@benchmark(configs={"small": {"size": 2048}}, devices=("cpu",))
+def adds(*, device, size):
+    x = torch.randn(size, device=device)
+
+    def run():
+        out = x
+        for _ in range(41):
+            out = out + 1
+        return out
+
+    return Workload(run=run, reference=lambda: x.double() + 41, dtype="float32", flops=41 * size, bytes=8 * size)
+"""
+IMPORTS = ("asyncio", "csv", "decimal", "difflib", "email", "http.client", "json", "sqlite3", "unittest", "xml.dom.minidom")
+SIDES: tuple[Side, Side] = ("reference", "head")
+PAIRS = 6
+RARE = 0.001
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=24, help="comparisons of each kind (default: 24, which take 8 minutes)")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    drawn = random.Random(options.seed)
+    found: dict[tuple[str, str], list[Comparison]] = {}
+    for number in range(options.repeats):
+        for code, beside in (("unchanged", ""), ("other things beside it", filler(drawn))):
+            for hosts, forked in (("apart", False), ("forked from one", True)):
+                seen = compared(beside, options.seed + 100 * number, forked=forked)
+                found.setdefault((hosts, code), []).append(seen)
+    table("hosts", "code", "comparisons", "ratios, standard deviation", "farthest", f"p ≤ {RARE}", "spread of one pair, median")
+    for (hosts, code), all_seen in found.items():
+        logs = [math.log(seen.ratio) for seen in all_seen]
+        farthest = max(logs, key=abs)
+        rare = sum(seen.chance <= RARE for seen in all_seen)
+        spread = statistics.median(seen.spread for seen in all_seen)
+        row(hosts, code, len(logs), f"{statistics.stdev(logs):.2%}", f"{math.expm1(farthest):+.1%}", rare, f"{spread:.2%}")
+
+
+def compared(beside: str, seed: int, *, forked: bool) -> Comparison:
+    """Six pairs of the case, whose head has ``beside`` beside it."""
+    with tempfile.TemporaryDirectory() as folder, hosts_of(Path(folder), beside, forked=forked) as hosts:
+        settings = load_settings(Path(folder), os.environ, {"device": "cpu", "seed": seed})
+        duet = Duet(hosts, plan_of(settings, "cpu"), SilentProgress(), Owner(None))
+        rounds = Rounds((PAIRS,), 0, lambda _: ())
+        turned = duet.measure([Wanted("adds/small", SIDES)], rounds)["adds/small"].turned
+        seen = compare_workers(
+            *([one.samples([False] * len(one.blocks)) for one in turned[side]] for side in ("head", "reference")), 0.95
+        )
+        assert seen is not None
+        return seen
+
+
+@contextlib.contextmanager
+def hosts_of(folder: Path, beside: str, *, forked: bool) -> Iterator[Mapping[Side, HostHandle]]:
+    trees: dict[Side, Path] = {side: folder / f"tree-of-{side[:4]}" for side in SIDES}
+    for side, tree in trees.items():
+        (tree / "bench").mkdir(parents=True)
+        (tree / "bench" / "adds.py").write_text(beside + CASE if side == "head" else CASE)
+    settings = load_settings(folder, os.environ, {"device": "cpu"})
+    options = HostOptions.of(settings, checkout=folder, device="cpu", gpu=None, logs=folder)
+    groups: list[dict[Side, Path]] = [trees] if forked else [{side: tree} for side, tree in trees.items()]
+    with contextlib.ExitStack() as stack:
+        hosts: dict[Side, HostHandle] = {}
+        for group in groups:
+            hosts |= stack.enter_context(Hosts(group, options, os.environ)).sides
+        for host in hosts.values():
+            host.listing()
+        yield hosts
+
+
+def filler(drawn: random.Random) -> str:
+    """Imports, functions and constants that the case does not use."""
+    lines = [f"import {name}" for name in drawn.sample(IMPORTS, drawn.randrange(5))]
+    for number in range(drawn.randrange(150)):
+        name = f"{'f' * drawn.randrange(1, 20)}{number}"
+        lines += [f"def {name}(a, b={drawn.random()}):", f"    {'x' * drawn.randrange(300)!r}", f"    return [a, b, {number}]"]
+        lines += [f"C{number} = {name}({number})"]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
