@@ -19,6 +19,7 @@ from ratchet.errors import RatchetError
 from ratchet.measure import correctness, identity
 from ratchet.measure.clocks import Clock, make_clock
 from ratchet.measure.environment import cpu_model
+from ratchet.measure.layout import scattered
 from ratchet.measure.messages import DECLARATION
 from ratchet.measure.provenance import Provenance
 from ratchet.measure.tuned import overlaid
@@ -85,6 +86,7 @@ class Worker:
         self._grounds = grounds
         self._device = torch.device(grounds.device)
         self._job: Job | None = None
+        self._in_the_way: list[object] = []
         self._trials: Trials | None = None
         self._compiler: Compiler | None = None
 
@@ -124,6 +126,8 @@ class Worker:
         tuning: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         self._release()
+        if self._device.type == "cpu":
+            self._in_the_way = scattered(seed)
         workload = self._build(case, seed, tuning)
         error = correctness.check(workload) if check else 0.0
         peak = self._peak(workload)

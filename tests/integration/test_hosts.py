@@ -17,6 +17,7 @@ from playground import Playground, new_repository
 from ratchet.errors import HostError
 from ratchet.measure import side
 from ratchet.measure.hosts import Hosts
+from ratchet.measure.messages import Prepared
 from ratchet.measure.side import CaseTrouble, HostOptions, Hung, Worker
 
 TREE = """
@@ -57,6 +58,21 @@ def test_both_sides_have_torch_in_the_same_places(make: Callable[..., Playground
             places.append({(line.split()[0], line.split()[-1]) for line in maps if "libtorch" in line})
             worker.end()
     assert places[0] == places[1] != set()
+
+
+def test_the_workers_of_a_pair_have_one_layout(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """On the CPU, what is built lies in the same place for the same seed, and elsewhere for the seed of another pair."""
+    where = TREE.replace("flops=size", "flops=id(x)")
+    play = make({"bench/adds.py": where})
+    with Hosts({"head": play.repo}, options_of(play, tmp_path), play.environ()) as hosts:
+        hosts.sides["head"].listing()
+        found = []
+        for seed in (1, 1, 3):
+            worker = hosts.sides["head"].fork()
+            words = {"check": False, "clock": "auto", "cache": "warm", "placements": 1}
+            found.append(worker.ask("prepare", Prepared, case="adds/small", seed=seed, **words).workload.flops)
+            worker.end()
+    assert found[0] == found[1] != found[2]
 
 
 def test_a_host_that_ends_takes_no_other_along(make: Callable[..., Playground], tmp_path: Path) -> None:
