@@ -39,6 +39,12 @@ class Progress(Protocol):
     def case(self, name: str, pair: int, done: int, total: int) -> None: ...
 
 
+class Slowdowns(Protocol):
+    """Knows when heat or a hardware brake slowed the GPU."""
+
+    def slowed(self, window: Window) -> bool: ...
+
+
 class Watch(Protocol):
     """Told which processes are ours, so that others can be told apart."""
 
@@ -82,14 +88,16 @@ class Turned:
     stages_ms: dict[str, tuple[float, ...]] = field(default_factory=dict)
     checked: Checked | None = None
 
-    def samples(self, throttled: Sequence[bool]) -> WorkerSamples:
-        """The record of this worker; ``throttled`` has one mark for each block."""
+    def samples(self, sampler: Slowdowns | None = None) -> WorkerSamples:
+        """The record of this worker, with a mark at each block during which ``sampler`` saw the GPU slowed."""
         if self.checked is None:
             raise ValueError("this worker did not finish")
         return WorkerSamples(
             pair=self.pair,
             started_first=self.started_first,
-            blocks=tuple(replace(taken.block, throttled=mark) for taken, mark in zip(self.blocks, throttled, strict=True)),
+            blocks=tuple(
+                replace(taken.block, throttled=sampler is not None and sampler.slowed(taken.window)) for taken in self.blocks
+            ),
             ready_s=self.ready_s,
             peak_memory_bytes=self.peak_memory_bytes,
             error=self.checked.error,

@@ -17,6 +17,7 @@ import os
 import signal
 import socket
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ def main() -> None:
     options = parser.parse_args()
     _die_with_parent()
     faulthandler.enable()  # so that the last lines of a worker that crashes say where
+    # Threads of linear algebra, which libraries start when they are imported: they mend themselves after a fork.
+    warnings.filterwarnings("ignore", r"This process .* is multi-threaded, use of fork\(\)", DeprecationWarning)
     connections = {side: socket.socket(fileno=int(descriptor)) for side, descriptor, _ in options.host}
     for side, _, tree in options.host:
         if os.fork() == 0:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ratchet.config import Settings
 from ratchet.errors import HostError
-from ratchet.measure.duet import Duet, Measured, Progress, Rounds, Surveyed, Turned, Wanted
+from ratchet.measure.duet import Duet, Measured, Progress, Rounds, Surveyed, Wanted
 from ratchet.measure.fitness import problem_during
 from ratchet.measure.gpu import Gpu
 from ratchet.measure.hosts import Hosts
@@ -17,7 +17,7 @@ from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.side import HostHandle, HostOptions
 from ratchet.measure.telemetry import Owner, Sampler
-from ratchet.records.run import CaseRun, Failure, Plan, Shard, Side, WorkerSamples
+from ratchet.records.run import CaseRun, Failure, Plan, Shard, Side
 from ratchet.stats.comparison import performance
 from ratchet.units import size
 from ratchet.workload import Device
@@ -189,7 +189,7 @@ def _sides(case: CaseRun, *, time_identical: bool) -> tuple[Side, ...]:
 
 def _with_samples(case: CaseRun, measured: Measured, sampler: Sampler | None) -> CaseRun:
     """The case with its samples so far."""
-    sides = {side: tuple(_samples(one, sampler) for one in measured.turned[side]) for side in SIDES}
+    sides = {side: tuple(one.samples(sampler) for one in measured.turned[side]) for side in SIDES}
     return case.model_copy(
         update={
             "head": sides["head"],
@@ -216,7 +216,3 @@ def _completed(
             "unfit": problem_during(telemetry, dropped, len(blocks), *ecc) if blocks else None,
         }
     )
-
-
-def _samples(one: Turned, sampler: Sampler | None) -> WorkerSamples:
-    return one.samples([sampler.slowed(taken.window) if sampler else False for taken in one.blocks])

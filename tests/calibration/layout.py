@@ -80,9 +80,7 @@ def compared(beside: str, seed: int, *, forked: bool) -> Comparison:
         duet = Duet(hosts, plan_of(settings, "cpu"), SilentProgress(), Owner(None))
         rounds = Rounds((PAIRS,), 0, lambda _: ())
         turned = duet.measure([Wanted("adds/small", SIDES)], rounds)["adds/small"].turned
-        seen = compare_workers(
-            *([one.samples([False] * len(one.blocks)) for one in turned[side]] for side in ("head", "reference")), 0.95
-        )
+        seen = compare_workers(*([one.samples() for one in turned[side]] for side in ("head", "reference")), 0.95)
         assert seen is not None
         return seen
 

@@ -81,8 +81,7 @@ class Finals:
 
     def _compared(self, measured: Measured, sampler: Sampler | None) -> Comparison | None:
         head, reference = (
-            [one.samples([sampler.slowed(taken.window) if sampler else False for taken in one.blocks]) for one in turned]
-            for turned in (measured.turned["head"], measured.turned["reference"])
+            [one.samples(sampler) for one in turned] for turned in (measured.turned["head"], measured.turned["reference"])
         )
         return compare_workers(head, reference, self.policy.confidence)
 
