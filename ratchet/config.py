@@ -73,8 +73,8 @@ class Settings(BaseModel):
     python_path: Annotated[tuple[str, ...], BeforeValidator(_parse_folders)] = (".", "src")
     """Folders of each tree from which its own packages are imported; as one string, separated as in PATH."""
     device: Literal["auto", "cuda", "cpu"] = "auto"
-    pairs: Annotated[int, Field(ge=3, le=200)] = 20
-    """Most pairs of fresh processes, one per side, that an undecided case gets. The interval is over pairs."""
+    pairs: Annotated[int, Field(ge=3, le=200)] = 100
+    """Most pairs of fresh processes, one per side, that an undecided case gets. Fewer than 20 can prove no change."""
     budget: Duration = 90.0
     """After so long no further pair is begun for undecided cases; every case gets its first six. 0: no limit."""
     blocks: Annotated[int, Field(ge=2, le=100)] = 10
@@ -97,6 +97,7 @@ class Settings(BaseModel):
     false_alarm: Fraction = 0.001
     """How often a whole run of unchanged code may be red."""
     on_inconclusive: Literal["pass", "fail"] = "pass"
+    """Whether inconclusive cases make a check exit 0 or 3. A case that looks slower without proof exits 3 in any case."""
     build: Annotated[tuple[str, ...], BeforeValidator(_parse_command)] = ()
     """Command run once in each tree before anything is timed."""
     build_timeout: Duration = 1800.0

@@ -9,13 +9,13 @@ from ratchet.judge.chain import begun_anew, continued, sealed
 from ratchet.judge.moves import Move, MoveKind, Recorded
 from ratchet.judge.seen import Seen, seen_in
 from ratchet.judge.steps import likely_renames
-from ratchet.records.baseline import MOST_DAYS, Baseline, BaselineEntry, Figures
+from ratchet.records.baseline import MOST_DAYS, MOST_MERGES, Baseline, BaselineEntry, Figures
 from ratchet.records.chain import Candidate, Measurement, Step, StepKind
 from ratchet.records.run import RunRecord
 from ratchet.records.verdict import Outcome, ReportRecord
 
-_NEVER = (Outcome.FAILED, Outcome.UNFIT, Outcome.REGRESSED)
-"""Outcomes that no baseline is made of."""
+_NEVER = (Outcome.FAILED, Outcome.UNFIT, Outcome.REGRESSED, Outcome.SLOWER, Outcome.INCONCLUSIVE)
+"""Outcomes that no baseline is made of: the reference may be the better commit."""
 _NOT_THERE = (Outcome.MISSING, Outcome.SKIPPED)
 
 
@@ -65,7 +65,7 @@ def _next(before: BaselineEntry | None, seen: Seen) -> tuple[BaselineEntry | Non
     figures = seen.figures() if outcome not in _NEVER else None
     if before is None:
         return _set(None, figures, seen, StepKind.FIRST) if figures else (None, None)
-    entry = _with_days(before, seen)
+    entry = _with_merge(_with_days(before, seen), seen)
     is_news = run.started_at > before.steps[-1].timestamp  # an older run says nothing about what is there now
     if outcome is Outcome.MISSING:
         return _noted(entry, seen, StepKind.REMOVED) if is_news and not entry.removed else (entry, None)
@@ -141,3 +141,21 @@ def _with_days(entry: BaselineEntry, seen: Seen) -> BaselineEntry:
         return entry
     days = sorted((*entry.days, new), key=lambda day: day.timestamp)[-MOST_DAYS:]
     return sealed(entry.model_copy(update={"days": tuple(days)}), seen.place)
+
+
+def _with_merge(entry: BaselineEntry, seen: Seen) -> BaselineEntry:
+    """Its record of merges that are slower than the baseline commit, with this run where it measured one.
+
+    A merge that is not slower by a part that counts ends the creep. Kept only while there is one, so that the file of a
+    repository at rest does not change with every merge.
+    """
+    known = entry.merges
+    newest = known[-1].measurement.started_at if known else None
+    if seen.verdict.outcome in (Outcome.FAILED, Outcome.UNFIT) or (newest and seen.run.started_at <= newest):
+        return entry
+    measured = seen.against(entry.git_commit)
+    if not measured or seen.run.head.commit == entry.git_commit:
+        return entry
+    slower = measured[-1].ratio >= 1 + seen.run.policy.part
+    merges = (*known, Candidate(commit=seen.run.head.commit, measurement=measured[-1]))[-MOST_MERGES:] if slower else ()
+    return entry if merges == known else sealed(entry.model_copy(update={"merges": merges}), seen.place)

@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ratchet.judge.looks import looks, looks_for_change
+from ratchet.judge.looks import looks_for_change
+from ratchet.judge.outcome import CHANGE_PAIRS, bar_for, both_past, smallest_slowdown
 from ratchet.judge.replay import Rates, simulate
 from ratchet.records.calibration import CaseCalibration
 from ratchet.records.policy import Policy
 from ratchet.records.run import RunRecord
-from ratchet.stats.estimate import Estimate, estimate, quantile
+from ratchet.stats.estimate import estimate, quantile
 from ratchet.stats.ratios import Pair, pairs_of
 
 FEWEST = 12
@@ -63,37 +64,32 @@ def calibrate(run: RunRecord, policy: Policy, pairs: int) -> Found:
 def _case(
     name: str, pool: Sequence[Pair], policy: Policy, pairs: int, cases: int, unchanged: Rates, slowed: Rates
 ) -> CaseCalibration:
-    found = estimate([pair.log_ratio for pair in pool])
+    pooled = estimate([pair.log_ratio for pair in pool], policy.confidence)
+    bar = bar_for(policy, cases, looks_for_change(pairs))
     rates: Mapping[str, float] = slowed.red
     return CaseCalibration(
         name=name,
         pairs=len(pool),
-        spread=found.spread,
-        bias=found.centre,
-        bias_error=found.error,
-        detectable_first=_after(found, looks(pairs)[0]).detectable(policy.confidence),
-        detectable_most=_after(found, pairs).detectable(policy.confidence),
+        spread=pooled.spread,
+        bias=pooled.centre,
+        bias_error=pooled.error,
+        detectable_first=smallest_slowdown(pooled.spread, bar, min(pairs, CHANGE_PAIRS)),
+        detectable_most=smallest_slowdown(pooled.spread, bar, pairs),
         red=unchanged.red[name],
         caught=rates[name],
-        gate=smallest_gate(found.spread, pairs, policy.shared(cases, looks_for_change(pairs)).false_alarm),
+        gate=smallest_gate(pooled.spread, pairs, bar.level),
         holds=unchanged.red[name] <= policy.false_alarm and rates[name] >= CAUGHT,
     )
 
 
 def smallest_gate(spread: float, pairs: int, level: float) -> float:
-    """The gate at which a slowdown a sixth beyond it is past the gate, and past chance, in 95 of 100 checks of ``pairs`` pairs.
+    """The gate at which a slowdown a sixth beyond it is red in 95 of 100 checks of ``pairs`` pairs.
 
     ``spread`` is of one pair, ``level`` what the p-value of a case must stay under; a multiple of 0.1 %.
     """
-    error = spread / math.sqrt(pairs)
-    past_the_gate = quantile(CAUGHT, pairs - 1) * error / (BEYOND - 1)
-    past_chance = (quantile(1 - level, pairs - 1) + quantile(CAUGHT, pairs - 1)) * error / BEYOND
+    past_the_gate = both_past(max(CHANGE_PAIRS, pairs), CAUGHT) * spread / (BEYOND - 1)
+    past_chance = (quantile(1 - level, pairs - 1) + quantile(CAUGHT, pairs - 1)) * spread / math.sqrt(pairs) / BEYOND
     return max(1, math.ceil(max(past_the_gate, past_chance) / _STEP)) * _STEP
-
-
-def _after(found: Estimate, pairs: int) -> Estimate:
-    """The estimate that so many pairs of the same spread would give."""
-    return Estimate(found.centre, found.spread / math.sqrt(pairs), pairs - 1)
 
 
 def _is_biased(case: CaseCalibration, policy: Policy, cases: int) -> bool:

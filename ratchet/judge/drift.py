@@ -2,33 +2,65 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.judge.outcome import Finding, decide
+from ratchet.judge.outcome import Bar, Finding, decide
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.policy import Policy
 from ratchet.records.run import Tree
 from ratchet.records.verdict import Comparison, Outcome
 
-DOUBT = 0.05
-"""A p-value below which a small slowdown may be real, and is worth more pairs."""
+NEAR = 0.8
+"""Share of the gate from which on what is known of the drift makes the best commit worth measuring against."""
+OWN_LEVEL = 0.005
+"""p-value from which on a slowdown is taken to be this change's own."""
+OWN_PAIRS = 40
+"""Pairs after which no more are taken to find that out."""
+POOLED = 3
+"""Latest measurements of main against its best commit that are pooled."""
 
 
-def adds_up(own: Comparison, policy: Policy) -> bool | None:
-    """Whether a change slowed a case by a part that counts: a quarter of the gate, ruled not to be chance. None: not known yet.
+@dataclass(frozen=True)
+class Drift:
+    """How far main has moved from the best commit of a case, as far as the baseline file knows."""
 
-    ``policy`` holds this case's share of the false alarms.
-    """
-    if own.ratio < 1 + policy.part or own.chance > DOUBT:
-        return False
-    return True if own.chance <= policy.false_alarm else None
+    best: str
+    """The best commit."""
+    ratio: float | None
+    """Time of main / time of the best commit, pooled over the latest merges; None where no merge was measured against it."""
 
 
-def drifting(stored: Mapping[str, BaselineEntry], reference: Tree, head: Tree) -> dict[str, str]:
-    """Cases whose best commit is neither side of this run → that commit: slowdowns since then may have added up."""
+def drifting(stored: Mapping[str, BaselineEntry], reference: Tree, head: Tree) -> dict[str, Drift]:
+    """The cases whose best commit is neither side of this run: slowdowns since then may have added up."""
     sides = (reference.commit, head.commit)
-    return {name: entry.git_commit for name, entry in stored.items() if entry.git_commit not in sides}
+    return {name: Drift(entry.git_commit, pooled(entry)) for name, entry in stored.items() if entry.git_commit not in sides}
+
+
+def pooled(entry: BaselineEntry) -> float | None:
+    """Where main stands against the best commit: the newest measurement, or the mean of the newest three if that is higher."""
+    logs = [math.log(merge.measurement.ratio) for merge in entry.merges[-POOLED:]]
+    return math.exp(max(logs[-1], statistics.fmean(logs))) if logs else None
+
+
+def may_add_up(own: Comparison, drift: Drift, policy: Policy) -> bool:
+    """Whether a case should be held to the best commit: this change slows it, and that may make it past the gate in all.
+
+    Where nothing is known of the drift, a quarter of the gate from this change is what makes it worth looking.
+    """
+    if drift.ratio is None:
+        near = own.ratio >= 1 + policy.part
+    else:
+        near = own.ratio > 1 and drift.ratio * own.ratio >= 1 + NEAR * policy.regression
+    return near and (own.chance <= OWN_LEVEL or (own.chance < 0.5 and own.pairs < OWN_PAIRS))
+
+
+def is_own(own: Comparison) -> bool:
+    """Whether this change is slower by itself, by however little."""
+    return own.ratio > 1 and own.chance <= OWN_LEVEL
 
 
 def by_commit(names: Sequence[str], stored: Mapping[str, BaselineEntry]) -> dict[str, list[str]]:
@@ -36,25 +68,25 @@ def by_commit(names: Sequence[str], stored: Mapping[str, BaselineEntry]) -> dict
 
     Empty where none has one.
     """
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for name in names:
         if name in stored:
-            found.setdefault(stored[name].git_commit, []).append(name)
-    ordered = dict(sorted(found.items(), key=lambda item: -len(item[1])))
+            groups.setdefault(stored[name].git_commit, []).append(name)
+    ordered = dict(sorted(groups.items(), key=lambda item: -len(item[1])))
     for first in list(ordered.values())[:1]:
         first += [name for name in names if name not in stored]
     return ordered
 
 
-def held_to_best(finding: Finding, best: Comparison, tree: Tree, policy: Policy) -> Finding:
-    """The finding, turned red where head is past the gate against the best commit and this change has a part in it."""
+def held_to_best(finding: Finding, best: Comparison, tree: Tree, bar: Bar) -> Finding:
+    """The finding, turned red where the head is past the gate against the best commit and this change has a part in it."""
     outcome, _, own = finding
     if own is None or outcome not in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE):
         return finding
-    if not adds_up(own, policy) or decide(best, policy)[0] is not Outcome.REGRESSED:
+    if not is_own(own) or decide(best, bar)[0] is not Outcome.REGRESSED:
         return finding
     here, whole = units.percent(own.ratio - 1, 2), units.percent(best.ratio - 1, 2)
-    gate = units.threshold(policy.regression)
+    gate = units.threshold(bar.policy.regression)
     reason = (
         f"Slower by {here} here, which makes it {whole} slower than the best commit {tree.commit[:10]}: past the gate of {gate}."
     )

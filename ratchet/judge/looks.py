@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from ratchet.judge.drift import adds_up
-from ratchet.judge.outcome import compared, decide
+from ratchet.judge.drift import Drift, is_own, may_add_up
+from ratchet.judge.outcome import CHANGE_PAIRS, Bar, bar_for, compared, decide, with_persistence
 from ratchet.records.policy import Policy
-from ratchet.records.run import CaseRun
+from ratchet.records.run import SESSION_PAIRS, CaseRun
 from ratchet.records.verdict import Comparison, Outcome
 
-LOOKS = (6, 8, 12, 16, 20)
-"""Even numbers, so that each side forked and allocated first equally often."""
+LOOKS = (6, SESSION_PAIRS, 12, CHANGE_PAIRS, 28, 40, 64, 100)
 LATER = 1.4
 """Beyond these, each look has so many times the pairs of the one before."""
-CONFIRMED = 8
-"""A change is believed from so many pairs on; that nothing changed, from the first look on."""
 
 
 def looks(pairs: int) -> tuple[int, ...]:
@@ -28,41 +25,47 @@ def looks(pairs: int) -> tuple[int, ...]:
 
 def looks_for_change(pairs: int) -> int:
     """At how many of these looks a case may be called changed: its false alarms are shared among them."""
-    return sum(1 for number in looks(pairs) if number >= min(CONFIRMED, pairs))
+    return max(1, sum(1 for number in looks(pairs) if number >= CHANGE_PAIRS))
 
 
-def undecided(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifting: Collection[str] = ()) -> set[str]:
+def undecided(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapping[str, Drift] | None = None) -> set[str]:
     """Names of the cases that more pairs could still decide; one without a reference, none could.
 
-    ``drifting`` are cases whose reference is not the best commit of the baseline: there a small slowdown matters too.
+    ``drifts`` has the cases whose reference is not the best commit of the baseline: there a small slowdown matters too.
     """
-    each = _one_look(cases, policy, pairs)
-    found = {case.name: compared(case, policy.confidence) for case in cases if case.reference}
-    return {name for name, seen in found.items() if seen is None or not is_decided(seen, each, pairs, drifts=name in drifting)}
+    comparisons = {case.name: compared(case, policy.confidence) for case in cases if case.reference}
+    bar = bar_of_run(comparisons, policy, pairs)
+    return {
+        name
+        for name, comparison in comparisons.items()
+        if comparison is None or not is_decided(comparison, bar, (drifts or {}).get(name))
+    }
 
 
-def is_decided(seen: Comparison, policy: Policy, pairs: int, *, drifts: bool = False) -> bool:
-    """Whether more pairs would be a waste. ``policy`` holds this case's share of the false alarms."""
-    outcome, _ = decide(seen, policy)
+def bar_of_run(comparisons: Mapping[str, Comparison | None], policy: Policy, pairs: int) -> Bar:
+    """What a change of one of these cases must pass, where each may take up to ``pairs`` pairs."""
+    return with_persistence(bar_for(policy, len(comparisons), looks_for_change(pairs)), comparisons.values())
+
+
+def is_decided(comparison: Comparison, bar: Bar, drift: Drift | None = None) -> bool:
+    """Whether more pairs would be a waste."""
+    outcome, _ = decide(comparison, bar)
     if outcome in (Outcome.REGRESSED, Outcome.IMPROVED):
-        return seen.pairs >= min(CONFIRMED, pairs)
-    may_improve = seen.ratio <= 1 - policy.improvement
-    part = drifts and adds_up(seen, policy)
-    may_add_up = part is None or (part and seen.pairs < min(CONFIRMED, pairs))
-    return outcome is Outcome.UNCHANGED and not (may_improve or may_add_up)
+        return True
+    may_improve = comparison.ratio <= 1 - bar.policy.improvement
+    open_part = drift is not None and not is_own(comparison) and may_add_up(comparison, drift, bar.policy)
+    return outcome is Outcome.UNCHANGED and not (may_improve or open_part)
 
 
-def suspects(cases: Sequence[CaseRun], policy: Policy, pairs: int, best: Mapping[str, str]) -> dict[str, list[str]]:
-    """Best commit → the cases to measure against it: those that this change slowed by a part that counts, inside the gate."""
-    each = _one_look(cases, policy, pairs)
-    found: dict[str, list[str]] = {}
-    for case in cases:
-        own = compared(case, policy.confidence) if case.name in best else None
-        if own and adds_up(own, each) and decide(own, each)[0] is not Outcome.REGRESSED:
-            found.setdefault(best[case.name], []).append(case.name)
-    return found
-
-
-def _one_look(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> Policy:
-    """The policy of one of these cases at one look, before Holm's method gives the less likely ones more room."""
-    return policy.shared(sum(1 for case in cases if case.head and case.reference), looks_for_change(pairs))
+def suspects(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapping[str, Drift]) -> dict[str, list[str]]:
+    """Best commit → the cases to measure against it: this change, with earlier ones, may have pushed them past the gate."""
+    comparisons = {case.name: compared(case, policy.confidence) for case in cases if case.head and case.reference}
+    bar = bar_of_run(comparisons, policy, pairs)
+    listed: dict[str, list[str]] = {}
+    for name, comparison in comparisons.items():
+        drift = drifts.get(name)
+        if drift is None or comparison is None or decide(comparison, bar)[0] is Outcome.REGRESSED:
+            continue
+        if is_own(comparison) and may_add_up(comparison, drift, policy):
+            listed.setdefault(drift.best, []).append(name)
+    return listed

@@ -1,24 +1,105 @@
-"""One case: what was measured + policy → outcome, with its reason in one sentence."""
+"""One case: what was measured + what it takes to believe a change → outcome, with its reason in one sentence.
+
+The rule, for a case that was timed in pairs:
+
+1. REGRESSED takes all of: the estimate is past the gate, in the first eight pairs and again in the later ones, which separately
+   started processes measured; the interval excludes no change; there are 20 pairs or more; and an exact randomisation test over
+   them has p ≤ 0.1 % / cases / looks. IMPROVED is the mirror image, past its own threshold.
+2. SLOWER: the whole interval is past the gate, and some of that is missing. It is never a pass.
+3. UNCHANGED: the interval is below the gate, and so is its upper end at 99.5 %: cases are looked at several times.
+4. INCONCLUSIVE: anything else.
+
+Assumptions, and what happens where one fails, stand in docs/decisions/0003-rule.md.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import date
+from functools import lru_cache
 
 from ratchet import units
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.policy import Policy
-from ratchet.records.run import CaseRun, Failure, Side
+from ratchet.records.run import SESSION_PAIRS, CaseRun, Failure, Side
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import FEWEST_DAYS, compare_stored, compare_workers, medians_ms
+from ratchet.stats.estimate import quantile
 
-ROUGH = 0.03
-"""A spread of single pairs beyond which something else than the code is being timed: launch latency, other work."""
-STANDS_OUT = 3
-"""Spreads by which a change must then differ from none."""
+CHANGE_PAIRS = 20
+"""Pairs without which no change is believed: 2⁻²⁰ is what a randomisation test needs for 200 cases."""
+NOISY = 0.01
+"""Spread of single pairs, as a fraction, from which on it matters whether noise persists from pair to pair."""
+PERSISTENT = 2.0
+"""Standard errors from which on an autocorrelation counts as real."""
+CLEAR = 3.0
+"""Where noise persists, a change must be past its threshold by so many spreads of a pair."""
+
+POWER = 0.8
+"""Probability with which a slowdown of the size of the MDE is red."""
+EFFICIENCY = 0.9
+"""Share of the pairs that the capped randomisation test makes use of on normal noise (research/adversary.py)."""
+LEAST_SPREAD = 1e-6
+LARGEST_LOG = 60.0
+MOST_SUGGESTED = 400
+"""Pairs beyond which nobody is told to measure more."""
 
 Finding = tuple[Outcome, str, Comparison | None]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What it takes to believe a change of one case, one of several in a run, at one of several looks."""
+
+    policy: Policy
+    level: float
+    """The p-value must not be above this: the policy's false alarms, shared among cases and looks (Bonferroni)."""
+    fewest: int = CHANGE_PAIRS
+    """Pairs that it takes."""
+    persistent: float = 0.0
+    """Spread of a pair in a run whose noise persists from pair to pair, all cases together; 0 where it does not."""
+
+    def allows(self, comparison: Comparison, threshold: float) -> bool:
+        """Whether the evidence suffices for a change past ``threshold``, a ratio."""
+        if comparison.chance > self.level:
+            return False
+        if comparison.source != "paired":
+            return True
+        way = 1 if threshold > 1 else -1
+        past = all(way * (session - threshold) > 0 for session in comparison.sessions)
+        margin = way * (math.log(comparison.ratio) - math.log(threshold))
+        return comparison.pairs >= self.fewest and past and margin > self.margin(comparison)
+
+    def margin(self, comparison: Comparison) -> float:
+        """By how much, as a log, a change must be past its threshold: 0 unless noise persists from pair to pair."""
+        kept = comparison.pairs - comparison.rogues
+        own = comparison.spread if _persists(comparison.correlation, kept) and comparison.spread > NOISY else 0.0
+        return CLEAR * max(own, self.persistent)
+
+
+def bar_for(policy: Policy, cases: int, looks: int) -> Bar:
+    """The bar of each of ``cases`` that may be called changed at each of ``looks``."""
+    return Bar(policy, policy.false_alarm / max(1, cases) / max(1, looks))
+
+
+def with_persistence(bar: Bar, comparisons: Iterable[Comparison | None]) -> Bar:
+    """The bar of a run with these cases: their autocorrelations together tell what those of a single case cannot."""
+    noisy = [each for each in comparisons if each and each.source == "paired" and each.spread > NOISY / 2]
+    kept = [each.pairs - each.rogues for each in noisy]
+    if len(noisy) < 2 or not _persists(
+        sum(n * each.correlation for n, each in zip(kept, noisy, strict=True)) / sum(kept), sum(kept)
+    ):
+        return bar
+    spread = math.sqrt(statistics.fmean(each.spread**2 for each in noisy))
+    return replace(bar, persistent=spread) if spread > NOISY else bar
+
+
+def _persists(correlation: float, pairs: int) -> bool:
+    """Whether an autocorrelation is too large to be chance: that of independent pairs has a standard error of 1/√n."""
+    return correlation * math.sqrt(pairs) > PERSISTENT
 
 
 def compared(case: CaseRun, confidence: float) -> Comparison | None:
@@ -28,8 +109,8 @@ def compared(case: CaseRun, confidence: float) -> Comparison | None:
     return compare_workers(case.head, case.reference, confidence)
 
 
-def judge_case(case: CaseRun, found: Comparison | None, policy: Policy, stored: BaselineEntry | None) -> Finding:
-    """Decide one case of a check. ``found`` is what `compared` gave, and ``policy`` holds this case's share of false alarms.
+def judge_case(case: CaseRun, comparison: Comparison | None, bar: Bar, stored: BaselineEntry | None) -> Finding:
+    """Decide one case of a check. ``comparison`` is what `compared` gave.
 
     ``stored`` serves only where the reference could not be measured.
     """
@@ -42,13 +123,13 @@ def judge_case(case: CaseRun, found: Comparison | None, policy: Policy, stored: 
         what = "; ".join(case.reference_workload.differences(case.workload)[:3])
         return Outcome.CHANGED, f"The workload itself differs, so times do not compare ({what}).", None
     if not case.reference:
-        return _against_stored(case, policy, stored)
-    if found is None:
+        return _against_stored(case, bar, stored)
+    if comparison is None:
         broken = _broken(case, "reference")
         because = f" (the reference: {_phrase(broken.message)})" if broken else ""
         return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval.", None
-    outcome, reason = decide(found, policy)
-    return outcome, reason, found
+    outcome, reason = decide(comparison, bar)
+    return outcome, reason, comparison
 
 
 def judge_alone(case: CaseRun) -> Finding:
@@ -59,44 +140,119 @@ def judge_alone(case: CaseRun) -> Finding:
     return Outcome.MEASURED, "Timed alone.", None
 
 
-def decide(found: Comparison, policy: Policy) -> tuple[Outcome, str]:
-    """The rule. It takes evidence and the threshold to call a change. ``policy`` holds this case's share of false alarms.
-
-    Regressed: slower by more than the gate, the interval excludes no change, and chance would do this too rarely. Unchanged:
-    the interval shows that any slowdown is smaller than the gate. Neither: inconclusive, never shown as unchanged.
-    """
+def decide(comparison: Comparison, bar: Bar) -> tuple[Outcome, str]:
+    """The rule at the top of this file."""
+    policy = bar.policy
+    past_gate, improved = 1 + policy.regression, 1 - policy.improvement
     gate, goal = units.threshold(policy.regression), units.threshold(policy.improvement)
-    rare = found.chance <= policy.false_alarm
-    if found.ratio > 1 + policy.regression and found.low > 1 and rare and _stands_out(found, policy.regression):
-        return Outcome.REGRESSED, f"Slower by {units.percent(found.ratio - 1, 2)}, past the gate of {gate}."
-    least = min(policy.regression, policy.improvement)  # a gate that forgives much does not make noise an improvement
-    if found.ratio <= 1 - policy.improvement and found.high < 1 and rare and _stands_out(found, least):
-        return Outcome.IMPROVED, f"Takes {units.percent(1 - found.ratio, 2)} less time, past the threshold of {goal}."
-    if found.high < 1 + policy.regression:
+    if comparison.ratio > past_gate and comparison.low > 1 and bar.allows(comparison, past_gate):
+        return Outcome.REGRESSED, f"Slower by {units.percent(comparison.ratio - 1, 2)}, past the gate of {gate}."
+    if comparison.ratio <= improved and comparison.high < 1 and bar.allows(comparison, improved):
+        return Outcome.IMPROVED, f"Takes {units.percent(1 - comparison.ratio, 2)} less time, past the threshold of {goal}."
+    if max(comparison.low, _with_outliers(comparison)) > past_gate:
+        return Outcome.SLOWER, _not_proven(comparison, bar)
+    if _bound(comparison) < past_gate:
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
-    if found.low > 1 + policy.regression:
-        slower = units.percent(found.ratio - 1, 2)
-        doubt = f"Slower by {slower}, but the {found.pairs} pairs differ so much that chance is not ruled out"
-        return Outcome.INCONCLUSIVE, f"{doubt}: raise the budget, or quieten the machine."
+    reaches = (
+        f"The interval reaches from {units.change(comparison.low)} to {units.change(comparison.high)}, across the gate of {gate}."
+    )
+    if comparison.high < past_gate and comparison.other:
+        outliers = f"{comparison.rogues} of {comparison.pairs} pairs" if comparison.rogues else "Many pairs"
+        reaches = f"{outliers} are outliers, and with them or without them the answer is another one."
+    return Outcome.INCONCLUSIVE, f"{reaches} {settles(comparison, policy)}"
+
+
+def _bound(comparison: Comparison) -> float:
+    """What any slowdown is smaller than, with the outliers and without them."""
+    return max(comparison.bound or comparison.high, comparison.other[2] if comparison.other else 0.0)
+
+
+def _with_outliers(comparison: Comparison) -> float:
+    """The lower end of the interval of all pairs, where outliers were left out of the other one; 0 where none were."""
+    return comparison.other[0] if comparison.other and comparison.rogues else 0.0
+
+
+def _not_proven(comparison: Comparison, bar: Bar) -> str:
+    """A slowdown that the interval shows, and what is missing to call it a regression."""
+    if comparison.other and comparison.low <= 1 + bar.policy.regression:
+        low, high = map(units.change, comparison.other[:2])
+        return (
+            f"Slower, but not proven: {comparison.rogues} of {comparison.pairs} pairs are outliers, and with them it is "
+            f"{low} to {high} slower."
+        )
+    bounds = ", ".join(units.change(bound, 0).removesuffix(" %") for bound in (comparison.low, comparison.high))
+    scatter = f"pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}"
+    shown = f"Slower, but not proven: {units.change(comparison.ratio, 1)} [{bounds}]; {scatter}"
+    return f"{shown}. {_missing(comparison, bar)}"
+
+
+def _missing(comparison: Comparison, bar: Bar) -> str:
+    gate = 1 + bar.policy.regression
+    if comparison.source != "paired":
+        return "The two sides were measured at different times: `ratchet check` compares them side by side."
+    if comparison.pairs < bar.fewest:
+        return f"A regression takes {bar.fewest} pairs and there are {comparison.pairs}: raise the budget, or --pairs."
+    if any(session <= gate for session in comparison.sessions):
+        first, later = (units.change(session, 1) for session in comparison.sessions)
+        return f"The first {SESSION_PAIRS} pairs say {first}, processes started anew say {later}: measure again."
+    if comparison.chance > bar.level:
+        return f"The randomisation test has p = {comparison.chance:.1g} and needs {bar.level:.1g}: raise the budget, or --pairs."
     return (
-        Outcome.INCONCLUSIVE,
-        f"The interval reaches from {units.change(found.low)} to {units.change(found.high)}, across the gate of {gate} "
-        f"(detectable here: {units.percent(found.detectable, 2)}): raise the budget, or quieten the machine.",
+        "The noise of this machine persists from pair to pair, so only a change of more than "
+        f"{units.percent(math.expm1(bar.margin(comparison)), 0)} past the gate would be proven: "
+        "quieten the machine, then measure again."
     )
 
 
-def _stands_out(found: Comparison, threshold: float) -> bool:
-    """Where single pairs differ by more than the threshold, it no longer keeps noise from being a change, and Student's t takes
-    them to be normal, which such pairs rarely are: then a change must be much larger than what pairs differ by.
+def settles(comparison: Comparison, policy: Policy) -> str:
+    """What it would take to decide a case whose interval reaches across the gate: a number of pairs, or a quieter machine."""
+    away = abs(math.log(comparison.ratio) - math.log1p(policy.regression))
+    half = (math.log(comparison.high) - math.log(comparison.low)) / 2
+    pairs = comparison.pairs * (half / away) ** 2 if away > 0 else math.inf
+    if comparison.source != "paired" or pairs > MOST_SUGGESTED:
+        return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}: quieten the machine, then measure again."
+    wanted = max(CHANGE_PAIRS if comparison.ratio > 1 + policy.regression else 0, math.ceil(1.2 * pairs))
+    return f"About {wanted} pairs would settle it (--pairs {max(wanted, CHANGE_PAIRS)}, and the time for them: --budget)."
+
+
+def with_smallest_slowdown(comparison: Comparison, bar: Bar, pairs: int) -> Comparison:
+    """The comparison with its MDE, in a check that takes up to ``pairs`` pairs of a case."""
+    if comparison.source != "paired":
+        return comparison
+    margin = bar.margin(comparison)
+    return comparison.model_copy(update={"detectable": smallest_slowdown(comparison.spread, bar, pairs, margin)})
+
+
+def smallest_slowdown(spread: float, bar: Bar, pairs: int, margin: float = 0.0) -> float | None:
+    """The smallest slowdown, as a fraction, that the rule would call a regression four times in five (MDE).
+
+    ``spread`` is of one pair's log ratio; all ``pairs`` pairs are taken. None where so few can prove none.
     """
-    return found.spread <= max(threshold, ROUGH) or abs(math.log(found.ratio)) >= STANDS_OUT * found.spread
+    if pairs < bar.fewest:
+        return None
+    spread = max(spread, LEAST_SPREAD)
+    past_gate = math.log1p(bar.policy.regression) + margin + both_past(pairs, POWER) * spread
+    past_chance = (quantile(1 - bar.level, pairs - 1) + quantile(POWER, pairs - 1)) * spread / math.sqrt(EFFICIENCY * pairs)
+    return math.expm1(min(max(past_gate, past_chance), LARGEST_LOG))
 
 
-def decide_apart(found: Comparison, policy: Policy) -> tuple[Outcome, str]:
+@lru_cache(maxsize=256)
+def both_past(pairs: int, power: float) -> float:
+    """Spreads by which a true change must be past the gate for both sessions to show it past with probability ``power``."""
+    normal = statistics.NormalDist()
+    low, high = 0.0, 3.0
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        shown = normal.cdf(middle * math.sqrt(SESSION_PAIRS)) * normal.cdf(middle * math.sqrt(pairs - SESSION_PAIRS))
+        low, high = (middle, high) if shown < power else (low, middle)
+    return high
+
+
+def decide_apart(comparison: Comparison, bar: Bar) -> tuple[Outcome, str]:
     """The rule for sides measured at different times, where nothing cancels: red only if the whole interval is past the gate."""
-    outcome, reason = decide(found, policy)
-    if outcome is Outcome.REGRESSED and found.low <= 1 + policy.regression:
-        return Outcome.INCONCLUSIVE, "Slower, but not by more than separate times may differ: only taking turns can tell."
+    outcome, reason = decide(comparison, bar)
+    if outcome is Outcome.REGRESSED and comparison.low <= 1 + bar.policy.regression:
+        return Outcome.INCONCLUSIVE, "Slower, but not by more than separate times may differ: `ratchet check` can tell."
     return outcome, reason
 
 
@@ -117,7 +273,7 @@ def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
     return None
 
 
-def _against_stored(case: CaseRun, policy: Policy, stored: BaselineEntry | None) -> Finding:
+def _against_stored(case: CaseRun, bar: Bar, stored: BaselineEntry | None) -> Finding:
     broken = _broken(case, "reference")
     why = f"The reference could not be measured ({_phrase(broken.message)})" if broken else "There was no reference to measure"
     if stored is None:
@@ -125,18 +281,19 @@ def _against_stored(case: CaseRun, policy: Policy, stored: BaselineEntry | None)
     if case.workload != stored.workload:
         return Outcome.CHANGED, f"{why}, and the stored workload differs from this one.", None
     days = days_ms(stored)
-    found = compare_stored(medians_ms(case.head), stored.pair_medians_ms, policy.confidence, days)
+    comparison = compare_stored(medians_ms(case.head), stored.pair_medians_ms, bar.policy.confidence, days)
     stored_on = f"{stored.timestamp:%Y-%m-%d}"
-    if found is None:
+    if comparison is None:
         return Outcome.INCONCLUSIVE, f"{why}, and too few medians are stored from {stored_on}.", None
-    if found.source == "days":
-        outcome, reason = decide_apart(found, policy)
-        return outcome, f"{why}; against the milliseconds of {len(days)} earlier days: {reason}", found
+    if comparison.source == "days":
+        outcome, reason = decide_apart(comparison, bar)
+        return outcome, f"{why}; against the milliseconds of {len(days)} earlier days: {reason}", comparison
     known = f"{len(days)} of the {FEWEST_DAYS} days needed to know how far days differ on this machine"
     return (
         Outcome.INCONCLUSIVE,
-        f"{why}; against the milliseconds stored on {stored_on} it is {units.change(found.ratio)}, but history holds {known}.",
-        found,
+        f"{why}; against the milliseconds stored on {stored_on} it is {units.change(comparison.ratio)}, "
+        f"but history holds {known}.",
+        comparison,
     )
 
 

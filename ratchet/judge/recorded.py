@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ratchet.errors import Exit
-from ratchet.judge.levels import shared
-from ratchet.judge.outcome import decide
+from ratchet.judge.looks import bar_of_run
+from ratchet.judge.outcome import Bar, decide, with_smallest_slowdown
 from ratchet.judge.replay import Pools
 from ratchet.judge.verdict import exit_code, headline
 from ratchet.records.policy import Policy
@@ -36,9 +36,10 @@ def pool_of(case: CaseRun) -> list[Pair]:
 
 def judge_pairs(pools: Pools, policy: Policy) -> Judged:
     """Judge every case by all its pairs, at the levels of a check that may take as many."""
-    found = {name: compare_pairs(pairs, policy.confidence) for name, pairs in pools.items()}
-    levels = shared(found, policy, max(map(len, pools.values()), default=0))
-    cases = tuple(_verdict(name, pairs, found[name], levels[name]) for name, pairs in pools.items())
+    comparisons = {name: compare_pairs(pairs, policy.confidence) for name, pairs in pools.items()}
+    most = max(map(len, pools.values()), default=0)
+    bar = bar_of_run(comparisons, policy, most)
+    cases = tuple(_verdict(name, pairs, comparisons[name], bar, most) for name, pairs in pools.items())
     code = exit_code(Counter(case.outcome for case in cases), policy) if cases else Exit.NOT_MEASURED
     return Judged(cases, headline(cases, policy, code), int(code))
 
@@ -49,13 +50,14 @@ def worst_code(judged: Iterable[Judged]) -> int:
     return next((int(code) for code in (Exit.REGRESSION, Exit.NOT_MEASURED) if code in codes), int(Exit.PASS))
 
 
-def _verdict(name: str, pairs: Sequence[Pair], found: Comparison | None, policy: Policy) -> CaseVerdict:
+def _verdict(name: str, pairs: Sequence[Pair], comparison: Comparison | None, bar: Bar, most: int) -> CaseVerdict:
     head, reference = _summary([pair.head_ms for pair in pairs]), _summary([pair.reference_ms for pair in pairs])
-    if found is None:
+    if comparison is None:
         reason = f"Fewer than {FEWEST_PAIRS} pairs were recorded, too few for an interval."
         return CaseVerdict(name=name, outcome=Outcome.INCONCLUSIVE, reason=reason, head=head, reference=reference)
-    outcome, reason = decide(found, policy)
-    return CaseVerdict(name=name, outcome=outcome, reason=reason, comparison=found, head=head, reference=reference)
+    outcome, reason = decide(comparison, bar)
+    shown = with_smallest_slowdown(comparison, bar, most)
+    return CaseVerdict(name=name, outcome=outcome, reason=reason, comparison=shown, head=head, reference=reference)
 
 
 def _summary(medians_ms: Sequence[float]) -> SideSummary:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ratchet.judge.levels import shared
-from ratchet.judge.looks import is_decided, looks, looks_for_change
-from ratchet.judge.outcome import decide
+from ratchet.judge.drift import Drift
+from ratchet.judge.looks import bar_of_run, is_decided, looks, looks_for_change
+from ratchet.judge.outcome import Bar, bar_for, decide
 from ratchet.records.policy import Policy
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import compare_pairs
@@ -30,7 +30,7 @@ class Rates:
     caught: float | None
     """Share of the planted cases that were red; None where nothing was planted."""
     inconclusive: float
-    """Share of the cases without an answer."""
+    """Share of the cases without an answer: inconclusive, or slower without proof."""
     pairs_mean: float
     """Pairs that a case took."""
     runs: int
@@ -63,7 +63,7 @@ def simulate(
         for name in reds:
             red[name] += 1
         false += any(name not in plants for name in reds)
-        undecided += sum(outcome is Outcome.INCONCLUSIVE for outcome, _ in answers.values())
+        undecided += sum(outcome in (Outcome.INCONCLUSIVE, Outcome.SLOWER) for outcome, _ in answers.values())
         taken += sum(seen.pairs for _, seen in answers.values())
     cases = runs * len(pools)
     caught = sum(red[name] for name in plants) / (runs * len(plants)) if plants else None
@@ -71,15 +71,15 @@ def simulate(
     return Rates(false / runs, caught, undecided / cases, taken / cases, runs, shares)
 
 
-def draw(pools: Pools, policy: Policy, pairs: int, rng: random.Random, drifting: Collection[str] = ()) -> Answers:
+def draw(pools: Pools, policy: Policy, pairs: int, rng: random.Random, drifts: Mapping[str, Drift] | None = None) -> Answers:
     """One pull request: the pairs of each case drawn from its pool, as many as a check would have taken, and its outcome.
 
-    ``drifting`` are cases whose reference is not the best commit of the baseline.
+    ``drifts`` has the cases whose reference is not the best commit of the baseline.
     """
-    each = policy.shared(len(pools), looks_for_change(pairs))
-    found = {name: _measure(rng.choices(pool, k=pairs), each, pairs, name in drifting) for name, pool in pools.items()}
-    levels = shared(found, policy, pairs)
-    return {name: (decide(seen, levels[name])[0], seen) for name, seen in found.items()}
+    bar = bar_for(policy, len(pools), looks_for_change(pairs))
+    seen = {name: _measure(rng.choices(pool, k=pairs), bar, pairs, (drifts or {}).get(name)) for name, pool in pools.items()}
+    whole = bar_of_run(seen, policy, pairs)
+    return {name: (decide(comparison, whole)[0], comparison) for name, comparison in seen.items()}
 
 
 def slowed_by(factor: float, pool: Sequence[Pair]) -> list[Pair]:
@@ -87,10 +87,10 @@ def slowed_by(factor: float, pool: Sequence[Pair]) -> list[Pair]:
     return [Pair(pair.log_ratio + math.log(factor), pair.head_ms * factor, pair.reference_ms) for pair in pool]
 
 
-def _measure(drawn: Sequence[Pair], policy: Policy, pairs: int, drifts: bool) -> Comparison:
+def _measure(drawn: Sequence[Pair], bar: Bar, pairs: int, drift: Drift | None) -> Comparison:
     """The comparison at the look at which a check would have stopped."""
     for count in looks(pairs):
-        seen = compare_pairs(drawn[:count], policy.confidence)
-        if seen and (count == pairs or is_decided(seen, policy, pairs, drifts=drifts)):
+        seen = compare_pairs(drawn[:count], bar.policy.confidence)
+        if seen and (count == pairs or is_decided(seen, bar, drift)):
             return seen
     raise ValueError(f"{pairs} pairs are too few to compare: take 3 or more")

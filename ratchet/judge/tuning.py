@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.judge.outcome import decide
+from ratchet.judge.outcome import Bar, decide
 from ratchet.records.policy import Policy
 from ratchet.records.tuning import Configuration, Confirmation, Evaluation, TuningRecord
 from ratchet.records.verdict import Comparison, Outcome
@@ -74,13 +74,23 @@ def recommend(confirmations: Sequence[Confirmation], policy: Policy) -> Recommen
 
     Each finalist was chosen for being fast, so the level of a false alarm is shared among them (Bonferroni).
     """
-    rule = policy.shared(len(confirmations))
+    rule = bar_of_finals(policy, len(confirmations))
     compared = [(each.comparison, each.configuration) for each in confirmations if each.comparison is not None]
     improved = [each for each in compared if decide(each[0], rule)[0] is Outcome.IMPROVED]
     if improved:
         found, configuration = min(improved, key=lambda each: each[0].ratio)
         return Recommendation(configuration, f"{speedup(found)}.")
-    return Recommendation(None, f"No change recommended: {_why_none([each for each, _ in compared], rule)}.")
+    return Recommendation(None, f"No change recommended: {_why_none([each for each, _ in compared], policy)}.")
+
+
+FINAL_LEVEL = 0.05
+"""p-value for a suggestion, which a person looks at and a check holds to its own bar: a suggestion fails no build."""
+FINAL_PAIRS = 6
+
+
+def bar_of_finals(policy: Policy, finalists: int) -> Bar:
+    """What a finalist must pass: fewer pairs than a change in a check, since both sides come from one host of one tree."""
+    return Bar(policy, FINAL_LEVEL / max(1, finalists), fewest=FINAL_PAIRS)
 
 
 def speedup(found: Comparison) -> str:

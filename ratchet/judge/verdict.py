@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,8 +11,17 @@ from ratchet import units
 from ratchet.errors import Exit, FingerprintError
 from ratchet.judge.chain import problems
 from ratchet.judge.drift import held_to_best
-from ratchet.judge.levels import shared
-from ratchet.judge.outcome import Finding, compared, decide_apart, judge_alone, judge_case
+from ratchet.judge.looks import bar_of_run
+from ratchet.judge.outcome import (
+    Bar,
+    Finding,
+    bar_for,
+    compared,
+    decide_apart,
+    judge_alone,
+    judge_case,
+    with_smallest_slowdown,
+)
 from ratchet.judge.roof import Roofs, measured_roofs, share
 from ratchet.judge.steps import likely_renames
 from ratchet.records.baseline import Baseline, BaselineEntry
@@ -31,11 +41,11 @@ def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) 
     if run.kind == "run":
         verdicts = tuple(_verdict(case, judge_alone(case), roofs) for case in run.cases)
         return _report(run, verdicts, rule, run.warnings)
-    found = {case.name: compared(case, rule.confidence) for case in run.cases}
-    policies = shared(found, rule, run.plan.pairs)
+    comparisons = {case.name: compared(case, rule.confidence) for case in run.cases}
+    bar = bar_of_run({name: each for name, each in comparisons.items() if each}, rule, run.plan.pairs)
     best = {case.name: case for case in run.best}
     verdicts = tuple(
-        _checked(case, found[case.name], policies[case.name], stored.get(case.name), best.get(case.name), roofs)
+        _checked(case, comparisons[case.name], bar, run.plan.pairs, stored.get(case.name), best.get(case.name), roofs)
         for case in run.cases
     )
     return _report(run, tuple(_with_hints(verdicts, run)), rule, (*_warnings(run, baseline), *run.warnings))
@@ -62,13 +72,21 @@ def _with_hints(verdicts: Sequence[CaseVerdict], run: RunRecord) -> Iterator[Cas
 
 
 def _checked(
-    case: CaseRun, found: Comparison | None, policy: Policy, stored: BaselineEntry | None, best: CaseRun | None, roofs: Roofs
+    case: CaseRun,
+    comparison: Comparison | None,
+    bar: Bar,
+    pairs: int,
+    stored: BaselineEntry | None,
+    best: CaseRun | None,
+    roofs: Roofs,
 ) -> CaseVerdict:
-    finding = judge_case(case, found, policy, stored)
-    whole = compared(best, policy.confidence) if best else None
+    if comparison is not None:
+        comparison = with_smallest_slowdown(comparison, bar, pairs)
+    finding = judge_case(case, comparison, bar, stored)
+    whole = compared(best, bar.policy.confidence) if best else None
     if best is None or whole is None or best.reference_tree is None:
         return _verdict(case, finding, roofs)
-    verdict = _verdict(case, held_to_best(finding, whole, best.reference_tree, policy), roofs)
+    verdict = _verdict(case, held_to_best(finding, whole, best.reference_tree, bar), roofs)
     return verdict.model_copy(update={"best": whole, "best_tree": best.reference_tree})
 
 
@@ -86,11 +104,11 @@ def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRe
     heads = {case.name: case for case in head.cases if case.in_head}
     others = {case.name: case for case in reference.cases if case.in_head}
     roofs = measured_roofs(head.cases, {})
-    each = policy.shared(len(heads.keys() & others.keys()))
+    bar = bar_for(policy, len(heads.keys() & others.keys()), looks=1)
     verdicts = []
     for name in dict.fromkeys((*heads, *others)):
         joined = _joined(name, heads, others)
-        verdicts.append(_verdict(joined, _judge_apart(joined, each), roofs))
+        verdicts.append(_verdict(joined, _judge_apart(joined, bar), roofs))
     joined_run = head.model_copy(update={"reference": reference.head, "kind": "check"})
     warning = "The sides were measured at different times: clocks, heat and neighbours do not cancel as in a check."
     return _report(joined_run, tuple(verdicts), policy, (warning, *head.warnings))
@@ -125,18 +143,18 @@ def _joined(name: str, heads: Mapping[str, CaseRun], others: Mapping[str, CaseRu
     )
 
 
-def _judge_apart(case: CaseRun, policy: Policy) -> Finding:
+def _judge_apart(case: CaseRun, bar: Bar) -> Finding:
     settled = judge_alone(case)
     if settled[0] is not Outcome.MEASURED:
         return settled
     if not case.in_reference or (case.reference_workload and case.workload != case.reference_workload):
-        return judge_case(case, None, policy, None)
+        return judge_case(case, None, bar, None)
     if not case.reference:
         return Outcome.INCONCLUSIVE, "The reference run has no time of this case.", None
-    found = compare_stored(medians_ms(case.head), medians_ms(case.reference), policy.confidence)
-    if found is None:
+    comparison = compare_stored(medians_ms(case.head), medians_ms(case.reference), bar.policy.confidence)
+    if comparison is None:
         return Outcome.INCONCLUSIVE, "Fewer than three workers were measured on a side, too few for an interval.", None
-    return (*decide_apart(found, policy), found)
+    return (*decide_apart(comparison, bar), comparison)
 
 
 def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
@@ -144,16 +162,39 @@ def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
     side = "reference" if outcome is Outcome.INCONCLUSIVE else "head"
     lines = next((failure.last_lines for failure in case.failures if failure.side == side), ())
     dropped = sum(block.throttled for worker in (*case.head, *case.reference) for block in worker.blocks)
+    head = _summary(case.performance, case.workload, case.head, roofs)
+    summaries = _agreeing(_summary(case.reference_performance, case.reference_workload, case.reference, roofs), head, comparison)
     return CaseVerdict(
         name=case.name,
         outcome=outcome,
         reason=reason,
         comparison=comparison,
-        head=_summary(case.performance, case.workload, case.head, roofs),
-        reference=_summary(case.reference_performance, case.reference_workload, case.reference, roofs),
+        head=summaries[1],
+        reference=summaries[0],
         last_lines=lines,
         dropped_blocks=dropped,
     )
+
+
+def _agreeing(
+    reference: SideSummary | None, head: SideSummary | None, comparison: Comparison | None
+) -> tuple[SideSummary | None, SideSummary | None]:
+    """Both sides with times that differ by exactly the change that the pairs show, about the same middle.
+
+    The median of each side alone would contradict the change on a restless machine, where what disturbs a pair cancels.
+    """
+    if reference is None or head is None or comparison is None or comparison.source != "paired":
+        return reference, head
+    middle, half = math.sqrt(reference.median_ms * head.median_ms), math.sqrt(comparison.ratio)
+    return _at(reference, middle / half), _at(head, middle * half)
+
+
+def _at(side: SideSummary, median_ms: float) -> SideSummary:
+    """The figures of a side whose time is ``median_ms``."""
+    faster = side.median_ms / median_ms
+    share = side.share_of_roof * faster if side.share_of_roof is not None else None
+    rates = {"gflops": side.gflops * faster, "gb_s": side.gb_s * faster, "share_of_roof": share}
+    return side.model_copy(update={"median_ms": median_ms, **rates})
 
 
 def _summary(
@@ -202,11 +243,13 @@ def _report(run: RunRecord, cases: tuple[CaseVerdict, ...], policy: Policy, warn
 
 
 def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
-    """0 pass, 1 regression or wrong result, 3 not measured. Having measured nothing is never a pass."""
+    """0 pass, 1 regression or wrong result, 3 not measured. A slowdown without proof, or nothing measured, is never a pass."""
     if any(counts.get(outcome) for outcome in RED):
         return Exit.REGRESSION
     idle = (Outcome.SKIPPED, Outcome.MISSING, Outcome.UNFIT)
-    if counts.get(Outcome.UNFIT) or not any(count for outcome, count in counts.items() if outcome not in idle):
+    if any(counts.get(outcome) for outcome in (Outcome.SLOWER, Outcome.UNFIT)):
+        return Exit.NOT_MEASURED
+    if not any(count for outcome, count in counts.items() if outcome not in idle):
         return Exit.NOT_MEASURED
     if counts.get(Outcome.INCONCLUSIVE) and policy.on_inconclusive == "fail":
         return Exit.NOT_MEASURED
@@ -214,32 +257,62 @@ def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
 
 
 def headline(cases: tuple[CaseVerdict, ...], policy: Policy, code: Exit) -> str:
-    """The first line anyone reads."""
+    """The first line anyone reads: what is worst, by how much, and how many cases there are."""
     gate = units.threshold(policy.regression)
-    red = (case for case in cases if case.outcome is Outcome.REGRESSED)
-    slower = sorted(((_slowdown(case, policy), case) for case in red), key=lambda each: each[0], reverse=True)
-    failed = [case for case in cases if case.outcome is Outcome.FAILED]
-    rest = _counted(cases)
-    if slower:
-        (by, than), worst = slower[0]
-        more = f" and {len(slower) - 1} more" if len(slower) > 1 else ""
-        failures = f"; {len(failed)} failed" if failed else ""
-        return f"Regression: {worst.name} is {units.percent(by - 1, 2)} slower{than}{more} (gate {gate}){failures}."
+    by_outcome = {outcome: [case for case in cases if case.outcome is outcome] for outcome in Outcome}
+    red, slower, failed = (by_outcome[outcome] for outcome in (Outcome.REGRESSED, Outcome.SLOWER, Outcome.FAILED))
+    inconclusive = by_outcome[Outcome.INCONCLUSIVE]
+    failures = f"; {len(failed)} failed" if failed else ""
+    unproven = f"; {len(slower)} more slower, but not proven" if slower else ""
+    if red:
+        (by, than), worst = max(((_slowdown(case, policy), case) for case in red), key=lambda ranked: ranked[0])
+        return (
+            f"Regression: {len(red)} of {_cases(len(cases))} slower; worst: {worst.name} {units.slowdown(by)}{than} "
+            f"(gate {gate}){unproven}{failures}."
+        )
     if failed:
         more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-        return f"Failed: {failed[0].name}{more}. {failed[0].reason}"
+        return f"Failed: {failed[0].name}{more}{unproven}. {failed[0].reason}"
+    if slower:
+        worst = max(slower, key=lambda case: case.comparison.ratio if case.comparison else 0.0)
+        return (
+            f"Slower, but not proven: {len(slower)} of {_cases(len(cases))}; worst: {worst.name} {_shown(worst)} (gate {gate})."
+        )
+    return _headline_without_red(cases, inconclusive, gate, code)
+
+
+def _headline_without_red(cases: tuple[CaseVerdict, ...], inconclusive: list[CaseVerdict], gate: str, code: Exit) -> str:
+    counts = _counted(cases)
     if code is Exit.NOT_MEASURED:
-        return f"Not measured well enough for a verdict: {rest}."
+        return f"Not measured well enough for a verdict: {counts}."
     if all(case.outcome in (Outcome.MEASURED, Outcome.SKIPPED) for case in cases):
-        return f"Timed without a comparison: {rest}."
-    return f"No regression past the gate of {gate}: {rest}."
+        return f"Timed without a comparison: {counts}."
+    if inconclusive:
+        worst = max(inconclusive, key=lambda case: case.comparison.high if case.comparison else math.inf)
+        return f"Inconclusive: {len(inconclusive)} of {_cases(len(cases))}, such as {worst.name} {_shown(worst)}; {counts}."
+    return f"No regression past the gate of {gate}: {counts}."
+
+
+def _shown(case: CaseVerdict) -> str:
+    """The change with its interval and the scatter of pairs: what a doubt is made of."""
+    comparison = case.comparison
+    if comparison is None:
+        return "(no interval)"
+    low, high = (units.change(bound, 1).removesuffix(" %") for bound in (comparison.low, comparison.high))
+    return (
+        f"{units.slowdown(comparison.ratio)} [{low}, {high}]; pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}"
+    )
+
+
+def _cases(count: int) -> str:
+    return f"{count} case{'' if count == 1 else 's'}"
 
 
 def _slowdown(case: CaseVerdict, policy: Policy) -> tuple[float, str]:
     """What made a case red, and what it is slower than where that is not the reference."""
     own = case.comparison.ratio if case.comparison else 0.0
     if case.best and own <= 1 + policy.regression:
-        return case.best.ratio, " than the best commit"
+        return case.best.ratio, " against the best commit"
     return own, ""
 
 

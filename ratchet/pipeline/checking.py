@@ -11,7 +11,7 @@ from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, OutputError, UsageError
 from ratchet.forge.git import Repository
 from ratchet.forge.worktrees import worktree, worktrees
-from ratchet.judge.drift import drifting
+from ratchet.judge.drift import Drift, drifting
 from ratchet.judge.looks import suspects
 from ratchet.judge.verdict import judge_run
 from ratchet.pipeline.against import against_baseline
@@ -73,7 +73,7 @@ def _of_shard(settings: Settings, shard: Shard | None) -> Settings:
     return settings.model_copy(update={"false_alarm": settings.false_alarm / shard.of}) if shard else settings
 
 
-def _against_best(site: Site, cases: Sequence[CaseRun], drifts: Mapping[str, str]) -> list[CaseRun]:
+def _against_best(site: Site, cases: Sequence[CaseRun], drifts: Mapping[str, Drift]) -> list[CaseRun]:
     """The cases that this change slowed a little, each against the best commit that the baseline has for it."""
     found: list[CaseRun] = []
     for commit, names in suspects(cases, site.settings.policy, site.settings.pairs, drifts).items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -11,6 +11,7 @@ from ratchet.config import Settings
 from ratchet.errors import BuildError, UsageError
 from ratchet.forge.git import Repository, Snapshot
 from ratchet.forge.worktrees import Trees
+from ratchet.judge.drift import Drift
 from ratchet.judge.looks import looks, undecided
 from ratchet.measure.build import build_tree
 from ratchet.measure.suite import Ground, Suite, Task, measure_suite
@@ -44,7 +45,7 @@ def measure(
     reference: Snapshot,
     tree: Path | None,
     patterns: Sequence[str],
-    drifts: Collection[str] = (),
+    drifts: Mapping[str, Drift] | None = None,
     shard: Shard | None = None,
 ) -> Suite:
     """The head against one reference, which is built first; without it, the head alone. On all machines of the site at once."""

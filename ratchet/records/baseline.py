@@ -13,6 +13,7 @@ from ratchet.records.environment import Fingerprint
 from ratchet.records.run import WorkloadIdentity
 
 MOST_DAYS = 30
+MOST_MERGES = 10
 
 
 class Figures(Record):
@@ -42,6 +43,8 @@ class BaselineEntry(Figures):
     candidate: Candidate | None = None
     days: Annotated[tuple[Day, ...], Field(max_length=MOST_DAYS)] = ()
     """The baseline commit on different days, oldest first: how far days differ on this machine."""
+    merges: Annotated[tuple[Candidate, ...], Field(max_length=MOST_MERGES)] = ()
+    """The latest merges that were measured slower than the baseline commit, oldest first: how far main has crept away."""
     steps: Annotated[tuple[Step, ...], Field(min_length=1)]
     digest: Digest = UNSEALED
     """Of all of the above, the machine and the case's name."""

@@ -22,9 +22,9 @@ class CaseCalibration(Record):
     bias: float
     """Mean log ratio; its sign is the head's."""
     bias_error: NotNegative
-    detectable_first: NotNegative
-    """MDE of a case that is decided at its first look."""
-    detectable_most: NotNegative
+    detectable_first: NotNegative | None
+    """MDE of a case that takes 20 pairs, the fewest that can prove a change; None where a case takes fewer."""
+    detectable_most: NotNegative | None
     """MDE of a case that takes every pair it may."""
     red: NotNegative
     """How often this case would be red, of checks drawn from these pairs."""

@@ -18,16 +18,16 @@ class Policy(Record):
     """A head that takes at least this fraction less time is an improvement."""
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
     false_alarm: Annotated[float, Field(gt=0, lt=1)] = 0.001
-    """How often a whole run of unchanged code may be red: shared among the looks (Bonferroni) and the cases (Holm)."""
+    """How often a whole run of unchanged code may be red: shared among its looks and its cases (Bonferroni)."""
     on_inconclusive: Literal["pass", "fail"] = "pass"
-    """Whether a run with undecided cases exits 0 or 3."""
+    """Whether a run with inconclusive cases exits 0 or 3. A case that looks slower without proof exits 3 in any case."""
 
-    def shared(self, cases: int, looks: int = 1) -> Policy:
-        """The policy of one look at one of so many cases: all together are falsely red no more often than ``false_alarm``."""
-        return self.at(self.false_alarm / max(1, cases) / max(1, looks))
+    def shared(self, parts: int) -> Policy:
+        """The policy of one of so many parts: all together are falsely red no more often than ``false_alarm``."""
+        return self.at(self.false_alarm / parts)
 
     def at(self, level: float) -> Policy:
-        """The same with another level for the p-value."""
+        """The same policy with another rate of false alarms."""
         return self.model_copy(update={"false_alarm": level})
 
     @property

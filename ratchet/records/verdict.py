@@ -19,6 +19,8 @@ class Outcome(StrEnum):
 
     FAILED = "FAILED"
     REGRESSED = "REGRESSED"
+    SLOWER = "SLOWER"
+    """The whole interval lies past the gate, but the evidence does not suffice to call it a regression: never a pass."""
     UNFIT = "UNFIT"
     INCONCLUSIVE = "INCONCLUSIVE"
     IMPROVED = "IMPROVED"
@@ -38,18 +40,28 @@ class Comparison(Record):
     ratio: Positive
     low: Positive
     high: Positive
+    bound: Positive | None = None
+    """The upper end at ten times the certainty: below the gate, it shows that the case is unchanged, looked at several times."""
     confidence: Positive
     chance: NotNegative
-    """How often unchanged code would look at least this far off, in this direction (p-value over pairs)."""
+    """One-sided p-value: how often unchanged code would look at least this far off, in this direction."""
     cliffs_delta: float
     """−1 (every head worker faster) to +1 (every one slower); an effect size, never the gate."""
     pairs: Count
     rogues: Count = 0
-    """How many of the pairs were left out, because something else happened in them."""
+    """How many of the pairs were left out as outliers, because something else happened in them."""
+    other: tuple[Positive, Positive, Positive] | None = None
+    """The interval and its bound by the other reading of its outliers: with them, where more than one pair in eight was
+    left out; without them, where they were too many to be left out.
+    """
     spread: NotNegative = 0.0
     """Standard deviation of the log ratio of one pair: 0.002 is 0.2 %."""
-    detectable: Positive
-    """The smallest slowdown, as a fraction, that this many pairs with this spread would have found (MDE)."""
+    correlation: float = 0.0
+    """Autocorrelation of a pair's log ratio with that of the pair before it."""
+    sessions: tuple[Positive, ...] = ()
+    """The ratio of the first eight pairs, and that of the later ones, which separately started processes measured."""
+    detectable: Positive | None = None
+    """The smallest slowdown, as a fraction, that a check would call a regression four times in five, at this spread (MDE)."""
     source: Literal["paired", "stored", "days"] = "paired"
     """``stored``: against milliseconds measured another time; ``days``: the same, widened by the known spread between days."""
 

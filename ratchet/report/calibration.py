@@ -5,12 +5,13 @@ from __future__ import annotations
 from ratchet import units
 from ratchet.records.calibration import Calibration, CaseCalibration
 from ratchet.report.escape import CELL, log_line
+from ratchet.report.words import NOTHING
 
 
 def calibration_lines(done: Calibration) -> list[str]:
     """A table of the cases, the noisiest first, then what it means in sentences."""
     listed = sorted(done.cases, key=lambda case: -case.spread)
-    rows = [("Case", "Pairs", "Spread", "Bias", "MDE first", "MDE last", "Red", "Caught", "Gate"), *map(_row, listed)]
+    rows = [("Case", "Pairs", "Spread", "Bias", "MDE 20", "MDE most", "Red", "Caught", "Gate"), *map(_row, listed)]
     wide = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(f"{cell:{'<' if i == 0 else '>'}{wide[i]}}" for i, cell in enumerate(row)).rstrip() for row in rows]
     return [*lines, "", *map(log_line, _sentences(done))]
@@ -22,12 +23,16 @@ def _row(case: CaseCalibration) -> tuple[str, ...]:
         str(case.pairs),
         units.percent(case.spread, 2),
         units.change(1 + case.bias),
-        units.percent(case.detectable_first, 2),
-        units.percent(case.detectable_most, 2),
+        _detectable(case.detectable_first),
+        _detectable(case.detectable_most),
         units.percent(case.red, 2),
         units.percent(case.caught),
         units.threshold(case.gate),
     )
+
+
+def _detectable(fraction: float | None) -> str:
+    return NOTHING if fraction is None else units.percent(fraction, 2)
 
 
 def _sentences(done: Calibration) -> list[str]:

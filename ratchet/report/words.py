@@ -24,6 +24,9 @@ class Word:
 WORDS: dict[Outcome, Word] = {
     Outcome.FAILED: Word("❌", "failed", "bold red", "no time: it did not build, did not run, or gave a wrong result"),
     Outcome.REGRESSED: Word("❌", "regressed", "bold red", "slower than the gate allows, and the interval agrees"),
+    Outcome.SLOWER: Word(
+        "🟠", "slower, not proven", "bold yellow", "the whole interval is past the gate, the proof is missing; not a pass"
+    ),
     Outcome.UNFIT: Word("⚠️", "unfit", "yellow", "the machine was in no state to be trusted, so there is no answer"),
     Outcome.INCONCLUSIVE: Word("❔", "inconclusive", "yellow", "not enough evidence for any answer; it is not a pass"),
     Outcome.IMPROVED: Word("✅", "improved", "bold green", "faster by the improvement threshold, and the interval agrees"),
@@ -36,7 +39,7 @@ WORDS: dict[Outcome, Word] = {
     Outcome.SKIPPED: Word("⏭️", "skipped", "dim", "this machine cannot run it"),
 }
 _RANK = {outcome: rank for rank, outcome in enumerate(Outcome)}
-NO_ANSWER = (Outcome.UNFIT, Outcome.INCONCLUSIVE)
+NO_ANSWER = (Outcome.SLOWER, Outcome.UNFIT, Outcome.INCONCLUSIVE)
 _SINGLE_SIDED = (Outcome.FAILED, Outcome.UNFIT, Outcome.MEASURED, Outcome.SKIPPED)
 
 
@@ -96,7 +99,7 @@ def delta(comparison: Comparison | None) -> str:
 
 def detectable(comparison: Comparison | None) -> str:
     """The minimum detectable effect."""
-    return units.percent(comparison.detectable, 2) if comparison else NOTHING
+    return units.percent(comparison.detectable, 2) if comparison and comparison.detectable is not None else NOTHING
 
 
 def share(fraction: float) -> str:

@@ -1,7 +1,7 @@
-"""Pairs → a robust centre with its interval and its p-value: Student's t over pairs, without rogue pairs.
+"""Log ratios of pairs → an estimate with its interval and its p-value.
 
-Chosen by measured coverage (docs/trust.md): on recorded pairs of unchanged code its 95 % interval holds the centre about 95 times
-in 100 from 5 to 20 pairs, where bootstrap intervals hold it 83 to 92 times.
+The interval is a studentised bootstrap over pairs, the p-value an exact randomisation test. What each of them decides stands in
+`ratchet.judge.outcome`; how often the interval holds the true value, in docs/trust.md.
 """
 
 from __future__ import annotations
@@ -9,18 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import median
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet.stats.exchange import MOST, exchange_chance
+from ratchet.stats.randomisation import randomisation_p
 
-ROGUE_SPREADS, ROGUE_LEAST = 10, math.log(1.05)
-"""A rogue pair lies this many robust spreads and at least 5 % from the median."""
-PAIRS_PER_ROGUE = 8
-"""At most one pair in so many is left out, and none of the first eight: more are no exception."""
-POWER = 0.8
+OUTLIER_SPREADS, OUTLIER_LEAST = 10, math.log(1.05)
+"""An outlier lies this many robust spreads and at least 5 % from the median."""
+PAIRS_PER_OUTLIER = 4
+"""At most one pair in so many is left out as an outlier: where there are more, they are no exception."""
+BOUND = 0.1
+"""How often `Estimate.bound` is too low, for once that the upper end of the interval is."""
+RESAMPLES = 10_000
+FEWEST_RESAMPLED, MOST_RESAMPLED = 5, 200
+"""With fewer values a resample often holds one value alone; with more, Student's t is the same."""
+_SEED = 2025
 _LEAST_SPREAD = 1e-6
 """Equal values are taken to differ by a millionth, not to be infinite evidence."""
 
@@ -33,70 +39,78 @@ class Estimate:
 
     centre: float
     error: float
-    """Standard error of the centre."""
-    freedom: float
-    """Degrees of freedom of Student's t."""
-    rogues: int = 0
-    """Pairs left out because something else happened in them."""
-    apart: float | None = None
+    """Standard error of the centre; infinite from a single value."""
+    dof: float
+    """Degrees of freedom of Student's t; 0 from a single value."""
+    low: float
+    high: float
+    """The interval at the confidence that was asked for."""
+    bound: float = math.inf
+    """An upper end that is ten times less often too low than ``high``: with it, looking several times stays honest."""
+    p_value: float = 1.0
+    """One-sided, in the direction of the centre."""
+    outliers: int = 0
+    """Values left out because something else happened in them."""
+    other: tuple[float, float, float] | None = None
+    """The interval and its bound by the other reading of its outliers: with them, where more than one value in eight was
+    left out; without them, where they were too many to be left out.
+    """
+    correlation: float = 0.0
+    """Of each value with the one before it, corrected for bias; 0 where there are too few to say."""
+    unpaired_sd: float | None = None
     """Standard deviation of the difference, for sides that were not paired."""
-    exchanged: float = 0.0
-    """p-value of the exact test, where it says more than that there are few pairs; else 0."""
-
-    def half_width(self, confidence: float) -> float:
-        """Half of the two-sided interval; infinite from a single value."""
-        return quantile((1 + confidence) / 2, self.freedom) * self.error if self.freedom > 0 else math.inf
 
     @property
     def spread(self) -> float:
         """Standard deviation of one pair; of sides that were not paired, what a pair of them would have."""
-        if self.apart is not None:
-            return self.apart
-        return self.error * math.sqrt(self.freedom + 1) if self.freedom > 0 else 0.0
-
-    @property
-    def chance(self) -> float:
-        """One-sided p-value in the direction of the centre: how often no difference at all would look at least so large.
-
-        By Student's t, which takes pairs to be normal; but not below the exact test, which takes them to be nothing, unless
-        that is as low as so few pairs can make it.
-        """
-        from scipy.special import stdtr  # loads for a quarter of a second, which commands that judge nothing should not pay
-
-        if self.freedom <= 0:
-            return 1.0
-        return max(float(stdtr(self.freedom, -abs(self.centre) / self.error)), self.exchanged)
-
-    def detectable(self, confidence: float) -> float:
-        """The smallest slowdown, as a fraction, that would have been told from none four times in five (MDE); at most 1."""
-        if self.freedom <= 0:
-            return 1.0
-        need = (quantile((1 + confidence) / 2, self.freedom) + quantile(POWER, self.freedom)) * self.error
-        return min(1.0, math.expm1(min(need, 1.0)))
+        if self.unpaired_sd is not None:
+            return self.unpaired_sd
+        return self.error * math.sqrt(self.dof + 1) if self.dof > 0 else 0.0
 
 
-def estimate(values: Sequence[float]) -> Estimate:
-    """The mean of the values that are no rogues. Raises ValueError on no values and on values that are not finite."""
+def estimate(values: Sequence[float], confidence: float) -> Estimate:
+    """The mean of the values without outliers. Raises ValueError on no values and on values that are not finite."""
     data = _finite(values)
-    kept = without_rogues(data)
+    kept = without_outliers(data)
+    outliers = data.size - kept.size
+    majority = kept if outliers else without_outliers(data, most=(data.size - 1) // 2)
+    other = data if outliers > data.size // 8 else majority
     centre, error = _mean(kept)
-    exchanged = exchange_chance(kept) if kept.size <= MOST else 0.0
-    one_way = 2.0**-kept.size
-    return Estimate(centre, error, kept.size - 1, data.size - kept.size, exchanged=exchanged if exchanged > one_way else 0.0)
+    low, high, bound = bootstrap_interval(kept, confidence)
+    return Estimate(
+        centre,
+        error,
+        kept.size - 1,
+        low,
+        high,
+        bound,
+        p_value=randomisation_p(data, slower=centre >= 0),
+        outliers=outliers,
+        other=bootstrap_interval(other, confidence) if other.size != kept.size else None,
+        correlation=_correlation(kept),
+    )
 
 
-def estimate_apart(head: Sequence[float], reference: Sequence[float]) -> Estimate:
+def student_interval(values: Sequence[float], confidence: float) -> tuple[float, float, float]:
+    """The mean of the values without outliers, and its interval by Student's t: for one side alone, which decides nothing."""
+    centre, error = _mean(kept := without_outliers(_finite(values)))
+    half = quantile((1 + confidence) / 2, kept.size - 1) * error if kept.size > 1 else 0.0
+    return centre, centre - half, centre + half
+
+
+def estimate_apart(head: Sequence[float], reference: Sequence[float], confidence: float) -> Estimate:
     """The difference of the means of two sides that were not measured in pairs: Welch, Biometrika 34 (1947), 28."""
     a, b = _finite(head), _finite(reference)
     (mean_a, error_a), (mean_b, error_b) = _mean(a), _mean(b)
+    centre = mean_a - mean_b
     if min(a.size, b.size) < 2:
-        return Estimate(mean_a - mean_b, math.inf, 0)
-    freedom = _welch(error_a, a.size, error_b, b.size)
+        return Estimate(centre, math.inf, 0, -math.inf, math.inf)
+    dof = _welch(error_a, a.size, error_b, b.size)
     pair = math.hypot(error_a * math.sqrt(a.size), error_b * math.sqrt(b.size))
-    return Estimate(mean_a - mean_b, math.hypot(error_a, error_b), freedom, apart=pair)
+    return _by_student(centre, math.hypot(error_a, error_b), dof, pair, confidence)
 
 
-def estimate_between_days(head: Sequence[float], days: Sequence[float]) -> Estimate:
+def estimate_between_days(head: Sequence[float], days: Sequence[float], confidence: float) -> Estimate:
     """One day's values against the centres of other days: the spread between days widens it.
 
     ``days`` holds one value for each earlier day; a new day differs from their mean by their spread, √(1 + 1/n) times.
@@ -104,11 +118,25 @@ def estimate_between_days(head: Sequence[float], days: Sequence[float]) -> Estim
     """
     today, earlier = _finite(head), _finite(days)
     (mean_today, own), (mean_earlier, of_mean) = _mean(today), _mean(earlier)
+    centre = mean_today - mean_earlier
     if min(today.size, earlier.size) < 2:
-        return Estimate(mean_today - mean_earlier, math.inf, 0)
+        return Estimate(centre, math.inf, 0, -math.inf, math.inf)
     between = of_mean * math.sqrt(earlier.size + 1)
     error = math.hypot(own, between)
-    return Estimate(mean_today - mean_earlier, error, _welch(own, today.size, between, earlier.size), apart=error)
+    return _by_student(centre, error, _welch(own, today.size, between, earlier.size), error, confidence)
+
+
+def _by_student(centre: float, error: float, dof: float, sd: float, confidence: float) -> Estimate:
+    from scipy.special import stdtr  # loads for a quarter of a second, which commands that judge nothing should not pay
+
+    p_value = float(stdtr(dof, -abs(centre) / error))
+    return Estimate(centre, error, dof, *_student(centre, error, dof, confidence), p_value, unpaired_sd=sd)
+
+
+def _student(centre: float, error: float, dof: float, confidence: float) -> tuple[float, float, float]:
+    tail = (1 - confidence) / 2
+    half = quantile(1 - tail, dof) * error
+    return centre - half, centre + half, centre + quantile(1 - BOUND * tail, dof) * error
 
 
 def _welch(error_a: float, size_a: int, error_b: float, size_b: int) -> float:
@@ -116,13 +144,55 @@ def _welch(error_a: float, size_a: int, error_b: float, size_b: int) -> float:
     return (error_a**2 + error_b**2) ** 2 / (error_a**4 / (size_a - 1) + error_b**4 / (size_b - 1))
 
 
-def without_rogues(values: Floats) -> Floats:
-    """Without the values in which something else happened; with all of them where these are too many to be exceptions."""
+def without_outliers(values: Floats, most: int | None = None) -> Floats:
+    """The values without those in which something else happened; all of them where these are too many to be exceptions.
+
+    ``most`` is how many may be left out: one in four where it is None.
+    """
     distance = np.abs(values - median(values.tolist()))  # numpy's takes ten times as long on so few
     spread = 1.4826 * median(distance.tolist())
-    rogue = (distance > ROGUE_SPREADS * spread) & (distance > ROGUE_LEAST)
-    most = values.size // PAIRS_PER_ROGUE if values.size > PAIRS_PER_ROGUE else 0
-    return values[~rogue] if 0 < rogue.sum() <= most else values
+    outlier = (distance > OUTLIER_SPREADS * spread) & (distance > OUTLIER_LEAST)
+    return values[~outlier] if 0 < outlier.sum() <= (values.size // PAIRS_PER_OUTLIER if most is None else most) else values
+
+
+def bootstrap_interval(values: Floats, confidence: float) -> tuple[float, float, float]:
+    """The studentised bootstrap interval of a mean, and its `Estimate.bound`: 10,000 resamples, the same ones at every call.
+
+    Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 12.5; `scipy.stats.bootstrap` has no studentised
+    one. With fewer than 5 values, or more than 200, it is Student's t.
+    """
+    centre, error = _mean(values)
+    if values.size < 2:
+        return -math.inf, math.inf, math.inf
+    if not FEWEST_RESAMPLED <= values.size <= MOST_RESAMPLED:
+        return _student(centre, error, values.size - 1, confidence)
+    count = values.size
+    away = values - centre
+    moments = _draws(count) @ np.stack((away, away**2), axis=1) / count
+    means = moments[:, 0]
+    variances = np.maximum((moments[:, 1] - means**2) * count / (count - 1), _LEAST_SPREAD**2)
+    pivots = means / np.sqrt(variances / count)
+    tail = (1 - confidence) / 2
+    ranks = [round(share * (RESAMPLES - 1)) for share in (1 - tail, tail, BOUND * tail)]
+    most, least, bound = (float(pivot) for pivot in np.partition(pivots, ranks)[ranks])
+    return centre - most * error, centre - least * error, centre - bound * error
+
+
+@lru_cache(maxsize=32)
+def _draws(count: int) -> Floats:
+    """How often each of ``count`` values is drawn in each resample: (RESAMPLES, count)."""
+    drawn = np.random.default_rng((_SEED, count)).integers(0, count, (RESAMPLES, count))
+    cells = (drawn + np.arange(RESAMPLES)[:, None] * count).ravel()
+    return np.bincount(cells, minlength=RESAMPLES * count).reshape(RESAMPLES, count).astype(np.float64)
+
+
+def _correlation(values: Floats) -> float:
+    """Lag-one autocorrelation about the mean; its bias of −1/n is taken away (M. G. Kendall, Biometrika 41 (1954), 403)."""
+    away = values - values.mean()
+    total = float(away @ away)
+    if values.size < FEWEST_RESAMPLED or total < values.size * _LEAST_SPREAD**2:
+        return 0.0
+    return float(away[1:] @ away[:-1]) / total + 1 / values.size
 
 
 def _mean(data: Floats) -> tuple[float, float]:
@@ -141,8 +211,8 @@ def _finite(values: Sequence[float]) -> Floats:
     return data
 
 
-def quantile(share: float, freedom: float) -> float:
-    """Of Student's t: below it lies ``share`` of the distribution."""
+def quantile(share: float, dof: float) -> float:
+    """The value below which ``share`` of Student's t distribution lies."""
     from scipy.special import stdtrit  # as above
 
-    return float(stdtrit(freedom, share))
+    return float(stdtrit(dof, share))

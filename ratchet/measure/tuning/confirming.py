@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet.judge.outcome import decide
+from ratchet.judge.tuning import FINAL_PAIRS, bar_of_finals
 from ratchet.measure.duet import Duet, Measured, Rounds, Variant, Wanted
 from ratchet.measure.side import HostHandle
 from ratchet.measure.telemetry import Owner, Sampler
@@ -16,8 +17,6 @@ from ratchet.records.tuning import Configuration, Confirmation
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import FEWEST_PAIRS, compare_workers
 
-ENOUGH = 6
-"""Pairs before anything is decided."""
 USUAL = 10
 """Pairs after which who wins gets no more."""
 SIDES: tuple[Side, ...] = ("reference", "head")
@@ -64,9 +63,9 @@ class Finals:
         )
 
     def _undecided(self, measured: Mapping[str, Measured], sampler: Sampler | None) -> list[str]:
-        """Those that may still be the best and are not decided; none is left out before there are `ENOUGH` pairs."""
+        """Those that may still be the best and are not decided; none is left out before there are `FINAL_PAIRS`."""
         pairs = max((len(each.turned["head"]) for each in measured.values()), default=0)
-        if pairs < ENOUGH:
+        if pairs < FINAL_PAIRS:
             return list(measured)
         found = {name: made for name, each in measured.items() if (made := self._compared(each, sampler)) is not None}
         if not found:
@@ -76,7 +75,7 @@ class Finals:
 
     def _settled(self, found: Comparison) -> bool:
         """Whether more pairs would hardly tell more: it cannot win, or it wins and the interval is as narrow as usual."""
-        improved = decide(found, self.policy)[0] is Outcome.IMPROVED
+        improved = decide(found, bar_of_finals(self.policy, len(self.configurations)))[0] is Outcome.IMPROVED
         return found.low > 1 - self.policy.improvement or (improved and found.pairs >= USUAL)
 
     def _compared(self, measured: Measured, sampler: Sampler | None) -> Comparison | None:

@@ -1,0 +1,303 @@
+"""What noise that nobody here chose does to verdicts: ``python research/adversary.py`` prints the tables of docs/trust.md.
+
+Unchanged runs of 1, 11, 50 and 200 cases under each noise of ``noises.py``: how often is any case red? Slower heads in noise: how
+often are they red, and does any pass in silence? Histories of small slowdowns: when are they red? Intervals: how often do they
+hold the true change? Looks, stopping and verdicts are those of ``ratchet.judge``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).parent))
+from noises import KEPT_ASIDE, NAMED, PAIRS, Attack, Floats, Noise, normal, outliers
+
+from ratchet import units
+from ratchet.judge.drift import Drift, held_to_best, is_own, may_add_up
+from ratchet.judge.looks import bar_of_run, is_decided, looks, looks_for_change
+from ratchet.judge.outcome import CHANGE_PAIRS, Bar, bar_for, decide
+from ratchet.records.policy import Policy
+from ratchet.records.run import SESSION_PAIRS, Tree
+from ratchet.records.verdict import Comparison, Outcome
+from ratchet.stats.comparison import compare_pairs
+from ratchet.stats.estimate import OUTLIER_LEAST, OUTLIER_SPREADS, PAIRS_PER_OUTLIER
+from ratchet.stats.ratios import Pair
+
+POLICY = Policy()
+FAMILIES = (1, 11, 50, 200)
+RUNS = {1: 200_000, 11: 40_000, 50: 10_000, 200: 4_000}
+SEED = 20261121
+SCREEN = 2.5
+"""A sum of random signs within so many standard deviations is far likelier than any level that a change has to pass."""
+
+
+def pairs_of(log_ratios: Sequence[float]) -> list[Pair]:
+    return [Pair(log_ratio, math.exp(log_ratio), 1.0) for log_ratio in log_ratios]
+
+
+def checked(log_ratios: Floats, bar: Bar, most: int = PAIRS, drift: Drift | None = None) -> tuple[Outcome, Comparison]:
+    """One case as a check measures it: looked at until it is decided, at most ``most`` pairs."""
+    for count in looks(most):
+        comparison = compare_pairs(pairs_of(log_ratios[:count].tolist()), bar.policy.confidence)
+        assert comparison is not None
+        if count == most or is_decided(comparison, bar, drift):
+            return decide(comparison, bar)[0], comparison
+    raise AssertionError("the last look is the last")
+
+
+# Unchanged code
+
+
+def red_runs(attack: Attack, cases: int, runs: int, seed: int) -> int:
+    """How many of so many runs of unchanged code have a red case.
+
+    Only cases that could be red at some look are judged; a case whose first eight pairs, whose later pairs or whose estimate is
+    not past the gate cannot be.
+    """
+    rng = np.random.default_rng((seed, cases))
+    bar = bar_for(POLICY, cases, looks_for_change(PAIRS))
+    red = 0
+    batch = max(1, 200_000 // (cases * PAIRS) * 8)
+    for start in range(0, runs, batch):
+        count = min(batch, runs - start)
+        log_ratios = attack.noise(rng, count * cases).reshape(count, cases, PAIRS)
+        for run in range(count):
+            suspects = np.flatnonzero(_may_be_red(log_ratios[run]))
+            found = {int(case): checked(log_ratios[run, case], bar) for case in suspects}
+            if any(outcome is Outcome.REGRESSED for outcome, _ in found.values()):
+                every = {str(case): (found.get(case) or checked(log_ratios[run, case], bar))[1] for case in range(cases)}
+                whole = bar_of_run(every, POLICY, PAIRS)
+                red += any(decide(every[str(case)], whole)[0] is Outcome.REGRESSED for case in found)
+    return red
+
+
+def _may_be_red(log_ratios: Floats) -> NDArray[np.bool_]:
+    gate = math.log1p(POLICY.regression)
+    possible = _means(log_ratios[:, :SESSION_PAIRS], (SESSION_PAIRS - 1) // 2) > gate
+    later = np.zeros_like(possible)
+    for count in (look for look in looks(PAIRS) if look >= CHANGE_PAIRS):
+        where = np.flatnonzero(possible & ~later)
+        seen = log_ratios[where, :count]
+        second = _means(seen[:, SESSION_PAIRS:], (count - SESSION_PAIRS - 1) // 2)
+        later[where] |= (_means(seen) > gate) & (second > gate) & (_standard_scores(seen) > SCREEN)
+    return np.asarray(possible & later)
+
+
+def _standard_scores(log_ratios: Floats) -> Floats:
+    """The sum that the randomisation test looks at, in its standard deviations."""
+    sizes = np.abs(log_ratios)
+    capped = np.minimum(sizes, np.median(sizes, axis=1, keepdims=True)) * np.sign(log_ratios)
+    return np.asarray(capped.sum(axis=1) / np.sqrt((capped**2).sum(axis=1)))
+
+
+def _means(values: Floats, most: int | None = None) -> Floats:
+    """`ratchet.stats.estimate.without_outliers` and the mean, of each row."""
+    middle = np.median(values, axis=1, keepdims=True)
+    distance = np.abs(values - middle)
+    spread = 1.4826 * np.median(distance, axis=1, keepdims=True)
+    outlier = (distance > OUTLIER_SPREADS * spread) & (distance > OUTLIER_LEAST)
+    outlier[outlier.sum(axis=1) > (values.shape[1] // PAIRS_PER_OUTLIER if most is None else most)] = False
+    return np.asarray((values * ~outlier).sum(axis=1) / (~outlier).sum(axis=1))
+
+
+# Slower heads
+
+
+@dataclass(frozen=True)
+class Slower:
+    """A slowdown in a noise."""
+
+    name: str
+    noise: Noise
+    change: float
+    cases: int = 1
+
+
+def _three_errors(sd: float) -> float:
+    """The gate and three standard errors of twenty pairs."""
+    return math.exp(math.log1p(POLICY.regression) + 3 * sd / math.sqrt(CHANGE_PAIRS)) - 1
+
+
+SLOWER = (
+    *(
+        Slower(f"spread {100 * sd:g} %, +3.5 %, {cases} cases", normal(sd), 0.035, cases)
+        for sd in (0.002, 0.005)
+        for cases in (1, 11)
+    ),
+    Slower("spread 5 %, +10 %", normal(0.05), 0.10),
+    Slower("spread 5 %, +10 %, 11 cases", normal(0.05), 0.10, 11),
+    Slower("spread 5 %, +10 %, 200 cases", normal(0.05), 0.10, 200),
+    Slower("spread 30 %, +50 %", normal(0.30), 0.50),
+    Slower("spread 72 %, +272 %", normal(0.72), 2.72),
+    *(
+        Slower(f"one outlier in six, head {where}, {units.change(1 + change, 0)}", outliers(1 / 6, 1.3, sign=sign), change)
+        for change in (0.05, 0.50)
+        for where, sign in (("faster", -1), ("slower", 1), ("either", 0))
+    ),
+    *(
+        Slower(
+            f"spread {100 * sd:g} %, gate + 3 errors: {units.change(1 + _three_errors(sd), 1)}, {cases} cases",
+            normal(sd),
+            _three_errors(sd),
+            cases,
+        )
+        for sd in (0.01, 0.05, 0.30)
+        for cases in (1, 11)
+    ),
+)
+
+
+def outcomes(slower: Slower, runs: int, seed: int) -> tuple[Counter[Outcome], int, float]:
+    """Outcomes of a slower case; how many had their whole interval past the gate and passed; pairs taken on average."""
+    rng = np.random.default_rng((seed, 7))
+    bar = bar_for(POLICY, slower.cases, looks_for_change(PAIRS))
+    counts: Counter[Outcome] = Counter()
+    silent, taken = 0, 0
+    for log_ratios in slower.noise(rng, runs) + math.log1p(slower.change):
+        outcome, comparison = checked(log_ratios, bar)
+        counts[outcome] += 1
+        silent += comparison.low > 1 + POLICY.regression and outcome not in (Outcome.REGRESSED, Outcome.SLOWER)
+        taken += comparison.pairs
+    return counts, silent, taken / runs
+
+
+# Creep
+
+
+def creep(step: float, sd: float, merges: int, rng: np.random.Generator) -> float | None:
+    """The slowdown in all at which a pull request is red, of merges that each add ``step``; None: none was.
+
+    Each merge is checked against the commit before it, and against the best one where that is worth it; after the merge main
+    is measured against the best commit, and the baseline file keeps what that said if it is slower by a part that counts.
+    """
+    bar = bar_for(POLICY, 1, looks_for_change(PAIRS))
+    known: list[float] = []
+    for merge in range(1, merges + 1):
+        whole = merge * math.log1p(step)
+        ratio = math.exp(max(known[-1], sum(known[-3:]) / len(known[-3:]))) if known else None
+        drift = Drift("best", ratio)
+        outcome, own = checked(rng.normal(math.log1p(step), sd, PAIRS), bar, drift=drift)
+        if outcome is not Outcome.REGRESSED and is_own(own) and may_add_up(own, drift, POLICY):
+            _, best = checked(rng.normal(whole, sd, PAIRS), bar)
+            outcome = held_to_best((outcome, "", own), best, Tree(commit="b" * 40), bar)[0]
+        if outcome is Outcome.REGRESSED:
+            return math.expm1(whole)
+        _, main = checked(rng.normal(whole, sd, PAIRS), bar)
+        known = [*known, math.log(main.ratio)] if main.ratio >= 1 + POLICY.part else []
+    return None
+
+
+# Intervals
+
+
+def coverage(sd: float, change: float, runs: int, seed: int, *, stopping: bool) -> float:
+    """How often the interval holds the true change: at 12 pairs, or where a check stops."""
+    rng = np.random.default_rng((seed, 9))
+    bar = bar_for(POLICY, 1, looks_for_change(PAIRS))
+    held = 0
+    for log_ratios in rng.normal(math.log1p(change), sd, (runs, PAIRS)):
+        comparison = checked(log_ratios, bar)[1] if stopping else compare_pairs(pairs_of(log_ratios[:12].tolist()), 0.95)
+        assert comparison is not None
+        held += comparison.low <= 1 + change <= comparison.high
+    return held / runs
+
+
+# Tables
+
+
+def table(*heads: str) -> None:
+    print("| " + " | ".join(heads) + " |")
+    print("|:--" + "|--:" * (len(heads) - 1) + "|", flush=True)
+
+
+def row(*cells: object) -> None:
+    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
+
+
+def _red_share(task: tuple[bool, int, int, int]) -> str:
+    aside, index, cases, runs = task
+    attack = (KEPT_ASIDE if aside else NAMED)[index]
+    red = red_runs(attack, cases, runs, SEED + index)
+    return f"{100 * red / runs:.3f}"
+
+
+def unchanged(scale: float, pool: ProcessPoolExecutor) -> None:
+    for aside, attacks in ((False, NAMED), (True, KEPT_ASIDE)):
+        print("Noises kept aside until the rule was frozen." if aside else "Noises that broke the earlier rule.", end=" ")
+        print("Any red case in a run of unchanged code, in %; in brackets what is stronger than a run can tell from a change.\n")
+        table("noise", *(f"{cases} case{'' if cases == 1 else 's'}" for cases in FAMILIES))
+        for index, attack in enumerate(attacks):
+            tasks = [(aside, index, cases, max(1, round(RUNS[cases] * scale))) for cases in FAMILIES]
+            shares = list(pool.map(_red_share, tasks))
+            row(attack.name, *(f"({share})" if attack.beyond else share for share in shares))
+        print()
+
+
+def slower_heads(runs: int) -> None:
+    print(f"Slower heads, {runs} cases each: what becomes of them, in %. Silent: the whole interval past the gate, and a pass.\n")
+    table("noise and slowdown", "red", "slower, not proven", "inconclusive", "unchanged", "**silent**", "pairs")
+    for index, slower in enumerate(SLOWER):
+        counts, silent, pairs = outcomes(slower, runs, SEED + index)
+        shares = (counts[o] / runs for o in (Outcome.REGRESSED, Outcome.SLOWER, Outcome.INCONCLUSIVE, Outcome.UNCHANGED))
+        row(slower.name, *(f"{100 * share:.1f}" for share in shares), silent, f"{pairs:.1f}")
+    print()
+
+
+def histories(count: int) -> None:
+    rng = np.random.default_rng(SEED)
+    print(
+        f"Creep: {count} histories of 30 merges, one case, each merge slower by the step. Red by a slowdown in all of …, in %.\n"
+    )
+    table("step, spread", "+4 %", "+5 %", "+6 %", "never in 30")
+    for step, sd in ((0.005, 0.007), (0.005, 0.003), (0.01, 0.007)):
+        ends = [creep(step, sd, 30, rng) for _ in range(count)]
+        by = (sum(end is not None and end <= limit + 1e-9 for end in ends) / count for limit in (0.0401, 0.0508, 0.0612))
+        row(
+            f"{units.change(1 + step, 1)}, {units.percent(sd, 1)}",
+            *(f"{100 * share:.1f}" for share in by),
+            f"{100 * ends.count(None) / count:.1f}",
+        )
+    false = sum(creep(0.0, sd, 1000, rng) is not None for sd in (0.003, 0.007, 0.02))
+    print(f"\nUnchanged histories of 1,000 merges with a spread of 0.3, 0.7 and 2 %: {false} of 3 had a red merge.\n")
+
+
+def intervals(runs: int) -> None:
+    print(f"How often the 95 % interval holds the true change, in %, {runs} cases each.\n")
+    table("spread, true change", "12 pairs", "where a check stops")
+    for sd, change in ((0.003, 0.0), (0.02, 0.0), (0.02, 0.03), (0.05, 0.03), (0.05, 0.10)):
+        shares = (coverage(sd, change, runs, SEED, stopping=stopping) for stopping in (False, True))
+        row(f"{units.percent(sd, 1)}, {units.change(1 + change, 1)}", *(f"{100 * share:.1f}" for share in shares))
+    print()
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scale", type=float, default=1.0, help="multiplies every number of runs")
+    parser.add_argument("--only", choices=["unchanged", "slower", "creep", "intervals"], help="one of the tables")
+    options = parser.parse_args(None if arguments is None else list(arguments))
+    started = time.perf_counter()
+    if options.only in (None, "slower"):
+        slower_heads(max(10, round(2000 * options.scale)))
+    if options.only in (None, "creep"):
+        histories(max(5, round(300 * options.scale)))
+    if options.only in (None, "intervals"):
+        intervals(max(50, round(4000 * options.scale)))
+    if options.only in (None, "unchanged"):
+        with ProcessPoolExecutor(2) as pool:
+            unchanged(options.scale, pool)
+    print(f"{time.perf_counter() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
