@@ -15,7 +15,8 @@ CALLS = 20
 # Bound before an author's code is imported, as in `queue`.
 _capture, _replay = torch.cuda.graph, torch.cuda.CUDAGraph.replay
 _new_graph: Callable[[], torch.cuda.CUDAGraph] = torch.cuda.CUDAGraph
-_Stream, _on_stream = torch.cuda.Stream, torch.cuda.stream
+_new_stream: Callable[[], torch.cuda.Stream] = torch.cuda.Stream
+_on_stream = torch.cuda.stream
 
 
 class GraphClock:
@@ -25,7 +26,7 @@ class GraphClock:
     cache: Literal["cold", "warm"] = "warm"
 
     def __init__(self, call: Call) -> None:
-        stream = _Stream()
+        stream = _new_stream()
         stream.wait_stream(current_stream())
         with _on_stream(stream):
             for _ in range(3):
