@@ -14,9 +14,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from ratchet.errors import HostError
+from ratchet.measure.lost import always_on_head, could_not_measure, in_every_try, worth_repeating
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
-from ratchet.measure.side import CaseTrouble, HostHandle, Worker, refuse_foreign
-from ratchet.records.run import Block, Failure, Plan, Side, WorkerSamples
+from ratchet.measure.plausible import beyond_hardware, problem_of
+from ratchet.measure.side import CaseTrouble, HostHandle, Implausible, Lost, Nonsense, Worker, refuse_foreign
+from ratchet.records.profile import Peaks
+from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples
 from ratchet.workload import Parameter
 
 FEWEST, MOST = 3, 30
@@ -111,11 +115,14 @@ class Measured:
 
     turned: dict[Side, list[Turned]] = field(default_factory=lambda: {"reference": [], "head": []})
     failures: list[Failure] = field(default_factory=list)
+    lost: list[LostWorker] = field(default_factory=list)
+    unfit: str | None = None
+    """Why this case cannot be measured, and what to do: no verdict on the code of either side."""
 
     def left(self, sides: tuple[Side, ...]) -> tuple[Side, ...]:
         """The sides still worth measuring: none once the head failed, the head alone once the reference did."""
         failed = {failure.side for failure in self.failures}
-        return () if "head" in failed else tuple(side for side in sides if side not in failed)
+        return () if self.unfit or "head" in failed else tuple(side for side in sides if side not in failed)
 
 
 @dataclass(frozen=True)
@@ -126,6 +133,22 @@ class Surveyed:
     digest: str = ""
     opaque: str = ""
     """Why it has no digest."""
+    lost: tuple[LostWorker, ...] = ()
+    """Workers that were lost before one gave this."""
+
+
+@dataclass(frozen=True)
+class Unsurveyed:
+    """A case that cannot be built, or gives a wrong result; or each of its workers was lost."""
+
+    failure: Failure
+    lost: tuple[LostWorker, ...] = ()
+    unfit: str | None = None
+    """Why this says nothing of the code, and what to do."""
+
+
+Restart = Callable[[Collection[str]], Mapping[Side, HostHandle]]
+"""Ends the hosts and starts new ones, for the cases that are named. Raises HostError."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +161,8 @@ class Rounds:
     """After so many seconds no further pair begins beyond the first round; 0: never."""
     undecided: Callable[[Mapping[str, Measured]], Collection[str]]
     """Which cases more pairs could still decide."""
+    restart: Restart | None = None
+    """Called before the pair that the plan names, if any case is left then."""
 
 
 class Duet:
@@ -150,9 +175,11 @@ class Duet:
         progress: Progress,
         watch: Watch,
         variants: Mapping[str, Variant] | None = None,
+        peaks: Peaks | None = None,
     ) -> None:
         self._hosts = hosts
         self._variants = variants or {}
+        self._peaks = peaks
         self._plan = plan
         self.progress = progress
         self._watch = watch
@@ -161,21 +188,35 @@ class Duet:
 
     def survey(
         self, side: Side, cases: Sequence[str], *, identify: bool, twins: Mapping[str, str] | None = None
-    ) -> dict[str, Surveyed | Failure]:
+    ) -> dict[str, Surveyed | Unsurveyed]:
         """Build and check every case of one side once: compilation happens here, and what is broken is found here.
 
-        ``identify`` asks for each case's identity too. ``twins`` are identities of cases of the other side, which was checked:
-        a case with the same one is the same, and not checked again.
+        A case whose worker was lost is tried again after all others. ``identify`` asks for each case's identity too. ``twins``
+        are identities of cases of the other side, which was checked: a case with the same one is the same, and not checked again.
         """
-        found: dict[str, Surveyed | Failure] = {}
-        for name in cases:
-            try:
-                found[name] = self._survey(side, name, (twins or {}).get(name, ""), identify=identify)
-            except CaseTrouble as error:
-                found[name] = _failure(error)
-                self._retire(side)
+        found: dict[str, Surveyed | Unsurveyed] = {}
+        lost: dict[str, tuple[LostWorker, ...]] = dict.fromkeys(cases, ())
+        left = list(cases)
+        while left:
+            again = []
+            for name in left:
+                try:
+                    surveyed = self._survey(side, name, (twins or {}).get(name, ""), identify=identify)
+                    found[name] = replace(surveyed, lost=lost[name])
+                except Lost as error:
+                    self._retire(side)
+                    lost[name] += (_lost_worker(error, None),)
+                    if worth_repeating(lost[name]):
+                        again.append(name)
+                    else:
+                        failure = _failure(error, in_every_try(error.message, lost[name]))
+                        found[name] = Unsurveyed(failure, lost[name], could_not_measure(lost[name]))
+                except CaseTrouble as error:
+                    self._retire(side)
+                    found[name] = Unsurveyed(_failure(error), lost[name], _says_nothing(error))
+            left = again
         self._retire(side)
-        return found
+        return {name: found[name] for name in cases}
 
     def _survey(self, side: Side, name: str, twin: str, *, identify: bool) -> Surveyed:
         prepared = self._prepare(side, name, self._seed(0), check=not twin)
@@ -192,6 +233,7 @@ class Duet:
         """Every case in rounds of pairs, until nothing is undecided, the last round is over, or the budget is spent.
 
         A case whose head fails is left out from then on; a reference that fails is. The first round is always finished.
+        Before the pair that the plan names, all hosts are started anew.
         """
         results = {case.name: Measured() for case in cases}
         deadline = time.monotonic() + rounds.budget_s if rounds.budget_s else math.inf
@@ -204,6 +246,8 @@ class Duet:
             total = done + len(going) * (last - first)
             for pair in range(first, last):
                 order = [case for case in going if results[case.name].left(case.sides)]
+                if pair and pair == self._plan.restart_after and order and time.monotonic() <= deadline:
+                    order = self._restarted(pair, order, results, rounds.restart)
                 self._random.shuffle(order)
                 for case in order:
                     if first and time.monotonic() > deadline:
@@ -216,59 +260,118 @@ class Duet:
             first = last
         return results
 
-    def _measure_sides(self, pair: int, case: Wanted, result: Measured) -> None:
-        """One pair of one case; once more with the head alone where the reference failed in it."""
-        sides = result.left(case.sides)
-        self._measure_case(pair, Wanted(case.name, sides), result)
-        if sides != (left := result.left(sides)) and left:
-            self._measure_case(pair, Wanted(case.name, left), result)
+    def _restarted(
+        self, pair: int, order: list[Wanted], results: Mapping[str, Measured], restart: Restart | None
+    ) -> list[Wanted]:
+        """The cases that new hosts measure from this pair on; none where there are no new hosts, which each case then says."""
+        if restart is None:
+            return order
+        try:
+            self._hosts = restart([case.name for case in order])
+        except HostError as error:
+            for case in order:
+                results[case.name].unfit = f"After {pair} pairs its processes could not be started anew: {error}"
+            return []
+        return order
 
-    def _measure_case(self, pair: int, case: Wanted, result: Measured) -> None:
-        # Who forks and allocates first changes every pair, who times first every other one.
-        sides = _turn(case.sides, flipped=pair % 2 == 1)
+    def _measure_sides(self, pair: int, case: Wanted, result: Measured) -> None:
+        """One pair of one case: again where a worker was lost, and with the head alone where the reference failed in it."""
+        tries = 0
+        while sides := result.left(case.sides):
+            try:
+                turned = self._measure_case(pair, Wanted(case.name, sides), mirrored=tries % 2 == 1)
+            except CaseTrouble as error:
+                self._retire_all()
+                self._note(error, pair, Wanted(case.name, sides), result)
+                tries += 1
+            else:
+                for side, one in turned.items():
+                    result.turned[side].append(one)
+                return
+
+    def _note(self, error: CaseTrouble, pair: int, case: Wanted, result: Measured) -> None:
+        """What this trouble means for the case. Where it means nothing yet, the pair is worth repeating."""
+        if not isinstance(error, Lost) or time.monotonic() >= self._hosts[error.side].until:
+            result.unfit = _says_nothing(error)
+            if not result.unfit:
+                result.failures.append(_failure(error))
+            return
+        result.lost.append(_lost_worker(error, pair))
+        if worth_repeating(result.lost):
+            return
+        if always_on_head(result.lost) and self._reference_works(pair, case, result):
+            tries = [one for one in result.lost if one.pair == pair]
+            result.failures.append(_failure(error, in_every_try(error.message, tries)))
+        else:
+            result.unfit = could_not_measure(result.lost)
+
+    def _reference_works(self, pair: int, case: Wanted, result: Measured) -> bool:
+        """Whether the reference, by itself, gets through the pair in which the head was lost; True where there is none."""
+        if "reference" not in case.sides:
+            return True
+        try:
+            self._measure_case(pair, Wanted(case.name, ("reference",)))
+        except Lost as error:
+            result.lost.append(_lost_worker(error, pair))
+            return False
+        except CaseTrouble:  # it says why, so the machine is not at fault
+            return True
+        finally:
+            self._retire_all()
+        return True
+
+    def _measure_case(self, pair: int, case: Wanted, *, mirrored: bool = False) -> dict[Side, Turned]:
+        """One pair of one case. ``mirrored`` exchanges the sides in the order of everything. Raises CaseTrouble."""
+        forks, times = (flipped != mirrored for flipped in _order(self._plan.seed, case.name, pair))
+        sides = _turn(case.sides, flipped=forks)
         turned: dict[Side, Turned] = {}
         prepared: dict[Side, Prepared] = {}
-        try:
-            for side in sides:
-                prepared[side] = self._prepare(side, case.name, self._seed(2 * pair), check=False)
-                ready_s, peak = self._workers[side].ready_s, prepared[side].peak_memory_bytes
-                turned[side] = Turned(pair, side == sides[0], ready_s, peak)
-            count = min(MOST, max(FEWEST, round(self._plan.block_ms / max(one.call_ms for one in prepared.values()))))
-            first = _turn(case.sides, flipped=pair // 2 % 2 == 1)
-            self._warm_up(first, count)
-            position = 0
-            for index in range(self._plan.blocks):
-                for side in _turn(first, flipped=index % 2 == 1):
-                    start = time.monotonic()
-                    sampled = self._workers[side].ask("block", Sampled, samples=count, place=index)
-                    block = Block(index=index, position=position, samples_ms=sampled.samples_ms, exposed=sampled.exposed)
-                    turned[side].blocks.append(Taken(block, (start, time.monotonic())))
-                    position += 1
-            for side in first:
-                for stage in prepared[side].stages:
-                    sampled = self._workers[side].ask("stage", Sampled, name=stage, samples=count)
-                    turned[side].stages_ms[stage] = sampled.samples_ms
-            for side in sides:
-                turned[side].checked = self._workers[side].ask("finish", Checked, seed=self._seed(2 * pair + 1))
-        except CaseTrouble as error:
-            result.failures.append(_failure(error))
-            for each in case.sides:
-                self._retire(each)
-            return
-        for side, one in turned.items():
-            result.turned[side].append(one)
+        for side in sides:
+            prepared[side] = self._prepare(side, case.name, self._seed(2 * pair), check=False)
+            ready_s, peak = self._workers[side].ready_s, prepared[side].peak_memory_bytes
+            turned[side] = Turned(pair, side == sides[0], ready_s, peak)
+        count = min(MOST, max(FEWEST, round(self._plan.block_ms / max(one.call_ms for one in prepared.values()))))
+        first = _turn(case.sides, flipped=times)
+        self._warm_up(first, count, prepared)
+        position = 0
+        for index in range(self._plan.blocks):
+            for side in _turn(first, flipped=index % 2 == 1):
+                sampled, window = self._sample(side, prepared[side], "block", count, place=index)
+                block = Block(index=index, position=position, samples_ms=sampled.samples_ms, exposed=sampled.exposed)
+                turned[side].blocks.append(Taken(block, window))
+                position += 1
+        for side in first:
+            for stage in prepared[side].stages:
+                sampled, _ = self._sample(side, prepared[side], "stage", count, name=stage)
+                turned[side].stages_ms[stage] = sampled.samples_ms
+        for side in sides:
+            turned[side].checked = self._workers[side].ask("finish", Checked, seed=self._seed(2 * pair + 1))
+        return turned
 
-    def _warm_up(self, sides: Sequence[Side], count: int) -> None:
+    def _warm_up(self, sides: Sequence[Side], count: int, prepared: Mapping[Side, Prepared]) -> None:
         """Take turns until both sides have settled: power management lowers the clock tens of milliseconds into a load."""
         medians: dict[Side, list[float]] = {side: [] for side in sides}
         deadline = time.monotonic() + WARM_S["cpu" if self._plan.clock == "cpu" else "cuda"]
         while True:
             for side in sides:
-                sampled = self._workers[side].ask("block", Sampled, samples=count, place=len(medians[side]))
+                sampled, _ = self._sample(side, prepared[side], "block", count, place=len(medians[side]))
                 medians[side].append(statistics.median(sampled.samples_ms))
             rounds = len(medians[sides[0]])
             if all(_settled(values) for values in medians.values()) or (rounds >= 3 and time.monotonic() > deadline):
                 return
+
+    def _sample(self, side: Side, prepared: Prepared, op: str, count: int, **arguments: object) -> tuple[Sampled, Window]:
+        """Samples of a block or a stage, and when they were taken. Raises CaseTrouble, also where they cannot be true."""
+        start = time.monotonic()
+        sampled = self._workers[side].ask(op, Sampled, samples=count, **arguments)
+        window = (start, time.monotonic())
+        clock = prepared.workload.clock if op == "block" else "stage"
+        problem = problem_of(sampled.samples_ms, count, window[1] - window[0], clock)
+        if op == "block" and not problem:
+            problem = beyond_hardware(sampled.samples_ms, prepared.workload, self._peaks)
+        if problem:
+            raise Implausible(side, op, problem, ())
+        return sampled, window
 
     def _prepare(self, side: Side, name: str, seed: int, *, check: bool) -> Prepared:
         if side not in self._workers:
@@ -303,6 +406,19 @@ class Duet:
         return self._plan.seed + index
 
 
+def _order(seed: int, case: str, pair: int) -> tuple[bool, bool]:
+    """Whether the head forks first in this pair, and whether it times first.
+
+    Each of the four combinations comes once in every four pairs of a case, in an order that is drawn. So neither side is
+    favoured by design, whatever is won by being first, and a test that exchanges the sides of pairs is valid: R. A. Fisher,
+    The Design of Experiments, 1935.
+    """
+    block, place = divmod(pair, 4)
+    combinations = [(False, False), (False, True), (True, False), (True, True)]
+    random.Random(f"{seed} {case} {block}").shuffle(combinations)  # noqa: S311  an order of sides, not a secret
+    return combinations[place]
+
+
 def _turn(sides: Sequence[Side], *, flipped: bool) -> tuple[Side, ...]:
     return tuple(reversed(sides)) if flipped else tuple(sides)
 
@@ -312,6 +428,20 @@ def _settled(medians: Sequence[float]) -> bool:
     return len(last) == 3 and max(last) - min(last) <= SETTLED * min(last)
 
 
-def _failure(error: CaseTrouble) -> Failure:
-    stage = {"start": "prepare", "block": "measure", "finish": "check"}.get(error.stage, error.stage)
-    return Failure(side=error.side, stage=stage, message=error.message, last_lines=error.last_lines)
+def _says_nothing(error: CaseTrouble) -> str | None:
+    """Why this trouble says nothing of the code, if so: times that cannot be true, or a reference that speaks nonsense."""
+    if isinstance(error, Implausible) or (isinstance(error, Nonsense) and error.side == "reference"):
+        return f"The {error.side} could not be measured: {error.message}"
+    return None
+
+
+def _failure(error: CaseTrouble, message: str = "") -> Failure:
+    return Failure(side=error.side, stage=_stage(error), message=message or error.message, last_lines=error.last_lines)
+
+
+def _lost_worker(error: Lost, pair: int | None) -> LostWorker:
+    return LostWorker(side=error.side, pair=pair, stage=_stage(error), how=error.how, last_lines=error.last_lines)
+
+
+def _stage(error: CaseTrouble) -> str:
+    return {"start": "prepare", "block": "measure", "finish": "check"}.get(error.stage, error.stage)

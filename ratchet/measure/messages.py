@@ -10,12 +10,14 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from ratchet.measure.text import clean
 from ratchet.measure.wire import Rubbish
 from ratchet.records.base import Count, NotNegative, Positive, Record
-from ratchet.records.run import WorkloadIdentity
+from ratchet.records.run import SampleMs, WorkloadIdentity
 from ratchet.records.tuning import Ending
 from ratchet.workload import Parameter
 
 Line = Annotated[str, AfterValidator(clean)]
 """A line that quotes code which is not ours, made safe to print."""
+Bytes = Annotated[int, Field(ge=0, le=2**50)]
+"""More than any device has is no answer."""
 
 
 class CaseListed(Record):
@@ -25,6 +27,8 @@ class CaseListed(Record):
     file: str
     parameters: dict[str, Parameter]
     skipped: str
+    import_error: str = ""
+    """The case is skipped since its file cannot be imported: a module is not installed."""
 
 
 class FileBroken(Record):
@@ -60,8 +64,8 @@ class Prepared(Record):
     workload: WorkloadIdentity
     tuning: dict[str, Parameter]
     error: NotNegative
-    call_ms: Positive
-    peak_memory_bytes: Count
+    call_ms: SampleMs
+    peak_memory_bytes: Bytes
     stages: tuple[str, ...]
     foreign: tuple[str, ...]
 
@@ -83,7 +87,7 @@ class Identified(Record):
 
 
 class Sampled(Record):
-    samples_ms: Annotated[tuple[Positive, ...], Field(min_length=1)]
+    samples_ms: Annotated[tuple[SampleMs, ...], Field(min_length=1)]
     exposed: bool = False
 
 
@@ -138,6 +142,7 @@ class Trouble(Record):
     stage: str
     trouble: str
     last_lines: tuple[str, ...]
+    out_of_memory: bool = False
 
 
 Answer = TypeVar("Answer", bound=Record)

@@ -29,6 +29,8 @@ class Case:
     file: str
     parameters: dict[str, Parameter] = field(default_factory=dict)
     skipped: str = ""
+    import_error: str = ""
+    """What importing its file raised, where that is why it is skipped."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def discover(tree: Path, bench: str, device: Device) -> Catalogue:
             missing = (error.name or "").split(".")[0]
             declared = list(_declared_cases(path, device))
             if missing and missing != package and declared and not _is_in_tree(tree, missing):
-                cases += [Case(f"{b}/{c}", b, c, path.name, skipped=_needs(missing)) for b, c in declared]
+                why, raised = _needs(missing), _said(error)
+                cases += [Case(f"{b}/{c}", b, c, path.name, skipped=why, import_error=raised) for b, c in declared]
             else:
                 broken.append(_broken(path, error, device))
             continue
@@ -127,7 +130,7 @@ def _package(folder: Path) -> str:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
             raise HostError(
-                f"{init.name} of {folder.name}/ cannot be imported: {_said(error)}.", "Mend it and try again."
+                f"{init.name} of {folder.name}/ cannot be imported: {_said(error)}.", "Fix it and try again."
             ) from error
     return name
 

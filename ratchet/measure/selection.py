@@ -15,12 +15,16 @@ from ratchet.records.run import CaseRun, Config, Failure, Side
 def choose_cases(head: Listing, reference: Listing | None, patterns: Sequence[str]) -> list[CaseRun]:
     """Every case of either side that a pattern selects, not measured yet.
 
-    A case whose file is broken on one side carries that side's failure. Raises UsageError for a pattern that matches
-    nothing, naming near misses.
+    A case whose file is broken on one side carries that side's failure. So does one that the head skips since a module is
+    not installed, if the reference has it and can run it. Raises UsageError for a pattern that matches nothing, naming near
+    misses.
     """
     heads = {case.name: case for case in head.cases}
     others = {case.name: case for case in reference.cases} if reference else {}
-    lost = {"head": _lost("head", head, others), "reference": _lost("reference", reference or Listing(), heads)}
+    lost = {
+        "head": _lost("head", head, others) | _not_importable(head, others),
+        "reference": _lost("reference", reference or Listing(), heads),
+    }
     names = list(dict.fromkeys([*heads, *others, *lost["head"], *lost["reference"]]))
     _refuse_unmatched(names, patterns)
     return [
@@ -36,6 +40,19 @@ def _lost(side: Side, listing: Listing, others: dict[str, CaseListed]) -> dict[s
         names = (*broken.cases, *(case.name for case in others.values() if case.file == broken.file))
         found |= dict.fromkeys(names or (_file_case(broken),), _import_failure(side, broken))
     return found
+
+
+def _not_importable(head: Listing, others: dict[str, CaseListed]) -> dict[str, Failure]:
+    """The cases that the reference can run and that the head cannot import: a package that was renamed, a name misspelt."""
+    errors = {case.file: case.import_error for case in head.cases if case.import_error}
+    names = {case.name: case.file for case in head.cases if case.import_error}
+    listed = {case.name for case in head.cases}
+    names |= {case.name: case.file for case in others.values() if case.file in errors and case.name not in listed}
+    return {
+        name: Failure(side="head", stage="import", message=clean(f"{file}: {errors[file]}"))
+        for name, file in names.items()
+        if name in others and not others[name].skipped
+    }
 
 
 def _file_case(broken: FileBroken) -> str:

@@ -19,6 +19,7 @@ from ratchet.config import Settings
 from ratchet.errors import ForeignModuleError, HostError, WorkerError
 from ratchet.measure import wire
 from ratchet.measure.gpu import Gpu
+from ratchet.measure.lost import REPEATS
 from ratchet.measure.messages import Listing, Ready, Trouble, parse
 from ratchet.measure.text import clean
 from ratchet.records.base import Record
@@ -47,12 +48,39 @@ class CaseTrouble(WorkerError):
         self.last_lines = last_lines
 
 
-class Hung(CaseTrouble):
+class Lost(CaseTrouble):
+    """The worker is gone without having said why: this may come from outside, so it is no verdict on the code.
+
+    ``how`` completes the sentence "The worker …".
+    """
+
+    def __init__(self, side: Side, stage: str, message: str, last_lines: tuple[str, ...], how: str) -> None:
+        super().__init__(side, stage, message, last_lines)
+        self.how = how
+
+
+class Hung(Lost):
     """No answer in time."""
 
 
-class Crashed(CaseTrouble):
+class Crashed(Lost):
     """The worker's process ended."""
+
+
+class OutOfMemory(Lost):
+    """The device or the machine had no memory left."""
+
+
+class Nonsense(CaseTrouble):
+    """What the worker answered is not what was agreed."""
+
+
+class Implausible(CaseTrouble):
+    """What the worker measured cannot be true."""
+
+
+class HostLost(HostError):
+    """A tree's process ended or fell silent without having said why."""
 
 
 @dataclass(frozen=True)
@@ -119,12 +147,12 @@ class HostHandle:
         try:
             found = parse(self._channel.receive(self._options.start_timeout_s), Listing)
         except wire.Late:
-            raise HostError(
+            raise HostLost(
                 f"Importing {self._options.bench}/ of the {self.side} took more than {self._options.start_timeout_s:g} s.",
                 "Move work out of the modules' top level, or raise host_timeout.",
             ) from None
         except (wire.Closed, wire.Rubbish):
-            raise HostError(
+            raise HostLost(
                 f"The {self.side}'s process ended while it imported its benchmarks: {self._last_lines()}", ""
             ) from None
         if found.error:
@@ -138,7 +166,22 @@ class HostHandle:
         return found
 
     def fork(self) -> Worker:
-        """A fresh worker with a usable device. Raises HostError, and CaseTrouble where `until` is over before it is there."""
+        """A fresh worker with a usable device. Raises HostError, and CaseTrouble where `until` is over before it is there.
+
+        One that crashes before it has its device is replaced, twice at most.
+        """
+        tries = 0
+        while True:
+            try:
+                return self._started()
+            except Crashed as error:
+                tries += 1
+                if time.monotonic() >= self.until:
+                    raise
+                if tries > REPEATS:
+                    raise _no_device(error) from None
+
+    def _started(self) -> Worker:
         started = time.perf_counter()
         ours, theirs = socket.socketpair()
         with theirs, self._talking:
@@ -149,18 +192,15 @@ class HostHandle:
                 pid = int(self._channel.receive(30)["pid"])
             except (wire.Closed, wire.Late, wire.Rubbish, KeyError, TypeError, ValueError, OSError):
                 ours.close()
-                raise HostError(f"The {self.side}'s process died: {self._last_lines()}", "") from None
+                raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
         worker = Worker(self, pid, wire.Channel(ours), log, max(LONGEST_START_S, self._options.step_timeout_s))
         try:
             worker.ask("start", Ready)
         except CaseTrouble as error:
             worker.end()
-            if time.monotonic() >= self.until:
+            if isinstance(error, Crashed) or time.monotonic() >= self.until:
                 raise
-            lines = " | ".join(error.last_lines[-3:])
-            raise HostError(
-                f"The {self.side}'s worker could not use the device: {error.message} {lines}".strip(), "See `ratchet doctor`."
-            ) from None
+            raise _no_device(error) from None
         worker.timeout_s = self._options.step_timeout_s
         worker.ready_s = time.perf_counter() - started
         return worker
@@ -208,19 +248,23 @@ class Worker:
             message = self._channel.receive(patience_s)
             if "trouble" in message:
                 told = parse(message, Trouble)
-                raise CaseTrouble(
-                    self._host.side, told.stage, clean(told.trouble), tuple(clean(line) for line in told.last_lines)
-                )
+                lines = tuple(clean(line) for line in told.last_lines)
+                if told.out_of_memory:
+                    how = "ran out of GPU memory" if "GPU" in told.trouble else "ran out of memory"
+                    raise OutOfMemory(self._host.side, told.stage, clean(told.trouble), lines, how)
+                raise CaseTrouble(self._host.side, told.stage, clean(told.trouble), lines)
             return parse(message, expected)
         except wire.Late:
             self.end(kill=True)
-            raise Hung(self._host.side, op, f"hung: no answer within {round(patience_s, 1):g} s", tail(self._log)) from None
+            answer = f"no answer within {round(patience_s, 1):g} s"
+            raise Hung(self._host.side, op, f"hung: {answer}", tail(self._log), f"gave {answer}") from None
         except wire.Closed:
-            said = _how_it_ended(self.end())
-            raise Crashed(self._host.side, op, f"crashed: the worker {said}", tail(self._log)) from None
+            how = _how_it_ended(self.end())
+            perhaps = "; perhaps the machine ran out of memory" if "SIGKILL" in how else ""
+            raise Crashed(self._host.side, op, f"crashed: the worker {how}{perhaps}", tail(self._log), how) from None
         except wire.Rubbish as error:
             self.end(kill=True)
-            raise CaseTrouble(self._host.side, op, f"spoke nonsense: {clean(error.message)}", tail(self._log)) from None
+            raise Nonsense(self._host.side, op, f"spoke nonsense: {clean(error.message)}", tail(self._log)) from None
 
     def end(self, *, kill: bool = False) -> int | None:
         """Close the conversation, upon which the worker exits; or kill it."""
@@ -237,6 +281,12 @@ class Worker:
                 os.kill(self.pid, signal.SIGKILL)
             status = self._host.reap(self.pid)
         return status
+
+
+def _no_device(error: CaseTrouble) -> HostError:
+    lines = " | ".join(error.last_lines[-3:])
+    text = f"The {error.side}'s worker could not use the device: {error.message} {lines}".strip()
+    return HostError(text, "See `ratchet doctor`.")
 
 
 def refuse_foreign(side: Side, modules: tuple[str, ...]) -> None:
@@ -264,7 +314,7 @@ def _how_it_ended(status: int | None) -> str:
     if status is None:
         return "is gone"
     if status == -signal.SIGKILL:
-        return "was killed (SIGKILL; perhaps the machine ran out of memory)"
+        return "was killed (SIGKILL)"
     if status < 0:
         return f"died of {signal.Signals(-status).name}"
     return f"exited with status {status}"

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.config import Settings
 from ratchet.errors import HostError
-from ratchet.measure.duet import Duet, Measured, Progress, Rounds, Surveyed, Wanted
+from ratchet.measure.duet import Duet, Measured, Progress, Rounds, Surveyed, Unsurveyed, Wanted
 from ratchet.measure.fitness import problem_during
 from ratchet.measure.gpu import Gpu
 from ratchet.measure.hosts import Hosts
+from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
-from ratchet.measure.side import HostHandle, HostOptions
+from ratchet.measure.side import HostHandle, HostLost, HostOptions
 from ratchet.measure.telemetry import Owner, Sampler
-from ratchet.records.run import CaseRun, Failure, Plan, Shard, Side
+from ratchet.records.profile import Peaks
+from ratchet.records.run import CaseRun, Plan, Shard, Side
 from ratchet.stats.comparison import performance
 from ratchet.units import size
 from ratchet.workload import Device
@@ -41,6 +44,8 @@ class Ground:
     gpu: Gpu | None
     logs: Path
     environ: Mapping[str, str]
+    peaks: Peaks | None = None
+    """What the GPU cannot exceed; None on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +87,14 @@ def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Prog
     plan = task.plan
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
-        trees = {side: ground.trees[side] for side in SIDES if side in ground.trees}
-        hosts = dict(stack.enter_context(_hosts(ground, settings, trees)).sides)
+        sessions = stack.enter_context(_Sessions(ground, settings))
+        hosts = sessions.open(SIDES)
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
         cases = choose_cases(head, reference, task.patterns)
         cases = task.shard.part(cases) if task.shard else cases
         sampler = stack.enter_context(Sampler(ground.gpu, idle=task.idle)) if ground.gpu else None
-        duet = Duet(hosts, plan, progress, Owner(sampler))
+        duet = Duet(hosts, plan, progress, Owner(sampler), peaks=ground.peaks)
         cases = _surveyed(cases, duet, hosts, ground.gpu, identify=not task.time_identical)
         wanted = [Wanted(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
 
@@ -99,7 +104,17 @@ def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Prog
         ecc_before = ground.gpu.uncorrected_ecc() if ground.gpu else None
         if wanted:
             progress.start(len(wanted), task.looks[-1])
-        results = duet.measure(wanted, Rounds(task.looks, plan.budget_s, lambda so_far: task.undecided(taken(so_far))))
+
+        def restart(names: Collection[str]) -> Mapping[Side, HostHandle]:
+            count = f"{len(names)} case{'' if len(names) == 1 else 's'} that need{'s' if len(names) == 1 else ''}"
+            progress.stage(f"Starting fresh processes for {count} more pairs")
+            again = sessions.open([side for side in reversed(SIDES) if side in hosts])
+            for name, sides in ((case.name, case.sides) for case in wanted if case.name in names):
+                _refuse_missing(name, [again[side] for side in sides])
+            return again
+
+        rounds = Rounds(task.looks, plan.budget_s, lambda so_far: task.undecided(taken(so_far)), restart)
+        results = duet.measure(wanted, rounds)
         ecc_after = ground.gpu.uncorrected_ecc() if ground.gpu else None
     done = [
         _completed(case, results[case.name], sampler, (ecc_before, ecc_after), settings.confidence)
@@ -112,31 +127,65 @@ def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Prog
 
 def list_cases(ground: Ground, settings: Settings, patterns: Sequence[str]) -> list[CaseRun]:
     """The cases of one tree without measuring any."""
-    with _hosts(ground, settings, {"head": ground.trees["head"]}) as hosts:
-        return choose_cases(hosts.sides["head"].listing(), None, patterns)
+    with _Sessions(ground, settings) as sessions:
+        return choose_cases(sessions.open(["head"])["head"].listing(), None, patterns)
+
+
+class _Sessions:
+    """The hosts of a suite, which may be ended and started anew. Use as a context manager: see `Hosts`."""
+
+    def __init__(self, ground: Ground, settings: Settings) -> None:
+        self._ground = ground
+        self._settings = settings
+        self._held = contextlib.ExitStack()
+
+    def __enter__(self) -> _Sessions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+    def open(self, sides: Sequence[Side]) -> dict[Side, HostHandle]:
+        """End the hosts that there are, and start one for each of these sides that has a tree, in this order."""
+        self._held.close()
+        ground = self._ground
+        logs = Path(tempfile.mkdtemp(prefix="hosts-", dir=ground.logs))  # what others printed is not these hosts' last words
+        options = HostOptions.of(self._settings, checkout=ground.checkout, device=ground.device, gpu=ground.gpu, logs=logs)
+        trees = {side: ground.trees[side] for side in sides if side in ground.trees}
+        return dict(self._held.enter_context(Hosts(trees, options, ground.environ)).sides)
 
 
 def _reference_listing(hosts: dict[Side, HostHandle], *, compared: bool) -> tuple[Listing | None, str | None]:
-    """What the reference offers, or why it cannot be asked; a reference that cannot is left out from here on."""
+    """What the reference offers, or why it cannot be asked; a reference that cannot is left out from here on.
+
+    Raises HostLost, since a process that was killed says nothing of the code.
+    """
     if "reference" not in hosts:
         return (Listing() if compared else None), None
     try:
         return hosts["reference"].listing(), None
+    except HostLost as error:
+        raise HostLost(
+            error.message, error.hint or "Without it there is no comparison: measure again, or see `ratchet run`."
+        ) from None
     except HostError as error:
         del hosts["reference"]
         return None, str(error)
 
 
-def _hosts(ground: Ground, settings: Settings, trees: Mapping[Side, Path]) -> Hosts:
-    options = HostOptions.of(settings, checkout=ground.checkout, device=ground.device, gpu=ground.gpu, logs=ground.logs)
-    return Hosts(trees, options, ground.environ)
+def _refuse_missing(name: str, hosts: Sequence[HostHandle]) -> None:
+    """Raise HostError if any of these hosts does not offer the case."""
+    for host in hosts:
+        listed = next((case for case in host.listing().cases if case.name == name), None)
+        if listed is None or listed.skipped:
+            raise HostError(f"The {host.side} no longer offers {name}.", "Its benchmarks must be the same at every import.")
 
 
 def _surveyed(
     cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostHandle], gpu: Gpu | None, *, identify: bool
 ) -> list[CaseRun]:
     """The cases with what each side says of them; those that do not fit into the GPU's memory together are unfit."""
-    found: dict[Side, dict[str, Surveyed | Failure]] = {}
+    found: dict[Side, dict[str, Surveyed | Unsurveyed]] = {}
     for side in reversed(SIDES):
         if side in hosts:
             duet.progress.stage(f"Compiling and checking the cases of the {side}")
@@ -152,8 +201,10 @@ def _has(case: CaseRun, side: Side) -> bool:
     return present and not any(failure.side == side for failure in case.failures)
 
 
-def _with_survey(case: CaseRun, answers: Mapping[Side, Surveyed | Failure | None], free: int | None) -> CaseRun:
+def _with_survey(case: CaseRun, answers: Mapping[Side, Surveyed | Unsurveyed | None], free: int | None) -> CaseRun:
     found = {side: answer for side, answer in answers.items() if isinstance(answer, Surveyed)}
+    broken = {side: answer for side, answer in answers.items() if isinstance(answer, Unsurveyed)}
+    unfit = _says_nothing(broken)
     prepared = {side: answer.prepared for side, answer in found.items()}
     head, reference = prepared.get("head"), prepared.get("reference")
     return case.model_copy(
@@ -164,16 +215,23 @@ def _with_survey(case: CaseRun, answers: Mapping[Side, Surveyed | Failure | None
             "errors_before": {side: prepared[side].error for side in SIDES if side in prepared},
             "identity": {side: found[side].digest for side in SIDES if side in found and found[side].digest},
             "opaque": next((answer.opaque for answer in found.values() if answer.opaque), None),
-            "failures": (*case.failures, *(answers[side] for side in SIDES if isinstance(answers.get(side), Failure))),
-            "unfit": _too_big(sum(one.peak_memory_bytes + CONTEXT_BYTES for one in prepared.values()), free)
-            if prepared
-            else None,
+            "failures": (*case.failures, *(() if unfit else (broken[side].failure for side in SIDES if side in broken))),
+            "lost": tuple(one for side in SIDES if (answer := answers.get(side)) for one in answer.lost),
+            "unfit": unfit or _too_big(sum(one.peak_memory_bytes + CONTEXT_BYTES for one in prepared.values()), free),
         }
     )
 
 
+def _says_nothing(broken: Mapping[Side, Unsurveyed]) -> str | None:
+    """Why the survey of a case says nothing of its code; None where it does, or where only the head fails."""
+    head, reference = broken.get("head"), broken.get("reference")
+    if reference is None or reference.unfit is None or (head and head.unfit is None):
+        return None
+    return reference.unfit if head is None else could_not_measure((*head.lost, *reference.lost))
+
+
 def _too_big(need: int, free: int | None) -> str | None:
-    if free is None or free >= need:
+    if not need or free is None or free >= need:
         return None
     return f"The workers need {size(need)} of GPU memory together and {size(free)} are free: end what uses it, or take --gpu."
 
@@ -195,6 +253,8 @@ def _with_samples(case: CaseRun, measured: Measured, sampler: Sampler | None) ->
             "head": sides["head"],
             "reference": sides["reference"],
             "failures": (*case.failures, *measured.failures),
+            "lost": (*case.lost, *measured.lost),
+            "unfit": measured.unfit,
         }
     )
 
@@ -213,6 +273,6 @@ def _completed(
             "performance": performance(case.head, case.workload, confidence) if case.workload else None,
             "reference_performance": performance(case.reference, case.workload, confidence) if case.workload else None,
             "telemetry": telemetry,
-            "unfit": problem_during(telemetry, dropped, len(blocks), *ecc) if blocks else None,
+            "unfit": case.unfit or (problem_during(telemetry, dropped, len(blocks), *ecc) if blocks else None),
         }
     )

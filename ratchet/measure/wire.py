@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import time
+from json import dumps, loads  # by name, as below: a benchmark may replace them in their modules, and runs in the same process
+from time import monotonic
 from typing import Any
 
 from ratchet.errors import WorkerError
@@ -34,7 +34,7 @@ class Channel:
     def send(self, message: dict[str, Any]) -> None:
         try:
             self._socket.settimeout(60)
-            self._socket.sendall(json.dumps(message, allow_nan=False).encode() + b"\n")
+            self._socket.sendall(dumps(message, allow_nan=False).encode() + b"\n")
         except (BrokenPipeError, ConnectionError):
             raise Closed("the connection is closed") from None
         except TimeoutError:
@@ -42,9 +42,9 @@ class Channel:
 
     def receive(self, timeout_s: float | None) -> dict[str, Any]:
         """The next message. Raises Closed, Late or Rubbish."""
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else monotonic() + timeout_s
         while b"\n" not in self._rest:
-            left = None if deadline is None else deadline - time.monotonic()
+            left = None if deadline is None else deadline - monotonic()
             if left is not None and left <= 0:
                 raise Late(f"no answer within {timeout_s:g} s")
             self._socket.settimeout(left)
@@ -61,7 +61,7 @@ class Channel:
                 raise Rubbish("a message of more than 32 MiB")
         line, self._rest = self._rest.split(b"\n", 1)
         try:
-            message = json.loads(line, parse_constant=_refuse)
+            message = loads(line, parse_constant=_refuse)
         except (ValueError, RecursionError):
             raise Rubbish(f"not a message: {line[:80]!r}") from None
         if not isinstance(message, dict):
@@ -71,7 +71,7 @@ class Channel:
     def send_with_file(self, message: dict[str, Any], descriptor: int) -> None:
         """A message and an open file, for the host to hand to the worker it forks."""
         self._socket.settimeout(60)
-        socket.send_fds(self._socket, [json.dumps(message).encode() + b"\n"], [descriptor])
+        socket.send_fds(self._socket, [dumps(message).encode() + b"\n"], [descriptor])
 
     def receive_with_file(self) -> tuple[dict[str, Any], int | None] | None:
         """The next message and the file that came with it; None where the other end is gone. Waits for ever."""
@@ -82,7 +82,7 @@ class Channel:
             return None
         if not part:
             return None
-        return json.loads(part), (descriptors[0] if descriptors else None)
+        return loads(part), (descriptors[0] if descriptors else None)
 
     def close(self) -> None:
         self._socket.close()

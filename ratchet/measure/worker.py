@@ -17,7 +17,7 @@ import torch
 
 from ratchet.errors import RatchetError
 from ratchet.measure import correctness, identity
-from ratchet.measure.clocks import Clock, make_clock
+from ratchet.measure.clocks import Clock, cpu, event, graph, make_clock  # noqa: F401  before an author's code can change torch
 from ratchet.measure.environment import cpu_model
 from ratchet.measure.layout import scattered
 from ratchet.measure.messages import DECLARATION
@@ -33,6 +33,14 @@ PLACED_BYTES = 1 << 30
 """Most memory that several copies of one workload may take together."""
 EXPOSED_TRIES, EXPOSED_MS = 6, 20.0
 """How often, and for about how long each time, `identify` asks whether the GPU ever waits for the host."""
+
+# Bound here, before an author's code is imported: what that replaces in these modules must not change what is measured.
+_collect, _collector_off, _collector_on = gc.collect, gc.disable, gc.enable
+_synchronize, _empty_cache = torch.cuda.synchronize, torch.cuda.empty_cache
+_reset_peak, _peak_allocated = torch.cuda.reset_peak_memory_stats, torch.cuda.max_memory_allocated
+_OutOfGpuMemory = torch.OutOfMemoryError
+_NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "CUDA error: out of memory")
+"""In the first line of errors that are no MemoryError."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +105,18 @@ class Worker:
             return dict(getattr(self, f"_{stage}")(**{k: v for k, v in message.items() if k != "op"}))
         except correctness.WrongResult as error:
             return {"stage": "check", "trouble": f"wrong result: {error}", "last_lines": []}
-        except torch.OutOfMemoryError as error:
-            return {"stage": stage, "trouble": "ran out of GPU memory", "last_lines": str(error).splitlines()[:3]}
+        except _OutOfGpuMemory as error:
+            lines = str(error).splitlines()[:3]
+            return {"stage": stage, "trouble": "ran out of GPU memory", "last_lines": lines, "out_of_memory": True}
         except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs this case
             lines = "".join(traceback.format_exception(error)).strip().splitlines()
             text = f"{type(error).__name__}: {error}".splitlines()[0]
-            return {"stage": stage, "trouble": text[:300], "last_lines": [line[:300] for line in lines[-12:]]}
+            return {
+                "stage": stage,
+                "trouble": text[:300],
+                "last_lines": [line[:300] for line in lines[-12:]],
+                "out_of_memory": isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY),
+            }
 
     def _start(self) -> dict[str, Any]:
         if self._device.type == "cuda":
@@ -302,11 +316,11 @@ class Worker:
         """Largest memory held during one call, inputs included: of the device, or of the process on the CPU."""
         if self._device.type == "cuda":
             self._forget_memory()
-            torch.cuda.reset_peak_memory_stats()
+            _reset_peak()
             workload.run(**workload.tuning)
-            torch.cuda.synchronize()
-            return int(torch.cuda.max_memory_allocated())
-        gc.collect()
+            _synchronize()
+            return int(_peak_allocated())
+        _collect()
         with contextlib.suppress(OSError):  # where it is not allowed, the peak is that of the process so far
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets VmHWM: proc(5)
         workload.run(**workload.tuning)
@@ -324,10 +338,10 @@ class Worker:
         self._forget_memory()
 
     def _forget_memory(self) -> None:
-        gc.collect()
+        _collect()
         if self._device.type == "cuda":
-            torch.cuda.synchronize()
-            torch.cuda.empty_cache()
+            _synchronize()
+            _empty_cache()
 
 
 def _waits_for_host(clock: Clock, call_ms: float) -> bool:
@@ -337,8 +351,8 @@ def _waits_for_host(clock: Clock, call_ms: float) -> bool:
 
 
 def _without_collector(clock: Clock, samples: int) -> Any:
-    gc.disable()
+    _collector_off()
     try:
         return clock.take(samples)
     finally:
-        gc.enable()
+        _collector_on()

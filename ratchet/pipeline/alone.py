@@ -16,6 +16,7 @@ from ratchet.pipeline.machine import choose, machine_of, plan_of
 from ratchet.pipeline.record import record_of
 from ratchet.pipeline.request import Done, Request
 from ratchet.pipeline.stored import load_baseline
+from ratchet.profile.peaks import highest
 from ratchet.records.run import CaseRun
 from ratchet.report.progress import Progress
 
@@ -37,7 +38,8 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Don
         machine_of(request, settings, f"ratchet run in {root}", progress, environ) as machine,
         tempfile.TemporaryDirectory(prefix="ratchet-logs-") as logs,
     ):
-        ground = Ground({"head": root}, root, machine.device, machine.gpu, Path(logs), environ)
+        peaks = highest(machine.gpu.name) if machine.gpu else None
+        ground = Ground({"head": root}, root, machine.device, machine.gpu, Path(logs), environ, peaks)
         task = Task(
             plan_of(settings, machine.device), request.patterns, (settings.pairs,), _none, compared=False, idle=machine.idle
         )

@@ -117,13 +117,15 @@ def environment_of(machine: Machine, settings: Settings, suite: Suite | None = N
     )
 
 
-def plan_of(settings: Settings, device: Device) -> Plan:
+def plan_of(settings: Settings, device: Device, *, restart_after: int = 0) -> Plan:
+    """How to measure on this device, in one session or, with ``restart_after``, in two."""
     return Plan(
         pairs=settings.pairs,
         blocks=settings.blocks,
         block_ms=settings.block_ms,
         placements=settings.placements,
         budget_s=settings.budget,
+        restart_after=restart_after,
         seed=settings.seed,
         clock="cpu" if device == "cpu" else settings.clock,
         cache="warm" if device == "cpu" else settings.cache,

@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Literal
 
 from ratchet.config import Settings
+from ratchet.measure.lost import repeats
 from ratchet.measure.suite import Suite
 from ratchet.pipeline.machine import Machine, environment_of, plan_of
 from ratchet.pipeline.request import Request
-from ratchet.records.run import CaseRun, RunRecord, Tree
+from ratchet.records.run import SESSION_PAIRS, CaseRun, RunRecord, Tree
 
 
 def record_of(
@@ -32,7 +33,7 @@ def record_of(
         wall_s=timing[1],
         command=request.command,
         environment=environment_of(machine, settings, suite),
-        plan=plan_of(settings, machine.device),
+        plan=plan_of(settings, machine.device, restart_after=SESSION_PAIRS if kind == "check" else 0),
         policy=settings.policy,
         head=head,
         reference=reference,
@@ -40,5 +41,5 @@ def record_of(
         reference_missing=f"The reference could not be measured: {missing}" if missing else None,
         cases=suite.cases,
         best=tuple(best),
-        warnings=machine.warnings,
+        warnings=(*machine.warnings, *repeats((*suite.cases, *best))),
     )

@@ -17,7 +17,8 @@ from ratchet.measure.build import build_tree
 from ratchet.measure.suite import Ground, Suite, Task, measure_suite
 from ratchet.pipeline.machine import Machine, plan_of
 from ratchet.pipeline.parallel import in_parallel
-from ratchet.records.run import CaseRun, Config, Failure, Shard, Side
+from ratchet.profile.peaks import highest
+from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Shard, Side
 from ratchet.report.progress import Progress
 
 
@@ -37,7 +38,9 @@ class Site:
     def ground(self, reference: Path | None) -> Ground:
         """Where to measure the head, against ``reference`` if that is a tree with benchmarks."""
         places = _places(self.trees.head, reference, self.settings)
-        return Ground(places, self.repository.root, self.machine.device, self.machine.gpu, self.trees.logs, self.environ)
+        gpu, root = self.machine.gpu, self.repository.root
+        peaks = highest(gpu.name) if gpu else None
+        return Ground(places, root, self.machine.device, gpu, self.trees.logs, self.environ, peaks)
 
 
 def measure(
@@ -50,7 +53,7 @@ def measure(
 ) -> Suite:
     """The head against one reference, which is built first; without it, the head alone. On all machines of the site at once."""
     unbuilt = build(site, "reference", tree, reference) if tree else None
-    plan = plan_of(site.settings, site.machine.device)
+    plan = plan_of(site.settings, site.machine.device, restart_after=SESSION_PAIRS)
     machines = (site.machine, *site.others)
     policy = site.settings.policy.shared(len(machines))
 

@@ -84,6 +84,15 @@ def datasheet(gpu: str | None) -> Peaks | None:
     return next((sheet.peaks() for sheet in SHEETS if sheet.name.fullmatch(name)), None)
 
 
+def highest(gpu: str | None) -> Peaks:
+    """Peaks that a GPU does not exceed: its own, or where the table has no such GPU the highest in the table."""
+    sheets = [sheet.peaks() for sheet in SHEETS]
+    return datasheet(gpu) or Peaks(
+        dram_bytes_per_s=max(sheet.dram_bytes_per_s or 0.0 for sheet in sheets),
+        flops_per_s={"any": max(rate for sheet in sheets for rate in sheet.flops_per_s.values())},
+    )
+
+
 def unknown(gpu: str | None) -> str:
     """The sentence that goes with None."""
     return f"No datasheet peaks are known for {gpu or 'this device'}, so only measured roofs are drawn."

@@ -19,6 +19,9 @@ SESSION_PAIRS = 8
 """Pairs of a case after which all processes are started anew: its first session ends, and the second begins."""
 SampleMs = Annotated[float, Field(ge=1e-9, lt=1e9)]
 
+SESSION_PAIRS = 8
+"""Pairs of a check that the first processes measure; beyond these, all processes are started anew, once."""
+
 
 class Tree(Record):
     """The code of one side."""
@@ -43,6 +46,8 @@ class Plan(Record):
     """Most places in memory at which a worker builds a workload, taken in turn by its blocks."""
     budget_s: NotNegative = 0.0
     """Measuring of undecided cases ended after so long; 0: never."""
+    restart_after: Count = 0
+    """Pairs with this number and later ones come from processes that were started anew; 0: all come from the first."""
     seed: int
     clock: str
     """``event``, ``graph`` or ``cpu``; a workload may ask for its own."""
@@ -152,6 +157,19 @@ class Failure(Record):
     last_lines: tuple[str, ...] = ()
 
 
+class LostWorker(Record):
+    """A worker that ended, fell silent or ran out of memory before it had answered, so that it was tried again."""
+
+    side: Side
+    pair: Count | None = None
+    """None: it was lost before the first pair, while the case was built and checked."""
+    stage: str
+    """As in a `Failure`."""
+    how: str
+    """``was killed (SIGKILL)``, ``gave no answer within 120 s``, …"""
+    last_lines: tuple[str, ...] = ()
+
+
 class CaseRun(Record):
     """Everything measured of one case."""
 
@@ -167,6 +185,8 @@ class CaseRun(Record):
     head: tuple[WorkerSamples, ...] = ()
     reference: tuple[WorkerSamples, ...] = ()
     failures: tuple[Failure, ...] = ()
+    lost: tuple[LostWorker, ...] = ()
+    """Workers that were lost, in this order; what they were to measure was tried again, twice at most for each side."""
     skipped: str | None = None
     """Why this machine cannot run the case."""
     unfit: str | None = None

@@ -115,7 +115,7 @@ def test_a_worker_that_comes_too_late_is_nobodys_failure(
     """Where the time is over before a worker is there, one case has no time; without an end of time, the device is at fault."""
 
     def hung(*_: object, **__: object) -> NoReturn:
-        raise Hung("head", "start", "hung: no answer within 0.1 s", ())
+        raise Hung("head", "start", "hung: no answer within 0.1 s", (), "gave no answer within 0.1 s")
 
     play = make({"bench/adds.py": TREE})
     with Hosts({"head": play.repo}, options_of(play, tmp_path), play.environ()) as hosts:

@@ -52,12 +52,20 @@ def test_good_case_beside_bad_ones_is_measured(zoo: Finished, name: str) -> None
     assert [len(worker.blocks) for worker in case.head] == [2] * PAIRS
 
 
-def test_crash_of_the_reference_is_not_red(zoo: Finished) -> None:
-    """A case whose reference crashes while it is timed is INCONCLUSIVE; its head is still timed in every pair."""
+def test_crash_of_the_reference_is_neither_red_nor_a_pass(zoo: Finished) -> None:
+    """A case whose reference crashes each time while it is timed is UNFIT, which says how it ended."""
     verdict = zoo.verdict("zoo/frail")
+    assert verdict.outcome is Outcome.UNFIT, verdict
+    assert verdict.reason.startswith("The reference's worker died of SIGABRT three times.")
+    assert zoo.case("zoo/frail").failures == ()
+
+
+def test_exception_of_the_reference_is_not_red(zoo: Finished) -> None:
+    """A case whose reference raises while it is timed is INCONCLUSIVE; its head is still timed in every pair."""
+    verdict = zoo.verdict("zoo/fragile")
     assert verdict.outcome is Outcome.INCONCLUSIVE, verdict
-    assert "SIGABRT" in verdict.reason
-    case = zoo.case("zoo/frail")
+    assert "RuntimeError: gives up" in verdict.reason
+    case = zoo.case("zoo/fragile")
     assert {failure.side for failure in case.failures} == {"reference"}
     assert [worker.pair for worker in case.head] == list(range(PAIRS))
 

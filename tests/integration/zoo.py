@@ -42,7 +42,7 @@ def workload(x, run, kind):
 """
 
 _KINDS = ["steady", "slower", "faster", "wrong", "nan", "stale", "abort", "segfault", "hang", "memory", "oom", "leaves", "late"]
-_KINDS += ["chatty", "ugly", "wire", "unwritable", "changed", "tuned", "secretive", "frail"]
+_KINDS += ["chatty", "ugly", "wire", "unwritable", "changed", "tuned", "secretive", "frail", "fragile"]
 
 _REFERENCE = """
 calls = []
@@ -56,7 +56,14 @@ def frail(x):
     return good(x)
 
 
-RUN = {"faster": heavy, "frail": frail}
+def fragile(x):
+    calls.append(1)
+    if torch.initial_seed() == 2025 and len(calls) > 9:
+        raise RuntimeError("gives up")
+    return good(x)
+
+
+RUN = {"faster": heavy, "frail": frail, "fragile": fragile}
 """
 
 _HEAD = """

@@ -99,6 +99,7 @@ def test_a_tree(init: bool, bench: str, tmp_path: Path) -> None:
         "file": "softmax.py",
         "parameters": {"rows": 2000},
         "skipped": "",
+        "import_error": "",
     }
     assert (found["broken"], found["torch"]) == ({}, False)
 
@@ -114,7 +115,9 @@ def test_a_missing_module(device: str, constant: set[str], tmp_path: Path) -> No
     needy = {name for name, case in found["cases"].items() if case["file"] == "needy.py"}
     assert needy == constant | {"other/literal", "renamed/x"}
     assert {found["cases"][name]["skipped"] for name in needy} == {"needs triton_missing_xyz, which is not installed"}
-    assert found["cases"]["softmax/small"]["skipped"] == ""
+    errors = {found["cases"][name]["import_error"] for name in needy}
+    assert errors == {"ModuleNotFoundError: No module named 'triton_missing_xyz'"}
+    assert found["cases"]["softmax/small"]["skipped"] == found["cases"]["softmax/small"]["import_error"] == ""
     assert found["broken"] == {}
     assert set(found["benchmarks"]) == {"softmax"}
 

@@ -111,6 +111,32 @@ def test_skipped_in_the_reference_only() -> None:
     ]
 
 
+MISSING = {"skipped": "needs mylib, which is not installed", "import_error": "ModuleNotFoundError: No module named 'mylib'"}
+
+
+def not_importable(name: str, file: str = "softmax.py") -> CaseListed:
+    return listed(name).model_copy(update={"file": file, **MISSING})
+
+
+def test_not_importable_in_the_head_only() -> None:
+    """What the reference has and the head cannot import fails with the import error, in whatever file it was."""
+    head = Listing(cases=(not_importable("softmax/told"), not_importable("softmax/moved", "other.py")))
+    found = by_name(choose_cases(head, listing("softmax/told", "softmax/untold", "softmax/moved"), []))
+    assert set(found) == {"softmax/told", "softmax/untold", "softmax/moved"}
+    for case in found.values():
+        (failure,) = case.failures
+        assert (failure.side, failure.stage, case.skipped, case.in_head) == ("head", "import", None, True)
+        assert failure.message.endswith(".py: ModuleNotFoundError: No module named 'mylib'")
+
+
+def test_not_importable_on_both_sides_or_alone() -> None:
+    """What neither side can import, what is new, and what is timed alone stays skipped with what it needs."""
+    head = Listing(cases=(not_importable("softmax/x"),))
+    for reference in (head, Listing(cases=(listed("softmax/x", skipped="serves cuda only"),)), listing("copy/32m"), None):
+        case = by_name(choose_cases(head, reference, []))["softmax/x"]
+        assert (case.skipped, case.failures) == ("needs mylib, which is not installed", ())
+
+
 def test_broken_head() -> None:
     """A broken file of the head fails the cases that its text declares, and those that the reference has in it."""
     head = listing("copy/32m", broken=(broken("softmax.py", "softmax/declared"),))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from time import perf_counter_ns  # by name: a benchmark that replaces it in its module does not change this clock
 from typing import Literal
 
 from ratchet.measure.clocks import Call, Samples
@@ -18,7 +18,7 @@ class CpuClock:
         self._call = call
 
     def take(self, count: int) -> Samples:
-        call, now = self._call, time.perf_counter_ns
+        call, now = self._call, perf_counter_ns
         call()
         times = []
         for _ in range(count):

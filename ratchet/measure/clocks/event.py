@@ -8,7 +8,7 @@ import torch
 
 from ratchet.measure.clocks import Call, Samples
 from ratchet.measure.clocks.l2 import L2Flush
-from ratchet.measure.clocks.queue import Lead
+from ratchet.measure.clocks.queue import Lead, TimedEvent, current_stream, synchronize
 
 
 class EventClock:
@@ -21,23 +21,24 @@ class EventClock:
         self._call = call
         self._flush = L2Flush(torch.device("cuda", torch.cuda.current_device())) if cache == "cold" else None
         self._lead = Lead()
-        self._events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+        self._events: list[tuple[TimedEvent, TimedEvent]] = []
 
     def take(self, count: int) -> Samples:
         while len(self._events) < count:
-            self._events.append((torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)))
+            self._events.append((TimedEvent(), TimedEvent()))
         events = self._events[:count]
         call, flush = self._call, self._flush
         if flush is not None:
             flush.reset_persisting()
+        stream = current_stream()
         self._lead.give()
         call()
         for start, end in events:
             if flush is not None:
                 flush()
-            start.record()
+            start.record(stream)
             call()
-            end.record()
+            end.record(stream)
         exposed = self._lead.judge(events[max(0, count - 2)][1])
-        torch.cuda.synchronize()
-        return Samples(tuple(start.elapsed_time(end) for start, end in events), exposed)
+        synchronize()
+        return Samples(tuple(start.elapsed_ms(end) for start, end in events), exposed)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
 
 from ratchet.measure.clocks import Call, Samples
-from ratchet.measure.clocks.queue import Lead
+from ratchet.measure.clocks.queue import Lead, TimedEvent, current_stream, synchronize
 
 CALLS = 20
+
+# Bound before an author's code is imported, as in `queue`.
+_capture, _replay = torch.cuda.graph, torch.cuda.CUDAGraph.replay
+_new_graph: Callable[[], torch.cuda.CUDAGraph] = torch.cuda.CUDAGraph
+_new_stream: Callable[[], torch.cuda.Stream] = torch.cuda.Stream
+_on_stream = torch.cuda.stream
 
 
 class GraphClock:
@@ -19,27 +26,28 @@ class GraphClock:
     cache: Literal["cold", "warm"] = "warm"
 
     def __init__(self, call: Call) -> None:
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        stream = _new_stream()
+        stream.wait_stream(current_stream())
+        with _on_stream(stream):
             for _ in range(3):
                 call()
-        torch.cuda.current_stream().wait_stream(stream)
-        torch.cuda.synchronize()
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        current_stream().wait_stream(stream)
+        synchronize()
+        self._graph = _new_graph()
+        with _capture(self._graph):
             for _ in range(CALLS):
                 call()
         self._lead = Lead()
 
     def take(self, count: int) -> Samples:
-        pairs = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)]
+        pairs = [(TimedEvent(), TimedEvent()) for _ in range(count)]
+        stream = current_stream()
         self._lead.give()
-        self._graph.replay()
+        _replay(self._graph)
         for start, end in pairs:
-            start.record()
-            self._graph.replay()
-            end.record()
+            start.record(stream)
+            _replay(self._graph)
+            end.record(stream)
         exposed = self._lead.judge(pairs[max(0, count - 2)][1])
-        torch.cuda.synchronize()
-        return Samples(tuple(start.elapsed_time(end) / CALLS for start, end in pairs), exposed)
+        synchronize()
+        return Samples(tuple(start.elapsed_ms(end) / CALLS for start, end in pairs), exposed)

@@ -6,6 +6,8 @@ import ctypes
 
 import torch
 
+_fill_with_zeros = torch.Tensor.zero_  # bound before an author's code is imported, as in `queue`
+
 
 class L2Flush:
     """Overwrites twice the size of the L2 cache; persisting lines are given back first."""
@@ -21,4 +23,4 @@ class L2Flush:
             self._driver.cuCtxResetPersistingL2Cache()
 
     def __call__(self) -> None:
-        self._buffer.zero_()
+        _fill_with_zeros(self._buffer)

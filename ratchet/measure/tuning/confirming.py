@@ -91,6 +91,8 @@ class Finals:
         failure = next(iter(measured.failures), None)
         if failure is not None and not late:  # who was cut off by the end of the time has not failed
             found, reason = None, f"{failure.side}, {failure.stage}: {failure.message}"
+        elif measured.unfit is not None:
+            found, reason = None, measured.unfit
         elif found is None:
             reason = f"only {len(measured.turned['head'])} of the {FEWEST_PAIRS} pairs that an interval needs were there in time"
         else:

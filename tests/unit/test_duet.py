@@ -1,0 +1,383 @@
+"""Pairs whose workers are lost or answer what cannot be true; the order in which sides take turns; when hosts are renewed."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import examples
+import pytest
+
+from ratchet.errors import HostError
+from ratchet.measure.duet import Duet, Measured, Rounds, Surveyed, Unsurveyed, Wanted, _order
+from ratchet.measure.lost import repeats
+from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
+from ratchet.measure.side import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
+from ratchet.records.profile import Peaks
+from ratchet.records.run import LostWorker, Plan, Side
+
+SIDES: tuple[Side, ...] = ("reference", "head")
+CASE = "adds/small"
+PAIRS = 4
+KILLED = "was killed (SIGKILL)"
+WORKLOAD = examples.WORKLOAD.model_copy(update={"clock": "cpu"})
+
+
+class Quiet:
+    """Nobody looks on."""
+
+    def start(self, total_cases: int, pairs: int) -> None: ...
+    def stage(self, text: str) -> None: ...
+    def case(self, name: str, pair: int, done: int, total: int) -> None: ...
+    def own(self, pids: Iterable[int]) -> None: ...
+
+
+def killed(side: Side) -> Lost:
+    return Crashed(side, "block", f"crashed: the worker {KILLED}", ("its last words",), KILLED)
+
+
+def hung(side: Side) -> Lost:
+    return Hung(side, "block", "hung: no answer within 4 s", (), "gave no answer within 4 s")
+
+
+def out_of_memory(side: Side) -> Lost:
+    return OutOfMemory(side, "prepare", "ran out of GPU memory", (), "ran out of GPU memory")
+
+
+def raised(side: Side) -> CaseTrouble:
+    return CaseTrouble(side, "prepare", "ValueError: no such layout", ())
+
+
+def nonsense(side: Side) -> CaseTrouble:
+    return Nonsense(side, "block", "spoke nonsense: not a message", ())
+
+
+@dataclass
+class Script:
+    """What goes wrong: the trouble of a side in its n-th try of a pair, pair -1 being the survey; and what was tried."""
+
+    trouble: Callable[[Side, int, int], CaseTrouble | None] = lambda *_: None
+    sampled: Callable[[Side, int], Sampled] = lambda _, count: Sampled(samples_ms=(1e-4,) * count)
+    tries: Counter[tuple[Side, int]] = field(default_factory=Counter)
+    built: list[tuple[Side, int]] = field(default_factory=list)
+    """Side and pair, in the order in which workers built the case."""
+    timed: list[tuple[Side, int]] = field(default_factory=list)
+    alive: int = 0
+
+
+class Worker:
+    """A worker without a process."""
+
+    ready_s, pid = 0.1, 1
+
+    def __init__(self, side: Side, script: Script) -> None:
+        self._side, self._script, self._pair = side, script, -1
+        script.alive += 1
+
+    def ask(self, op: str, expected: type[Any], **words: Any) -> Any:
+        script, side = self._script, self._side
+        if op == "prepare":
+            self._pair = -1 if words["check"] else (words["seed"] - examples.PLAN.seed) // 2
+            script.tries[side, self._pair] += 1
+            script.built.append((side, self._pair))
+            trouble = script.trouble(side, self._pair, script.tries[side, self._pair])
+            if trouble:
+                raise trouble
+            return Prepared(workload=WORKLOAD, tuning={}, error=0, call_ms=0.1, peak_memory_bytes=1, stages=(), foreign=())
+        if op == "block":
+            script.timed.append((side, self._pair))
+            return script.sampled(side, words["samples"])
+        return Checked(error=0) if expected is Checked else Identified(digest="", opaque="nobody asks")
+
+    def end(self) -> None:
+        self._script.alive -= 1
+
+
+@dataclass
+class Host:
+    side: Side
+    script: Script
+    until: float = math.inf
+
+    def fork(self) -> Worker:
+        return Worker(self.side, self.script)
+
+
+def plan(pairs: int = PAIRS, restart_after: int = 0) -> Plan:
+    return examples.PLAN.model_copy(
+        update={"pairs": pairs, "blocks": 2, "block_ms": 0.3, "clock": "cpu", "restart_after": restart_after}
+    )
+
+
+def duet_of(script: Script, chosen: Plan | None = None, sides: tuple[Side, ...] = SIDES, **more: Any) -> Duet:
+    hosts: Any = {side: Host(side, script) for side in sides}
+    return Duet(hosts, chosen or plan(), Quiet(), Quiet(), **more)
+
+
+def measured(script: Script, sides: tuple[Side, ...] = SIDES, **more: Any) -> Measured:
+    """One case in a few pairs, without a process."""
+    duet = duet_of(script, sides=sides, **more)
+    result = duet.measure([Wanted(CASE, sides)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
+    assert script.alive == 0, "workers are left"
+    return result
+
+
+def pairs(result: Measured, side: Side) -> list[int]:
+    return [one.pair for one in result.turned[side]]
+
+
+@pytest.mark.parametrize("trouble", [killed, hung, out_of_memory])
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("losses", [1, 2])
+def test_a_lost_pair_is_measured_again(side: Side, losses: int, trouble: Callable[[Side], Lost]) -> None:
+    """Whichever side was lost, and how: the pair is repeated with fresh workers, nothing fails, and the record says so."""
+    script = Script(lambda at, pair, tries: trouble(at) if (at, pair) == (side, 1) and tries <= losses else None)
+    result = measured(script)
+    assert (result.failures, result.unfit) == ([], None)
+    assert pairs(result, "head") == pairs(result, "reference") == list(range(PAIRS))
+    assert [(one.side, one.pair, one.how) for one in result.lost] == [(side, 1, trouble(side).how)] * losses
+
+
+@pytest.mark.parametrize("trouble", [killed, hung, out_of_memory])
+def test_a_head_that_is_always_lost_fails(trouble: Callable[[Side], Lost]) -> None:
+    """Lost in the first try and both repeats, while the reference gets through the same pair: a failure of the head."""
+    script = Script(lambda at, pair, _: trouble(at) if (at, pair) == ("head", 1) else None)
+    result = measured(script)
+    (failure,) = result.failures
+    assert (failure.side, result.unfit) == ("head", None)
+    assert failure.message == f"{trouble('head').message}, in each of 3 tries"
+    assert (script.tries["head", 1], script.tries["head", 2]) == (3, 0)
+    assert pairs(result, "reference") == [0]
+
+
+@pytest.mark.parametrize("trouble", [killed, hung, out_of_memory])
+def test_a_reference_that_is_always_lost_is_no_verdict(trouble: Callable[[Side], Lost]) -> None:
+    """Where the reference is lost three times the case could not be measured: it says so, and what to do."""
+    script = Script(lambda at, pair, _: trouble(at) if (at, pair) == ("reference", 1) else None)
+    result = measured(script)
+    assert result.failures == []
+    assert result.unfit is not None
+    assert result.unfit.startswith(f"The reference's worker {trouble('head').how} three times. ")
+    assert result.unfit.endswith("measure again.")
+    assert script.tries["reference", 2] == 0
+
+
+def test_a_side_that_changes_is_no_verdict() -> None:
+    """Head, reference and head again lost in one pair: something else than the code is at work."""
+    lost = iter(["head", "reference", "head"])
+    waiting: list[str] = [next(lost)]
+
+    def trouble(side: Side, pair: int, _: int) -> CaseTrouble | None:
+        if pair != 1 or not waiting or side != waiting[0]:
+            return None
+        waiting[:] = [following] if (following := next(lost, "")) else []
+        return killed(side)
+
+    result = measured(Script(trouble))
+    assert result.failures == []
+    assert result.unfit is not None
+    assert result.unfit.startswith(f"The head's worker {KILLED} twice and the reference's worker {KILLED}. Free memory")
+
+
+def test_a_machine_that_kills_both_is_no_verdict() -> None:
+    """Where the head is always lost, and the reference too once it runs by itself, the machine is at fault."""
+
+    def trouble(side: Side, pair: int, _: int) -> CaseTrouble | None:
+        alone = sum(number for (at, of), number in script.tries.items() if (at, of) == ("head", pair)) == 3
+        return killed(side) if pair == 1 and (side == "head" or alone) else None
+
+    script = Script(trouble)
+    result = measured(script)
+    assert result.failures == []
+    assert result.unfit == (
+        f"The head's worker {KILLED} three times and the reference's worker {KILLED}. "
+        "Free memory on this machine, or find what kills it, and measure again."
+    )
+
+
+def test_losses_here_and_there_are_no_verdict() -> None:
+    """A head that is lost once in each of three pairs is not reproducibly broken, and not to be trusted either."""
+    result = measured(Script(lambda at, _, tries: killed(at) if at == "head" and tries == 1 else None))
+    assert (result.failures, len(result.lost)) == ([], 3)
+    assert result.unfit is not None
+    assert pairs(result, "head") == [0, 1]
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_what_code_raises_is_not_tried_again(side: Side) -> None:
+    """An exception fails its side at once; the head is measured alone where it was the reference's."""
+    script = Script(lambda at, _, __: raised(at) if at == side else None)
+    result = measured(script)
+    assert [(failure.side, failure.message) for failure in result.failures] == [(side, "ValueError: no such layout")]
+    assert (result.lost, result.unfit, script.tries[side, 0]) == ([], None, 1)
+    assert pairs(result, "head") == ([] if side == "head" else list(range(PAIRS)))
+
+
+@pytest.mark.parametrize(("side", "fails"), [("head", True), ("reference", False)])
+def test_nonsense(side: Side, fails: bool) -> None:
+    """A head that speaks nonsense fails; of a reference that does, nothing is known, which is no pass either."""
+    result = measured(Script(lambda at, _, __: nonsense(at) if at == side else None))
+    assert [failure.side for failure in result.failures] == (["head"] if fails else [])
+    assert result.unfit == (None if fails else "The reference could not be measured: spoke nonsense: not a message")
+
+
+def test_alone_a_lost_worker_is_tried_again_and_then_fails() -> None:
+    """Timed alone, a head that is lost once is measured again, and one that is always lost fails."""
+    once = measured(Script(lambda _, pair, tries: killed("head") if (pair, tries) == (0, 1) else None), ("head",))
+    assert (once.failures, once.unfit, pairs(once, "head")) == ([], None, list(range(PAIRS)))
+    always = measured(Script(lambda *_: killed("head")), ("head",))
+    assert ([failure.side for failure in always.failures], always.unfit) == (["head"], None)
+
+
+def test_nothing_is_tried_again_once_the_time_is_over() -> None:
+    """Who is cut off by the end of the time was not lost."""
+    script = Script(lambda at, _, __: hung(at) if at == "head" else None)
+    hosts: Any = {side: Host(side, script, until=time.monotonic()) for side in SIDES}
+    duet = Duet(hosts, plan(), Quiet(), Quiet())
+    result = duet.measure([Wanted(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
+    assert ([failure.message for failure in result.failures], result.lost) == (["hung: no answer within 4 s"], [])
+
+
+@pytest.mark.parametrize(
+    ("sampled", "said"),
+    [
+        (lambda count: (1e-4,) * (count - 1), "2 samples came back where 3 were asked for"),
+        (lambda count: (1e-4,) * (count + 1), "4 samples came back where 3 were asked for"),
+        (lambda count: (1e-6,) * count, "a call of 1.000 ns is shorter than any that this clock can see"),
+        (lambda count: (1e7,) * count, "its samples add up to 30000 s, but all of them came within"),
+    ],
+)
+@pytest.mark.parametrize("side", SIDES)
+def test_what_cannot_be_true_is_refused(side: Side, sampled: Callable[[int], tuple[float, ...]], said: str) -> None:
+    """Too few or too many samples, a time that no clock sees, and more than has passed: no verdict, whichever side says it."""
+    honest = Script().sampled
+    script = Script(sampled=lambda at, count: Sampled(samples_ms=sampled(count)) if at == side else honest(at, count))
+    result = measured(script)
+    assert (result.failures, pairs(result, "head")) == ([], [])
+    assert result.unfit is not None
+    assert result.unfit.startswith(f"The {side} could not be measured: {said}")
+
+
+def test_a_gpu_faster_than_any_is_refused() -> None:
+    """Times in which the declared bytes would move many times faster than the memory can: no verdict of -100 %."""
+    slow = Peaks(dram_bytes_per_s=WORKLOAD.bytes, flops_per_s={})
+    result = measured(Script(), peaks=slow)
+    assert result.unfit is not None
+    assert "would move its declared bytes 1e+07 times as fast as this GPU can" in result.unfit
+
+
+def test_each_order_comes_once_in_four_pairs() -> None:
+    """Of who forks first and who times first each combination comes once in four pairs, in an order that is drawn."""
+    combinations = set(product((False, True), repeat=2))
+    orders = [
+        tuple(_order(1, f"case/{case}", 4 * block + place) for place in range(4)) for case in range(9) for block in range(9)
+    ]
+    assert all(set(order) == combinations for order in orders)
+    assert len(set(orders)) > 12
+    assert orders == [
+        tuple(_order(1, f"case/{case}", 4 * b + place) for place in range(4)) for case in range(9) for b in range(9)
+    ]
+    assert orders[:9] != [tuple(_order(2, "case/0", 4 * block + place) for place in range(4)) for block in range(9)]
+
+
+def test_pairs_follow_the_order_that_was_drawn() -> None:
+    """Who builds first and who is timed first is what was drawn, and the record says who started first."""
+    script = Script()
+    result = measured(script)
+    for pair in range(PAIRS):
+        forks, times = _order(plan().seed, CASE, pair)
+        assert [side for side, of in script.built if of == pair] == list(SIDES[::-1] if forks else SIDES)
+        assert next(side for side, of in script.timed if of == pair) == ("head" if times else "reference")
+        assert {side: result.turned[side][pair].started_first for side in SIDES} == {"reference": not forks, "head": forks}
+
+
+def test_a_repeat_exchanges_the_sides() -> None:
+    """A pair that is repeated has the other side first, so that what always takes the first one is not the code's doing."""
+    script = Script(lambda at, pair, tries: killed(at) if (at, pair) == ("head", 1) and tries <= 2 else None)
+    measured(script)
+    forks, _ = _order(plan().seed, CASE, 1)
+    head_first = ["head", "reference", "head", "head", "reference"]
+    reference_first = ["reference", "head", "head", "reference", "head"]
+    assert [at for at, of in script.built if of == 1] == (head_first if forks else reference_first)
+
+
+def test_the_survey_tries_again() -> None:
+    """A worker lost while a case is built is replaced, after the other cases; three times, and nothing is known of the case."""
+    script = Script(lambda at, _, tries: killed(at) if tries <= 1 else None)
+    surveyed = duet_of(script).survey("head", ["a/x"], identify=False)["a/x"]
+    assert isinstance(surveyed, Surveyed)
+    assert [(one.side, one.pair, one.how) for one in surveyed.lost] == [("head", None, KILLED)]
+    unsurveyed = duet_of(Script(lambda at, *_: killed(at))).survey("head", ["a/x"], identify=False)["a/x"]
+    assert isinstance(unsurveyed, Unsurveyed)
+    assert unsurveyed.failure.message == f"crashed: the worker {KILLED}, in each of 3 tries"
+    assert unsurveyed.unfit is not None
+    assert unsurveyed.unfit.startswith(f"The head's worker {KILLED} three times.")
+    broken = duet_of(Script(lambda at, *_: raised(at))).survey("head", ["a/x"], identify=False)["a/x"]
+    assert isinstance(broken, Unsurveyed)
+    assert (broken.unfit, broken.lost) == (None, ())
+
+
+def test_what_was_measured_again_is_said() -> None:
+    """A case that lost workers and was measured all the same says so; one that has no verdict says it in its place."""
+
+    def lost(side: Side, *pairs: int | None) -> tuple[LostWorker, ...]:
+        return tuple(LostWorker(side=side, pair=pair, stage="measure", how=KILLED) for pair in pairs)
+
+    case = examples.compared(1.0, 1.0)
+    said = {
+        lost("head", 3): f"1 pair of {case.name} was measured again: the head's worker {KILLED}.",
+        lost("reference", 3, 3): f"1 pair of {case.name} was measured again: the reference's worker {KILLED}.",
+        lost("reference", 3, 5): f"2 pairs of {case.name} were measured again: the reference's worker {KILLED}.",
+        lost("head", None): f"{case.name} was checked again: the head's worker {KILLED}.",
+    }
+    for workers, sentence in said.items():
+        assert list(repeats([case.model_copy(update={"lost": workers})])) == [sentence]
+        assert list(repeats([case.model_copy(update={"lost": workers, "unfit": "Killed."})])) == []
+
+
+def renewed(undecided: Collection[str], looks: tuple[int, ...], budget_s: float = 0) -> tuple[Mapping[str, Measured], list[Any]]:
+    """Two cases in a plan that renews its hosts after 8 pairs; what was measured, and for which cases hosts were renewed."""
+    script, calls = Script(), []
+
+    def restart(names: Collection[str]) -> Any:
+        calls.append((sorted(names), script.alive, max(of for _, of in script.built)))
+        return {side: Host(side, script) for side in SIDES}
+
+    duet = duet_of(script, plan(looks[-1], restart_after=8))
+    cases = [Wanted(name, SIDES) for name in ("a/x", "b/x")]
+    return duet.measure(cases, Rounds(looks, budget_s, lambda _: undecided, restart)), calls
+
+
+@pytest.mark.parametrize("looks", [(6, 8, 12), (6, 12)])
+def test_hosts_are_renewed_once_for_what_is_undecided(looks: tuple[int, ...]) -> None:
+    """After eight pairs, with no worker alive, hosts are started anew for the cases that go on; no pair is lost or doubled."""
+    results, calls = renewed(["b/x"], looks)
+    assert calls == [(["b/x"], 0, 7)]
+    assert [pairs(results[name], "head") for name in ("a/x", "b/x")] == [list(range(6)), list(range(12))]
+
+
+@pytest.mark.parametrize(
+    ("undecided", "looks", "budget_s"), [((), (6, 8, 12), 0), (("a/x",), (6, 8), 0), (("a/x",), (6, 8, 12), 1e-9)]
+)
+def test_hosts_are_not_renewed_in_vain(undecided: tuple[str, ...], looks: tuple[int, ...], budget_s: float) -> None:
+    """Where nothing is left, no more than eight pairs are planned, or the budget is spent, no host is started."""
+    assert renewed(undecided, looks, budget_s)[1] == []
+
+
+def test_hosts_that_cannot_be_renewed_cost_the_open_cases_only() -> None:
+    """What was decided before stays; what was not says that its processes could not be started anew."""
+
+    def restart(_: Collection[str]) -> Any:
+        raise HostError("The head no longer offers b/x.")
+
+    duet = duet_of(Script(), plan(12, restart_after=8))
+    cases = [Wanted(name, SIDES) for name in ("a/x", "b/x")]
+    results = duet.measure(cases, Rounds((6, 8, 12), 0, lambda _: ["b/x"], restart))
+    assert results["a/x"].unfit is None
+    assert results["b/x"].unfit == "After 8 pairs its processes could not be started anew: The head no longer offers b/x."
+    assert pairs(results["b/x"], "head") == list(range(8))

@@ -1,0 +1,84 @@
+"""The GPU clocks without a GPU: what they ask of torch, and that they ask what was there when they were imported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from ratchet.measure.clocks import event, graph, l2, queue
+
+
+class Stream:
+    """A stream on which everything takes one millisecond."""
+
+    now = 0.0
+
+
+class Event:
+    """An event of such a stream."""
+
+    def __init__(self, *, enable_timing: bool) -> None:
+        assert enable_timing
+
+
+def record(one: Any, stream: Any) -> None:
+    one.at = stream.now
+
+
+@pytest.fixture
+def stream(monkeypatch: pytest.MonkeyPatch) -> Stream:
+    """Takes the place of what the clocks bound at their import; what torch offers now raises."""
+    stream = Stream()
+    for module in (queue, event, graph):
+        monkeypatch.setattr(module, "current_stream", lambda: stream, raising=False)
+        monkeypatch.setattr(module, "synchronize", lambda: None, raising=False)
+    monkeypatch.setattr(queue, "_Event", Event)
+    monkeypatch.setattr(queue, "_sleep", lambda _: None)
+    monkeypatch.setattr(queue, "_record", record)
+    monkeypatch.setattr(queue, "_query", lambda _: False)
+    monkeypatch.setattr(queue, "_elapsed_ms", lambda start, end: end.at - start.at)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("asked of torch while timing")
+
+    for name in ("Event", "synchronize", "current_stream", "_sleep", "CUDAGraph"):
+        monkeypatch.setattr(torch.cuda, name, refuse)
+    return stream
+
+
+def test_event_clock(stream: Stream) -> None:
+    """Each sample is the time from one event to the next on the stream, after one call that is not timed."""
+    calls: list[float] = []
+
+    def call() -> None:
+        calls.append(stream.now)
+        stream.now += 1.0
+
+    clock = event.EventClock(call, "warm")
+    assert clock.take(3).times_ms == (1.0, 1.0, 1.0)
+    assert clock.take(2).times_ms == (1.0, 1.0)
+    assert len(calls) == 4 + 3
+
+
+def test_graph_clock(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sample is a twentieth of one replay."""
+
+    def replay(_: object) -> None:
+        stream.now += 5.0
+
+    monkeypatch.setattr(graph, "_replay", replay)
+    clock = object.__new__(graph.GraphClock)
+    clock._graph, clock._lead = object(), queue.Lead()  # type: ignore[assignment]  nothing is captured here
+    assert clock.take(2).times_ms == (5.0 / graph.CALLS,) * 2
+
+
+def test_clocks_hold_what_torch_offered_at_their_import() -> None:
+    """Each function that a clock uses is torch's own."""
+    assert queue._record is torch.cuda.Event.record
+    assert queue._query is torch.cuda.Event.query
+    assert queue._elapsed_ms is torch.cuda.Event.elapsed_time
+    assert queue.synchronize is torch.cuda.synchronize
+    assert graph._replay is torch.cuda.CUDAGraph.replay
+    assert l2._fill_with_zeros is torch.Tensor.zero_
