@@ -53,7 +53,7 @@ def diagnosed(found: CaseProfile) -> CaseProfile:
     head, reference = _alike(found.head, found.reference)
     if head is None:
         return found
-    return found.model_copy(update={"findings": tuple(diagnose(head, reference))})
+    return found.model_copy(update={"findings": diagnose(head, reference, found.ratio)})
 
 
 def kept(

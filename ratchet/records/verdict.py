@@ -83,6 +83,17 @@ class CaseVerdict(Record):
     last_lines: tuple[str, ...] = ()
     dropped_blocks: Count = 0
 
+    @property
+    def changed_ratio(self) -> float | None:
+        """Head time / reference time that made the case REGRESSED or IMPROVED; None for every other outcome.
+
+        Against the best commit, where the case is slower than that one alone.
+        """
+        own, best = self.comparison, self.best
+        if self.outcome is Outcome.REGRESSED:
+            return next((found.ratio for found in (own, best) if found and found.ratio > 1), None)
+        return own.ratio if self.outcome is Outcome.IMPROVED and own and own.ratio < 1 else None
+
 
 class ReportRecord(Record):
     """``results/report.json``: the verdict of a run without its samples."""

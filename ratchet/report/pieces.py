@@ -83,6 +83,7 @@ def template(file: str) -> jinja2.Template:
         "findings": profile.findings_of,
         "profile_notes": lambda each: (*profile.warnings(each), *each.steps_down),
         "first_sentence": profile.first_sentence,
+        "unexplained": profile.unexplained,
         "shell": shlex.join,
         "plural": lambda count, word: f"{count} {word}{'' if count == 1 else 's'}",
     }

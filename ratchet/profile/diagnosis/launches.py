@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ratchet import units
 from ratchet.profile.diagnosis import thresholds as at
 from ratchet.profile.diagnosis.figures import arrow
-from ratchet.profile.diagnosis.rule import ADVICE_WHEN_FASTER, confidence
+from ratchet.profile.diagnosis.rule import Difference
+from ratchet.profile.diagnosis.times import REPLACED_ADVICE, REPLACED_WHY, Spent, replaced
 from ratchet.records.profile import Finding, KernelProfile, Profile
 
 RANK = 0.97
 LAUNCH_S = 2e-6
 """What one more launch costs besides its kernel, at least; profilers do not see it."""
-NAMES_SHOWN = 3
 STORM_WHY = (
     "Every launch costs microseconds on the host and a start and an end on the GPU, in which it is partly empty; short kernels"
     " are waited for."
@@ -25,27 +25,36 @@ EXTRA_WHY = "Another kernel reads its input from memory and writes its result th
 EXTRA_ADVICE = "Fuse it with its neighbour, so that what is between them stays in registers; in PyTorch, see torch.compile."
 
 
-def launches_changed(head: Profile, reference: Profile) -> Finding | None:
-    """More launches in a call, or fewer, or other kernels."""
+def launches_changed(head: Profile, reference: Profile, moved_s: float) -> Difference | None:
+    """More launches in a call, or fewer, or other kernels. None where that cost no time and saved none.
+
+    ``moved_s``: seconds by which the whole call changed.
+    """
     if not head.kernels or not reference.kernels:
         return None
-    more = Counter(kernel.function for kernel in head.kernels)
-    less = Counter(kernel.function for kernel in reference.kernels)
-    if more == less:
+    added, gone = _beyond(head, reference), _beyond(reference, head)
+    if not (added or gone):
         return None
-    times = seconds(head), seconds(reference)
-    change = times[0] - times[1] if times[0] is not None and times[1] is not None else 0.0
     count, before = len(head.kernels), len(reference.kernels)
-    change += LAUNCH_S * (count - before)
+    alone = LAUNCH_S * (count - before)
+    timed = all(each.seconds is not None for each in (*added, *gone))
+    if timed:
+        alone += sum(each.seconds or 0.0 for each in added) - sum(each.seconds or 0.0 for each in gone)
+    known = timed or alone != 0
+    part = min(1.0, abs(alone) / moved_s) if moved_s and known else 0.0
+    if known and part < at.TIMES_SHARE:
+        return None
     storm = max(count, before) >= at.MANY_LAUNCHES and max(count, before) >= at.STORM * min(count, before)
-    text = f"Launches in a call {arrow(before, count)}{_sums(head, reference)}{_named(more, less)}."
-    return Finding(
+    sums, names = _sums(head, reference), replaced(gone, added)
+    same_or_fewer = alone > 0 and count <= before
+    return Difference(
         key="launches" if storm else "extra kernel" if count != before else "other kernels",
-        what=text,
-        why=STORM_WHY if storm else EXTRA_WHY,
-        advice=ADVICE_WHEN_FASTER if change < 0 else STORM_ADVICE if storm else EXTRA_ADVICE,
-        confidence=confidence(RANK if count != before else 0.5),
-        weight=1 + (RANK if count != before else 0.5) * _part(head, reference, change),
+        what=f"Launches in a call {arrow(before, count)}{sums}: {names}." if count != before else f"The head {names}{sums}.",
+        why=STORM_WHY if storm else REPLACED_WHY if same_or_fewer else EXTRA_WHY,
+        advice=STORM_ADVICE if storm else REPLACED_ADVICE if same_or_fewer else EXTRA_ADVICE,
+        effect=None if not known else "slower" if alone > 0 else "faster",
+        part=part,
+        rank=RANK if count != before else 0.5,
     )
 
 
@@ -69,30 +78,30 @@ def short_kernels(profile: Profile) -> Finding | None:
 
 def seconds(profile: Profile) -> float | None:
     """Of all launches together; None where one has no duration."""
-    times = [kernel.duration_s for kernel in profile.kernels]
+    return _seconds(profile.kernels)
+
+
+def call_seconds(profile: Profile) -> float | None:
+    """Of all launches with what launching them costs; None where a launch has no duration."""
+    kernels = seconds(profile)
+    return None if kernels is None else kernels + LAUNCH_S * len(profile.kernels)
+
+
+def _seconds(kernels: Sequence[KernelProfile]) -> float | None:
+    times = [kernel.duration_s for kernel in kernels]
     return None if None in times or not times else sum(each for each in times if each is not None)
 
 
-def _part(head: Profile, reference: Profile, change: float) -> float:
-    """How much of the change lies in launches that only one side has, 0 to 1."""
-    if abs(change) < 1e-9:
-        return 0.0
-    counts = Counter(kernel.function for kernel in head.kernels) & Counter(kernel.function for kernel in reference.kernels)
-    launches = len(head.kernels) - len(reference.kernels)
-    alone = _beyond(head.kernels, counts) - _beyond(reference.kernels, counts) + LAUNCH_S * launches
-    return min(1.0, max(0.0, alone / change))
-
-
-def _beyond(kernels: Iterable[KernelProfile], common: Counter[str]) -> float:
-    """Seconds of the launches that the other side does not have; the first of each name are common."""
-    left = Counter(common)
-    total = 0.0
-    for kernel in kernels:
+def _beyond(side: Profile, other: Profile) -> list[Spent]:
+    """By name, the launches that the other side does not have; the first of each name are common."""
+    left = Counter(kernel.function for kernel in other.kernels)
+    beyond: dict[str, list[KernelProfile]] = {}
+    for kernel in side.kernels:
         if left[kernel.function] > 0:
             left[kernel.function] -= 1
         else:
-            total += kernel.duration_s or 0.0
-    return total
+            beyond.setdefault(kernel.function, []).append(kernel)
+    return [Spent(name, _seconds(launched), len(launched)) for name, launched in beyond.items()]
 
 
 def _sums(head: Profile, reference: Profile) -> str:
@@ -100,20 +109,3 @@ def _sums(head: Profile, reference: Profile) -> str:
     if any(None in side for side in moved):
         return ""
     return f", device memory {arrow(*(units.size(sum(each or 0 for each in side)) for side in moved))}"
-
-
-def _named(head: Counter[str], reference: Counter[str]) -> str:
-    beyond, before = head - reference, reference - head
-    groups = {
-        "new": Counter({name: count for name, count in beyond.items() if name not in reference}),
-        "more": Counter({name: count for name, count in beyond.items() if name in reference}),
-        "gone": Counter({name: count for name, count in before.items() if name not in head}),
-        "fewer": Counter({name: count for name, count in before.items() if name in head}),
-    }
-    parts = [f"{word}: {_list(names)}" for word, names in groups.items() if names]
-    return f" ({'; '.join(parts)})" if parts else ""
-
-
-def _list(names: Counter[str]) -> str:
-    shown = [f"{name[:60]}{f' ×{count}' if count > 1 else ''}" for name, count in names.most_common(NAMES_SHOWN)]
-    return ", ".join([*shown, "…"] if len(names) > NAMES_SHOWN else shown)
