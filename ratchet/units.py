@@ -78,3 +78,20 @@ def change(ratio: float, digits: int = 2) -> str:
     if float(shown) == 0:
         shown = f"{0:.{digits}f}"
     return f"{shown.replace('-', '−')} %"
+
+
+FACTOR_FROM = 1.5
+"""A change is said as a factor too where one time is at least so many times the other."""
+
+
+def slowdown(ratio: float) -> str:
+    """A ratio of times as a change in a sentence: 2.19 → ``+119 % (2.2×)``, 0.4 → ``−60 % (2.5× faster)``, 1.034 → ``+3.4 %``."""
+    percents = abs(ratio - 1) * 100
+    shown = change(ratio, 0 if percents >= 9.95 else 1)
+    if ratio >= FACTOR_FROM:
+        return f"{shown} ({_times(ratio)})"
+    return f"{shown} ({_times(1 / ratio)} faster)" if 0 < ratio <= 1 / FACTOR_FROM else shown
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.1e}×" if factor >= 1e6 else f"{factor:.0f}×" if factor >= 9.95 else f"{factor:.1f}×"

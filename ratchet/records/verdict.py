@@ -64,6 +64,8 @@ class SideSummary(Record):
     roof: str | None = None
     """The measured roof that this case is read against: ``copy`` or ``matmul``."""
     share_of_roof: NotNegative | None = None
+    cached: Literal["warm", "fits"] | None = None
+    """Why a case has no share of the copy's roof: its data were in the L2 cache (``warm``), or fit into it (``fits``)."""
     stages_ms: dict[str, Positive] = {}
 
 

@@ -159,7 +159,7 @@ def _outcome(verdict: CaseVerdict | None) -> tuple[str, str]:
     """``REGRESSED +5.21 %``, and the times behind it."""
     if verdict is None:
         return "", ""
-    name = "" if verdict.outcome is Outcome.MEASURED else words.WORDS[verdict.outcome].text.upper()
+    name = "" if verdict.outcome is Outcome.MEASURED else words.word(verdict).text.upper()
     compared = verdict.comparison
     times = [words.time(side) for side in (verdict.reference, verdict.head) if side]
     parts = (" → ".join(times), words.interval(compared) + " %" if compared else "")
