@@ -1,6 +1,6 @@
 """Profiles of changed cases that invite a wrong explanation: what each side launches, and what the first sentence may say.
 
-A side is written as ``name:microseconds`` for each kernel, with ``×2`` where it is launched twice.
+A side is written as ``name:microseconds`` for each kernel, with ``x2`` where it is launched twice.
 """
 
 from __future__ import annotations
@@ -56,6 +56,19 @@ SCENARIOS = (
     Scenario("one kernel, faster", "one:300", "one:100", 0.33, ("one",), ()),
     Scenario("many slower by a little",
              "one:100 two:100 three:100", "one:110 two:111 three:112", 1.11, ("one", "two", "three"), ()),
+    # The following six were written apart, and tried only after the rules were written.
+    Scenario("split in three, while another is faster", "fused_norm:300 gemm:200",
+             "norm_mean:220 norm_var:210 norm_apply:180 gemm:120", 1.46, ("norm_mean", "norm_var", "norm_apply"), ("gemm",)),
+    Scenario("other template arguments, one gone, one more often", "void ns::reduce<float, 4>(float*):80 Memset:30 scale:20x2",
+             "void ns::reduce<double, 2>(double*):260 scale:20x3", 1.97, ("reduce",), ("Memset",)),
+    Scenario("merged, but a common one is slower and launched more often", "mul:120 add:130 relu:110 gather:40",
+             "mul_add_relu:125 gather:55x2", 0.59, ("mul_add_relu",), ("gather",)),
+    Scenario("more launches of one, another gone", "pack:50 gemm:100x2 unpack:20", "gemm:100x4 unpack:20", 1.55,
+             ("gemm",), ("pack", "unpack")),
+    Scenario("two renamed, one of them slower", "ln_v1:200 act_v1:100", "ln_v2:205 act_v2:260", 1.55,
+             ("ln_v2", "act_v2"), ("ln_v1", "act_v1")),
+    Scenario("fewer launches, though a new kernel came", "tiny:30x12 gemm:90", "tiny:30x3 gemm:90 prefetch:40", 0.49,
+             ("tiny",), ("prefetch", "gemm")),
 )  # fmt: skip
 
 

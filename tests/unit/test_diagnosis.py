@@ -252,7 +252,7 @@ def test_launches_are_named() -> None:
         each.what for each in diagnose(profile(*two), profile(*one))
     ]
     fewer = diagnose(profile(*two[:2]), profile(*two))
-    assert fewer[0].what == "Launches in a call 3 → 2: removed relu (100.0 µs)."
+    assert fewer[0].what == "Launches in a call 3 → 2: relu 2 → 1 (100.0 µs less)."
 
 
 def test_equal_launches_of_other_kernels() -> None:

@@ -28,7 +28,7 @@ def explained(head: Profile, reference: Profile, ratio: float | None) -> CasePro
 
 
 def names(text: str, name: str) -> bool:
-    return re.search(rf"(?<![\w:]){re.escape(name)}(?!\w)", text) is not None
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -61,8 +61,7 @@ def _between_kernels(head: Profile, reference: Profile, ratio: float | None) -> 
     pairs = [(one, other) for one, other in matched(head, reference) if one is not None and other is not None]
     before, after = call_seconds(reference), call_seconds(head)
     moved = moved_s(before, after, ratio) if before is not None and after is not None else 0.0
-    launched = launches_changed(head, reference, moved)
-    found = [launched] if launched else []
+    found = launches_changed(head, reference, moved)
     common: dict[str, tuple[float, float]] = {}
     for one, other in pairs:
         share = _share_of_change(one, other, head, reference)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ratchet import units
 from ratchet.profile.diagnosis import thresholds as at
 from ratchet.profile.diagnosis.figures import arrow
 from ratchet.profile.diagnosis.rule import Difference
-from ratchet.profile.diagnosis.times import REPLACED_ADVICE, REPLACED_WHY, Spent, replaced
-from ratchet.records.profile import Finding, KernelProfile, Profile
+from ratchet.profile.diagnosis.times import LONGEST_NAME, NAMES_SHOWN, REPLACED_ADVICE, REPLACED_WHY, Spent, replaced
+from ratchet.records.profile import Effect, Finding, KernelProfile, Profile
 
 RANK = 0.97
 LAUNCH_S = 2e-6
@@ -25,37 +26,83 @@ EXTRA_WHY = "Another kernel reads its input from memory and writes its result th
 EXTRA_ADVICE = "Fuse it with its neighbour, so that what is between them stays in registers; in PyTorch, see torch.compile."
 
 
-def launches_changed(head: Profile, reference: Profile, moved_s: float) -> Difference | None:
-    """More launches in a call, or fewer, or other kernels. None where that cost no time and saved none.
+def launches_changed(head: Profile, reference: Profile, moved_s: float) -> list[Difference]:
+    """Kernels that one side alone launches, taken together; then common ones that are launched more often, and less often.
 
-    ``moved_s``: seconds by which the whole call changed.
+    ``moved_s``: seconds by which the whole call changed. What cost no time and saved none is left out.
     """
     if not head.kernels or not reference.kernels:
-        return None
+        return []
+    common = {kernel.function for kernel in head.kernels} & {kernel.function for kernel in reference.kernels}
     added, gone = _beyond(head, reference), _beyond(reference, head)
-    if not (added or gone):
-        return None
-    count, before = len(head.kernels), len(reference.kernels)
-    alone = LAUNCH_S * (count - before)
-    timed = all(each.seconds is not None for each in (*added, *gone))
-    if timed:
-        alone += sum(each.seconds or 0.0 for each in added) - sum(each.seconds or 0.0 for each in gone)
-    known = timed or alone != 0
-    part = min(1.0, abs(alone) / moved_s) if moved_s and known else 0.0
-    if known and part < at.TIMES_SHARE:
-        return None
+    other = Group(*([each for each in side if each.name not in common] for side in (added, gone)))
+    more = Group([each for each in added if each.name in common], [])
+    fewer = Group([], [each for each in gone if each.name in common])
+    found = []
+    for group in (other, more, fewer):
+        part = group.part(moved_s)
+        if (group.added or group.gone) and (part is None or part >= at.TIMES_SHARE):
+            found.append(_difference(group, head, reference, part))
+    return found
+
+
+@dataclass(frozen=True)
+class Group:
+    """Launches that only one side has."""
+
+    added: Sequence[Spent]
+    gone: Sequence[Spent]
+
+    @property
+    def launches(self) -> int:
+        """By which the head has more."""
+        return sum(each.launches for each in self.added) - sum(each.launches for each in self.gone)
+
+    @property
+    def seconds(self) -> float | None:
+        """By which they make the head slower, launching included; None where that is not known."""
+        launching = LAUNCH_S * self.launches
+        if any(each.seconds is None for each in (*self.added, *self.gone)):
+            return launching or None
+        return launching + sum(each.seconds or 0.0 for each in self.added) - sum(each.seconds or 0.0 for each in self.gone)
+
+    def part(self, moved_s: float) -> float | None:
+        """Of the change of the call, 0 to 1; None where that is not known."""
+        if self.seconds is None:
+            return None
+        return min(1.0, abs(self.seconds) / moved_s) if moved_s else 0.0
+
+
+def _difference(group: Group, head: Profile, reference: Profile, part: float | None) -> Difference:
+    before, count = len(reference.kernels), len(head.kernels)
+    slower = (group.seconds or 0.0) > 0
     storm = max(count, before) >= at.MANY_LAUNCHES and max(count, before) >= at.STORM * min(count, before)
-    sums, names = _sums(head, reference), replaced(gone, added)
-    same_or_fewer = alone > 0 and count <= before
-    return Difference(
-        key="launches" if storm else "extra kernel" if count != before else "other kernels",
-        what=f"Launches in a call {arrow(before, count)}{sums}: {names}." if count != before else f"The head {names}{sums}.",
-        why=STORM_WHY if storm else REPLACED_WHY if same_or_fewer else EXTRA_WHY,
-        advice=STORM_ADVICE if storm else REPLACED_ADVICE if same_or_fewer else EXTRA_ADVICE,
-        effect=None if not known else "slower" if alone > 0 else "faster",
-        part=part,
-        rank=RANK if count != before else 0.5,
-    )
+    repeated, sums = _repeated(group, reference, head), _sums(head, reference)
+    names = repeated or replaced(group.gone, group.added)
+    launched = f"Launches in a call {arrow(before, count)}{sums}: {names}."
+    if count == before:
+        launched = f"Launches in a call: {names}." if repeated else f"The head {names}{sums}."
+    if repeated or (storm and group.launches):
+        key, why, advice = "launches", STORM_WHY, STORM_ADVICE
+    elif slower and group.gone and group.launches <= 0:
+        key, why, advice = "other kernels", REPLACED_WHY, REPLACED_ADVICE
+    else:
+        key, why, advice = "extra kernel" if group.launches else "other kernels", EXTRA_WHY, EXTRA_ADVICE
+    effect: Effect | None = None if group.seconds is None else "slower" if slower else "faster"
+    return Difference(key, launched, why, advice, effect, part or 0.0, RANK if group.launches else 0.5)
+
+
+def _repeated(group: Group, reference: Profile, head: Profile) -> str:
+    """``step 2 → 9 (140.0 µs more)``; empty where the names are of one side alone."""
+    before, after = (Counter(kernel.function for kernel in side.kernels) for side in (reference, head))
+    spent = [*group.added, *group.gone]
+    if not all(before[each.name] and after[each.name] for each in spent):
+        return ""
+    parts = []
+    for each in spent[:NAMES_SHOWN]:
+        time = f" ({units.duration(each.seconds)} {'more' if group.added else 'less'})" if each.seconds else ""
+        parts.append(f"{each.name[:LONGEST_NAME]} {arrow(before[each.name], after[each.name])}{time}")
+    return ", ".join([*parts, "…"] if len(spent) > NAMES_SHOWN else parts)
 
 
 def short_kernels(profile: Profile) -> Finding | None:
