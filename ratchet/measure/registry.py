@@ -127,7 +127,7 @@ def _package(folder: Path) -> str:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
             raise HostError(
-                f"{init.name} of {folder.name}/ cannot be imported: {_said(error)}.", "Mend it and try again."
+                f"{init.name} of {folder.name}/ cannot be imported: {_said(error)}.", "Fix it and try again."
             ) from error
     return name
 

@@ -162,6 +162,11 @@ class Finding(Record):
     effect: Effect | None = None
     """What a difference between the sides does to the head; None for what stands out in the head alone."""
 
+    @property
+    def needs_action(self) -> bool:
+        """Whether ``advice`` is something to try; it is not for what makes the head faster."""
+        return self.effect != "faster"
+
 
 class CaseProfile(Record):
     """Both sides of one case, and what they show."""

@@ -123,7 +123,8 @@ def profile_lines(profile: CaseProfile, results: str) -> Iterator[str]:
     for number, finding in enumerate(findings_of(profile), 1):
         yield f"  {number}. {escape.log_line(finding.what)}"
         yield f"     Why: {escape.log_line(finding.why)}"
-        yield f"     Try: {escape.log_line(finding.advice)} ({finding.confidence} confidence)"
+        label = "Try: " if finding.needs_action else ""
+        yield f"     {label}{escape.log_line(finding.advice)} ({finding.confidence} confidence)"
     if not profile.findings:
         yield f"  {escape.log_line(first_sentence(profile))}"
     for table in tables(profile):

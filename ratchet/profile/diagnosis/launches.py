@@ -84,8 +84,9 @@ def _difference(group: Group, head: Profile, reference: Profile, part: float | N
         launched = f"Launches in a call: {names}." if repeated else f"The head {names}{sums}."
     if repeated or (storm and group.launches):
         key, why, advice = "launches", STORM_WHY, STORM_ADVICE
-    elif slower and group.gone and group.launches <= 0:
-        key, why, advice = "other kernels", REPLACED_WHY, REPLACED_ADVICE
+    elif group.added and group.gone and (group.launches == 0 or slower == (group.launches < 0)):
+        # More launches that are faster, or fewer that are slower: their number is not the reason.
+        key, why, advice = "other kernels", REPLACED_WHY["slower" if slower else "faster"], REPLACED_ADVICE
     else:
         key, why, advice = "extra kernel" if group.launches else "other kernels", EXTRA_WHY, EXTRA_ADVICE
     effect: Effect | None = None if group.seconds is None else "slower" if slower else "faster"

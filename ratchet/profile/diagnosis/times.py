@@ -16,7 +16,10 @@ REPLACED_RANK, SAME_NAME_RANK = 0.7, 0.5
 """Another kernel is what somebody wrote; the same kernel with another time only says where to look."""
 NAMES_SHOWN = 3
 LONGEST_NAME = 60
-REPLACED_WHY = "The kernels that do this work now take longer together than those that did it before."
+REPLACED_WHY: dict[Effect, str] = {
+    "slower": "The kernels that do this work now take longer together than those that did it before.",
+    "faster": "The kernels that do this work now take less time together than those that did it before.",
+}
 REPLACED_ADVICE = "Compare the two implementations for these shapes, or go back to the former one."
 ADDED_WHY = "Work that the reference does not do takes its own time."
 ADDED_ADVICE = "Check whether the result needs it; if so, fuse it with its neighbour, or do it once outside of the call."
@@ -44,17 +47,11 @@ def traced_times(head: Activity, reference: Activity, ratio: float | None) -> li
     net = sum(each.seconds or 0.0 for each in added) - sum(each.seconds or 0.0 for each in gone)
     found = []
     if moved and abs(net) >= at.TIMES_SHARE * moved:
-        found.append(
-            Difference(
-                "other kernels",
-                f"In each call, the head {replaced(gone, added)}.",
-                REMOVED_WHY if not added else ADDED_WHY if not gone else REPLACED_WHY,
-                REPLACED_ADVICE if gone else ADDED_ADVICE,
-                "slower" if net > 0 else "faster",
-                min(1.0, abs(net) / moved),
-                REPLACED_RANK,
-            )
-        )
+        effect: Effect = "slower" if net > 0 else "faster"
+        why = REPLACED_WHY[effect] if added and gone else ADDED_WHY if added else REMOVED_WHY
+        advice = REPLACED_ADVICE if gone else ADDED_ADVICE
+        what = f"In each call, the head {replaced(gone, added)}."
+        found.append(Difference("other kernels", what, why, advice, effect, min(1.0, abs(net) / moved), REPLACED_RANK))
     common = {name: (before[name], after[name]) for name in after if name in before}
     return found + same_name_times(common, moved, "each call")
 
