@@ -163,7 +163,7 @@ def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not valid TOML: {error}.", "Mend the file and try again.") from None
+        raise UsageError(f"{path}: not valid TOML: {error}.", "Fix the file and try again.") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", "Check its permissions and try again.") from None
 
@@ -172,7 +172,7 @@ def _tool_table(text: str, name: str) -> dict[str, Any]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{name}: not valid TOML: {error}.", "Mend the file and try again.") from None
+        raise UsageError(f"{name}: not valid TOML: {error}.", "Fix the file and try again.") from None
     tool = document.get("tool", {})
     table = tool.get("ratchet", {}) if isinstance(tool, dict) else tool
     if not isinstance(table, dict):

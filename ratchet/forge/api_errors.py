@@ -99,7 +99,7 @@ def _refusal(status: int, headers: Mapping[str, str], shown: str, doing: str) ->
         hint = "Check its name or number; to a token without the right to see it, GitHub gives the same answer."
         return GoneError(f"{doing} failed: GitHub has nothing there ({shown}).", hint)
     if status in (409, 422):
-        return RefusedError(f"{doing} failed: GitHub refuses it ({shown}).", "Mend what it names, and try again.")
+        return RefusedError(f"{doing} failed: GitHub refuses it ({shown}).", "Fix what it names, and try again.")
     return ForgeError(f"{doing} failed: GitHub answered {shown}.", "Check GITHUB_API_URL.")
 
 

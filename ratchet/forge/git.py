@@ -165,7 +165,7 @@ class Repository:
         if refused:
             raise UsageError(refused, "Run ratchet inside the repository, or name it with --repo.")
         command = next((a for a in arguments if not a.startswith("-") and "=" not in a), "")
-        raise GitError(f"git {command} failed in {self._folder}: {said.rstrip('.')}.", "Mend that and try again.")
+        raise GitError(f"git {command} failed in {self._folder}: {said.rstrip('.')}.", "Fix that and try again.")
 
     def _try(self, *arguments: str, extra: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

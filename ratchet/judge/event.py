@@ -82,7 +82,7 @@ def parse_event(name: str, payload: Mapping[str, object]) -> Event:
     reader = _READERS.get(name)
     if reader is None:
         known = ", ".join(sorted(_READERS))
-        raise UsageError("This event is none that ratchet acts on.", f"It acts on {known}.")
+        raise UsageError("ratchet does not handle this event.", f"It handles {known}.")
     return reader(_Payload(name, payload))
 
 

@@ -134,7 +134,7 @@ def _accepted(seen: Seen, before: BaselineEntry | None, person: Person) -> Accep
 def _acceptable(seen: Seen) -> Figures:
     name, outcome = seen.case.name, seen.verdict.outcome
     if outcome in (Outcome.FAILED, Outcome.UNFIT, Outcome.SKIPPED, Outcome.MISSING):
-        raise UsageError(f"{name} gave no time that counts: {seen.verdict.reason}", "Mend that, measure again, then accept.")
+        raise UsageError(f"{name} gave no time that counts: {seen.verdict.reason}", "Fix that, measure again, then accept.")
     figures = seen.figures()
     if figures is None:
         raise UsageError(f"{name} was not timed in this run: {seen.verdict.reason}", "There is nothing to accept.")

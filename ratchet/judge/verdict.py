@@ -37,7 +37,7 @@ def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) 
     """Judge every case of a run by ``policy`` (its own where None)."""
     rule = policy or run.policy
     stored = baseline.entries(run.environment.fingerprint)
-    roofs = measured_roofs(run.cases, stored)
+    roofs = measured_roofs(run.cases, stored, run.environment.l2_bytes)
     if run.kind == "run":
         verdicts = tuple(_verdict(case, judge_alone(case), roofs) for case in run.cases)
         return _report(run, verdicts, rule, run.warnings)
@@ -103,7 +103,7 @@ def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRe
         )
     heads = {case.name: case for case in head.cases if case.in_head}
     others = {case.name: case for case in reference.cases if case.in_head}
-    roofs = measured_roofs(head.cases, {})
+    roofs = measured_roofs(head.cases, {}, head.environment.l2_bytes)
     bar = bar_for(policy, len(heads.keys() & others.keys()), looks=1)
     verdicts = []
     for name in dict.fromkeys((*heads, *others)):
@@ -212,8 +212,9 @@ def _summary(
         gflops=done.throughput_gflops,
         gb_s=done.bandwidth_gb_s,
         peak_memory_bytes=done.peak_memory_bytes,
-        roof=found[0] if found else None,
-        share_of_roof=found[1] if found else None,
+        roof=found.roof if found else None,
+        share_of_roof=found.share if found else None,
+        cached=found.cached if found else None,
         stages_ms=stages,
     )
 

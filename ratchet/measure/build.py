@@ -71,7 +71,7 @@ def _run(tree: Path, command: Sequence[str], timeout_s: float, log: Path, enviro
             )
     except OSError as error:
         raise BuildError(
-            f"The build command `{shown}` cannot be started: {error.strerror}.", "Mend build in [tool.ratchet]."
+            f"The build command `{shown}` cannot be started: {error.strerror}.", "Fix build in [tool.ratchet]."
         ) from None
     try:
         status = child.wait(timeout_s)

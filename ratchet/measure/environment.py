@@ -26,6 +26,7 @@ def describe(
     cuda_version: str | None = None,
     triton_version: str | None = None,
     cpu_threads: int | None = None,
+    l2_bytes: int | None = None,
     cpuinfo: Path = Path("/proc/cpuinfo"),
 ) -> Environment:
     """The environment of a run on ``device``; ``gpu`` is left out of it for a CPU run.
@@ -53,6 +54,7 @@ def describe(
         ratchet=ratchet.__version__,
         gpu_index=used and used.index,
         sm_clock_max_mhz=used and used.sm_clock_max_mhz,
+        l2_bytes=l2_bytes if used else None,
         compute_capability=used and used.compute_capability,
         nvcc=nvcc_version(),
     )

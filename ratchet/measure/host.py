@@ -46,7 +46,7 @@ def main() -> None:
     options = parser.parse_args()
     _die_with_parent()
     faulthandler.enable()  # so that the last lines of a worker that crashes say where
-    # Threads of linear algebra, which libraries start when they are imported: they mend themselves after a fork.
+    # Threads of linear algebra, which libraries start when they are imported: they repair themselves after a fork.
     warnings.filterwarnings("ignore", r"This process .* is multi-threaded, use of fork\(\)", DeprecationWarning)
     connections = {side: socket.socket(fileno=int(descriptor)) for side, descriptor, _ in options.host}
     for side, _, tree in options.host:

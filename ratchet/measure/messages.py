@@ -56,6 +56,8 @@ class Ready(Record):
     """A worker has a usable device."""
 
     ready: bool
+    l2_bytes: Count | None = None
+    """Size of the GPU's L2 cache."""
 
 
 class Prepared(Record):

@@ -118,6 +118,8 @@ class HostHandle:
 
     until: float = math.inf
     """On the monotonic clock: no worker is waited for longer, whatever it does."""
+    l2_bytes: int | None = None
+    """Size of the GPU's L2 cache, once a worker has said it."""
 
     def __init__(self, side: Side, options: HostOptions, channel: wire.Channel) -> None:
         self.side = side
@@ -195,7 +197,7 @@ class HostHandle:
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
         worker = Worker(self, pid, wire.Channel(ours), log, max(LONGEST_START_S, self._options.step_timeout_s))
         try:
-            worker.ask("start", Ready)
+            self.l2_bytes = worker.ask("start", Ready).l2_bytes
         except CaseTrouble as error:
             worker.end()
             if isinstance(error, Crashed) or time.monotonic() >= self.until:

@@ -77,6 +77,8 @@ class Suite:
     triton: str | None
     reference_missing: str | None = None
     """Why the reference could not even be imported."""
+    l2_bytes: int | None = None
+    """Size of the GPU's L2 cache."""
 
 
 def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Progress) -> Suite:
@@ -122,7 +124,7 @@ def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Prog
         else case
         for case in taken(results)
     ]
-    return Suite(tuple(done), head.torch, head.cuda, head.triton, missing)
+    return Suite(tuple(done), head.torch, head.cuda, head.triton, missing, hosts["head"].l2_bytes)
 
 
 def list_cases(ground: Ground, settings: Settings, patterns: Sequence[str]) -> list[CaseRun]:

@@ -122,10 +122,10 @@ class Worker:
         if self._device.type == "cuda":
             torch.zeros(1, device=self._device)
             torch.cuda.synchronize()
-        else:
-            allowed = sorted(os.sched_getaffinity(0))
-            os.sched_setaffinity(0, allowed[-self._grounds.threads :])  # the controller keeps the first cores
-            torch.set_num_threads(self._grounds.threads)
+            return {"ready": True, "l2_bytes": int(torch.cuda.get_device_properties(self._device).L2_cache_size)}
+        allowed = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, allowed[-self._grounds.threads :])  # the controller keeps the first cores
+        torch.set_num_threads(self._grounds.threads)
         return {"ready": True}
 
     def _prepare(

@@ -69,4 +69,4 @@ def _decoded(content: bytes, name: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name}: not valid TOML: {error}.", "Mend the file and try again.") from None
+        raise UsageError(f"{name}: not valid TOML: {error}.", "Fix the file and try again.") from None

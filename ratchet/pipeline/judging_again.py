@@ -122,13 +122,13 @@ def _unmeasured(run: RunRecord, baseline: Baseline) -> str:
 
 
 def _profiles(taken: Intake, report: ReportRecord) -> tuple[CaseProfile, ...]:
-    """Those of cases that changed, and of the code that was measured."""
-    changed = {case.name for case in report.cases if case.outcome in (Outcome.REGRESSED, Outcome.IMPROVED)}
+    """Those of cases that changed, and of the code that was measured; which way a case went is what the verdict here says."""
+    ratios = {case.name: case.changed_ratio for case in report.cases if case.outcome in (Outcome.REGRESSED, Outcome.IMPROVED)}
     references = {case.name: case.reference_tree or taken.run.reference for case in taken.run.cases}
     return tuple(
-        each
+        each.model_copy(update={"ratio": ratios[each.case]})
         for each in taken.profiles
-        if each.case in changed and (each.head_tree, each.reference_tree) == (taken.run.head, references.get(each.case))
+        if each.case in ratios and (each.head_tree, each.reference_tree) == (taken.run.head, references.get(each.case))
     )
 
 

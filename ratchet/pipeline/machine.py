@@ -114,6 +114,7 @@ def environment_of(machine: Machine, settings: Settings, suite: Suite | None = N
         cuda_version=suite.cuda if suite else None,
         triton_version=suite.triton if suite else None,
         cpu_threads=settings.cpu_threads,
+        l2_bytes=suite.l2_bytes if suite else None,
     )
 
 

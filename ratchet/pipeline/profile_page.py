@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ratchet.errors import RatchetError
-from ratchet.judge.roof import measured_roofs
+from ratchet.judge.roof import is_warm, measured_roofs
 from ratchet.pipeline import profile_files as files
 from ratchet.pipeline.profiling_side import Looked
 from ratchet.profile import roofline as pure
@@ -39,7 +39,7 @@ def background_of(
 ) -> Background:
     """What the copy and the matmul of a run (else of the baseline) reached, and what the datasheet promises."""
     fingerprint = environment.fingerprint
-    roofs = pure.roofs_measured(measured_roofs(run.cases if run else (), baseline.entries(fingerprint)))
+    roofs = pure.roofs_measured(measured_roofs(run.cases if run else (), baseline.entries(fingerprint), environment.l2_bytes))
     peaks = datasheet(fingerprint.gpu) if fingerprint.mig != "on" else None  # a slice of a GPU is not the GPU
     return Background(
         results / files.FOLDER, environment, when, (*roofs, *(pure.roofs_from("datasheet", peaks) if peaks else ()))
@@ -53,7 +53,7 @@ def diagnosed(found: CaseProfile) -> CaseProfile:
     head, reference = _alike(found.head, found.reference)
     if head is None:
         return found
-    return found.model_copy(update={"findings": tuple(diagnose(head, reference))})
+    return found.model_copy(update={"findings": diagnose(head, reference, found.ratio)})
 
 
 def kept(
@@ -89,10 +89,10 @@ def roofline_of(found: CaseProfile, case: CaseRun | None, background: Background
         workload = (case.workload if side == "head" else case.reference_workload) if case else None
         timed = (case.performance if side == "head" else case.reference_performance) if case else None
         seconds = timed.median_time_ms / 1e3 if timed else None
-        warm = workload is not None and pure.is_warm(workload)
+        warm = workload is not None and is_warm(workload)
         point = pure.counted(found.case, side, profile, roofs, seconds, warm=warm) if profile and profile.kernels else None
         if point is None and workload is not None and seconds is not None:
-            point = pure.declared(found.case, side, workload, seconds)
+            point = pure.declared(found.case, side, workload, seconds, background.environment.l2_bytes)
         if point is not None:
             points.append(point)
     fingerprint = background.environment.fingerprint

@@ -70,8 +70,12 @@ def with_stored_profiles(report: ReportRecord, run: RunRecord, results: Path) ->
     """The report of a run judged again, with the profiles in the results folder that are of the same code on both sides."""
     stored = files.read_index(results / files.FOLDER)
     references = {case.name: case.reference_tree or run.reference for case in run.cases}
-    found = [stored.of(verdict.name) for verdict in worst_first(report.cases)]
-    same = [each for each in found if each and (each.head_tree, each.reference_tree) == (run.head, references.get(each.case))]
+    found = [(verdict, stored.of(verdict.name)) for verdict in worst_first(report.cases)]
+    same = [
+        profile.model_copy(update={"ratio": verdict.changed_ratio})
+        for verdict, profile in found
+        if profile and (profile.head_tree, profile.reference_tree) == (run.head, references.get(profile.case))
+    ]
     return report.model_copy(update={"profiles": tuple(same)})
 
 
@@ -150,6 +154,7 @@ def _profiled(places: Places, wanted: Wanted, reference: Path | None) -> CasePro
         reference=profiles.get("reference"),
         head_tree=places.head,
         reference_tree=wanted.reference,
+        ratio=wanted.verdict.changed_ratio,
         findings=(),
         steps_down=_steps_down({side: one for side, one in looked.items() if side not in failed}),
         failed=failed,

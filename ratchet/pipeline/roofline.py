@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ratchet.config import load_settings
 from ratchet.errors import PageError, RatchetError, UsageError
-from ratchet.judge.roof import Roofs, measured_roofs
+from ratchet.judge.roof import Roofs, cached, is_warm, measured_roofs
 from ratchet.measure.registry import select, unmatched
 from ratchet.measure.text import clean
 from ratchet.pipeline.checkout import root_of
@@ -92,14 +92,17 @@ def _assembled(
 ) -> Roofline:
     matched = {case.name: _matching(case, profiles, fingerprint, notes) for case in cases}
     roofs, more = _roofs(fingerprint, measured, tuple(matched.values()))
-    points = [_point(case, matched[case.name], roofs) for case in cases]
+    points = [_point(case, matched[case.name], roofs, measured.l2_bytes) for case in cases]
     far = [each for each in points if each.of_declared is not None and abs(each.of_declared - 1) > pure.AGREEMENT]
     if far:
         ratios = ", ".join(f"{point.case} {point.of_declared:.3f}" for point in far)
         more.append(f"Counted FLOPs over declared ones, where they are more than {percent(pure.AGREEMENT)} apart: {ratios}.")
-    warm = [case.name for case in cases if pure.is_warm(case.workload)]
+    warm = [case.name for case in cases if cached(case.workload, measured.l2_bytes) == "warm"]
     if warm:
         more.append(f"Timed with their data in the L2 cache, which the DRAM roofs do not hold: {', '.join(warm)}.")
+    small = [case.name for case in cases if cached(case.workload, measured.l2_bytes) == "fits"]
+    if small:
+        more.append(f"Their data fit into the L2 cache, so what they declare has no share of a DRAM roof: {', '.join(small)}.")
     return pure.roofline(_device(fingerprint), points, roofs, [*more, *notes])
 
 
@@ -121,11 +124,11 @@ def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | 
     ), notes
 
 
-def _point(case: Timed, profile: Profile | None, roofs: tuple[Roof, ...]) -> RooflinePoint:
+def _point(case: Timed, profile: Profile | None, roofs: tuple[Roof, ...], l2_bytes: int | None) -> RooflinePoint:
     """From counters where there are any, else from what the benchmark declares."""
-    found = pure.counted(case.name, None, profile, roofs, case.seconds, warm=pure.is_warm(case.workload)) if profile else None
+    found = pure.counted(case.name, None, profile, roofs, case.seconds, warm=is_warm(case.workload)) if profile else None
     if profile is None or found is None:
-        return pure.declared(case.name, None, case.workload, case.seconds)
+        return pure.declared(case.name, None, case.workload, case.seconds, l2_bytes)
     return found.model_copy(update={"of_declared": pure.agreement(case.workload, profile)})
 
 
@@ -156,7 +159,7 @@ def _of_run(path: Path, stored: Baseline) -> tuple[Fingerprint, list[Timed], Roo
     run = load(path, RunRecord)
     fingerprint = run.environment.fingerprint
     cases = [timed for case in run.cases if (timed := _timed(case, run.head))]
-    return fingerprint, cases, measured_roofs(run.cases, stored.entries(fingerprint)), []
+    return fingerprint, cases, measured_roofs(run.cases, stored.entries(fingerprint), run.environment.l2_bytes), []
 
 
 def _timed(case: CaseRun, tree: Tree) -> Timed | None:

@@ -39,7 +39,7 @@ def chosen(listing: Listing, patterns: Sequence[str]) -> tuple[CaseRun, list[str
         raise UsageError(f"{patterns[0]} names {len(cases)} cases ({names}): one is tuned at a time.", "Name one of them.")
     case = cases[0]
     if case.failures:
-        raise UnfitError(f"{case.name} cannot be tuned: {case.failures[0].message}.", "Mend it and try again.")
+        raise UnfitError(f"{case.name} cannot be tuned: {case.failures[0].message}.", "Fix it and try again.")
     if case.skipped:
         raise UnfitError(f"{case.name} cannot be tuned here: it {case.skipped}.", "See `ratchet list`.")
     every = choose_cases(listing, None, ())
@@ -79,7 +79,7 @@ def _unbuilt(case: str, trouble: CaseTrouble) -> RatchetError:
     if trouble.stage == DECLARATION:
         return UsageError(
             f"The space of {case} contradicts itself: {trouble.message}.",
-            "Mend `tune`, `tuning` or `constraints` of its workload: docs/tuning.md says how they fit together.",
+            "Fix `tune`, `tuning` or `constraints` of its workload: docs/tuning.md says how they fit together.",
         )
     return UnfitError(f"{case} cannot be built: {trouble.message}.", f"See `ratchet run {case}`.")
 

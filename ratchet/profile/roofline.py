@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from ratchet.judge.roof import Roofs
+from ratchet.judge.roof import Roofs, cached
 from ratchet.records.profile import Peaks, Profile
 from ratchet.records.roofline import Bound, Roof, Roofline, RooflinePoint
 from ratchet.records.run import Side, WorkloadIdentity
@@ -120,7 +120,9 @@ def binding_precision(flops: Mapping[str, float], roofs: Iterable[Roof]) -> str:
     return max(sorted(chosen), key=lambda name: chosen[name])
 
 
-def declared(case: str, side: Side | None, workload: WorkloadIdentity, seconds: float) -> RooflinePoint:
+def declared(
+    case: str, side: Side | None, workload: WorkloadIdentity, seconds: float, l2_bytes: int | None = None
+) -> RooflinePoint:
     """A point from what the benchmark says that one call needs."""
     return RooflinePoint(
         case=case,
@@ -130,13 +132,8 @@ def declared(case: str, side: Side | None, workload: WorkloadIdentity, seconds: 
         bytes=workload.bytes,
         seconds=seconds,
         source="declared",
-        warm=is_warm(workload),
+        warm=cached(workload, l2_bytes) is not None,
     )
-
-
-def is_warm(workload: WorkloadIdentity) -> bool:
-    """Whether the samples found their data in the L2 cache: asked for so, or replayed in a graph."""
-    return workload.device == "cuda" and (workload.cache == "warm" or workload.clock == "graph")
 
 
 def best_roofs(roofs: Iterable[Roof]) -> dict[str, Roof]:
@@ -154,14 +151,24 @@ def roofline(device: str, points: Iterable[RooflinePoint], roofs: tuple[Roof, ..
 
 
 def _read(point: RooflinePoint, roofs: tuple[Roof, ...]) -> RooflinePoint:
-    shares = {roof.key: share for roof in roofs if (share := _share(point, roof)) is not None}
+    """The point with its share of every roof that holds it, and what binds it.
+
+    Declared bytes that come from a cache have no share of a memory roof; where that would be the nearest one, the cache binds.
+    """
+    every = {roof.key: share for roof in roofs if (share := _share(point, roof)) is not None}
+    cached = {roof.key for roof in roofs if roof.kind == _DRAM and point.warm and point.source == "declared"}
+    shares = {key: share for key, share in every.items() if key not in cached}
     best = best_roofs(roofs)
-    held = [best[name] for name in ("dram", point.precision) if name in best and best[name].key in shares]
+    held = [best[name] for name in (_DRAM, point.precision) if name in best and best[name].key in every]
     if not held:
         return point.model_copy(update={"shares": shares})
-    nearest = max(held, key=lambda roof: shares[roof.key])
+    nearest = max(held, key=lambda roof: every[roof.key])
     return point.model_copy(
-        update={"shares": shares, "bound": _bound(point, nearest, shares[nearest.key]), "bound_roof": nearest.key}
+        update={
+            "shares": shares,
+            "bound": _bound(point, nearest, every[nearest.key]),
+            "bound_roof": None if nearest.key in cached else nearest.key,
+        }
     )
 
 

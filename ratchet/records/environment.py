@@ -52,6 +52,8 @@ class Environment(Record):
     ratchet: str
     gpu_index: Count | None = None
     sm_clock_max_mhz: Count | None = None
+    l2_bytes: Count | None = None
+    """Size of the GPU's L2 cache; None on a CPU, and where nobody asked."""
     compute_capability: str | None = None
     nvcc: str | None = None
 

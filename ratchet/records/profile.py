@@ -138,6 +138,10 @@ class Profile(Record):
     warnings: tuple[str, ...] = ()
 
 
+Effect = Literal["slower", "faster"]
+"""What something does to the time of the head."""
+
+
 class Finding(Record):
     """One thing that a profile shows, or that differs between two."""
 
@@ -151,8 +155,17 @@ class Finding(Record):
     """What to try."""
     confidence: Literal["high", "medium", "low"]
     weight: NotNegative
-    """How much of the change it may explain, for sorting; the largest first."""
+    """From 1 to 2: a difference between the sides, by how much of the case's change it may explain. Below 1: it stands out in the
+    head, or it goes against the case's change.
+    """
     kernel: str | None = None
+    effect: Effect | None = None
+    """What a difference between the sides does to the head; None for what stands out in the head alone."""
+
+    @property
+    def needs_action(self) -> bool:
+        """Whether ``advice`` is something to try; it is not for what makes the head faster."""
+        return self.effect != "faster"
 
 
 class CaseProfile(Record):
@@ -164,11 +177,24 @@ class CaseProfile(Record):
     reference: Profile | None = None
     head_tree: Tree | None = None
     reference_tree: Tree | None = None
+    ratio: Positive | None = None
+    """Head time / reference time, as the benchmark measured it; None where it did not change, or nothing was timed."""
     findings: tuple[Finding, ...] = ()
-    """What changed between the sides first."""
+    """What explains the change of the case first, then what stands out in the head, then what goes against the change."""
     steps_down: tuple[str, ...] = ()
     """What could not be had, why, and the cure: one sentence each."""
     files: dict[str, str] = {}
     """What → path relative to the results folder: ``head.ncu-rep``, ``page.png`` …"""
     failed: dict[Side, str] = {}
     """Why a side has no profile at all."""
+
+    @property
+    def direction(self) -> Effect | None:
+        """Which way the case changed; None where it did not, or nothing was timed."""
+        return None if self.ratio is None or self.ratio == 1 else "slower" if self.ratio > 1 else "faster"
+
+    @property
+    def causes(self) -> tuple[Finding, ...]:
+        """The differences that may explain the change of the case: none of them goes against it."""
+        agreeing = (None, self.direction or "slower", self.direction or "faster")
+        return tuple(finding for finding in self.findings if finding.weight >= 1 and finding.effect in agreeing)

@@ -43,13 +43,13 @@ class RooflinePoint(Record):
     """``counters``: the profiler counted; ``declared``: the benchmark says so."""
     timed_by: Literal["benchmark", "profiler"] = "benchmark"
     warm: bool = False
-    """Timed with its data in the L2 cache: the roof of the memory does not hold it."""
+    """Timed with its data in the L2 cache, or with data that fit into it: the roof of the memory does not hold it."""
     all_flops: dict[str, NotNegative] = {}
     """Every precision, where there are counters."""
     of_declared: NotNegative | None = None
     """Counted over declared FLOPs, in the workload's own precision; None where one of them is not known."""
     shares: dict[str, NotNegative] = {}
-    """Key of a roof → fraction of it that was reached."""
+    """Key of a roof → fraction of it that was reached; without the memory's where declared bytes come from the cache."""
     bound: Bound | None = None
     """By what; ``neither`` where it is far from both. None where no roof is known for it."""
     bound_roof: str | None = None

@@ -15,8 +15,6 @@ from ratchet.records.policy import Policy
 from ratchet.workload import Parameter
 
 Side = Literal["reference", "head"]
-SESSION_PAIRS = 8
-"""Pairs of a case after which all processes are started anew: its first session ends, and the second begins."""
 SampleMs = Annotated[float, Field(ge=1e-9, lt=1e9)]
 
 SESSION_PAIRS = 8

@@ -76,6 +76,8 @@ class SideSummary(Record):
     roof: str | None = None
     """The measured roof that this case is read against: ``copy`` or ``matmul``."""
     share_of_roof: NotNegative | None = None
+    cached: Literal["warm", "fits"] | None = None
+    """Why a case has no share of the copy's roof: its data were in the L2 cache (``warm``), or fit into it (``fits``)."""
     stages_ms: dict[str, Positive] = {}
 
 
@@ -94,6 +96,17 @@ class CaseVerdict(Record):
     reference: SideSummary | None = None
     last_lines: tuple[str, ...] = ()
     dropped_blocks: Count = 0
+
+    @property
+    def changed_ratio(self) -> float | None:
+        """Head time / reference time that made the case REGRESSED or IMPROVED; None for every other outcome.
+
+        Against the best commit, where the case is slower than that one alone.
+        """
+        own, best = self.comparison, self.best
+        if self.outcome is Outcome.REGRESSED:
+            return next((found.ratio for found in (own, best) if found and found.ratio > 1), None)
+        return own.ratio if self.outcome is Outcome.IMPROVED and own and own.ratio < 1 else None
 
 
 class ReportRecord(Record):

@@ -84,7 +84,7 @@ def _path(page: CommentPage, case: CaseVerdict) -> str | None:
 
 
 def _title(case: CaseVerdict) -> str:
-    change = f" {words.change(case.comparison)}" if case.outcome is Outcome.REGRESSED and case.comparison else ""
+    change = f" {words.short_change(case)}" if case.outcome is Outcome.REGRESSED and case.comparison else ""
     return escape.plain(f"{case.name} {words.WORDS[case.outcome].text}{change}", TITLE)
 
 

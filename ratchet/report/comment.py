@@ -122,6 +122,7 @@ def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str,
     return {
         "total": len(listed),
         "counted": words.counted(report),
+        "meanings": words.meanings(report),
         "compares": words.compares(report),
         "regressed": red,
         "failed": group(Outcome.FAILED),
@@ -165,7 +166,7 @@ def _alerts(page: CommentPage) -> list[Markdown]:
     base = escape.name(page.base_ref)
     if page.stale_for:
         now = escape.markdown(page.stale_for[:10])
-        found.append(f"**Stale:** the pull request is at {now} by now; this is of {escape.markdown(page.head_sha[:10])}.")
+        found.append(f"**Stale:** the pull request is now at {now}; this report is about {escape.markdown(page.head_sha[:10])}.")
     if page.report and page.problem:
         found.append(str(escape.markdown(page.problem)))
     if page.log_url:
@@ -176,7 +177,7 @@ def _alerts(page: CommentPage) -> list[Markdown]:
             "after a merge, or by `/ratchet accept`."
         )
     if page.report and not page.rejudged:
-        found.append("This is what the job that ran the code says; it was not judged again.")
+        found.append("This verdict comes from the job that ran the code. No trusted job has judged the samples again.")
     return [Markdown(each) for each in found]
 
 

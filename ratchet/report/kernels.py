@@ -177,4 +177,5 @@ def _rule_line(rule: Rule) -> str:
 def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
     yield f"{number}. {escape.log_line(finding.what)}"
     yield f"   Why: {escape.log_line(finding.why)}"
-    yield f"   Try: {escape.log_line(finding.advice)} ({finding.confidence} confidence)"
+    label = "Try: " if finding.needs_action else ""
+    yield f"   {label}{escape.log_line(finding.advice)} ({finding.confidence} confidence)"

@@ -33,6 +33,7 @@ from ratchet.report.figures.bars import (
 )
 from ratchet.report.figures.canvas import FAINT, HEAD, INK, REFERENCE, WIDTH, write
 from ratchet.report.figures.quantities import Launch
+from ratchet.report.profile import unexplained
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,10 +77,10 @@ def page(
 ) -> Figure:
     """The whole page. Only within `canvas.drawing`."""
     told = [_finding(number, each) for number, each in enumerate(profile.findings[:FINDINGS], 1)]
-    below = _steps(profile)
+    below = [*canvas.wrapped(unexplained(profile), SMALL, WIDTH - 2 * EDGE, 2), *_steps(profile)]
     lines = sum(len(each) for each in told) + len(below) + (not told)
     every = quantities.launches(profile)
-    launch = quantities.heaviest(every)
+    launch = quantities.heaviest(every, profile.direction)
     rows = _rows(profile, launch, roofline)
     height = _HEAD + rows.upper + rows.lower + TOP + 18 + LINE * lines + 8 * len(told) + 44
     figure = canvas.new_figure(height)
@@ -158,7 +159,7 @@ def _outcome(verdict: CaseVerdict | None) -> tuple[str, str]:
     """``REGRESSED +5.21 %``, and the times behind it."""
     if verdict is None:
         return "", ""
-    name = "" if verdict.outcome is Outcome.MEASURED else words.WORDS[verdict.outcome].text.upper()
+    name = "" if verdict.outcome is Outcome.MEASURED else words.word(verdict).text.upper()
     compared = verdict.comparison
     times = [words.time(side) for side in (verdict.reference, verdict.head) if side]
     parts = (" → ".join(times), words.interval(compared) + " %" if compared else "")

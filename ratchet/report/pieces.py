@@ -71,7 +71,8 @@ def template(file: str) -> jinja2.Template:
         "threshold": units.threshold,
         "time": words.time,
         "change": _change,
-        "short_change": words.change,
+        "short_change": words.short_change,
+        "outcome": lambda case: _tight(f"{words.word(case).mark} {words.word(case).text}"),
         "delta": words.delta,
         "detectable": words.detectable,
         "throughput": _throughput,
@@ -83,6 +84,7 @@ def template(file: str) -> jinja2.Template:
         "findings": profile.findings_of,
         "profile_notes": lambda each: (*profile.warnings(each), *each.steps_down),
         "first_sentence": profile.first_sentence,
+        "unexplained": profile.unexplained,
         "shell": shlex.join,
         "plural": lambda count, word: f"{count} {word}{'' if count == 1 else 's'}",
     }
@@ -164,9 +166,11 @@ def _bandwidth(side: SideSummary) -> str:
 
 
 def _roof(side: SideSummary) -> Markdown:
-    if side.share_of_roof is None:
-        return Markdown(words.NOTHING)
-    return Markdown(f"{_tight(words.share(side.share_of_roof))} of {escape.markdown(side.roof or 'the roof', escape.CELL)}")
+    shown = _tight(words.roof(side))
+    if side.share_of_roof is None or side.cached:
+        return shown
+    between = " " if side.share_of_roof > words.ABOVE else " of "
+    return Markdown(f"{shown}{between}{escape.markdown(side.roof or 'the roof', escape.CELL)}")
 
 
 def _memory(case: CaseVerdict) -> str:

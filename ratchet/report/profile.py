@@ -16,7 +16,6 @@ KERNELS = 3
 """Of one call, the longest first."""
 TIMES = 6
 """Rows of a table of traced times."""
-_NO_FINDING = "The profile shows no cause by the rules that ratchet knows."
 
 
 @dataclass(frozen=True)
@@ -86,27 +85,24 @@ def findings_of(profile: CaseProfile, most: int = FINDINGS) -> tuple[Finding, ..
 
 
 def first_sentence(profile: CaseProfile) -> str:
-    """What a person reads first: the top finding, else why there is none."""
-    if profile.findings:
-        return profile.findings[0].what
+    """What a person reads first: the likeliest cause; where nothing goes the way of the case, that, and what stands out."""
     if profile.head is None:
         return f"There is no profile of the head: {profile.failed.get('head', 'no profiler saw anything.')}"
-    return _most_changed(profile) or _NO_FINDING
+    if profile.causes:
+        return profile.causes[0].what
+    standing = next((finding.what for finding in profile.findings if finding.effect is None), None)
+    if profile.reference is None and standing is not None:
+        return standing
+    nothing = unexplained(profile) or "The profile shows nothing that stands out."
+    return f"{nothing} What stands out in the head: {standing}" if standing else nothing
 
 
-def _most_changed(profile: CaseProfile) -> str | None:
-    """Of traced times the one that moved most, where no rule speaks: on the CPU that is often all there is to say."""
-    head, reference = (side.activity if side else None for side in (profile.head, profile.reference))
-    if head is None or reference is None or (profile.head and profile.head.kernels):
-        return None
-    per_call = {
-        name: (_a_call(reference, reference.kernels.get(name, 0.0)), _a_call(head, head.kernels.get(name, 0.0)))
-        for name in (*reference.kernels, *head.kernels)
-    }
-    if not per_call:
-        return None
-    name, (before, after) = max(per_call.items(), key=lambda item: abs(item[1][1] - item[1][0]))
-    return f"Of the traced times, {name} moved most: {units.duration(before)} → {units.duration(after)} a call."
+def unexplained(profile: CaseProfile) -> str:
+    """The sentence that no difference goes the way of the case; empty where one does, or where there is nothing to compare."""
+    if profile.head is None or profile.reference is None or profile.causes:
+        return ""
+    change = {"slower": "the slowdown", "faster": "the improvement"}.get(profile.direction or "", "a change")
+    return f"The profiles show no difference that explains {change}."
 
 
 def tables(profile: CaseProfile) -> tuple[Table, ...]:
@@ -122,10 +118,13 @@ def tables(profile: CaseProfile) -> tuple[Table, ...]:
 def profile_lines(profile: CaseProfile, results: str) -> Iterator[str]:
     """Plain text for a terminal or a log; ``results`` is how the folder is shown that the files are relative to."""
     yield f"Profile of {escape.log_line(profile.case, escape.CELL)}"
+    if profile.findings and (nothing := unexplained(profile)):
+        yield f"  {nothing}"
     for number, finding in enumerate(findings_of(profile), 1):
         yield f"  {number}. {escape.log_line(finding.what)}"
         yield f"     Why: {escape.log_line(finding.why)}"
-        yield f"     Try: {escape.log_line(finding.advice)} ({finding.confidence} confidence)"
+        label = "Try: " if finding.needs_action else ""
+        yield f"     {label}{escape.log_line(finding.advice)} ({finding.confidence} confidence)"
     if not profile.findings:
         yield f"  {escape.log_line(first_sentence(profile))}"
     for table in tables(profile):

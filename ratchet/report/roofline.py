@@ -8,7 +8,7 @@ from ratchet import units
 from ratchet.records.roofline import Roof, Roofline, RooflinePoint
 from ratchet.report.baseline import table
 from ratchet.report.escape import CELL, log_line
-from ratchet.report.words import NOTHING
+from ratchet.report.words import ABOVE, NOTHING
 
 BOUND = {
     "memory": "memory",
@@ -16,6 +16,7 @@ BOUND = {
     "cache": "L2 cache",
     "neither": "neither: below half of every roof",
 }
+ABOVE_MEANS = "Above a roof, because the data come from a cache, or the declared work is more than is done"
 _HEADINGS = ("Case", "FLOP/B", "FLOP/s", "B/s", "Of the roofs", "Bound by", "Work", "Time")
 _FROM = {"counters": "counted", "declared": "declared"}
 
@@ -25,7 +26,9 @@ def roofline_lines(roofline: Roofline) -> list[str]:
     lines = [log_line(f"{roofline.device}: {len(roofline.points)} case{'' if len(roofline.points) == 1 else 's'}.")]
     lines += table([("Roof", "", "")] + [_roof_row(roof) for roof in _listed(roofline.roofs)], right=1) if roofline.roofs else []
     lines += table([_HEADINGS, *(_row(point, roofline) for point in roofline.points)], right=1)
-    return lines + [log_line(f"Note: {note}", 600) for note in roofline.notes]
+    above = [point.case for point in roofline.points if any(share > ABOVE for share in point.shares.values())]
+    notes = [*roofline.notes, *([f"{ABOVE_MEANS}: {', '.join(dict.fromkeys(above))}."] if above else [])]
+    return lines + [log_line(f"Note: {note}", 600) for note in notes]
 
 
 def precision_text(precision: str | None) -> str:
@@ -39,6 +42,11 @@ def intensity_text(value: float | None) -> str:
     if value is None:
         return NOTHING
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def share_text(share: float) -> str:
+    """``86 %`` of a roof; ``above`` where the roof does not hold the case."""
+    return "above" if share > ABOVE else units.percent(share)
 
 
 def roof_text(roof: Roof) -> str:
@@ -96,6 +104,6 @@ def _shares(point: RooflinePoint, roofline: Roofline) -> str:
         roof = roofline.roof(key)
         if roof:
             kinds.setdefault("DRAM" if roof.kind == "dram" else precision_text(roof.precision), []).append(
-                f"{units.percent(share)} {roof.source}"
+                f"{share_text(share)} {roof.source}"
             )
     return "; ".join(f"{name} {', '.join(parts)}" for name, parts in sorted(kinds.items())) or NOTHING

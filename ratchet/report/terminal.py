@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _QUIET = (Outcome.UNCHANGED, Outcome.IDENTICAL, Outcome.MEASURED)
 _LAST_LINES = 8
+_ROOF = "Roof"
 _GAP = 2
 _EXTRA = 5
 """Columns of this rank and above are the first to go."""
@@ -42,8 +43,8 @@ class _Form:
 _FORMS = (_Form(2, True, "Reference"), _Form(1, True, "Ref."), _Form(1, False, "Ref."))
 
 
-_PLAIN_ALIGNED = "<<>^>>>>"
-"""How each column of a plain line is aligned: outcome, case, reference, arrow, head, change, interval, MDE."""
+_PLAIN_ALIGNED = "<<>^>>>><"
+"""How each column of a plain line is aligned: outcome, case, reference, arrow, head, change, interval, MDE, note."""
 
 
 def print_report(report: ReportRecord, console: Console) -> None:
@@ -53,6 +54,9 @@ def print_report(report: ReportRecord, console: Console) -> None:
 
     listed = words.worst_first(report)
     console.print(_table(report, listed, console.width))
+    if any(column.title == _ROOF for column in _fitting(report, listed, console.width)):
+        for note in words.roof_notes(listed):
+            console.print(Text(note, style="dim"))
     console.print()
     for case in listed:
         outcome = words.earned(case, report)
@@ -111,7 +115,8 @@ def _plain_row(case: CaseVerdict, report: ReportRecord) -> tuple[str, ...]:
     interval = words.interval(case.comparison) if case.comparison else ""
     detectable = f"MDE {words.detectable(case.comparison)}" if case.comparison else ""
     outcome = str(words.earned(case, report) or "")
-    return outcome, escape.log_line(case.name, escape.CELL), *times, moved, interval, detectable
+    note = words.NO_SLOWDOWN.text if words.word(case) is words.NO_SLOWDOWN else ""
+    return outcome, escape.log_line(case.name, escape.CELL), *times, moved, interval, detectable, note
 
 
 def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table:
@@ -134,7 +139,7 @@ def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table
 
 def _columns(report: ReportRecord, form: _Form) -> list[_Column]:
     case = _Column("Case", lambda case: escape.clean(case.name, escape.CELL), 0, "left")
-    roof = _Column("Roof", _roof, _EXTRA + 2)
+    roof = _Column(_ROOF, lambda case: words.roof(case.head), _EXTRA + 2)
     outcome = _Column("Outcome", lambda case: _outcome(case, report), 0, "left")
     if not words.compares(report):
         return [case, _Column("Time", lambda case: words.time(case.head), 2), roof, outcome]
@@ -192,13 +197,9 @@ def _middle(name: str, room: int) -> str:
     return f"{name[:left]}…{name[-(room - 1 - left) :]}"
 
 
-def _roof(case: CaseVerdict) -> str:
-    share = case.head.share_of_roof if case.head else None
-    return words.NOTHING if share is None else words.share(share)
-
-
 def _outcome(case: CaseVerdict, report: ReportRecord) -> str:
-    return words.WORDS[words.earned(case, report)].text
+    earned = words.earned(case, report)
+    return (words.word(case) if earned is case.outcome else words.WORDS[earned]).text
 
 
 def _headline(report: ReportRecord) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ratchet import units
 from ratchet.records import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary, Tree
 
 NOTHING = "–"
+ABOVE = 1.05
+"""A share of a measured roof beyond this is no measurement error: the roof does not hold the case."""
 
 
 @dataclass(frozen=True)
@@ -27,17 +30,19 @@ WORDS: dict[Outcome, Word] = {
     Outcome.SLOWER: Word(
         "🟠", "slower, not proven", "bold yellow", "the whole interval is past the gate, the proof is missing; not a pass"
     ),
-    Outcome.UNFIT: Word("⚠️", "unfit", "yellow", "the machine was in no state to be trusted, so there is no answer"),
+    Outcome.UNFIT: Word("⚠️", "unfit", "yellow", "the state of the machine spoils measurements, so there is no answer"),
     Outcome.INCONCLUSIVE: Word("❔", "inconclusive", "yellow", "not enough evidence for any answer; it is not a pass"),
     Outcome.IMPROVED: Word("✅", "improved", "bold green", "faster by the improvement threshold, and the interval agrees"),
     Outcome.CHANGED: Word("🔀", "changed", "cyan", "the work itself differs between the sides, so their times do not compare"),
     Outcome.NEW: Word("🆕", "new", "cyan", "only in the head"),
     Outcome.MISSING: Word("🗑️", "missing", "magenta", "only in the reference"),
-    Outcome.UNCHANGED: Word("➖", "unchanged", "dim", "shown to lie inside the gate"),
+    Outcome.UNCHANGED: Word("➖", "unchanged", "dim", "any slowdown is shown to be smaller than the gate"),
     Outcome.MEASURED: Word("⏱️", "measured", "", "timed, with nothing to compare with"),
     Outcome.IDENTICAL: Word("🟰", "identical", "dim", "the same machine code on both sides, so it was not timed"),
     Outcome.SKIPPED: Word("⏭️", "skipped", "dim", "this machine cannot run it"),
 }
+NO_SLOWDOWN = Word("➖", "no slowdown", "dim", "faster if anything, but not shown to be faster by the improvement threshold")
+"""For what is UNCHANGED with its whole interval below zero: it counts as unchanged, and is not called that."""
 _RANK = {outcome: rank for rank, outcome in enumerate(Outcome)}
 NO_ANSWER = (Outcome.SLOWER, Outcome.UNFIT, Outcome.INCONCLUSIVE)
 _SINGLE_SIDED = (Outcome.FAILED, Outcome.UNFIT, Outcome.MEASURED, Outcome.SKIPPED)
@@ -56,6 +61,19 @@ def worst_first(report: ReportRecord) -> list[CaseVerdict]:
 def earned(case: CaseVerdict, report: ReportRecord) -> Outcome:
     """The outcome, but never one of a comparison where the run had nothing to compare with."""
     return case.outcome if compares(report) or case.outcome in _SINGLE_SIDED else Outcome.MEASURED
+
+
+def word(case: CaseVerdict) -> Word:
+    """The word for the outcome of a case."""
+    no_slowdown = case.outcome is Outcome.UNCHANGED and case.comparison is not None and case.comparison.high < 1
+    return NO_SLOWDOWN if no_slowdown else WORDS[case.outcome]
+
+
+def meanings(report: ReportRecord) -> list[Word]:
+    """The words that a report uses for its outcomes, worst first."""
+    used = [WORDS[outcome] for outcome, _ in counted(report)]
+    at = used.index(WORDS[Outcome.UNCHANGED]) + 1 if WORDS[Outcome.UNCHANGED] in used else 0
+    return [*used[:at], *([NO_SLOWDOWN] if any(word(case) is NO_SLOWDOWN for case in report.cases) else []), *used[at:]]
 
 
 def counted(report: ReportRecord) -> list[tuple[Outcome, int]]:
@@ -84,6 +102,14 @@ def change(comparison: Comparison | None, digits: int = 2) -> str:
     return units.change(comparison.ratio, digits) + ("*" if comparison.source != "paired" else "")
 
 
+def short_change(case: CaseVerdict) -> str:
+    """``+119 % (2.2×)``, for a sentence: of what made the outcome; with a star where the reference is a stored time."""
+    ratio = case.changed_ratio or (case.comparison.ratio if case.comparison else None)
+    if ratio is None:
+        return NOTHING
+    return units.slowdown(ratio) + ("*" if case.comparison and case.comparison.source != "paired" else "")
+
+
 def interval(comparison: Comparison | None, digits: int = 2) -> str:
     """``[+5.02, +5.38]``, in percent."""
     if comparison is None:
@@ -102,9 +128,31 @@ def detectable(comparison: Comparison | None) -> str:
     return units.percent(comparison.detectable, 2) if comparison and comparison.detectable is not None else NOTHING
 
 
-def share(fraction: float) -> str:
-    """A share of the measured roof."""
-    return units.percent(fraction)
+def roof(side: SideSummary | None) -> str:
+    """The share of the measured roof: ``98 %``; words where the roof does not hold the case."""
+    if side is not None and side.cached is not None:
+        return {"warm": "warm L2", "fits": "fits in L2"}[side.cached]
+    if side is None or side.share_of_roof is None:
+        return NOTHING
+    return "above" if side.share_of_roof > ABOVE else units.percent(side.share_of_roof)
+
+
+def roof_notes(cases: Iterable[CaseVerdict]) -> list[str]:
+    """What the words in the column of roofs mean, as far as these cases have them."""
+    heads = [case.head for case in cases if case.head]
+    above = {head.roof for head in heads if head.cached is None and (head.share_of_roof or 0.0) > ABOVE}
+    notes = []
+    if any(head.cached for head in heads):
+        notes.append("In L2: the data come from the GPU’s L2 cache, so the bandwidth of the copy is no limit for these cases.")
+    if above - {"matmul"}:
+        notes.append(
+            "Above the copy: more than the copy reached. The data come from a cache, or the declared bytes are too many."
+        )
+    if "matmul" in above:
+        notes.append(
+            "Above the matmul: more than the matmul reached. Some products are faster, or the declared FLOPs are too many."
+        )
+    return notes
 
 
 def short_hash(tree: Tree) -> str:

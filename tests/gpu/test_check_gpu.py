@@ -63,11 +63,13 @@ def check(tmp_path: Path, *commits: dict[str, str]):
 
 
 def test_unchanged_code_passes_on_the_gpu(tmp_path: Path) -> None:
-    """Unchanged code exits 0 with both GPU clocks, and the record holds fingerprint, telemetry and peak memory."""
+    """Unchanged code exits 0 with both GPU clocks, and the record holds fingerprint, size of L2, telemetry and peak memory."""
     done = check(tmp_path, {"bench/scale.py": SCALE}, {"notes.txt": "no code\n"})
     assert done.code == 0, done
     assert set(done.outcomes().values()) == {Outcome.UNCHANGED}
     assert done.run.environment.fingerprint.gpu
+    assert done.run.environment.l2_bytes
+    assert 1 << 20 < done.run.environment.l2_bytes < 1 << 30
     case = done.case("scale/graph")
     assert case.workload is not None
     assert (case.workload.clock, case.workload.cache) == ("graph", "warm")

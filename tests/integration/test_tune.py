@@ -268,7 +268,7 @@ def test_what_cannot_be_tuned(knobs: Callable[..., Playground], words: tuple[str
     [
         ({"(0, 20, 40, 400)": "(40,)"}, "one configuration, which is in use: there is nothing to tune. Give `tune`"),
         ({'KIND == "ok" or REPEAT == 20': 'KIND == "ok" and REPEAT == 40'}, "one configuration, which is in use"),
-        ({"(0, 20, 40, 400)": "()"}, "contradicts itself: tuning REPEAT=40 is not among the values of tune: []. Mend `tune`"),
+        ({"(0, 20, 40, 400)": "()"}, "contradicts itself: tuning REPEAT=40 is not among the values of tune: []. Fix `tune`"),
         ({'KIND == "ok" or REPEAT == 20': "False"}, "contradicts itself: tuning {'REPEAT': 40, 'KIND': 'ok'} does not hold"),
     ],
     ids=["one value", "one left", "empty", "contradictory"],

@@ -79,7 +79,7 @@ def test_annotations_point_at_files_that_are_known() -> None:
     _, output = check_output(pages.red())
     first = output.annotations[0]
     assert (first.path, first.line, first.level) == ("bench/normalize.py", 1, "failure")
-    assert first.title == "normalize/rows_16k regressed +119.31 %"
+    assert first.title == "normalize/rows_16k regressed +119 % (2.2×)"
     assert first.message.startswith("Slower by 119.31 %, past the gate of 3 %. Coalescing 100 % → 50 %")
     assert len(output.annotations) == 5
     assert check_output(replace(pages.red(), paths={}))[1].annotations == ()
@@ -128,7 +128,7 @@ def test_lines_for_the_log() -> None:
     lines = list(workflow_commands(pages.red(), most=2))
     assert len(lines) == 2
     assert lines[0].startswith(
-        "::error file=bench/normalize.py,line=1,title=normalize/rows_16k regressed +119.31 %25::Slower by 119.31 %25"
+        "::error file=bench/normalize.py,line=1,title=normalize/rows_16k regressed +119 %25 (2.2×)::Slower by 119.31 %25"
     )
     [line] = workflow_commands(pages.problem())
     assert line.startswith("::error title=ratchet::The job that measures ended")

@@ -104,9 +104,9 @@ def test_alerts_stand_under_the_verdict() -> None:
     """A head that moved, an edited baseline and a verdict that was not judged again are said before any figure."""
     text = visible(pages.stale)
     before = text.split("**Commit**")[0]
-    assert "**Stale:** the pull request is at 4e4e4e4e4e by now; this is of 3f2a1bc98d." in before
+    assert "**Stale:** the pull request is now at 4e4e4e4e4e; this report is about 3f2a1bc98d." in before
     assert "**This pull request edits the baseline file.** It was judged by the file of `main`" in before
-    assert "was not judged again" in before
+    assert "No trusted job has judged the samples again." in before
     assert "judged by the thresholds" not in text
 
 

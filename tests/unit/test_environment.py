@@ -42,7 +42,9 @@ def gpu(**changes: Any) -> SimpleNamespace:
 
 def test_gpu_run(cpuinfo: Path) -> None:
     """A GPU run is described by its GPU, driver and software, and not by the number of CPU threads or of the GPU."""
-    told = describe(gpu(), "cuda", torch_version="2.9", cuda_version="13.0", triton_version="3.5", cpu_threads=8, cpuinfo=cpuinfo)
+    versions = {"torch_version": "2.9", "cuda_version": "13.0", "triton_version": "3.5"}
+    told = describe(gpu(), "cuda", **versions, cpu_threads=8, l2_bytes=62_914_560, cpuinfo=cpuinfo)
+    assert told.l2_bytes == 62_914_560
     assert told.fingerprint.model_dump() == {
         "device": "cuda",
         "gpu": "NVIDIA H200",
@@ -62,7 +64,8 @@ def test_gpu_run(cpuinfo: Path) -> None:
 
 def test_cpu_run(cpuinfo: Path) -> None:
     """A CPU run names its threads and nothing of a GPU, even where there is one."""
-    told = describe(gpu(), "cpu", torch_version="2.9", cpu_threads=8, cpuinfo=cpuinfo)
+    told = describe(gpu(), "cpu", torch_version="2.9", cpu_threads=8, l2_bytes=62_914_560, cpuinfo=cpuinfo)
+    assert told.l2_bytes is None
     assert told.fingerprint.cpu_threads == 8
     assert (told.fingerprint.gpu, told.fingerprint.driver, told.fingerprint.mig, told.gpu_index) == (None,) * 4
     assert told.fingerprint == describe(None, "cpu", torch_version="2.9", cpu_threads=8, cpuinfo=cpuinfo).fingerprint

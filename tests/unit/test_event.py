@@ -130,7 +130,7 @@ def test_what_cannot_be(name: str, place: str, value: object) -> None:
 
 def test_an_event_without_meaning() -> None:
     """An event that nothing acts on is refused with those that something does."""
-    with pytest.raises(UsageError, match="none that ratchet acts on"):
+    with pytest.raises(UsageError, match="ratchet does not handle this event"):
         parse_event("::error::x", {})
 
 

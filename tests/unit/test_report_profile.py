@@ -8,6 +8,7 @@ from collections.abc import Callable
 import examples
 import pytest
 
+from ratchet.pipeline.profile_page import diagnosed
 from ratchet.records import CaseVerdict, Outcome
 from ratchet.records.profile import CaseProfile, Finding, Profile
 from ratchet.report.markdown import render_markdown
@@ -17,10 +18,12 @@ from ratchet.report.terminal import plain_lines
 FALLEN = examples.case_profile(
     head=examples.traced(10, 2e-5, launches=30, gaps_s=1e-4, pageable_copies=1),
     reference=examples.traced(5, 1e-5, launches=5),
+    ratio=2.0,
     findings=(),
     steps_down=("ncu (Nsight Compute) is not installed. Install it with the CUDA toolkit, or put it on the PATH.",),
     files={},
 )
+FALLEN = diagnosed(FALLEN)
 NASTY = examples.case_profile(
     case=f"{examples.HOSTILE}/a",
     head=Profile(tool="ncu", kernels=(examples.kernel_profile(function=examples.HOSTILE, occupancy_limiter=examples.HOSTILE),)),
@@ -96,9 +99,10 @@ def test_kernels_are_matched_by_name_and_order() -> None:
 
 
 def test_without_a_finding_it_says_so() -> None:
-    """Without a finding the traced time that moved most is named; without that, or any profile, it says so."""
-    assert first_sentence(FALLEN) == "Of the traced times, aten::add moved most: 10.00 µs → 20.00 µs a call."
-    assert "no cause" in first_sentence(examples.case_profile(findings=()))
+    """Where nothing explains the change, or there is no profile of the head, the first sentence says that."""
+    assert first_sentence(FALLEN) == "Slower in each call: aten::add 10.00 µs → 20.00 µs."
+    nothing = "The profiles show no difference that explains the slowdown."
+    assert first_sentence(examples.case_profile(findings=())) == nothing
     lost = FALLEN.model_copy(update={"head": None, "failed": {"head": "It crashed."}})
     assert first_sentence(lost) == "There is no profile of the head: It crashed."
     assert "No profile of the head: It crashed." in report(lost)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import examples
 import pytest
 
-from ratchet.judge.roof import Roofs, measured_roofs, share
+from ratchet.judge.roof import Reached, Roofs, measured_roofs, share
 from ratchet.judge.verdict import judge_run
 from ratchet.records import BaselineEntry, CaseRun, Performance
 
@@ -73,7 +73,7 @@ def test_share(flops: float, size: float, dtype: str, found: tuple[str, float] |
     """The roof that takes longer binds, and a product is only read against products of its own dtype."""
     workload = examples.WORKLOAD.model_copy(update={"flops": flops, "bytes": size, "dtype": dtype})
     reached = share(workload, 2e-3, Roofs(4e12, {"bfloat16": 1e15}))
-    assert reached == (found if found is None else (found[0], pytest.approx(found[1])))
+    assert reached == (found if found is None else Reached(found[0], pytest.approx(found[1])))
 
 
 def test_a_report_uses_stored_roofs() -> None:
@@ -88,3 +88,50 @@ def test_a_report_uses_stored_roofs() -> None:
     (bare,) = judge_run(run, base).cases
     assert bare.head is not None
     assert (bare.head.roof, bare.head.share_of_roof) == (None, None)
+
+
+L2 = 50 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("changes", "cached"),
+    [
+        ({"bytes": float(L2)}, "fits"),
+        ({"bytes": float(L2) + 1}, None),
+        ({"bytes": 8e9, "cache": "warm"}, "warm"),
+        ({"bytes": 8e9, "clock": "graph"}, "warm"),
+        ({"bytes": float(L2), "device": "cpu", "cache": "warm", "clock": "cpu"}, None),
+    ],
+)
+def test_what_lies_in_l2_has_no_share_of_the_copy(changes: dict[str, object], cached: str | None) -> None:
+    """A case on a GPU that is timed with a warm cache, or whose bytes fit into L2, is not held to the copy."""
+    workload = examples.WORKLOAD.model_copy(update={"flops": 0.0} | changes)
+    found = share(workload, 1e-6, Roofs(4e12, {}, L2))
+    assert found is not None
+    assert (found.roof, found.cached, found.share is None) == ("copy", cached, cached is not None)
+
+
+def test_what_lies_in_l2_is_held_to_products() -> None:
+    """Products take as long wherever their operands lie."""
+    workload = examples.WORKLOAD.model_copy(update={"flops": 1e12, "bytes": 1e6, "cache": "warm"})
+    assert share(workload, 2e-3, Roofs(4e12, {"bfloat16": 1e15}, L2)) == Reached("matmul", pytest.approx(0.5))
+
+
+def test_where_l2_is_not_known() -> None:
+    """Records without a size of L2 are read as before, warm ones excepted."""
+    workload = examples.WORKLOAD.model_copy(update={"flops": 0.0, "bytes": 1e6})
+    assert share(workload, 1e-6, Roofs(1e12, {})) == Reached("copy", pytest.approx(1.0))
+
+
+def test_a_copy_in_l2_is_no_roof() -> None:
+    """A copy that is timed warm, or fits into L2, does not become the roof of the others."""
+    small = case("copy/small", "float32", gb_s=9000)
+    large = case("copy/large", "float32", gb_s=4000)
+    sized = [
+        each.model_copy(update={"workload": each.workload.model_copy(update={"bytes": size})})
+        for each, size in ((small, 1e6), (large, 1e9))
+        if each.workload
+    ]
+    assert measured_roofs(tuple(sized), {}, L2).bytes_per_s == 4000e9
+    assert measured_roofs(tuple(sized), {}).bytes_per_s == 9000e9
+    assert measured_roofs(tuple(sized[:1]), {}, L2).bytes_per_s is None

@@ -24,7 +24,7 @@ def printed(report: ReportRecord, width: int, *, colours: bool = False) -> str:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("name", ["green", "red", "run", "hostile"])
+@pytest.mark.parametrize("name", ["green", "red", "run", "hostile", "cached"])
 def test_print_report(name: str, width: int, golden: Callable[[str, str], None]) -> None:
     """The table is what it was when somebody last looked at it."""
     text = printed(getattr(examples, f"{name}_report")(), width)
@@ -46,6 +46,14 @@ def test_the_interval_is_there_at_80_columns() -> None:
     """At 80 columns the reference, the head, the change and its interval are shown."""
     row = next(line for line in printed(examples.red_report(), 80).splitlines() if line.startswith("attention/inference_4k"))
     assert row.split() == ["attention/inference_4k", "1.041", "ms", "1.095", "ms", "+5.2", "%", "[+5.0,", "+5.4]", "regressed"]
+
+
+def test_faster_within_the_gate_is_no_slowdown() -> None:
+    """A case that is UNCHANGED with its whole interval below zero keeps the name of its outcome, and is not called unchanged."""
+    lines = [line for line in plain_lines(examples.cached_report()) if "norm/rows_2k" in line]
+    assert [(line.split()[0], line.endswith("no slowdown")) for line in lines] == [("UNCHANGED", True)]
+    row = next(line for line in printed(examples.cached_report(), 80).splitlines() if line.startswith("norm/rows_2k"))
+    assert row.rstrip().endswith("no slowdown")
 
 
 def test_the_headline_is_last() -> None:

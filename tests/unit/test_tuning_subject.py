@@ -45,7 +45,7 @@ def test_a_space_that_contradicts_itself(tmp_path: Path) -> None:
     error = refusal("tuning a=1 is not among the values of tune: [2]", tmp_path, stage="declaration")
     assert error.exit_code is Exit.USAGE
     assert error.message == "The space of knobs/small contradicts itself: tuning a=1 is not among the values of tune: [2]."
-    assert "Mend `tune`, `tuning` or `constraints`" in error.hint
+    assert "Fix `tune`, `tuning` or `constraints`" in error.hint
 
 
 @pytest.mark.parametrize("trouble", ["ValueError: no weights here", "ran out of GPU memory", "KeyError: 'tuning'"])

@@ -123,3 +123,40 @@ def test_change_has_its_sign(ratio: float) -> None:
     assert re.fullmatch(r"[+−]?\d+\.\d\d %", shown)
     assert not (shown.startswith("+") and ratio < 1)
     assert not (shown.startswith("−") and ratio > 1)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [
+        (2.1931, "+119 % (2.2×)"),
+        (1.5, "+50 % (1.5×)"),
+        (1.499, "+50 %"),
+        (1.2314, "+23 %"),
+        (1.0996, "+10 %"),
+        (1.0733, "+7.3 %"),
+        (1.0341, "+3.4 %"),
+        (1, "0.0 %"),
+        (0.903, "−9.7 %"),
+        (0.876, "−12 %"),
+        (0.4, "−60 % (2.5× faster)"),
+        (2 / 3, "−33 % (1.5× faster)"),
+        (0.7, "−30 %"),
+        (0.0999, "−90 % (10× faster)"),
+        (12.34, "+1134 % (12×)"),
+        (0, "−100 %"),
+    ],
+)
+def test_slowdown(ratio: float, text: str) -> None:
+    """In a sentence a change has no decimals from ten percent on, and a factor from one and a half on."""
+    assert units.slowdown(ratio) == text
+
+
+@given(st.floats(min_value=1e-9, max_value=1e9))
+def test_slowdown_has_its_sign(ratio: float) -> None:
+    """A plus and a bare factor are slower, a minus and "faster" are faster; and the text stays short."""
+    shown = units.slowdown(ratio)
+    assert not (shown.startswith("+") and ratio < 1)
+    assert not (shown.startswith("−") and ratio > 1)
+    assert shown.endswith("faster)") == (ratio <= 1 / 1.5)
+    assert ("×" in shown) == (ratio >= 1.5 or ratio <= 1 / 1.5)
+    assert len(shown) < 40

@@ -3,51 +3,90 @@
 from __future__ import annotations
 
 from ratchet.judge.matching import matched
-from ratchet.profile.diagnosis.activity import trace_findings
-from ratchet.profile.diagnosis.launches import launches_changed, seconds, short_kernels
-from ratchet.profile.diagnosis.rule import Pair, changed, standing
+from ratchet.profile.diagnosis.activity import standing_costs, trace_changes
+from ratchet.profile.diagnosis.launches import call_seconds, launches_changed, seconds, short_kernels
+from ratchet.profile.diagnosis.rule import Difference, Pair, changed, direction_of, judged, standing
 from ratchet.profile.diagnosis.table import CHANGES, STATES, SUBSUMED
+from ratchet.profile.diagnosis.times import moved_s, same_name_times, traced_times
 from ratchet.records.profile import Finding, KernelProfile, Profile
 
 SMALLEST_SHARE = 0.05
 """A kernel with less of the call's time, or of its change, is not worth a sentence."""
+SAME_CALL = 0.01
+"""Calls that differ by a smaller part have no direction, where only the profiles tell it."""
 
 
-def diagnose(head: Profile, reference: Profile | None = None) -> tuple[Finding, ...]:
-    """Findings, the weightiest first: what changed has weights from 1 to 2, what only stands out in the head less than 1.
+def diagnose(head: Profile, reference: Profile | None = None, ratio: float | None = None) -> tuple[Finding, ...]:
+    """What explains the change of the case, the weightiest first; then what stands out in the head; then what goes against it.
 
-    Launches are matched by name and order. A figure that a profile does not have triggers nothing.
+    ``ratio`` is head time / reference time as the benchmark measured it; without one, the profiles themselves say which way
+    the head went. Launches are matched by name and order. A figure that a profile does not have triggers nothing.
     """
-    found = _changes(head, reference) if reference is not None else []
-    found += _standing(head)
-    if head.activity is not None:
-        found += trace_findings(head.activity, reference.activity if reference is not None else None)
-    found.sort(key=lambda finding: -finding.weight)
+    found = _standing(head)
+    if reference is not None:
+        ratio = ratio or _own_ratio(head, reference)
+        direction = direction_of(ratio)
+        found += [judged(difference, direction) for difference in _differences(head, reference, ratio)]
+    found.sort(key=lambda finding: (_is_against(finding), -finding.weight))
     return tuple(_without_repeats(found))
 
 
-def _changes(head: Profile, reference: Profile) -> list[Finding]:
-    pairs = [(one, other) for one, other in matched(head, reference) if one is not None and other is not None]
-    launched = launches_changed(head, reference)
-    found = [launched] if launched else []
-    for one, other in pairs:
-        share = _share_of_change(one, other, head, reference)
-        if share >= SMALLEST_SHARE:
-            seen = (changed(rule, Pair(one, other, share)) for rule in CHANGES)
-            found += [finding for finding in seen if finding]
+def _is_against(finding: Finding) -> bool:
+    return finding.effect is not None and finding.weight < 1
+
+
+def _own_ratio(head: Profile, reference: Profile) -> float | None:
+    """Head time / reference time by the profiles: of the launches, else of the traced calls; None where they are about equal."""
+    after, before = call_seconds(head), call_seconds(reference)
+    if (after is None or before is None) and head.activity and reference.activity:
+        one, other = head.activity, reference.activity
+        after, before = one.wall_s / max(1, one.calls), other.wall_s / max(1, other.calls)
+    if not after or not before or abs(after / before - 1) <= SAME_CALL:
+        return None
+    return after / before
+
+
+def _differences(head: Profile, reference: Profile, ratio: float | None) -> list[Difference]:
+    found: list[Difference] = []
+    if head.kernels and reference.kernels:
+        found += _between_kernels(head, reference, ratio)
+    if head.activity is not None and reference.activity is not None:
+        found += trace_changes(head.activity, reference.activity, ratio)
+        if not (head.kernels and reference.kernels):
+            found += traced_times(head.activity, reference.activity, ratio)
     return found
 
 
+def _between_kernels(head: Profile, reference: Profile, ratio: float | None) -> list[Difference]:
+    pairs = [(one, other) for one, other in matched(head, reference) if one is not None and other is not None]
+    before, after = call_seconds(reference), call_seconds(head)
+    moved = moved_s(before, after, ratio) if before is not None and after is not None else 0.0
+    found = launches_changed(head, reference, moved)
+    common: dict[str, tuple[float, float]] = {}
+    for one, other in pairs:
+        share = _share_of_change(one, other, head, reference)
+        if share >= SMALLEST_SHARE:
+            seen = [change for rule in CHANGES if (change := changed(rule, Pair(one, other, share)))]
+            found += seen
+            if not seen and one.duration_s is not None and other.duration_s is not None:
+                earlier = common.get(one.function, (0.0, 0.0))
+                common[one.function] = (earlier[0] + other.duration_s, earlier[1] + one.duration_s)
+    return found + same_name_times(common, moved, "each call, under the profiler")
+
+
 def _share_of_change(one: KernelProfile, other: KernelProfile, head: Profile, reference: Profile) -> float:
-    """Of the change of all launches together, 0 to 1; 1 where times are not known."""
+    """Of what changed in all launches together, in the direction of this one: 0 to 1; 1 where times are not known."""
     after, before = seconds(head), seconds(reference)
     if after is None or before is None or one.duration_s is None or other.duration_s is None:
         return 1.0
     if len(head.kernels) == len(reference.kernels) == 1:
         return 1.0
-    if abs(after - before) <= 0.01 * before:  # nothing to share out: by the time of the launch
+    move, change = one.duration_s - other.duration_s, after - before
+    if abs(change) <= SAME_CALL * before:  # nothing to share out: by the time of the launch
         return one.duration_s / after
-    return min(1.0, max(0.0, (one.duration_s - other.duration_s) / (after - before)))
+    if move * change >= 0:
+        return min(1.0, move / change)
+    return min(1.0, abs(move) / (abs(change) + abs(move)))
 
 
 def _standing(head: Profile) -> list[Finding]:
@@ -59,15 +98,17 @@ def _standing(head: Profile) -> list[Finding]:
         if share >= SMALLEST_SHARE:
             seen = (standing(rule, kernel, share) for rule in STATES)
             found += [finding for finding in seen if finding]
-    return found
+    return found + (standing_costs(head.activity) if head.activity is not None else [])
 
 
 def _without_repeats(found: list[Finding]) -> list[Finding]:
-    """Each key once (the weightiest), and nothing that follows from a weightier finding of the same kernel."""
+    """Each key once for each effect (the weightiest), and nothing that follows from a weightier finding of the same kernel."""
     kept: list[Finding] = []
     for finding in found:
-        said = any(finding.key == other.key for other in kept)
-        follows = any(finding.key in SUBSUMED.get(other.key, ()) and other.kernel in (finding.kernel, None) for other in kept)
+        said = any(finding.key == other.key and finding.effect in (None, other.effect) for other in kept)
+        follows = any(
+            finding.key in SUBSUMED.get(other.key, ()) and other.kernel in (finding.kernel, None) for other in kept
+        ) and not _is_against(finding)
         if not (said or follows):
             kept.append(finding)
     return kept

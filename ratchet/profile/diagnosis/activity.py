@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ratchet import units
 from ratchet.profile.diagnosis import thresholds as at
 from ratchet.profile.diagnosis.figures import arrow
-from ratchet.profile.diagnosis.rule import ADVICE_WHEN_FASTER, Confidence, confidence
+from ratchet.profile.diagnosis.rule import Confidence, Difference
+from ratchet.profile.diagnosis.times import moved_s
 from ratchet.records.profile import Activity, Finding
 
 
@@ -20,6 +21,8 @@ class Cost:
     """On the clock, for each call; 0 where it is only counted."""
     figure: str
     noteworthy: bool
+    count: float | None = None
+    """How many there are in a call, where they can be counted: more of them cannot make a call faster."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class TraceRule:
 
 def pageable(activity: Activity) -> Cost | None:
     count, each = activity.pageable_copies / activity.calls, activity.copies_s / activity.calls
-    return Cost(each if count else 0.0, f"{count:.3g} in a call" if count else "none", count > 0)
+    return Cost(each if count else 0.0, f"{count:.3g} in a call" if count else "none", count > 0, count)
 
 
 def allocation(activity: Activity) -> Cost | None:
@@ -56,7 +59,8 @@ def launches(activity: Activity) -> Cost | None:
     count = activity.launches / activity.calls
     device_s = sum(activity.kernels.values())
     short = activity.launches > 0 and device_s / activity.launches < at.SHORT_KERNEL_S
-    return Cost(activity.wall_s / activity.calls if count else 0.0, f"{count:.3g} in a call", short and count >= at.MANY_LAUNCHES)
+    each_s = min(activity.wall_s / activity.calls, count * at.SHORT_KERNEL_S)
+    return Cost(each_s, f"{count:.3g} in a call", short and count >= at.MANY_LAUNCHES, count)
 
 
 RULES = (
@@ -75,38 +79,38 @@ RULES = (
 )  # fmt: skip
 
 
-def trace_findings(head: Activity, reference: Activity | None) -> list[Finding]:
-    """Of both sides where there are two; what only stands on the head comes with a weight below 1."""
+def trace_changes(head: Activity, reference: Activity, ratio: float | None) -> list[Difference]:
+    """Costs that differ between the sides. ``ratio``: head time / reference time of the case."""
+    if not all(side.calls and side.wall_s > 0 for side in (head, reference)):
+        return []
+    return [found for rule in RULES if (found := _changed(rule, head, reference, ratio))]
+
+
+def standing_costs(head: Activity) -> list[Finding]:
+    """Costs that stand out in the head, whatever the reference does."""
     if not head.calls or head.wall_s <= 0:
         return []
-    found = []
-    for rule in RULES:
-        finding = _changed(rule, head, reference) if reference and reference.calls and reference.wall_s > 0 else None
-        finding = finding or _standing(rule, head)
-        found += [finding] if finding else []
-    return found
+    return [found for rule in RULES if (found := _standing(rule, head))]
 
 
-def _changed(rule: TraceRule, head: Activity, reference: Activity) -> Finding | None:
+def _changed(rule: TraceRule, head: Activity, reference: Activity, ratio: float | None) -> Difference | None:
     after, before = rule.cost(head), rule.cost(reference)
     if after is None or before is None or after.figure == before.figure:
         return None
     if not (after.noteworthy or before.noteworthy):
         return None
-    total = head.wall_s / head.calls - reference.wall_s / reference.calls
     cost = after.seconds - before.seconds
     low, high = sorted((after.seconds, before.seconds))
-    if cost * total <= 0 or high < at.NOTICED * low:
+    if cost == 0 or high < at.NOTICED * low:
         return None
-    part = min(1.0, cost / total)
-    return Finding(
-        key=rule.key,
-        what=f"{rule.subject}: {arrow(before.figure, after.figure)}.",
-        why=rule.why,
-        advice=ADVICE_WHEN_FASTER if total < 0 else rule.advice,
-        confidence=confidence(part * rule.rank),
-        weight=1 + rule.rank * part,
-    )
+    if after.count is not None and before.count is not None and (after.count - before.count) * cost <= 0:
+        return None  # fewer that take longer: the time is not due to their number
+    moved = moved_s(reference.wall_s / reference.calls, head.wall_s / head.calls, ratio)
+    part = min(1.0, abs(cost) / moved) if moved else 0.0
+    if part < at.TIMES_SHARE:
+        return None
+    what = f"{rule.subject}: {arrow(before.figure, after.figure)}."
+    return Difference(rule.key, what, rule.why, rule.advice, "slower" if cost > 0 else "faster", part, rule.rank)
 
 
 def _standing(rule: TraceRule, head: Activity) -> Finding | None:

@@ -88,8 +88,8 @@ def tail_changed(pair: Pair) -> Change | None:
         factor = min(factor, max(worked, 1.0)) if factor > 1 else max(factor, min(worked, 1.0))
     if max(factor, 1 / factor) < at.NOTICED:
         return None
-    text = f"Waves {arrow(f'{pair.reference.waves:.2f}', f'{pair.head.waves:.2f}')}"
-    text += f": {arrow(points(100 * reference), points(100 * head))} of them stand empty"
+    text = f"Waves of blocks {arrow(f'{pair.reference.waves:.2f}', f'{pair.head.waves:.2f}')}"
+    text += f": {arrow(points(100 * reference), points(100 * head))} of the room in them stays empty"
     busy = [_active_share(pair.reference), _active_share(pair.head)]
     if None not in busy:
         text += f", and SMs work {arrow(*(points(100 * (each or 0)) for each in busy))} of the time"
@@ -101,7 +101,7 @@ def tail_present(kernel: KernelProfile) -> State | None:
     if share is None or share < at.TAIL_SHARE:
         return None
     idle = share if active is None else min(share, 1 - active)
-    return State(f"{kernel.waves:.2f} waves: {points(100 * share)} of them stand empty.", idle,
+    return State(f"{kernel.waves:.2f} waves of blocks: {points(100 * share)} of the room in them stays empty.", idle,
                  "medium" if active is not None and idle >= at.TAIL_SHARE / 2 else "low")  # fmt: skip
 
 

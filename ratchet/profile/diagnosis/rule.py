@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from ratchet.records.profile import Finding, KernelProfile
+from ratchet.records.profile import Effect, Finding, KernelProfile
 
 Confidence = Literal["high", "medium", "low"]
 
@@ -15,7 +15,8 @@ SAME_TIME = math.log(1.03)
 """Kernel times under the profiler that differ by less say nothing about what made the difference."""
 WELL_EXPLAINED, PARTLY_EXPLAINED = 0.6, 0.25
 """Parts of the change from which a cause is held with high and with medium confidence."""
-ADVICE_WHEN_FASTER = "Nothing: this goes with the head being faster. Keep it."
+ADVICE_WHEN_FASTER = "This explains the improvement; no action needed."
+ADVICE_AGAINST_SLOWER = "This makes the head faster; no action needed."
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,24 @@ class ChangeRule:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """Something that differs between the sides, before it is known whether it goes with the change of the case or against it."""
+
+    key: str
+    what: str
+    why: str
+    advice: str
+    effect: Effect | None
+    """What it does to the head; None where that is not known."""
+    part: float
+    """Of the change of the case, 0 to 1."""
+    rank: float
+    share: float = 1.0
+    """Of the change, the part that lies in this kernel."""
+    kernel: str | None = None
+
+
+@dataclass(frozen=True)
 class State:
     """What a rule saw on one side."""
 
@@ -90,22 +109,47 @@ def explained(log_ratio: float | None, factor: float) -> float | None:
     return min(1.0, part) if part > 0 else None
 
 
-def changed(rule: ChangeRule, pair: Pair) -> Finding | None:
-    """The finding of one rule about one launch; its weight is between 1 and 2."""
+def changed(rule: ChangeRule, pair: Pair) -> Difference | None:
+    """The difference that one rule sees in one launch."""
     seen = rule.look(pair)
     part = explained(pair.log_ratio, seen.factor) if seen else None
     if seen is None or part is None:
         return None
-    faster = pair.log_ratio is not None and pair.log_ratio < -SAME_TIME
-    return Finding(
-        key=rule.key,
-        what=seen.what,
-        why=rule.why,
-        advice=ADVICE_WHEN_FASTER if faster else rule.advice,
-        confidence=confidence(part * rule.rank),
-        weight=1 + rule.rank * part * pair.share,
-        kernel=pair.head.function,
+    effect: Effect = "slower" if seen.factor > 1 else "faster"
+    return Difference(
+        rule.key, seen.what, rule.why, rule.advice, effect, part, rule.rank, share=pair.share, kernel=pair.head.function
     )
+
+
+def direction_of(ratio: float | None) -> Effect | None:
+    """Which way the head went, by its time over that of the reference; None where it is not known or did not move."""
+    return None if ratio is None or ratio == 1 else "slower" if ratio > 1 else "faster"
+
+
+def judged(difference: Difference, direction: Effect | None) -> Finding:
+    """The finding that a difference is in a case that went this way: a cause, or something that goes against it."""
+    against = None not in (direction, difference.effect) and difference.effect != direction
+    advice = difference.advice
+    if difference.effect == "faster":
+        advice = ADVICE_AGAINST_SLOWER if direction == "slower" else ADVICE_WHEN_FASTER
+    elif against:
+        advice = f"This makes the head slower, although the case is faster. To gain more: {lowered(advice)}"
+    size = difference.rank * difference.part * difference.share
+    return Finding(
+        key=difference.key,
+        what=f"Not the cause: {lowered(difference.what)}" if against else difference.what,
+        why=difference.why,
+        advice=advice,
+        confidence=confidence(difference.part * difference.rank),
+        weight=0.99 * size if against else 1 + size,
+        kernel=difference.kernel,
+        effect=difference.effect,
+    )
+
+
+def lowered(sentence: str) -> str:
+    """The sentence as the end of another one: a word loses its capital, an abbreviation (SM, L2) keeps it."""
+    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() or sentence[1:2] == " " else sentence
 
 
 def standing(rule: StateRule, kernel: KernelProfile, share: float) -> Finding | None:

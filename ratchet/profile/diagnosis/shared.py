@@ -27,8 +27,8 @@ def conflicts_changed(pair: Pair) -> Change | None:
     if max(factor, 1 / factor) < at.NOTICED:
         return None
     counts = arrow(whole(pair.reference.bank_conflicts or 0), whole(pair.head.bank_conflicts or 0))
-    return Change(f"Bank conflicts {counts}: {arrow(points(reference * 100), points(head * 100))} of the turns of shared memory.",
-                  factor)  # fmt: skip
+    repeats = arrow(points(reference * 100), points(head * 100))
+    return Change(f"Bank conflicts {counts}: {repeats} of the passes through shared memory are repeats.", factor)
 
 
 def conflicts_present(kernel: KernelProfile) -> State | None:
@@ -36,7 +36,11 @@ def conflicts_present(kernel: KernelProfile) -> State | None:
     if share is None or share < at.CONFLICT_SHARE:
         return None
     busy = max(kernel.memory_percent or 0, kernel.sm_percent or 0) / 100
-    return State(f"{points(share * 100)} of the turns of shared memory are bank conflicts.", share * busy, "medium")
+    return State(
+        f"{points(share * 100)} of the passes through shared memory are repeats, because of bank conflicts.",
+        share * busy,
+        "medium",
+    )
 
 
 def atomics_changed(pair: Pair) -> Change | None:

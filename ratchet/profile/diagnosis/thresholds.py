@@ -36,6 +36,11 @@ SERIAL_ATOMICS_SHARE = 0.2
 GAP_SHARE = 0.3
 ALLOCATION_SHARE = 0.1
 
+TIMES_SHARE = 0.1
+"""Of the change of a call: what moved by less is not named as its cause."""
+SAME_TRACED = 1.02
+"""Traced times that differ by less are the same time."""
+
 # Both sides
 NOTICED = 1.15
 """A figure that grew or shrank by less is the same figure."""

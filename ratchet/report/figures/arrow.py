@@ -11,7 +11,7 @@ from ratchet.report.figures.axes import Drawn, charted, draw_axes, limits_of, pl
 from ratchet.report.figures.bars import REFERENCE_INK, SIZE, SMALL, Panel, title
 from ratchet.report.figures.canvas import DPI, FAINT, HEAD, PAPER, REFERENCE, axes_at, elided, width_of, write
 from ratchet.report.figures.labels import place
-from ratchet.report.roofline import BOUND
+from ratchet.report.roofline import BOUND, share_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ def _names(figure: Figure, axes: Axes, points: list[RooflinePoint], drawn: Drawn
 
 
 def _share(point: RooflinePoint) -> str:
-    return units.percent(point.shares[point.bound_roof]) if point.bound_roof else ""
+    return share_text(point.shares[point.bound_roof]) if point.bound_roof else ""
 
 
 def _read_as(point: RooflinePoint) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.records.profile import Activity, CaseProfile, KernelProfile, Profile
+from ratchet.records.profile import Activity, CaseProfile, Effect, KernelProfile, Profile
 from ratchet.report.figures.bars import Bar, Fact
 from ratchet.report.words import NOTHING
 
@@ -49,13 +49,17 @@ def launches(profile: CaseProfile) -> list[Launch]:
     return [*found, *(Launch(each, None) for each in reference)]
 
 
-def heaviest(every: Sequence[Launch]) -> Launch | None:
-    """Of the launches whose time changed the one that changed most; where none did, the longest."""
+def heaviest(every: Sequence[Launch], direction: Effect | None = None) -> Launch | None:
+    """Of the launches that went the way of the case the one that changed most; where none did, the longest.
+
+    Without a direction, either way counts.
+    """
 
     def weight(launch: Launch) -> tuple[bool, float]:
         before, after = launch.seconds
-        changed = abs(after - before) > _SAME * max(before, after)
-        return changed, abs(after - before) if changed else max(before, after)
+        change = {"slower": after - before, "faster": before - after}.get(direction or "", abs(after - before))
+        changed = change > _SAME * max(before, after)
+        return changed, change if changed else max(before, after)
 
     return max(every, key=weight, default=None)
 

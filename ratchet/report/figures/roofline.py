@@ -13,7 +13,7 @@ from ratchet.report.figures import canvas
 from ratchet.report.figures.axes import CLEAR, DASHES, SIZE, Drawn, charted, draw_axes, grouped, limits_of, place_of
 from ratchet.report.figures.canvas import DPI, FAINT, INK, MARKERS, PALETTE, PAPER, RULE, WIDTH, figure_of, line, write
 from ratchet.report.figures.labels import Point, place, spread
-from ratchet.report.roofline import roof_text, sources
+from ratchet.report.roofline import roof_text, share_text, sources
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,8 +76,9 @@ def looks_of(points: Sequence[RooflinePoint]) -> dict[str, Look]:
     found = {}
     for each in points:
         number = families.index(each.case.partition("/")[0])
-        share = max(each.shares.values(), default=None) if each.bound_roof is None else each.shares[each.bound_roof]
-        words = f"{each.case} {units.percent(share)}" if share is not None else each.case
+        known = each.shares.values() if each.bound is None else [each.shares[each.bound_roof]] if each.bound_roof else []
+        share = max(known, default=None)
+        words = f"{each.case} {share_text(share)}" if share is not None else each.case
         found[each.case] = Look(words, PALETTE[number % len(PALETTE)], MARKERS[number % len(MARKERS)])
     return found
 

@@ -1,0 +1,122 @@
+"""Where the time of a call goes: which kernels or operators were added, replaced, or got slower or faster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ratchet import units
+from ratchet.profile.diagnosis import thresholds as at
+from ratchet.profile.diagnosis.figures import arrow
+from ratchet.profile.diagnosis.rule import Difference
+from ratchet.profile.names import bare
+from ratchet.records.profile import Activity, Effect
+
+REPLACED_RANK, SAME_NAME_RANK = 0.7, 0.5
+"""Another kernel is what somebody wrote; the same kernel with another time only says where to look."""
+NAMES_SHOWN = 3
+LONGEST_NAME = 60
+REPLACED_WHY: dict[Effect, str] = {
+    "slower": "The kernels that do this work now take longer together than those that did it before.",
+    "faster": "The kernels that do this work now take less time together than those that did it before.",
+}
+REPLACED_ADVICE = "Compare the two implementations for these shapes, or go back to the former one."
+ADDED_WHY = "Work that the reference does not do takes its own time."
+ADDED_ADVICE = "Check whether the result needs it; if so, fuse it with its neighbour, or do it once outside of the call."
+REMOVED_WHY = "The time of work that is no longer done is saved."
+SAME_NAME_WHY = "The profile shows where the time goes, and no rule of ratchet says why."
+SAME_NAME_ADVICE = "Compare the two versions of it: shapes, layouts, data types, and how it is launched."
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What launches of one name take together in a call."""
+
+    name: str
+    seconds: float | None
+    """None where it is not known."""
+    launches: int = 1
+
+
+def traced_times(head: Activity, reference: Activity, ratio: float | None) -> list[Difference]:
+    """What differs between the times by name: those of one side alone together, then the common ones that moved either way."""
+    after, before = _of_a_call(head), _of_a_call(reference)
+    moved = moved_s(sum(before.values()), sum(after.values()), ratio)
+    added = [Spent(name, seconds) for name, seconds in after.items() if name not in before and seconds > 0]
+    gone = [Spent(name, seconds) for name, seconds in before.items() if name not in after and seconds > 0]
+    net = sum(each.seconds or 0.0 for each in added) - sum(each.seconds or 0.0 for each in gone)
+    found = []
+    if moved and abs(net) >= at.TIMES_SHARE * moved:
+        effect: Effect = "slower" if net > 0 else "faster"
+        why = REPLACED_WHY[effect] if added and gone else ADDED_WHY if added else REMOVED_WHY
+        advice = REPLACED_ADVICE if gone else ADDED_ADVICE
+        what = f"In each call, the head {replaced(gone, added)}."
+        found.append(Difference("other kernels", what, why, advice, effect, min(1.0, abs(net) / moved), REPLACED_RANK))
+    common = {name: (before[name], after[name]) for name in after if name in before}
+    return found + same_name_times(common, moved, "each call")
+
+
+def moved_s(before: float, after: float, ratio: float | None) -> float:
+    """Seconds by which the call changed: by the case's own ratio where that is known."""
+    return abs(after - before) if ratio is None else abs(ratio - 1) * before
+
+
+def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, when: str) -> list[Difference]:
+    """Of names that both sides have, with their seconds before and after, those that got slower and those that got faster.
+
+    ``moved``: seconds by which the whole call changed; what is less than a part of it is not worth a sentence.
+    """
+    found = []
+    effects: tuple[Effect, ...] = ("slower", "faster")
+    for effect in effects:
+        sign = 1 if effect == "slower" else -1
+        moves = {name: sign * (after - before) for name, (before, after) in common.items()}
+        noticed = {name: move for name, move in moves.items() if move > (at.SAME_TRACED - 1) * max(common[name])}
+        total = sum(noticed.values())
+        if not moved or total < at.TIMES_SHARE * moved:
+            continue
+        longest = sorted(noticed, key=lambda name: -noticed[name])
+        labels = _labels([*longest])
+        shown = [f"{labels[name]} {arrow(*map(units.duration, common[name]))}" for name in longest[:NAMES_SHOWN]]
+        found.append(
+            Difference(
+                f"{effect} kernels",
+                f"{effect.capitalize()} in {when}: {', '.join([*shown, '…'] if len(longest) > NAMES_SHOWN else shown)}.",
+                SAME_NAME_WHY,
+                SAME_NAME_ADVICE,
+                effect,
+                min(1.0, total / moved),
+                SAME_NAME_RANK,
+            )
+        )
+    return found
+
+
+def replaced(gone: Sequence[Spent], added: Sequence[Spent]) -> str:
+    """``replaced softmax (349.8 µs) by my_kernel (1.200 ms)``; ``added …`` or ``removed …`` where there is one alone."""
+    labels = _labels([each.name for each in (*gone, *added)])
+    if gone and added:
+        return f"replaced {_listed(gone, labels)} by {_listed(added, labels)}"
+    return f"added {_listed(added, labels)}" if added else f"removed {_listed(gone, labels)}"
+
+
+def _listed(spent: Sequence[Spent], labels: Mapping[str, str]) -> str:
+    """The longest first, with their times."""
+    ordered = sorted(spent, key=lambda each: (-(each.seconds or 0.0), -each.launches))
+    shown = []
+    for each in ordered[:NAMES_SHOWN]:
+        count = f" ×{each.launches}" if each.launches > 1 else ""
+        time = f" ({units.duration(each.seconds)})" if each.seconds else ""
+        shown.append(f"{labels[each.name]}{count}{time}")
+    return ", ".join([*shown, "…"] if len(ordered) > NAMES_SHOWN else shown)
+
+
+def _labels(names: Sequence[str]) -> dict[str, str]:
+    """Short names; where two have the same, as much of the whole names as there is room for."""
+    short = {name: bare(name) if "(" in name else name for name in names}
+    taken = list(short.values())
+    return {name: (label if taken.count(label) == 1 else name)[:LONGEST_NAME] for name, label in short.items()}
+
+
+def _of_a_call(activity: Activity) -> dict[str, float]:
+    return {name: seconds / max(1, activity.calls) for name, seconds in activity.kernels.items()}
