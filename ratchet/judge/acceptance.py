@@ -16,7 +16,7 @@ from ratchet.errors import Exit
 from ratchet.judge.command import Accept, parse_command
 from ratchet.judge.verdict import exit_code, headline
 from ratchet.records.acceptance import Acceptance
-from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
+from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
 
 if TYPE_CHECKING:
     from ratchet.records.forge import Comment
@@ -97,7 +97,7 @@ def believed(
 def with_acceptances(report: ReportRecord, acceptances: Iterable[Acceptance]) -> Accepted:
     """The report judged as if the accepted regressions had been measured without a comparison."""
     offered = tuple(acceptances)
-    red = {case.name for case in report.cases if case.outcome is Outcome.REGRESSED}
+    red = {case.name for case in report.cases if case.outcome in SLOWDOWNS}
     used = tuple(each for each in offered if each.case in red)
     unused = tuple(each for each in offered if each.case not in red)
     names = {each.case for each in used}

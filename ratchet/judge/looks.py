@@ -11,6 +11,8 @@ from ratchet.records.run import SESSION_PAIRS, CaseRun
 from ratchet.records.verdict import Comparison, Outcome
 
 LOOKS = (6, SESSION_PAIRS, 12, CHANGE_PAIRS, 28, 40, 64, 100)
+MOST_URGENT = 3
+"""Cases that are measured on when the time is over."""
 LATER = 1.4
 """Beyond these, each look has so many times the pairs of the one before."""
 
@@ -40,6 +42,21 @@ def undecided(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapp
         for name, comparison in comparisons.items()
         if comparison is None or not is_decided(comparison, bar, (drifts or {}).get(name))
     }
+
+
+def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
+    """Names of the few cases that look slowest and lack the pairs to prove it: a budget must not hide a regression.
+
+    One of them suffices to make the run red, so the others may end without proof.
+    """
+    comparisons = {case.name: compared(case, policy.confidence) for case in cases if case.reference}
+    suspects = {
+        name: comparison.low
+        for name, comparison in comparisons.items()
+        if comparison and comparison.pairs < min(CHANGE_PAIRS, pairs)
+        if comparison.low > 1 and comparison.ratio > 1 + policy.regression
+    }
+    return sorted(suspects, key=lambda name: suspects[name], reverse=True)[:MOST_URGENT]
 
 
 def bar_of_run(comparisons: Mapping[str, Comparison | None], policy: Policy, pairs: int) -> Bar:

@@ -129,6 +129,8 @@ def judge_case(case: CaseRun, comparison: Comparison | None, bar: Bar, stored: B
         because = f" (the reference: {_phrase(broken.message)})" if broken else ""
         return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval.", None
     outcome, reason = decide(comparison, bar)
+    if outcome is Outcome.INCONCLUSIVE:
+        reason = f"{reason} {settles(comparison, bar.policy, case.pair_s)}"
     return outcome, reason, comparison
 
 
@@ -159,7 +161,7 @@ def decide(comparison: Comparison, bar: Bar) -> tuple[Outcome, str]:
     if comparison.high < past_gate and comparison.other:
         outliers = f"{comparison.rogues} of {comparison.pairs} pairs" if comparison.rogues else "Many pairs"
         reaches = f"{outliers} are outliers, and with them or without them the answer is another one."
-    return Outcome.INCONCLUSIVE, f"{reaches} {settles(comparison, policy)}"
+    return Outcome.INCONCLUSIVE, reaches
 
 
 def _bound(comparison: Comparison) -> float:
@@ -191,12 +193,14 @@ def _missing(comparison: Comparison, bar: Bar) -> str:
     if comparison.source != "paired":
         return "The two sides were measured at different times: `ratchet check` compares them side by side."
     if comparison.pairs < bar.fewest:
-        return f"A regression takes {bar.fewest} pairs and there are {comparison.pairs}: raise the budget, or --pairs."
+        return (
+            f"A regression takes {bar.fewest} pairs and there are {comparison.pairs}: raise --budget, or --pairs if it is lower."
+        )
     if any(session <= gate for session in comparison.sessions):
         first, later = (units.change(session, 1) for session in comparison.sessions)
         return f"The first {SESSION_PAIRS} pairs say {first}, processes started anew say {later}: measure again."
     if comparison.chance > bar.level:
-        return f"The randomisation test has p = {comparison.chance:.1g} and needs {bar.level:.1g}: raise the budget, or --pairs."
+        return f"The randomisation test has p = {comparison.chance:.1g} and needs {bar.level:.1g}: raise --budget, or --pairs."
     return (
         "The noise of this machine persists from pair to pair, so only a change of more than "
         f"{units.percent(math.expm1(bar.margin(comparison)), 0)} past the gate would be proven: "
@@ -204,15 +208,16 @@ def _missing(comparison: Comparison, bar: Bar) -> str:
     )
 
 
-def settles(comparison: Comparison, policy: Policy) -> str:
-    """What it would take to decide a case whose interval reaches across the gate: a number of pairs, or a quieter machine."""
+def settles(comparison: Comparison, policy: Policy, pair_s: float) -> str:
+    """What it would take to decide an inconclusive case: pairs and seconds, or a quieter machine."""
     away = abs(math.log(comparison.ratio) - math.log1p(policy.regression))
     half = (math.log(comparison.high) - math.log(comparison.low)) / 2
-    pairs = comparison.pairs * (half / away) ** 2 if away > 0 else math.inf
-    if comparison.source != "paired" or pairs > MOST_SUGGESTED:
+    pairs = 1.3 * comparison.pairs * (half / away) ** 2 if away > 0 else math.inf
+    if comparison.source != "paired" or comparison.other or pairs > MOST_SUGGESTED:
         return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}: quieten the machine, then measure again."
-    wanted = max(CHANGE_PAIRS if comparison.ratio > 1 + policy.regression else 0, math.ceil(1.2 * pairs))
-    return f"About {wanted} pairs would settle it (--pairs {max(wanted, CHANGE_PAIRS)}, and the time for them: --budget)."
+    wanted = max(CHANGE_PAIRS if comparison.ratio > 1 + policy.regression else 0, math.ceil(pairs), comparison.pairs + 2)
+    longer = f", {units.wall(pair_s * (wanted - comparison.pairs))} more" if pair_s else ""
+    return f"About {wanted} pairs would settle it{longer}: raise --budget, or --pairs if it is lower."
 
 
 def with_smallest_slowdown(comparison: Comparison, bar: Bar, pairs: int) -> Comparison:

@@ -118,6 +118,8 @@ class Measured:
     lost: list[LostWorker] = field(default_factory=list)
     unfit: str | None = None
     """Why this case cannot be measured, and what to do: no verdict on the code of either side."""
+    seconds: float = 0.0
+    """Spent on its pairs."""
 
     def left(self, sides: tuple[Side, ...]) -> tuple[Side, ...]:
         """The sides still worth measuring: none once the head failed, the head alone once the reference did."""
@@ -161,6 +163,8 @@ class Rounds:
     """After so many seconds no further pair begins beyond the first round; 0: never."""
     undecided: Callable[[Mapping[str, Measured]], Collection[str]]
     """Which cases more pairs could still decide."""
+    urgent: Callable[[Mapping[str, Measured]], Collection[str]] = lambda _: ()
+    """Which undecided cases are measured up to the next look though the time is over."""
     restart: Restart | None = None
     """Called before the pair that the plan names, if any case is left then."""
 
@@ -232,28 +236,40 @@ class Duet:
     def measure(self, cases: Sequence[Wanted], rounds: Rounds) -> dict[str, Measured]:
         """Every case in rounds of pairs, until nothing is undecided, the last round is over, or the budget is spent.
 
+        Beyond the budget only the urgent ones of the undecided cases go on.
+
         A case whose head fails is left out from then on; a reference that fails is. The first round is always finished.
         Before the pair that the plan names, all hosts are started anew.
         """
         results = {case.name: Measured() for case in cases}
         deadline = time.monotonic() + rounds.budget_s if rounds.budget_s else math.inf
         done, first = 0, 0
+        urgent: Collection[str] | None = None
         for last in rounds.looks:
             going = [case for case in cases if results[case.name].left(case.sides)]
             if first:
                 names = rounds.undecided(results)
                 going = [case for case in going if case.name in names]
+            if urgent is not None:
+                urgent = rounds.urgent(results)
             total = done + len(going) * (last - first)
             for pair in range(first, last):
-                order = [case for case in going if results[case.name].left(case.sides)]
-                if pair and pair == self._plan.restart_after and order and time.monotonic() <= deadline:
+                if first and urgent is None and time.monotonic() > deadline:
+                    urgent = rounds.urgent(results)
+                order = [
+                    case for case in going if results[case.name].left(case.sides) and (urgent is None or case.name in urgent)
+                ]
+                if pair and pair == self._plan.restart_after and order:
                     order = self._restarted(pair, order, results, rounds.restart)
                 self._random.shuffle(order)
                 for case in order:
-                    if first and time.monotonic() > deadline:
-                        self._retire_all()
-                        return results
+                    started = time.monotonic()
+                    if first and urgent is None and started > deadline:
+                        urgent = rounds.urgent(results)
+                    if urgent is not None and case.name not in urgent:
+                        continue
                     self._measure_sides(pair, case, results[case.name])
+                    results[case.name].seconds += time.monotonic() - started
                     done += 1
                     self.progress.case(case.name, pair, done, total)
                 self._retire_all()

@@ -57,7 +57,9 @@ class Task:
     looks: tuple[int, ...]
     """Numbers of pairs after which ``undecided`` is asked; the last is the most that are taken."""
     undecided: Undecided
-    compared: bool
+    urgent: Undecided = lambda _: ()
+    """Which undecided cases are measured on though the budget is spent."""
+    compared: bool = True
     """There is a reference to compare with: if it has no tree, it has no benchmarks either."""
     idle: Sequence[int] = ()
     """Processes that hold the GPU but were seen to compute nothing."""
@@ -115,7 +117,13 @@ def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Prog
                 _refuse_missing(name, [again[side] for side in sides])
             return again
 
-        rounds = Rounds(task.looks, plan.budget_s, lambda so_far: task.undecided(taken(so_far)), restart)
+        rounds = Rounds(
+            task.looks,
+            plan.budget_s,
+            lambda so_far: task.undecided(taken(so_far)),
+            lambda so_far: task.urgent(taken(so_far)),
+            restart,
+        )
         results = duet.measure(wanted, rounds)
         ecc_after = ground.gpu.uncorrected_ecc() if ground.gpu else None
     done = [
@@ -255,6 +263,7 @@ def _with_samples(case: CaseRun, measured: Measured, sampler: Sampler | None) ->
             "head": sides["head"],
             "reference": sides["reference"],
             "failures": (*case.failures, *measured.failures),
+            "pair_s": measured.seconds / max(1, len(measured.turned["head"])),
             "lost": (*case.lost, *measured.lost),
             "unfit": measured.unfit,
         }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ratchet.judge.acceptance import acknowledged_in, believed
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.forge import Comment, Pull
-from ratchet.records.verdict import Outcome, ReportRecord
+from ratchet.records.verdict import SLOWDOWNS, ReportRecord
 
 if TYPE_CHECKING:  # the package it needs is there in trusted jobs only
     from ratchet.forge.github import GitHub
@@ -29,6 +29,6 @@ def by_case(acceptances: Iterable[Acceptance], report: ReportRecord) -> tuple[Ac
     """The same, one for each case: a label's stands for every red case that nobody named."""
     named = {each.case: each for each in acceptances}
     label = named.pop(EVERY, None)
-    red = [case.name for case in report.cases if case.outcome is Outcome.REGRESSED]
+    red = [case.name for case in report.cases if case.outcome in SLOWDOWNS]
     rest = [label.model_copy(update={"case": name}) for name in red if name not in named] if label else []
     return (*named.values(), *rest)

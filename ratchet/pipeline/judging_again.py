@@ -21,7 +21,7 @@ from ratchet.records.baseline import Baseline
 from ratchet.records.forge import Comment, Pull
 from ratchet.records.profile import CaseProfile
 from ratchet.records.run import RunRecord
-from ratchet.records.verdict import Outcome, ReportRecord
+from ratchet.records.verdict import ReportRecord
 from ratchet.report.check_run import candidate_paths
 from ratchet.report.comment_page import CommentPage
 
@@ -123,7 +123,7 @@ def _unmeasured(run: RunRecord, baseline: Baseline) -> str:
 
 def _profiles(taken: Intake, report: ReportRecord) -> tuple[CaseProfile, ...]:
     """Those of cases that changed, and of the code that was measured; which way a case went is what the verdict here says."""
-    ratios = {case.name: case.changed_ratio for case in report.cases if case.outcome in (Outcome.REGRESSED, Outcome.IMPROVED)}
+    ratios = {case.name: case.changed_ratio for case in report.cases if case.changed_ratio is not None}
     references = {case.name: case.reference_tree or taken.run.reference for case in taken.run.cases}
     return tuple(
         each.model_copy(update={"ratio": ratios[each.case]})

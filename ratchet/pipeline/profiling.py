@@ -20,9 +20,9 @@ from ratchet.profile.ncu import SetName, Wish
 from ratchet.records.baseline import Baseline
 from ratchet.records.profile import CaseProfile
 from ratchet.records.run import CaseRun, RunRecord, Side, Tree
-from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
+from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
 
-CHANGED = (Outcome.REGRESSED, Outcome.IMPROVED)
+CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
 _SHARE = 0.9
 """Of the time for one case: the rest is for reading the reports and drawing."""
 
@@ -80,12 +80,11 @@ def with_stored_profiles(report: ReportRecord, run: RunRecord, results: Path) ->
 
 
 def worst_first(cases: Sequence[CaseVerdict]) -> list[CaseVerdict]:
-    """The cases that changed: regressions, the slowest first, then improvements, the largest first."""
+    """The cases that changed: regressions, then slowdowns without proof, the slowest first, then the largest improvements."""
 
-    def order(case: CaseVerdict) -> tuple[bool, float]:
+    def order(case: CaseVerdict) -> tuple[int, float]:
         ratio = case.comparison.ratio if case.comparison else 1.0
-        regressed = case.outcome is Outcome.REGRESSED
-        return not regressed, -ratio if regressed else ratio
+        return CHANGED.index(case.outcome), -ratio if case.outcome in SLOWDOWNS else ratio
 
     return sorted((case for case in cases if case.outcome in CHANGED), key=order)
 

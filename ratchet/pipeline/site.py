@@ -12,7 +12,7 @@ from ratchet.errors import BuildError, UsageError
 from ratchet.forge.git import Repository, Snapshot
 from ratchet.forge.worktrees import Trees
 from ratchet.judge.drift import Drift
-from ratchet.judge.looks import looks, undecided
+from ratchet.judge.looks import looks, undecided, urgent
 from ratchet.measure.build import build_tree
 from ratchet.measure.suite import Ground, Suite, Task, measure_suite
 from ratchet.pipeline.machine import Machine, plan_of
@@ -60,12 +60,16 @@ def measure(
     def still_open(cases: Sequence[CaseRun]) -> set[str]:
         return undecided(cases, policy, plan.pairs, drifts)
 
+    def slowest(cases: Sequence[CaseRun]) -> list[str]:
+        return urgent(cases, policy, plan.pairs)
+
     def on(machine: Machine, part: Shard | None, progress: Progress) -> Suite:
         task = Task(
             plan,
             patterns,
             looks(plan.pairs),
             still_open,
+            slowest,
             compared=not unbuilt,
             idle=machine.idle,
             time_identical=site.settings.time_identical,

@@ -18,10 +18,11 @@ from ratchet.records.run import (
     WorkerSamples,
     WorkloadIdentity,
 )
-from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
+from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 
 __all__ = [
     "SCHEMA_VERSION",
+    "SLOWDOWNS",
     "Baseline",
     "BaselineEntry",
     "Block",

@@ -191,6 +191,8 @@ class CaseRun(Record):
     """Why the measurement cannot be trusted, and what to do."""
     errors_before: dict[Side, NotNegative] = {}
     """‖out − ref‖ / ‖ref‖ of each side before anything was timed."""
+    pair_s: NotNegative = 0.0
+    """Seconds that a pair of this case took, processes included; 0 where it was not written down."""
     identity: dict[Side, str] = {}
     """Digest of each side's machine code and launches, where the case exposes them."""
     opaque: str | None = None

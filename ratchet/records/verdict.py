@@ -34,6 +34,10 @@ class Outcome(StrEnum):
     SKIPPED = "SKIPPED"
 
 
+SLOWDOWNS = (Outcome.REGRESSED, Outcome.SLOWER)
+"""Outcomes of cases that look slower: they are profiled, and a person may accept them."""
+
+
 class Comparison(Record):
     """Head against reference. ``ratio`` is head time / reference time: above 1 is slower."""
 
@@ -99,12 +103,12 @@ class CaseVerdict(Record):
 
     @property
     def changed_ratio(self) -> float | None:
-        """Head time / reference time that made the case REGRESSED or IMPROVED; None for every other outcome.
+        """Head time / reference time that made the case REGRESSED, SLOWER or IMPROVED; None for every other outcome.
 
         Against the best commit, where the case is slower than that one alone.
         """
         own, best = self.comparison, self.best
-        if self.outcome is Outcome.REGRESSED:
+        if self.outcome in SLOWDOWNS:
             return next((found.ratio for found in (own, best) if found and found.ratio > 1), None)
         return own.ratio if self.outcome is Outcome.IMPROVED and own and own.ratio < 1 else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ratchet.records import CaseVerdict, Outcome
+from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome
 from ratchet.records.forge import ANNOTATIONS_A_CALL, Annotation, CheckOutput, Level
 from ratchet.report import escape, profile, words
 from ratchet.report.comment import render_part
@@ -18,6 +18,7 @@ MESSAGE = 1000
 _LEVELS: dict[Outcome, Level] = {
     Outcome.FAILED: "failure",
     Outcome.REGRESSED: "failure",
+    Outcome.SLOWER: "warning",
     Outcome.UNFIT: "warning",
     Outcome.INCONCLUSIVE: "warning",
 }
@@ -65,7 +66,7 @@ def candidate_paths(page: CommentPage, bench: str) -> dict[str, str]:
 def _worst(page: CommentPage) -> list[CaseVerdict]:
     taken = {each.case for each in page.acceptances}
     listed = words.worst_first(page.report) if page.report else []
-    return [case for case in listed if case.outcome in _LEVELS and not (case.outcome is Outcome.REGRESSED and case.name in taken)]
+    return [case for case in listed if case.outcome in _LEVELS and not (case.outcome in SLOWDOWNS and case.name in taken)]
 
 
 def _annotations(page: CommentPage) -> Iterator[Annotation]:
@@ -84,7 +85,7 @@ def _path(page: CommentPage, case: CaseVerdict) -> str | None:
 
 
 def _title(case: CaseVerdict) -> str:
-    change = f" {words.short_change(case)}" if case.outcome is Outcome.REGRESSED and case.comparison else ""
+    change = f" {words.short_change(case)}" if case.outcome in SLOWDOWNS and case.comparison else ""
     return escape.plain(f"{case.name} {words.WORDS[case.outcome].text}{change}", TITLE)
 
 

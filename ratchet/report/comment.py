@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ratchet.records import CaseVerdict, Outcome, ReportRecord
+from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
 from ratchet.report import escape, profile, words
 from ratchet.report.chart import chart_of_changes
 from ratchet.report.comment_page import CommentPage, Conclusion, conclusion
@@ -20,7 +20,7 @@ LIMIT = 60_000
 Part = Literal["all", "summary", "text"]
 _HARDWARE = {"Driver": "driver", "CUDA": "CUDA", "PyTorch": "PyTorch", "Triton": "Triton"}
 """Of `pieces.machine`: its label → the word in a sentence."""
-_MARKS: dict[Conclusion, str] = {"success": "✅", "failure": "❌", "neutral": "⚠️"}
+_MARKS: dict[Conclusion, str] = {"success": "✅", "failure": "❌", "neutral": "⚠️", "action_required": "🟠"}
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
         "words": words.WORDS,
         "profiles": (),
     }
-    nothing = dict.fromkeys(("regressed", "failed", "accepted", "improved", "open"), _Group(0, (), ()))
+    nothing = dict.fromkeys(("regressed", "failed", "slower", "accepted", "improved", "open"), _Group(0, (), ()))
     return shared | (_cases(page, report, detail) if report else nothing)
 
 
@@ -126,9 +126,10 @@ def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str,
         "compares": words.compares(report),
         "regressed": red,
         "failed": group(Outcome.FAILED),
-        "accepted": group(Outcome.REGRESSED, accepted=True),
+        "accepted": group(*SLOWDOWNS, accepted=True),
         "improved": improved,
-        "open": group(*words.NO_ANSWER),
+        "slower": group(Outcome.SLOWER),
+        "open": group(Outcome.UNFIT, Outcome.INCONCLUSIVE),
         "every": _Group(len(listed), every, reasons(report, [case for case in every if case.outcome not in _TOLD])),
         "taken": taken,
         "regressed_because": _because(red, report),

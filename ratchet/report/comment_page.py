@@ -10,7 +10,7 @@ from ratchet.records import Outcome, ReportRecord
 from ratchet.records.acceptance import Acceptance
 from ratchet.report import words
 
-Conclusion = Literal["success", "failure", "neutral"]
+Conclusion = Literal["success", "failure", "neutral", "action_required"]
 _HELD = (Outcome.UNCHANGED, Outcome.IMPROVED, Outcome.IDENTICAL)
 """Outcomes of cases that were compared and are no slower."""
 
@@ -51,6 +51,7 @@ class CommentPage:
 def conclusion(page: CommentPage) -> Conclusion:
     """Red for a regression, a wrong result, and a run that handed over nothing to judge; green only where something was compared
     and everything that was is no slower, or accepted; otherwise neutral, since noise is no fault of the change.
+    A slowdown without proof asks for a person: a required check is satisfied by neutral, and not by that.
     """
     report = page.report
     if report is None or not report.cases:
@@ -58,6 +59,8 @@ def conclusion(page: CommentPage) -> Conclusion:
     if report.verdict == "regression":
         return "failure"
     outcomes = [case.outcome for case in report.cases]
+    if Outcome.SLOWER in outcomes:
+        return "action_required"
     answered = not any(outcome in words.NO_ANSWER for outcome in outcomes)
     compared = page.acceptances or any(outcome in _HELD for outcome in outcomes)
     return "success" if report.verdict == "pass" and answered and compared else "neutral"

@@ -21,7 +21,7 @@ from ratchet.report import escape, profile, words
 from ratchet.report.escape import Markdown
 
 _SILENT = (Outcome.UNCHANGED, Outcome.MEASURED, Outcome.SKIPPED)
-_WORST = (Outcome.FAILED, Outcome.REGRESSED, Outcome.UNFIT, Outcome.INCONCLUSIVE)
+_WORST = (Outcome.FAILED, Outcome.REGRESSED, Outcome.SLOWER, Outcome.UNFIT, Outcome.INCONCLUSIVE)
 _COMMAND_CASES = 5
 _HEX = frozenset("0123456789abcdef")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")
