@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ratchet.judge.chain import Place, begun_anew
-from ratchet.judge.levels import shared
-from ratchet.judge.looks import is_decided, looks, looks_for_change
-from ratchet.judge.outcome import decide
+from ratchet.judge.drift import Drift
+from ratchet.judge.looks import bar_of_run, is_decided, looks, looks_for_change
+from ratchet.judge.outcome import Bar, bar_for, decide
 from ratchet.records import (
     Baseline,
     BaselineEntry,
@@ -77,7 +77,7 @@ CPU_ENVIRONMENT = Environment(
     platform="Linux-6.8.0-x86_64-with-glibc2.36",
     ratchet="0.1.0",
 )
-PLAN = Plan(pairs=12, blocks=8, block_ms=5.0, seed=1, clock="event", cache="cold")
+PLAN = Plan(pairs=100, blocks=8, block_ms=5.0, seed=1, clock="event", cache="cold")
 
 
 def comparison(ratio: float, spread: float = 0.0018, **changes: Any) -> Comparison:
@@ -495,8 +495,8 @@ def run_of(*cases: CaseRun, **changes: Any) -> RunRecord:
     return run_record().model_copy(update={"cases": cases, **changes})
 
 
-STEADY = (1.001, 0.999, 1.0, 1.002, 0.998, 1.0, 1.001, 0.999)
-"""Pairs of unchanged code."""
+STEADY = (1.001, 0.999, 1.0, 1.002, 0.998, 1.0, 1.001, 0.999) * 3
+"""Pairs of unchanged code, enough to prove a change of them."""
 
 
 def commit(number: int) -> str:
@@ -559,20 +559,24 @@ def _recorded(taken: np.ndarray) -> list[WorkerSamples]:
     ]
 
 
-def looked_at(taken: Sequence[Pair], policy: Policy, most: int = 20, *, drifts: bool = False) -> Comparison:
-    """The comparison of a case at the look at which a check stops; ``policy`` holds its share of the false alarms."""
+def bar(policy: Policy | None = None, cases: int = 1, most: int = 100) -> Bar:
+    """What a change must pass in a check of so many cases."""
+    return bar_for(policy or Policy(), cases, looks_for_change(most))
+
+
+def looked_at(taken: Sequence[Pair], each: Bar, most: int = 100, drift: Drift | None = None) -> Comparison:
+    """The comparison of a case at the look at which a check stops."""
     for count in looks(most):
-        seen = compare_pairs(taken[:count], policy.confidence)
-        if seen and is_decided(seen, policy, most, drifts=drifts):
+        seen = compare_pairs(taken[:count], each.policy.confidence)
+        if seen and is_decided(seen, each, drift):
             return seen
     assert seen is not None
     return seen
 
 
-def outcomes(cases: Mapping[str, Sequence[Pair]], policy: Policy | None = None, most: int = 20) -> dict[str, Outcome]:
+def outcomes(cases: Mapping[str, Sequence[Pair]], policy: Policy | None = None, most: int = 100) -> dict[str, Outcome]:
     """What a check says of cases whose pairs came in this order."""
     rule = policy or Policy()
-    each = rule.shared(len(cases), looks_for_change(most))
-    found = {name: looked_at(taken, each, most) for name, taken in cases.items()}
-    levels = shared(found, rule, most)
-    return {name: decide(seen, levels[name])[0] for name, seen in found.items()}
+    seen = {name: looked_at(taken, bar(rule, len(cases), most), most) for name, taken in cases.items()}
+    whole = bar_of_run(seen, rule, most)
+    return {name: decide(comparison, whole)[0] for name, comparison in seen.items()}
