@@ -104,14 +104,9 @@ class Watch:
             damages.append(f"{shown} was changed while this ran, and cannot be put back: {error}")
         if self._repository:
             work, harm = _moves(self._repository, self._state, self._repository.state())
-            notes += [f"In the git repository {self._root}, while this ran, {', '.join(work)}."] if work else []
-            damages += (
-                [
-                    f"In the git repository {self._root}, while this ran, {', '.join(harm)}. If that was not you, measured code did it."
-                ]
-                if harm
-                else []
-            )
+            where = f"In the git repository {self._root}, while this ran,"
+            notes += [f"{where} {', '.join(work)}."] if work else []
+            damages += [f"{where} {', '.join(harm)}. If that was not you, measured code did it."] if harm else []
         return Changes(tuple(notes), " ".join(damages))
 
     def _put_back(self) -> str:
