@@ -28,16 +28,18 @@ class Hosts:
         self.sides: dict[Side, HostHandle] = {}
         command = _command(options)
         common = Output()  # of what is printed before the hosts are forked
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as held, contextlib.ExitStack() as on_failure:
             descriptors = []
+            writer = held.enter_context(common.handed_over())
             for side, tree in trees.items():
                 ours, theirs = socket.socketpair()
+                on_failure.callback(ours.close)
+                held.enter_context(theirs)
                 output = Output()
-                pair = [held.enter_context(theirs).fileno(), held.enter_context(output.handed_over())]
+                pair = [theirs.fileno(), held.enter_context(output.handed_over())]
                 descriptors += pair
                 command += ["--host", side, *map(str, pair), str(tree)]
                 self.sides[side] = HostHandle(side, options, wire.Channel(ours), output, common)
-            writer = held.enter_context(common.handed_over())
             self._child = subprocess.Popen(
                 command,
                 env=of_benchmarks(environ, options.device, options.threads, options.gpu_uuid),
@@ -48,6 +50,7 @@ class Hosts:
                 pass_fds=descriptors,
                 start_new_session=True,  # Ctrl-C reaches the controller alone, which then ends this in order
             )
+            on_failure.pop_all()
 
     def __enter__(self) -> Hosts:
         return self
