@@ -151,11 +151,11 @@ def run(command: Sequence[str], *, environ: Mapping[str, str], folder: Path, tim
 
 def end_guard(guard: subprocess.Popen[bytes]) -> None:
     """End a process that ends all of its descendants once its input is closed; by force if it does not."""
-    if guard.returncode is not None:  # its number may be another process's by now
-        return
     if guard.stdin:
         with contextlib.suppress(OSError):
             guard.stdin.close()
+    if guard.returncode is not None:  # its number may be another process's by now
+        return
     try:
         guard.wait(END_S + 5)
     except subprocess.TimeoutExpired:
