@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import stat
-import tempfile
+import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ratchet.cache import abandoned_folders, scratch_folder
 from ratchet.errors import OutputError
 from ratchet.forge.git import Repository, Snapshot
 
-_FOLDER = re.compile(r"^ratchet-trees-(\d+)-\w+$")
+_KIND = "trees"
 
 
 @dataclass(frozen=True)
@@ -31,21 +28,23 @@ class Trees:
 def worktrees(repository: Repository, head: Snapshot, reference: Snapshot | None) -> Iterator[Trees]:
     """Check both sides out under the temporary folder and remove them at the end, on errors and Ctrl-C too."""
     _remove_abandoned(repository)
-    try:
-        folder = Path(tempfile.mkdtemp(prefix=f"ratchet-trees-{os.getpid()}-"))
-    except OSError as error:
-        raise OutputError(f"No temporary folder can be made: {error}.", "Free some space, or point TMPDIR elsewhere.") from None
-    trees = Trees(folder / "head", folder / "base" if reference else None, folder)
-    try:
-        if reference and trees.reference:
-            repository.add_worktree(trees.reference, reference.revision)
-        repository.add_worktree(trees.head, head.revision)
-        yield trees
-    finally:
-        repository.remove_worktree(trees.head)
-        if trees.reference:
-            repository.remove_worktree(trees.reference)
-        shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.ExitStack() as held:
+        try:
+            folder = held.enter_context(scratch_folder(_KIND))
+        except OSError as error:
+            raise OutputError(
+                f"No temporary folder can be made: {error}.", "Free some space, or point TMPDIR elsewhere."
+            ) from None
+        trees = Trees(folder / "head", folder / "base" if reference else None, folder)
+        try:
+            if reference and trees.reference:
+                repository.add_worktree(trees.reference, reference.revision)
+            repository.add_worktree(trees.head, head.revision)
+            yield trees
+        finally:
+            repository.remove_worktree(trees.head)
+            if trees.reference:
+                repository.remove_worktree(trees.reference)
 
 
 @contextmanager
@@ -61,20 +60,7 @@ def worktree(repository: Repository, trees: Trees, snapshot: Snapshot) -> Iterat
 
 def _remove_abandoned(repository: Repository) -> None:
     """Remove worktrees of checks that were killed with no chance to clean up."""
-    for folder in Path(tempfile.gettempdir()).glob("ratchet-trees-*"):
-        match = _FOLDER.match(folder.name)
-        if match is None or Path("/proc", match[1]).exists() or not _is_ours(folder):
-            continue
+    for folder in abandoned_folders(_KIND):
         for tree in (folder / "head", folder / "base", folder / "best"):
             if tree.exists():
                 repository.remove_worktree(tree)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_ours(folder: Path) -> bool:
-    """A folder of this user's, and no link by which somebody else points at one."""
-    try:
-        found = folder.lstat()
-    except FileNotFoundError:  # another check was quicker
-        return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()

@@ -15,7 +15,7 @@ from ratchet.judge.drift import Drift, drifting
 from ratchet.judge.looks import suspects
 from ratchet.judge.verdict import judge_run
 from ratchet.pipeline.against import against_baseline
-from ratchet.pipeline.checkout import apart_of, writable
+from ratchet.pipeline.checkout import apart_of, watched, writable
 from ratchet.pipeline.machine import environment_of, machines_of
 from ratchet.pipeline.profiling import with_profiles
 from ratchet.pipeline.record import record_of
@@ -44,6 +44,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
     with (
         machines_of(request, settings, f"ratchet check in {repository.root}", progress, environ) as (machine, *others),
         worktrees(repository, head, reference) as trees,
+        watched(repository.root, results, progress) as watch,
     ):
         site = Site(repository, settings, machine, trees, progress, environ, tuple(others))
         stored = baseline.entries(environment_of(machine, settings).fingerprint)
@@ -65,7 +66,8 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
             save(results / CURRENT, record)
         # Here, since a profile needs the trees, and the device to itself.
         report = with_profiles(site, judge_run(record, baseline), record, baseline, results)
-    return Done(record, report, results)
+        changes = watch.changes()
+    return Done(record, report, results).with_changes(changes.notes, changes.damage)
 
 
 def _of_shard(settings: Settings, shard: Shard | None) -> Settings:
