@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import field
+from types import MemberDescriptorType
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import AwareDatetime, Field, model_validator
@@ -106,6 +108,25 @@ class Block:
     """Heat or a hardware brake slowed the GPU during this block: kept here, left out of every figure."""
     exposed: bool = False
     """The GPU ran out of queued work, so these samples may contain launch latency."""
+
+
+class _PackedSamples:
+    """The attribute `Block.samples_ms`: a tuple to whoever asks, and 8 bytes a sample in memory instead of a tuple's 32.
+
+    A large run has ten million samples, which as tuples would not fit into the memory of a small machine.
+    """
+
+    def __init__(self, slot: MemberDescriptorType) -> None:
+        self._packed_of, self._keep = slot.__get__, slot.__set__
+
+    def __get__(self, block: Block, _: type[Block]) -> tuple[float, ...]:
+        return tuple(self._packed_of(block))
+
+    def __set__(self, block: Block, samples_ms: Sequence[float]) -> None:
+        self._keep(block, array("d", samples_ms))
+
+
+setattr(Block, "samples_ms", _PackedSamples(Block.__dict__["samples_ms"]))  # noqa: B010 - mypy takes an assignment for a sample
 
 
 @dataclass(frozen=True, slots=True, config=RULES)
