@@ -26,7 +26,7 @@ _BLOCK = b'{"index":"position":"samples_ms":[]"throttled":false"exposed":false}'
 """A block without the above. Every block looks like this, and no field stands twice in it."""
 
 Parse = Callable[[bytes], dict[str, Any]]
-"""JSON → an object; raises RecordError where a field stands twice in one object."""
+"""JSON → an object; raises RecordError where it is not JSON, or a field stands twice in one object."""
 
 
 class _OtherLayoutError(Exception):
