@@ -127,7 +127,7 @@ class Repository:
 
         A dirty tree becomes a dangling commit made through a temporary index; git collects it later.
         """
-        clean = self.commit_snapshot("HEAD")
+        clean = self.commit_snapshot(self.head())
         changed = self._changed(apart)
         if not changed:
             return clean

@@ -93,7 +93,7 @@ def save_over(path: Path, record: AnyRecord, record_type: type[AnyRecord]) -> No
 
 
 def dumps(record: Record) -> str:
-    """The text of a record's file: a field a line, plain arrays on one line, fields in their order, a final newline."""
+    """The text of a record's file: a field a line, plain arrays and blocks on one, fields in their order, a final newline."""
     pieces: list[str] = []
     with _uncollected():
         _put(_rounded(record.model_dump(mode="json")), "\n", pieces.append)
@@ -251,7 +251,11 @@ def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:
         between = f"{{{inner}"
         for key, each in value.items():
             put(f"{between}{_scalar(key)}: ")
-            _put(each, inner, put)
+            if key == "blocks" and each and isinstance(each, list):
+                lines = f",{inner}  ".join(map(_scalar, each))
+                put(f"[{inner}  {lines}{inner}]")
+            else:
+                _put(each, inner, put)
             between = f",{inner}"
         put(f"{newline}}}")
     elif isinstance(value, list) and any(isinstance(each, _NOT_PLAIN) for each in value):

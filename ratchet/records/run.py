@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from types import MemberDescriptorType
 from typing import Annotated, Literal, TypeVar
@@ -109,6 +109,13 @@ class Block:
     exposed: bool = False
     """The GPU ran out of queued work, so these samples may contain launch latency."""
 
+    @property
+    def median_ms(self) -> float:
+        """The median of the samples; `statistics.median` takes twice as long, and a large run has half a million blocks."""
+        ordered = sorted(_SAMPLES.packed_of(self))
+        middle = len(ordered) // 2
+        return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
 
 class _PackedSamples:
     """The attribute `Block.samples_ms`: a tuple to whoever asks, and 8 bytes a sample in memory instead of a tuple's 32.
@@ -117,16 +124,18 @@ class _PackedSamples:
     """
 
     def __init__(self, slot: MemberDescriptorType) -> None:
-        self._packed_of, self._keep = slot.__get__, slot.__set__
+        self.packed_of: Callable[[Block], array[float]] = slot.__get__
+        self._keep = slot.__set__
 
     def __get__(self, block: Block, _: type[Block]) -> tuple[float, ...]:
-        return tuple(self._packed_of(block))
+        return tuple(self.packed_of(block))
 
     def __set__(self, block: Block, samples_ms: Sequence[float]) -> None:
         self._keep(block, array("d", samples_ms))
 
 
-setattr(Block, "samples_ms", _PackedSamples(Block.__dict__["samples_ms"]))  # noqa: B010 - mypy takes an assignment for a sample
+_SAMPLES = _PackedSamples(Block.__dict__["samples_ms"])
+setattr(Block, "samples_ms", _SAMPLES)  # noqa: B010 - mypy takes an assignment for a sample
 
 
 @dataclass(frozen=True, slots=True, config=RULES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -12,7 +13,7 @@ import examples
 import pytest
 
 from ratchet.errors import RecordError
-from ratchet.records import RunRecord, run_file
+from ratchet.records import Block, RunRecord, run_file
 from ratchet.records.files import LARGEST_BYTES, dumps, load
 from ratchet.records.run_file import read_by_case
 
@@ -118,5 +119,10 @@ def test_samples_are_tuples_of_eight_bytes_each() -> None:
     block = RUN.cases[0].head[0].blocks[0]
     assert isinstance(block.samples_ms, tuple)
     assert block.samples_ms == tuple(json.loads(TEXT)["cases"][0]["head"][0]["blocks"][0]["samples_ms"])
-    packed = type(block).__dict__["samples_ms"]._packed_of(block)
-    assert packed.itemsize == 8
+    assert type(block).__dict__["samples_ms"].packed_of(block).itemsize == 8
+
+
+@pytest.mark.parametrize("samples", [(3.0,), (1.0, 4.0), (3.0, 1.0, 2.0), (0.1, 0.3, 0.2, 0.7)])
+def test_median(samples: tuple[float, ...]) -> None:
+    """A block's median is that of the statistics module, to the last digit."""
+    assert Block(index=0, position=0, samples_ms=samples).median_ms == statistics.median(samples)
