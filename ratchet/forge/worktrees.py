@@ -39,9 +39,9 @@ def worktrees(repository: Repository, head: Snapshot, reference: Snapshot | None
     _remove_abandoned(repository)
     try:
         folder = Path(tempfile.mkdtemp(prefix=f"ratchet-trees-{os.getpid()}-"))
+        place = _quick_place(folder)
     except OSError as error:
         raise OutputError(f"No temporary folder can be made: {error}.", "Free some space, or point TMPDIR elsewhere.") from None
-    place = _quick_place(folder)
     trees = Trees(place / "head", place / "base" if reference else None, place)
     try:
         if reference and trees.reference:
