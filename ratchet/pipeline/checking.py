@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, OutputError, UsageError
-from ratchet.forge.git import Repository
+from ratchet.forge.git import Repository, Snapshot
 from ratchet.forge.worktrees import worktree, worktrees
 from ratchet.judge.drift import Drift, drifting
 from ratchet.judge.looks import suspects
@@ -37,8 +37,8 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
     results = writable(repository.root / settings.results)
     baseline = load_baseline(results)
     apart = apart_of(repository, results)
-    reference = None if request.against_baseline else repository.commit_snapshot(reference_of(request, repository, apart))
     head = repository.working_snapshot(apart)
+    reference = None if request.against_baseline else repository.commit_snapshot(reference_of(request, repository, head))
     clock, started = time.monotonic(), datetime.now(UTC)
     best: list[CaseRun] = []
     with (
@@ -91,10 +91,10 @@ def _against_best(site: Site, cases: Sequence[CaseRun], drifts: Mapping[str, Dri
     return found
 
 
-def reference_of(request: Request, repository: Repository, apart: Sequence[str]) -> str:
+def reference_of(request: Request, repository: Repository, head: Snapshot) -> str:
     """The commit to compare with: the one named, else HEAD for uncommitted changes, else the commit before."""
     if request.base:
         return repository.resolve(request.base)
     if request.merge_base:
         return repository.merge_base(request.merge_base)
-    return repository.head() if repository.is_dirty(apart) else repository.previous()
+    return head.tree.commit if head.tree.dirty else repository.previous()

@@ -47,8 +47,8 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
     baseline = load_baseline(results)
     apart = apart_of(repository, results)
     wants_commit = compare and not request.against_baseline
-    reference = repository.commit_snapshot(reference_of(request, repository, apart)) if wants_commit else None
     head = repository.working_snapshot(apart)
+    reference = repository.commit_snapshot(reference_of(request, repository, head)) if wants_commit else None
     with (
         machine_of(request, settings, f"ratchet profile in {repository.root}", progress, environ) as machine,
         worktrees(repository, head, reference) as trees,
