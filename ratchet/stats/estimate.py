@@ -167,11 +167,12 @@ def bootstrap_interval(values: Floats, confidence: float) -> tuple[float, float,
     if not FEWEST_RESAMPLED <= values.size <= MOST_RESAMPLED:
         return _student(centre, error, values.size - 1, confidence)
     count = values.size
-    away = values - centre
+    way = math.copysign(1.0, math.fsum((values - centre) ** 3))
+    away = np.sort(way * (values - centre))  # so that their order does not matter, and swapped sides give the mirror image
     moments = _draws(count) @ np.stack((away, away**2), axis=1) / count
     means = moments[:, 0]
     variances = np.maximum((moments[:, 1] - means**2) * count / (count - 1), _LEAST_SPREAD**2)
-    pivots = means / np.sqrt(variances / count)
+    pivots = way * means / np.sqrt(variances / count)
     tail = (1 - confidence) / 2
     ranks = [round(share * (RESAMPLES - 1)) for share in (1 - tail, tail, BOUND * tail)]
     most, least, bound = (float(pivot) for pivot in np.partition(pivots, ranks)[ranks])
