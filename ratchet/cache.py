@@ -1,8 +1,14 @@
-"""Where compiled kernels and other things that can be made again are kept."""
+"""Where compiled kernels and other things that can be made again are kept, and what is gone with its process."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -14,3 +20,31 @@ def cache_root() -> Path:
     # The XDG base directory specification has relative paths ignored.
     base = Path(shared) if Path(shared).is_absolute() else Path.home() / ".cache"
     return base / "ratchet"
+
+
+@contextlib.contextmanager
+def scratch_folder(kind: str) -> Iterator[Path]:
+    """A temporary folder ``ratchet-KIND-PID-…`` while the body runs; those that killed processes of this user left are removed.
+
+    Raises OSError where none can be made.
+    """
+    for folder in abandoned_folders(kind):
+        shutil.rmtree(folder, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"ratchet-{kind}-{os.getpid()}-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def abandoned_folders(kind: str) -> list[Path]:
+    """What `scratch_folder` made for processes of this user that were killed; no links, which another user may have put there."""
+    found = []
+    for folder in Path(tempfile.gettempdir()).glob(f"ratchet-{kind}-*"):
+        owner = re.fullmatch(rf"ratchet-{kind}-(\d+)-\w+", folder.name)
+        with contextlib.suppress(FileNotFoundError):  # another run was quicker
+            if owner and not Path("/proc", owner[1]).exists():
+                status = folder.lstat()
+                if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
+                    found.append(folder)
+    return found

@@ -53,6 +53,10 @@ class GitError(RatchetError):
     """git is missing, or refuses what a comparison needs."""
 
 
+class DamageError(RatchetError):
+    """The user's repository changed while code that is not ours ran, and cannot be put back."""
+
+
 class BusyError(RatchetError):
     """Another check holds the device."""
 

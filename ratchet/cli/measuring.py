@@ -10,7 +10,7 @@ import click
 
 from ratchet.cli.options import common, judging, measuring, reference, request_of
 from ratchet.cli.shown import print_paths, progressing, show, verdict
-from ratchet.errors import Exit
+from ratchet.errors import DamageError, Exit, OutputError
 
 if TYPE_CHECKING:
     from ratchet.pipeline import Done
@@ -52,7 +52,6 @@ def run(cases: tuple[str, ...], **given: Any) -> int:
 
 def _measured(command: Callable[..., Done], cases: tuple[str, ...], given: dict[str, Any]) -> int:
     from ratchet import pipeline
-    from ratchet.errors import OutputError
 
     with progressing(given) as progress:
         done = command(request_of(cases, given), progress, os.environ)
@@ -65,4 +64,6 @@ def _measured(command: Callable[..., Done], cases: tuple[str, ...], given: dict[
         return int(max(Exit.REGRESSION, done.report.exit_code) if done.report.exit_code else Exit.NOT_MEASURED)
     with verdict():
         print_paths(paths, quiet=given["as_json"])
+    if done.damage:
+        raise DamageError(done.damage)
     return done.report.exit_code

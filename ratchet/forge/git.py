@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ratchet.cache import scratch_folder
 from ratchet.errors import GitError, OutputError, UsageError
 from ratchet.records.run import Tree
+from ratchet.subprocesses import STRAY
 
-# A hook or a shell inside `git rebase` sets these; they would point every command below at another repository.
-_STRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
+_OF_A_TREE = ("filemode", "symlinks", "ignorecase", "autocrlf", "eol", "sparseCheckout", "sparseCheckoutCone")
+"""Settings of `core` that say how files lie in a tree."""
 _AUTHOR = {
     "GIT_AUTHOR_NAME": "ratchet",
     "GIT_AUTHOR_EMAIL": "ratchet@localhost",
@@ -127,23 +130,68 @@ class Repository:
 
         A dirty tree becomes a dangling commit made through a temporary index; git collects it later.
         """
-        clean = self.commit_snapshot("HEAD")
-        if not self.is_dirty(apart):
+        clean = self.commit_snapshot(self.head())
+        changed = self._changed(apart)
+        if not changed:
             return clean
         index = self._run("rev-parse", "--path-format=absolute", "--git-path", "index")
-        with _temporary_folder() as folder:
-            copy = Path(folder, "index")
+        with contextlib.ExitStack() as held:
+            try:
+                copy = held.enter_context(scratch_folder("index")) / "index"
+            except OSError as error:
+                raise OutputError(
+                    f"No temporary folder can be made: {error}.", "Free some space, or point TMPDIR elsewhere."
+                ) from None
             if Path(index).exists():
                 _copy(Path(index), copy)
             extra = {"GIT_INDEX_FILE": str(copy), **_AUTHOR}
-            self._run("add", "--all", "--", *_all_but(apart), extra=extra)
+            # Not `git add`, which looks at every file again, and fails where what is left aside is ignored.
+            self._fed(b"\0".join(changed), "update-index", "--add", "--remove", "--replace", "-z", "--stdin", extra=extra)
             content = self._run("write-tree", extra=extra)
             revision = self._run("commit-tree", content, "-p", clean.revision, "-m", "ratchet: uncommitted changes", extra=extra)
         return Snapshot(revision, clean.tree.model_copy(update={"dirty": True, "content": content}))
 
     def add_worktree(self, folder: Path, revision: str) -> None:
-        """Check ``revision`` out into ``folder``, which must not exist."""
-        self._run("-c", "core.hooksPath=/dev/null", "worktree", "add", "--quiet", "--detach", "--force", str(folder), revision)
+        """Check ``revision`` out into ``folder``, which must not exist, as a repository of its own.
+
+        What git changes there, as a build or measured code may run it, are copies of HEAD, refs, index and settings.
+        """
+        # On all cores: of tens of thousands of files, one process writes a few thousand a second.
+        settings = ("-c", "core.hooksPath=/dev/null", "-c", "checkout.workers=0")
+        self._run(*settings, "worktree", "add", "--quiet", "--detach", "--force", str(folder), revision)
+        try:
+            self._separate(folder)
+        except OSError as error:
+            raise OutputError(
+                f"The tree {folder} cannot be written: {error.strerror}.", "Free some space, or point TMPDIR elsewhere."
+            ) from None
+
+    def _separate(self, folder: Path) -> None:
+        """Put a repository with the same content that borrows all objects in place of a worktree's link to this one.
+
+        This one keeps its note of the worktree, so that `git gc` keeps the commit meanwhile.
+        """
+        common, link = self._common(), folder / ".git"
+        noted = Path(link.read_text(encoding="utf-8").removeprefix("gitdir: ").strip())
+        own = folder / ".git.ratchet"
+        for place in ("objects/info", "refs"):
+            (own / place).mkdir(parents=True)
+        commit = self._run("rev-parse", "HEAD", folder=folder)
+        (own / "HEAD").write_text(f"{commit}\n", encoding="utf-8")
+        (own / "objects/info/alternates").write_text(f"{common / 'objects'}\n", encoding="utf-8")
+        (own / "packed-refs").write_text(self._try("for-each-ref", "--format=%(objectname) %(refname)").stdout, encoding="utf-8")
+        format_, extension = (1, "[extensions]\n\tobjectformat = sha256\n") if len(commit) == 64 else (0, "")
+        kept = "".join(f"\t{name} = {value}\n" for name in _OF_A_TREE if (value := self._setting(f"core.{name}")))
+        text = f"[core]\n\trepositoryformatversion = {format_}\n\tbare = false\n{kept}{extension}"
+        (own / "config").write_text(text, encoding="utf-8")
+        for file in (common / "shallow", *noted.glob("index"), *noted.glob("sharedindex.*")):
+            if file.is_file():
+                shutil.copy2(file, own / file.name)
+        for info in (common / "info", noted / "info"):
+            if info.is_dir():
+                shutil.copytree(info, own / "info", dirs_exist_ok=True)
+        link.unlink()
+        own.rename(link)
 
     def remove_worktree(self, folder: Path) -> None:
         """Remove a worktree and git's note of it; a folder that is gone already is fine."""
@@ -151,8 +199,51 @@ class Repository:
         shutil.rmtree(folder, ignore_errors=True)
         self._try("worktree", "prune")
 
-    def _run(self, *arguments: str, extra: Mapping[str, str] | None = None, refused: str = "") -> str:
-        done = self._try(*arguments, extra=extra)
+    def state(self) -> dict[str, str]:
+        """HEAD, the local branches, the tags, what is staged, and the settings and hooks: name → value or digest."""
+        branch = self._try("symbolic-ref", "--quiet", "HEAD").stdout.strip()
+        state = {"HEAD": branch or self._try("rev-parse", "--verify", "--quiet", "HEAD").stdout.strip()}
+        refs = self._try("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/tags").stdout
+        state |= dict(line.rsplit(" ", 1) for line in refs.splitlines())
+        staged = self._try("ls-files", "--stage", "-z", ":/").stdout
+        state["index"] = hashlib.sha256(staged.encode("utf-8", "surrogatepass")).hexdigest()
+        common = self._common()
+        for name, paths in (("config", common.glob("config*")), ("hooks", (common / "hooks").glob("*"))):
+            digest = hashlib.sha256()
+            for path in sorted(path for path in paths if path.is_file()):
+                digest.update(path.name.encode("utf-8", "surrogateescape") + b"\0" + path.read_bytes() + b"\0")
+            state[name] = digest.hexdigest()
+        return state
+
+    def holds(self, commit: str, earlier: str) -> bool:
+        """Whether a commit's history holds an earlier one."""
+        return self._try("merge-base", "--is-ancestor", earlier, commit).returncode == 0
+
+    def _common(self) -> Path:
+        """The folder that all worktrees of this repository share."""
+        return Path(self._run("rev-parse", "--path-format=absolute", "--git-common-dir"))
+
+    def _setting(self, name: str) -> str:
+        return self._try("config", "--get", name).stdout.strip()
+
+    def _changed(self, apart: Sequence[str]) -> list[bytes]:
+        """Paths, from the root, of all files that `is_dirty` speaks of; without repositories within this one."""
+        command = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *_all_but(apart))
+        entries = self._fed(b"", *command).split(b"\0")
+        return [entry[3:] for entry in entries if entry and not entry.endswith(b"/")]
+
+    def _fed(self, content: bytes, *arguments: str, extra: Mapping[str, str] | None = None) -> bytes:
+        """Run git at the root with this standard input; its output, byte for byte, since a name need not be UTF-8."""
+        environ = {**_environ(), **(extra or {})}
+        done = subprocess.run(["git", *arguments], cwd=self.root, env=environ, input=content, capture_output=True, check=False)
+        if done.returncode != 0:
+            words = done.stderr.decode(errors="replace").strip().splitlines()
+            said = words[-1] if words else f"exit status {done.returncode}"
+            raise GitError(f"git {arguments[0]} failed in {self.root}: {said.rstrip('.')}.", "Fix that and try again.")
+        return done.stdout
+
+    def _run(self, *arguments: str, extra: Mapping[str, str] | None = None, refused: str = "", folder: Path | None = None) -> str:
+        done = self._try(*arguments, extra=extra, folder=folder)
         if done.returncode == 0:
             return done.stdout.strip()
         words = (done.stderr or done.stdout).strip().splitlines()
@@ -167,10 +258,12 @@ class Repository:
         command = next((a for a in arguments if not a.startswith("-") and "=" not in a), "")
         raise GitError(f"git {command} failed in {self._folder}: {said.rstrip('.')}.", "Fix that and try again.")
 
-    def _try(self, *arguments: str, extra: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def _try(
+        self, *arguments: str, extra: Mapping[str, str] | None = None, folder: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["git", *arguments],
-            cwd=self._folder,
+            cwd=folder or self._folder,
             env={**_environ(), **(extra or {})},
             capture_output=True,
             text=True,
@@ -181,20 +274,13 @@ class Repository:
 
 
 def _environ() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _STRAY}
+    kept = {name: value for name, value in os.environ.items() if name not in STRAY}
     return kept | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
 
 
 def _all_but(apart: Sequence[str]) -> list[str]:
     """Pathspecs, from wherever in the repository git runs."""
     return [":/", *(f":(exclude,top,glob){each}" for each in apart)]
-
-
-def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    try:
-        return tempfile.TemporaryDirectory(prefix="ratchet-index-")
-    except OSError as error:
-        raise OutputError(f"No temporary folder can be made: {error}.", "Free some space, or point TMPDIR elsewhere.") from None
 
 
 def _copy(index: Path, copy: Path) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import platform
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,9 +13,9 @@ from pathlib import Path
 
 from ratchet.cache import cache_root
 from ratchet.errors import BuildError, OutputError
-from ratchet.measure.side import tail
 from ratchet.measure.surroundings import without_secrets
-from ratchet.measure.text import clean
+from ratchet.measure.text import clean, last_lines
+from ratchet.subprocesses import run
 
 KEPT_BUILDS = 20
 
@@ -27,7 +24,7 @@ State = dict[str, tuple[int, int]]
 
 
 def build_tree(
-    tree: Path, command: Sequence[str], content: str, timeout_s: float, log: Path, environ: Mapping[str, str], *, cache: bool
+    tree: Path, command: Sequence[str], content: str, timeout_s: float, environ: Mapping[str, str], *, cache: bool
 ) -> bool:
     """Build ``tree``; True if the outputs came from the cache.
 
@@ -39,7 +36,7 @@ def build_tree(
         _restore(store, tree)
         return True
     before = _state(tree)
-    _run(tree, command, timeout_s, log, environ)
+    _run(tree, command, timeout_s, environ)
     if cache:
         _keep(tree, before, store)
     return False
@@ -56,42 +53,19 @@ def _restore(store: Path, tree: Path) -> None:
         ) from None
 
 
-def _run(tree: Path, command: Sequence[str], timeout_s: float, log: Path, environ: Mapping[str, str]) -> None:
+def _run(tree: Path, command: Sequence[str], timeout_s: float, environ: Mapping[str, str]) -> None:
     shown = " ".join(command)
     try:
-        with log.open("ab") as output:
-            child = subprocess.Popen(
-                list(command),
-                cwd=tree,
-                env=without_secrets(environ),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+        ended = run(command, environ=without_secrets(environ), folder=tree, time_limit_s=timeout_s)
     except OSError as error:
         raise BuildError(
             f"The build command `{shown}` cannot be started: {error.strerror}.", "Fix build in [tool.ratchet]."
         ) from None
-    try:
-        status = child.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        _end(child)
-        raise BuildError(
-            f"The build `{shown}` took more than {timeout_s:g} s.", "Raise build_timeout in [tool.ratchet]."
-        ) from None
-    except BaseException:
-        _end(child)
-        raise
-    if status != 0:
-        last = " | ".join(tail(log, 3)) or "it printed nothing"
-        raise BuildError(f"The build `{shown}` failed with status {status}: {last}", "Run it by hand in that commit.")
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+    if ended.status is None:
+        raise BuildError(f"The build `{shown}` took more than {timeout_s:g} s.", "Raise build_timeout in [tool.ratchet].")
+    if ended.status != 0:
+        last = " | ".join(last_lines(ended.output, 3)) or "it printed nothing"
+        raise BuildError(f"The build `{shown}` failed with status {ended.status}: {last}", "Run it by hand in that commit.")
 
 
 def _key(command: Sequence[str], content: str) -> str:

@@ -8,8 +8,7 @@ import json
 import os
 import re
 import stat
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,6 +21,27 @@ _EVERYONE = 0o666
 _NOTE_LIMIT = 4096
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Another user may have put a link or a pipe where the note belongs."""
+PLACES = (Path("/run/lock"), Path("/var/lock"), Path("/tmp"))  # noqa: S108  the note is opened with care, the lock has no content
+"""Where locks of all users belong (Filesystem Hierarchy Standard 3.0, 3.15 and 5.9), and where they fit on any machine."""
+
+
+def lock_folder(environ: Mapping[str, str], places: Sequence[Path] = PLACES) -> Path:
+    """One folder for all users of this machine, whatever TMPDIR says: the first that everybody may write to.
+
+    ``$RATCHET_LOCK_DIR`` overrides it, for containers that share a device and a folder.
+    """
+    if chosen := environ.get("RATCHET_LOCK_DIR"):
+        return Path(chosen).expanduser().absolute()
+    return next((place for place in places if _is_for_everybody(place)), places[-1])
+
+
+def _is_for_everybody(place: Path) -> bool:
+    """By the folder's own mode, which is the same for all users; what this user may do is not."""
+    try:
+        mode, mount = place.stat().st_mode, os.statvfs(place)
+    except OSError:
+        return False
+    return stat.S_ISDIR(mode) and mode & 0o003 == 0o003 and not mount.f_flag & os.ST_RDONLY
 
 
 @contextlib.contextmanager
@@ -32,16 +52,17 @@ def hold(
     on_wait: Callable[[str], None],
     *,
     device: str | None = None,
-    folder: Path | None = None,
+    folder: Path,
 ) -> Iterator[None]:
     """Hold a device while the body runs.
 
-    ``device_key`` is the same for all users of the device, ``device`` is how people call it (``GPU 0``), ``what`` is
-    what holds it (``ratchet check in /x``). If it is busy, ``on_wait`` gets one sentence and we wait up to ``wait_s``.
+    ``device_key`` and ``folder`` are the same for all users of the device (see `lock_folder`), ``device`` is how people call it
+    (``GPU 0``), ``what`` is what holds it (``ratchet check in /x``). If it is busy, ``on_wait`` gets one sentence and we wait up
+    to ``wait_s``.
     Raises `BusyError`, and `OutputError` where the lock cannot be created.
     """
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", device_key)[:100]
-    base = (folder or Path(tempfile.gettempdir())) / f"ratchet-{name}"
+    base = folder / f"ratchet-{name}"
     lock, note, device = FileLock(f"{base}.lock", mode=_EVERYONE), Path(f"{base}.json"), device or device_key
     if not _acquired(lock, 0):
         if wait_s > 0:
@@ -65,7 +86,7 @@ def _acquired(lock: FileLock, timeout_s: float) -> bool:
     except OSError as error:
         raise OutputError(
             f"{lock.lock_file} cannot be locked: {clean(error.strerror or str(error))}.",
-            "Set TMPDIR to a folder that all users of the device can write to.",
+            "Set RATCHET_LOCK_DIR to a folder that all users of the device can write to.",
         ) from error
     return True
 

@@ -8,7 +8,7 @@ import importlib.machinery
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -52,9 +52,10 @@ class Catalogue:
     benchmarks: dict[str, Benchmark]
 
 
-def discover(tree: Path, bench: str, device: Device) -> Catalogue:
+def discover(tree: Path, bench: str, device: Device, on_file: Callable[[str], None] = lambda _: None) -> Catalogue:
     """Import every ``bench/*.py`` of a tree and list the cases that serve ``device``.
 
+    ``on_file`` gets the name of each file before it is imported.
     Raises HostError where there is no bench folder or two files claim one benchmark.
     """
     folder = tree / bench
@@ -67,6 +68,7 @@ def discover(tree: Path, bench: str, device: Device) -> Catalogue:
     paths = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]
     listing = {f"{package}.{path.stem}" for path in paths}
     for path in paths:
+        on_file(path.name)
         try:
             module = importlib.import_module(f"{package}.{path.stem}")
         except ModuleNotFoundError as error:

@@ -24,12 +24,11 @@ from ratchet.measure.messages import Listing, Ready, Trouble, parse
 from ratchet.measure.text import clean
 from ratchet.records.base import Record
 from ratchet.records.run import Side
+from ratchet.subprocesses import Output
 from ratchet.workload import Device
 
 Answer = TypeVar("Answer", bound=Record)
 
-COMMON_LOG = "hosts.log"
-"""What is printed before the hosts are forked."""
 REAP_S = 2.0
 """For a worker that was told to end."""
 LONGEST_START_S = 60.0
@@ -121,12 +120,13 @@ class HostHandle:
     l2_bytes: int | None = None
     """Size of the GPU's L2 cache, once a worker has said it."""
 
-    def __init__(self, side: Side, options: HostOptions, channel: wire.Channel) -> None:
+    def __init__(self, side: Side, options: HostOptions, channel: wire.Channel, output: Output, common: Output) -> None:
         self.side = side
         self._talking = threading.Lock()
         self._options = options
         self._channel = channel
-        self._workers = 0
+        self._output = output
+        self._common = common
         self._listing: Listing | None = None
 
     def named(self, side: Side) -> HostHandle:
@@ -150,12 +150,12 @@ class HostHandle:
             found = parse(self._channel.receive(self._options.start_timeout_s), Listing)
         except wire.Late:
             raise HostLost(
-                f"Importing {self._options.bench}/ of the {self.side} took more than {self._options.start_timeout_s:g} s.",
+                f"Importing {self._imported()} of the {self.side} took more than {self._options.start_timeout_s:g} s.",
                 "Move work out of the modules' top level, or raise host_timeout.",
             ) from None
         except (wire.Closed, wire.Rubbish):
             raise HostLost(
-                f"The {self.side}'s process ended while it imported its benchmarks: {self._last_lines()}", ""
+                f"The {self.side}'s process ended while it imported {self._imported()}: {self._last_lines()}", ""
             ) from None
         if found.error:
             raise HostError(f"{self.side.capitalize()}: {found.error}", found.hint)
@@ -186,16 +186,15 @@ class HostHandle:
     def _started(self) -> Worker:
         started = time.perf_counter()
         ours, theirs = socket.socketpair()
-        with theirs, self._talking:
-            self._workers += 1
-            log = self._options.logs / f"{self.side}.worker{self._workers}.log"
+        output = Output()
+        with theirs, output.handed_over() as writer, self._talking:
             try:
-                self._channel.send_with_file({"op": "fork", "log": str(log)}, theirs.fileno())
+                self._channel.send_with_files({"op": "fork"}, [theirs.fileno(), writer])
                 pid = int(self._channel.receive(30)["pid"])
             except (wire.Closed, wire.Late, wire.Rubbish, KeyError, TypeError, ValueError, OSError):
                 ours.close()
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
-        worker = Worker(self, pid, wire.Channel(ours), log, max(LONGEST_START_S, self._options.step_timeout_s))
+        worker = Worker(self, pid, wire.Channel(ours), output, max(LONGEST_START_S, self._options.step_timeout_s))
         try:
             self.l2_bytes = worker.ask("start", Ready).l2_bytes
         except CaseTrouble as error:
@@ -224,20 +223,23 @@ class HostHandle:
                 return None
             time.sleep(0.002)
 
+    def _imported(self) -> str:
+        """The file that the host imports now, or imported last."""
+        return f"{self._options.bench}/{clean(self._output.section)}"
+
     def _last_lines(self) -> str:
         """What was printed before the host ended, or before there was one."""
-        logs = self._options.logs
-        return " | ".join(tail(logs / f"{self.side}.log", 3) or tail(logs / COMMON_LOG, 3)) or "it printed nothing"
+        return " | ".join(tail(self._output, 3) or tail(self._common, 3)) or "it printed nothing"
 
 
 class Worker:
     """A forked worker. Any trouble ends it, since a CUDA context does not survive an illegal access."""
 
-    def __init__(self, host: HostHandle, pid: int, channel: wire.Channel, log: Path, timeout_s: float) -> None:
+    def __init__(self, host: HostHandle, pid: int, channel: wire.Channel, output: Output, timeout_s: float) -> None:
         self._host = host
         self.pid = pid
         self._channel = channel
-        self._log = log
+        self._output = output
         self.timeout_s = timeout_s
         self.ready_s = 0.0
         self.alive = True
@@ -259,14 +261,14 @@ class Worker:
         except wire.Late:
             self.end(kill=True)
             answer = f"no answer within {round(patience_s, 1):g} s"
-            raise Hung(self._host.side, op, f"hung: {answer}", tail(self._log), f"gave {answer}") from None
+            raise Hung(self._host.side, op, f"hung: {answer}", tail(self._output), f"gave {answer}") from None
         except wire.Closed:
             how = _how_it_ended(self.end())
             perhaps = "; perhaps the machine ran out of memory" if "SIGKILL" in how else ""
-            raise Crashed(self._host.side, op, f"crashed: the worker {how}{perhaps}", tail(self._log), how) from None
+            raise Crashed(self._host.side, op, f"crashed: the worker {how}{perhaps}", tail(self._output), how) from None
         except wire.Rubbish as error:
             self.end(kill=True)
-            raise Nonsense(self._host.side, op, f"spoke nonsense: {clean(error.message)}", tail(self._log)) from None
+            raise Nonsense(self._host.side, op, f"spoke nonsense: {clean(error.message)}", tail(self._output)) from None
 
     def end(self, *, kill: bool = False) -> int | None:
         """Close the conversation, upon which the worker exits; or kill it."""
@@ -300,15 +302,9 @@ def refuse_foreign(side: Side, modules: tuple[str, ...]) -> None:
         )
 
 
-def tail(log: Path, count: int = 12) -> tuple[str, ...]:
-    """The last lines that a process printed, made harmless."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - 8192))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
-        return ()
-    lines = (clean(raw) for raw in text.splitlines())
+def tail(output: Output, count: int = 12) -> tuple[str, ...]:
+    """The last lines that a process printed for the case or the file in hand, made harmless."""
+    lines = (clean(raw) for raw in output.text()[-8192:].splitlines())
     return tuple(line for line in lines if line and not _OUR_FRAMES.match(line))[-count:]
 
 

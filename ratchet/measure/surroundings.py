@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ratchet.subprocesses import STRAY
 from ratchet.workload import Device
 
 _PRIVATE = ("GITHUB_", "ACTIONS_", "RUNNER_")
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """Everything but what a CI runner uses to talk to itself: its tokens, and the files that set its outputs."""
-    return {name: value for name, value in environ.items() if not name.startswith(_PRIVATE)}
+    """Everything but a CI runner's tokens and files that set its outputs, and what would lead git to another repository."""
+    return {name: value for name, value in environ.items() if not name.startswith(_PRIVATE) and name not in STRAY}
 
 
 def of_benchmarks(environ: Mapping[str, str], device: Device, threads: int, gpu_uuid: str | None) -> dict[str, str]:

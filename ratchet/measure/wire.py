@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from json import dumps, loads  # by name, as below: a benchmark may replace them in their modules, and runs in the same process
 from time import monotonic
 from typing import Any
@@ -68,21 +69,21 @@ class Channel:
             raise Rubbish(f"not a message: {line[:80]!r}")
         return message
 
-    def send_with_file(self, message: dict[str, Any], descriptor: int) -> None:
-        """A message and an open file, for the host to hand to the worker it forks."""
+    def send_with_files(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
+        """A message and open files, for the host to hand to the worker it forks."""
         self._socket.settimeout(60)
-        socket.send_fds(self._socket, [dumps(message).encode() + b"\n"], [descriptor])
+        socket.send_fds(self._socket, [dumps(message).encode() + b"\n"], list(descriptors))
 
-    def receive_with_file(self) -> tuple[dict[str, Any], int | None] | None:
-        """The next message and the file that came with it; None where the other end is gone. Waits for ever."""
+    def receive_with_files(self) -> tuple[dict[str, Any], list[int]] | None:
+        """The next message and the files that came with it; None where the other end is gone. Waits for ever."""
         self._socket.settimeout(None)
         try:
-            part, descriptors, _, _ = socket.recv_fds(self._socket, 1 << 16, 1)
+            part, descriptors, _, _ = socket.recv_fds(self._socket, 1 << 16, 2)
         except ConnectionError:
             return None
         if not part:
             return None
-        return loads(part), (descriptors[0] if descriptors else None)
+        return loads(part), descriptors
 
     def close(self) -> None:
         self._socket.close()

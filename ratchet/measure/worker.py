@@ -27,6 +27,7 @@ from ratchet.measure.tuning.endings import ending_of, reason_of
 from ratchet.measure.tuning.trials import Compiler, Trials
 from ratchet.measure.wire import Channel, Closed
 from ratchet.records.tuned import Tuned
+from ratchet.subprocesses import begin_section
 from ratchet.workload import Benchmark, Device, Parameter, SpaceError, Workload, constraint_text
 
 PLACED_BYTES = 1 << 30
@@ -101,6 +102,8 @@ class Worker:
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """Carry out one request; what an author's code raises becomes an account of the trouble."""
         stage = str(message["op"])
+        if "case" in message:
+            begin_section(message["case"])
         try:
             return dict(getattr(self, f"_{stage}")(**{k: v for k, v in message.items() if k != "op"}))
         except correctness.WrongResult as error:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
+from ratchet.cache import scratch_folder
 from ratchet.config import load_settings
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.suite import Ground, Task, list_cases, measure_suite
-from ratchet.pipeline.checkout import checked_out, root_of, writable
+from ratchet.pipeline.checkout import checked_out, root_of, watched, writable
 from ratchet.pipeline.machine import choose, machine_of, plan_of
 from ratchet.pipeline.record import record_of
 from ratchet.pipeline.request import Done, Request
@@ -36,17 +35,19 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Don
     clock, started = time.monotonic(), datetime.now(UTC)
     with (
         machine_of(request, settings, f"ratchet run in {root}", progress, environ) as machine,
-        tempfile.TemporaryDirectory(prefix="ratchet-logs-") as logs,
+        scratch_folder("logs") as logs,
+        watched(root, results, progress) as watch,
     ):
         peaks = highest(machine.gpu.name) if machine.gpu else None
-        ground = Ground({"head": root}, root, machine.device, machine.gpu, Path(logs), environ, peaks)
+        ground = Ground({"head": root}, root, machine.device, machine.gpu, logs, environ, peaks)
         task = Task(
             plan_of(settings, machine.device), request.patterns, (settings.pairs,), _none, compared=False, idle=machine.idle
         )
         suite = measure_suite(ground, settings, task, progress)
+        changes = watch.changes()
     timing = (started, time.monotonic() - clock)
     record = record_of("run", request, settings, machine, suite, timing, tree)
-    return Done(record, judge_run(record, baseline), results)
+    return Done(record, judge_run(record, baseline), results).with_changes(changes.notes, changes.damage)
 
 
 def _none(_: Sequence[CaseRun]) -> Sequence[str]:
@@ -59,6 +60,6 @@ def cases(request: Request, environ: Mapping[str, str]) -> list[CaseRun]:
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options)
     device, gpu, _ = choose(request, settings, environ)
-    with tempfile.TemporaryDirectory(prefix="ratchet-logs-") as logs:
-        ground = Ground({"head": root}, root, device, gpu, Path(logs), environ)
+    with scratch_folder("logs") as logs:
+        ground = Ground({"head": root}, root, device, gpu, logs, environ)
         return list_cases(ground, settings, request.patterns)

@@ -17,7 +17,7 @@ from ratchet.judge.calibration import CHECKS, FEWEST
 from ratchet.judge.calibration import calibrate as judge
 from ratchet.judge.looks import looks
 from ratchet.measure.suite import Task, measure_suite
-from ratchet.pipeline.checkout import apart_of, writable
+from ratchet.pipeline.checkout import apart_of, watched, writable
 from ratchet.pipeline.machine import machine_of, plan_of
 from ratchet.pipeline.record import record_of
 from ratchet.pipeline.request import CALIBRATION, CALIBRATION_SAMPLES, Request
@@ -52,6 +52,7 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
     with (
         machine_of(request, settings, f"ratchet calibrate in {repository.root}", progress, environ) as machine,
         worktrees(repository, code, code) as trees,
+        watched(repository.root, results, progress),
     ):
         site = Site(repository, settings, machine, trees, progress, environ)
         broken = build(site, "head", trees.head, code) or (trees.reference and build(site, "reference", trees.reference, code))

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 
 from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, OutputError, UsageError
-from ratchet.forge.git import Repository
+from ratchet.forge.git import Repository, Snapshot
 from ratchet.forge.worktrees import worktree, worktrees
 from ratchet.judge.drift import Drift, drifting
 from ratchet.judge.looks import suspects
 from ratchet.judge.verdict import judge_run
 from ratchet.pipeline.against import against_baseline
-from ratchet.pipeline.checkout import apart_of, writable
+from ratchet.pipeline.checkout import apart_of, watched, writable
 from ratchet.pipeline.machine import environment_of, machines_of
 from ratchet.pipeline.profiling import with_profiles
 from ratchet.pipeline.record import record_of
@@ -37,13 +37,14 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
     results = writable(repository.root / settings.results)
     baseline = load_baseline(results)
     apart = apart_of(repository, results)
-    reference = None if request.against_baseline else repository.commit_snapshot(reference_of(request, repository, apart))
     head = repository.working_snapshot(apart)
+    reference = None if request.against_baseline else repository.commit_snapshot(reference_of(request, repository, head))
     clock, started = time.monotonic(), datetime.now(UTC)
     best: list[CaseRun] = []
     with (
         machines_of(request, settings, f"ratchet check in {repository.root}", progress, environ) as (machine, *others),
         worktrees(repository, head, reference) as trees,
+        watched(repository.root, results, progress) as watch,
     ):
         site = Site(repository, settings, machine, trees, progress, environ, tuple(others))
         stored = baseline.entries(environment_of(machine, settings).fingerprint)
@@ -65,7 +66,8 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
             save(results / CURRENT, record)
         # Here, since a profile needs the trees, and the device to itself.
         report = with_profiles(site, judge_run(record, baseline), record, baseline, results)
-    return Done(record, report, results)
+        changes = watch.changes()
+    return Done(record, report, results).with_changes(changes.notes, changes.damage)
 
 
 def _of_shard(settings: Settings, shard: Shard | None) -> Settings:
@@ -89,10 +91,10 @@ def _against_best(site: Site, cases: Sequence[CaseRun], drifts: Mapping[str, Dri
     return found
 
 
-def reference_of(request: Request, repository: Repository, apart: Sequence[str]) -> str:
+def reference_of(request: Request, repository: Repository, head: Snapshot) -> str:
     """The commit to compare with: the one named, else HEAD for uncommitted changes, else the commit before."""
     if request.base:
         return repository.resolve(request.base)
     if request.merge_base:
         return repository.merge_base(request.merge_base)
-    return repository.head() if repository.is_dirty(apart) else repository.previous()
+    return head.tree.commit if head.tree.dirty else repository.previous()

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
+import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.errors import GitError, OutputError, UsageError
+from ratchet.errors import DamageError, GitError, OutputError, RatchetError, UsageError
 from ratchet.forge.git import Repository
+from ratchet.pipeline.request import BASELINE
+from ratchet.records.files import save_bytes
 from ratchet.records.run import Tree
 from ratchet.records.tuning_file import TUNING_FOLDER, WRITTEN
+from ratchet.report.progress import Progress
 
 
 def root_of(folder: Path) -> Path:
@@ -60,3 +66,111 @@ def writable(results: Path) -> Path:
             f"The results folder {results} cannot be written: {error.strerror}.", "Choose another with --results."
         ) from None
     return results
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What became of a checkout while code that is not ours ran."""
+
+    notes: tuple[str, ...] = ()
+    """What was put back, and what looks like somebody's own work."""
+    damage: str = ""
+    """What cannot be put back, since it may be somebody's own doing."""
+
+
+class Watch:
+    """The baseline of a checkout and the state of its git repository, before code that is not ours runs."""
+
+    def __init__(self, root: Path, results: Path) -> None:
+        self._root = root
+        self._baseline = (results / BASELINE).resolve()
+        self._content = _content(self._baseline)
+        try:
+            self._repository: Repository | None = Repository(root)
+            self._state = self._repository.state()
+        except (GitError, UsageError):
+            self._repository = None
+        self.was_asked = False
+
+    def changes(self) -> Changes:
+        """Put the baseline back if it was changed, and say what else was."""
+        self.was_asked = True
+        notes, damages = [], []
+        shown = os.path.relpath(self._baseline, self._root)
+        try:
+            if aside := self._put_back():
+                notes.append(f"{shown} was changed while this ran, and was put back; what stood there is in {aside}.")
+        except (OSError, OutputError) as error:
+            damages.append(f"{shown} was changed while this ran, and cannot be put back: {error}")
+        if self._repository:
+            work, harm = _moves(self._repository, self._state, self._repository.state())
+            where = f"In the git repository {self._root}, while this ran,"
+            notes += [f"{where} {', '.join(work)}."] if work else []
+            damages += [f"{where} {', '.join(harm)}. If that was not you, measured code did it."] if harm else []
+        return Changes(tuple(notes), " ".join(damages))
+
+    def _put_back(self) -> str:
+        """Where what stands in the baseline's place was moved to; empty if it is as it was."""
+        path, aside = self._baseline, self._baseline.with_name(f"{BASELINE}.changed")
+        if not path.is_symlink() and _content(path) == self._content and path.exists() == (self._content is not None):
+            return ""
+        if os.path.lexists(path):
+            path.replace(aside)
+        if self._content is not None:
+            save_bytes(path, self._content)
+        return aside.name if os.path.lexists(aside) else "no file"
+
+
+@contextlib.contextmanager
+def watched(root: Path, results: Path, progress: Progress) -> Iterator[Watch]:
+    """Watch a checkout while the body runs. Raises DamageError at its end where something changed that cannot be put back.
+
+    A body that asks for the changes itself reports them itself; otherwise ``progress`` gets what was put back.
+    """
+    watch = Watch(root, results)
+    try:
+        yield watch
+    except RatchetError as error:
+        changes = watch.changes()
+        error.hint = " ".join(filter(None, (error.hint, *changes.notes, changes.damage)))
+        raise
+    except BaseException:
+        watch.changes()
+        raise
+    if not watch.was_asked:
+        changes = watch.changes()
+        for note in changes.notes:
+            progress.stage(note)
+        if changes.damage:
+            raise DamageError(changes.damage)
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _moves(repository: Repository, before: Mapping[str, str], after: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """What changed as people change it while a check runs, and what nobody should lose."""
+    work, harm = [], []
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if old == new:
+            continue
+        if name in ("config", "hooks"):
+            harm.append("its settings (.git/config) changed" if name == "config" else "its hooks (.git/hooks) changed")
+        elif name == "index":
+            work.append("what is staged changed")
+        elif name == "HEAD":
+            back = f"git symbolic-ref HEAD {old}" if str(old).startswith("refs/") else f"git update-ref --no-deref HEAD {old}"
+            harm.append(f"HEAD moved from {old} to {new} (`{back}` takes it back)")
+        elif old is None:
+            work.append(f"{name} appeared")
+        elif new is not None and repository.holds(new, old):
+            work.append(f"{name} went on from {old[:10]} to {new[:10]}")
+        else:
+            what = f"moved to {new[:10]}, which does not hold {old[:10]}" if new else "vanished"
+            harm.append(f"{name} {what} (`git update-ref {name} {old}` takes it back)")
+    return work, harm

@@ -12,7 +12,7 @@ from ratchet.errors import UnfitError, UsageError
 from ratchet.measure import fitness
 from ratchet.measure.environment import describe
 from ratchet.measure.gpu import Gpu, choose_gpu, visible_gpus
-from ratchet.measure.lock import hold
+from ratchet.measure.lock import hold, lock_folder
 from ratchet.measure.suite import Suite
 from ratchet.pipeline.request import Request
 from ratchet.records.environment import Environment
@@ -41,7 +41,7 @@ def machine_of(
     """The chosen device, alone and fit."""
     device, gpu, warnings = choose(request, settings, environ)
     key, name = (f"gpu-{gpu.uuid}", f"GPU {gpu.index}") if gpu else ("cpu", "The CPU")
-    with hold(key, what, request.wait_s, progress.stage, device=name):
+    with hold(key, what, request.wait_s, progress.stage, device=name, folder=lock_folder(environ)):
         idle: tuple[int, ...] = ()
         if gpu is not None:
             condition = fitness.inspect(gpu)

@@ -13,7 +13,7 @@ from ratchet.forge.git import Repository
 from ratchet.forge.worktrees import worktrees
 from ratchet.measure.suite import list_cases
 from ratchet.pipeline.checking import reference_of
-from ratchet.pipeline.checkout import apart_of, writable
+from ratchet.pipeline.checkout import apart_of, watched, writable
 from ratchet.pipeline.machine import environment_of, machine_of
 from ratchet.pipeline.profile_page import background_of
 from ratchet.pipeline.profiling import Places, Wanted, profile_cases, wish_of
@@ -47,11 +47,12 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
     baseline = load_baseline(results)
     apart = apart_of(repository, results)
     wants_commit = compare and not request.against_baseline
-    reference = repository.commit_snapshot(reference_of(request, repository, apart)) if wants_commit else None
     head = repository.working_snapshot(apart)
+    reference = repository.commit_snapshot(reference_of(request, repository, head)) if wants_commit else None
     with (
         machine_of(request, settings, f"ratchet profile in {repository.root}", progress, environ) as machine,
         worktrees(repository, head, reference) as trees,
+        watched(repository.root, results, progress),
     ):
         site = Site(repository, settings, machine, trees, progress, environ)
         broken = build(site, "head", trees.head, head)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -41,3 +41,12 @@ class Done:
     run: RunRecord
     report: ReportRecord
     results: Path
+    damage: str = ""
+    """What changed in the user's repository meanwhile and cannot be put back."""
+
+    def with_changes(self, notes: Sequence[str], damage: str) -> Done:
+        """Also say what became of the checkout."""
+        said = [*notes, damage] if damage else notes
+        run = self.run.model_copy(update={"warnings": (*self.run.warnings, *said)})
+        report = self.report.model_copy(update={"warnings": (*self.report.warnings, *said)})
+        return Done(run, report, self.results, damage)

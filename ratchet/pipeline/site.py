@@ -98,11 +98,8 @@ def build(site: Site, side: Side, tree: Path, snapshot: Snapshot) -> BuildError 
     if not settings.build:
         return None
     site.progress.stage(f"Building the {side}")
-    log = site.trees.logs / f"build-{side}.log"
     try:
-        build_tree(
-            tree, settings.build, snapshot.tree.content, settings.build_timeout, log, site.environ, cache=settings.build_cache
-        )
+        build_tree(tree, settings.build, snapshot.tree.content, settings.build_timeout, site.environ, cache=settings.build_cache)
     except BuildError as error:
         return error
     return None

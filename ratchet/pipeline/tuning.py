@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ratchet.cache import scratch_folder
 from ratchet.config import load_settings
 from ratchet.measure.hosts import Hosts
 from ratchet.measure.messages import SpaceFound
 from ratchet.measure.tuning.place import Place
 from ratchet.measure.tuning.timing import Aim
 from ratchet.pipeline.applying import apply_tuning
-from ratchet.pipeline.checkout import root_of, writable
+from ratchet.pipeline.checkout import root_of, watched, writable
 from ratchet.pipeline.machine import machines_of, plan_of
 from ratchet.pipeline.tuning_files import write_suggestions
 from ratchet.pipeline.tuning_finals import decide, refuse_all_failed, try_elsewhere
@@ -44,10 +44,11 @@ def tune(asked: TuneRequest, progress: Progress, environ: Mapping[str, str]) -> 
     folder = writable(asked.folder or root / FOLDER)
     with (
         machines_of(asked.request, settings, f"ratchet tune in {root}", progress, environ) as machines,
-        tempfile.TemporaryDirectory(prefix="ratchet-logs-") as logs,
+        scratch_folder("logs") as logs,
+        watched(root, root / settings.results, progress),
     ):
         budget = Budget(time.monotonic(), asked.budget_s)
-        places = tuple(Place(root, settings, each.device, each.gpu, environ, Path(logs)) for each in machines)
+        places = tuple(Place(root, settings, each.device, each.gpu, environ, logs) for each in machines)
         return _tuned(asked, Site(root, settings, machines, places, progress, environ), folder, budget)
 
 

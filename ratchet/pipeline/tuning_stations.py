@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ratchet.cache import scratch_folder
 from ratchet.config import Settings
 from ratchet.errors import UnfitError
 from ratchet.measure.gpu import choose_gpu
@@ -55,7 +55,7 @@ class Distant:
 
     def prepare(self, held: contextlib.ExitStack) -> Callable[[Aim], Station]:
         """Import the benchmarks there. Raises UnfitError where that process may use no GPU."""
-        logs = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="ratchet-logs-")))
+        logs = held.enter_context(scratch_folder("logs"))
         gpu = choose_gpu(None, os.environ.get("CUDA_VISIBLE_DEVICES")) if self.device == "cuda" else None
         if self.device == "cuda" and gpu is None:
             raise UnfitError("This process of the cluster may use no GPU.", "Start its nodes with --num-gpus.")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 import signal
-import subprocess
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ratchet import subprocesses
 from ratchet.ansi import without_escapes
 from ratchet.errors import RatchetError
-
-_KEPT_BYTES = 64 * 1024
 
 
 class ProfileError(RatchetError):
@@ -50,32 +45,18 @@ class Surroundings:
 
 
 def run(command: Sequence[str | Path], where: Surroundings) -> Ended:
-    """Run a program in a process group of its own, which is gone afterwards, also on Ctrl-C.
+    """Run a program; it and all that it started are gone afterwards, also on Ctrl-C.
 
     Raises ProfileError where it cannot be started.
     """
-    with tempfile.TemporaryFile() as output:
-        try:
-            child = subprocess.Popen(
-                [str(word) for word in command],
-                env=dict(where.environ),
-                cwd=where.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            said = error.strerror if isinstance(error, OSError) else str(error)
-            raise ProfileError(f"{Path(command[0]).name} cannot be started: {clean(said or str(error))}.") from None
-        try:
-            status: int | None = child.wait(max(0.0, where.time_limit_s))
-        except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            _end(child)
-        output.seek(max(0, output.seek(0, os.SEEK_END) - _KEPT_BYTES))
-        return Ended(status, output.read().decode("utf-8", "replace"))
+    try:
+        ended = subprocesses.run(
+            [str(word) for word in command], environ=where.environ, folder=where.folder, time_limit_s=where.time_limit_s
+        )
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else str(error)
+        raise ProfileError(f"{Path(command[0]).name} cannot be started: {clean(said or str(error))}.") from None
+    return Ended(ended.status, ended.output)
 
 
 def find_program(name: str, places: Iterable[Path], environ: Mapping[str, str]) -> Path | None:
@@ -112,9 +93,3 @@ def clean(text: str, longest: int = 300) -> str:
 def _version(path: Path) -> tuple[tuple[int, ...], str]:
     numbers = "".join(c if c.isdigit() else " " for c in str(path)).split()
     return tuple(int(number) for number in numbers[:8] if len(number) < 9), str(path)
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import lzma
+import math
 import struct
+import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -21,8 +24,8 @@ SHORTEST_MS, LONGEST_MS = 1e-9, 1e9
 """As of every sample of ours: beyond these it is no time."""
 _LAYOUT = "Write CASE|A and CASE|B for every case: floats of shape (pairs, blocks, samples), in milliseconds."
 _BROKEN = (
-    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, MemoryError,
-    KeyError, OverflowError, RuntimeError, SyntaxError, TypeError, ValueError,
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError, EOFError, AssertionError,
+    AttributeError, IndexError, KeyError, OverflowError, RuntimeError, SyntaxError, TypeError, ValueError,
 )  # fmt: skip
 """What zipfile and numpy raise on a damaged file, a foreign one, an encrypted one, or one of pickled objects."""
 
@@ -43,7 +46,7 @@ def load_archive(path: Path) -> dict[str, Sides]:
     Raises RecordError naming the file and the array where the file is missing, too large, damaged, empty or no archive, and
     where an array has no partner, another shape than its partner, no three dimensions, or values that are no times.
     """
-    with _opened(path) as archive:
+    with warnings.catch_warnings(action="ignore"), _opened(path) as archive:  # numpy warns of a header that it has to repair
         names = [_name(path, key) for key in archive.files]
         if not names:
             raise RecordError(f"{path} holds no arrays.", _LAYOUT)
@@ -89,6 +92,10 @@ def _times(path: Path, archive: np.lib.npyio.NpzFile, key: str) -> Floats:
         values = archive[key]
     except _BROKEN:
         raise RecordError(f"{path}: the array {_shown(key)} is damaged, or no array of numbers.", _LAYOUT) from None
+    except MemoryError:
+        if _claimed_bytes(archive, key) <= LARGEST_BYTES:
+            raise  # it is this machine that has too little
+        raise RecordError(f"{path}: the array {_shown(key)} claims to be larger than its file.", _LAYOUT) from None
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
         raise RecordError(f"{path}: the array {_shown(key)} holds no floats.", _LAYOUT)
     if values.ndim != 3 or 0 in values.shape:
@@ -98,6 +105,20 @@ def _times(path: Path, archive: np.lib.npyio.NpzFile, key: str) -> Floats:
     if wrong.size:
         raise RecordError(f"{path}: the array {_shown(key)} holds {wrong[0]:g}, which is no time in milliseconds.", _LAYOUT)
     return times
+
+
+def _claimed_bytes(archive: np.lib.npyio.NpzFile, key: str) -> int:
+    """What an array would take by its own header, which was read before."""
+    if archive.zip is None:  # for the type checker: it is open while arrays are read
+        return 0
+    with archive.zip.open(f"{key}.npy") as member:
+        read = (
+            np.lib.format.read_array_header_1_0
+            if np.lib.format.read_magic(member)[0] == 1
+            else np.lib.format.read_array_header_2_0
+        )
+        shape, _, dtype = read(member)
+    return math.prod(shape) * dtype.itemsize
 
 
 def _shown(key: str) -> str:

@@ -10,13 +10,15 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ratchet.errors import OutputError, RecordError
 from ratchet.records.base import SCHEMA_VERSION, Record
+from ratchet.records.run import RunRecord
+from ratchet.records.run_file import read_by_case
 
 LARGEST_BYTES = 256 * 2**20
 _DECIMALS = 6
@@ -32,8 +34,11 @@ def load(path: Path, record_type: type[AnyRecord]) -> AnyRecord:
     Raises RecordError naming the file, the field and what to do where the file is missing, too large, not JSON, of another
     kind, written by a newer ratchet, or holds values that cannot be.
     """
-    text = _read(path)
     with _uncollected():
+        if record_type is RunRecord and (run := _read_by_case(path)):
+            gc.freeze()  # nothing of it is garbage, and a collection that looks for some takes a second
+            return cast(AnyRecord, run)
+        text = _read(path)
         _check(path, text, record_type)
         try:
             # The text again, because JSON mode is the strict one that still knows dates, tuples and enumerations.
@@ -88,7 +93,7 @@ def save_over(path: Path, record: AnyRecord, record_type: type[AnyRecord]) -> No
 
 
 def dumps(record: Record) -> str:
-    """The text of a record's file: a field a line, plain arrays on one line, fields in their order, a final newline."""
+    """The text of a record's file: a field a line, plain arrays and blocks on one, fields in their order, a final newline."""
     pieces: list[str] = []
     with _uncollected():
         _put(_rounded(record.model_dump(mode="json")), "\n", pieces.append)
@@ -116,6 +121,13 @@ def _write(path: Path, content: bytes) -> None:
         os.fsync(stream.fileno())
 
 
+def _read_by_case(path: Path) -> RunRecord | None:
+    """A large run's file, if it is sound: `load` says of every other what is wrong with it."""
+    with contextlib.suppress(OSError), path.open("rb") as stream:
+        return read_by_case(stream, lambda text: _parse(path, text), LARGEST_BYTES)
+    return None
+
+
 def _read(path: Path) -> str:
     try:
         with path.open("rb") as stream:
@@ -132,7 +144,7 @@ def _read(path: Path) -> str:
         raise RecordError(f"{path} is no UTF-8 text (byte {error.start}).", _UNDO) from None
 
 
-def _parse(path: Path, text: str) -> Any:
+def _parse(path: Path, text: str | bytes) -> Any:
     def refuse_number(name: str) -> NoReturn:
         raise RecordError(f"{path} contains {name}, which is no JSON number.", _UNDO)
 
@@ -239,7 +251,11 @@ def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:
         between = f"{{{inner}"
         for key, each in value.items():
             put(f"{between}{_scalar(key)}: ")
-            _put(each, inner, put)
+            if key == "blocks" and each and isinstance(each, list):
+                lines = f",{inner}  ".join(map(_scalar, each))
+                put(f"[{inner}  {lines}{inner}]")
+            else:
+                _put(each, inner, put)
             between = f",{inner}"
         put(f"{newline}}}")
     elif isinstance(value, list) and any(isinstance(each, _NOT_PLAIN) for each in value):

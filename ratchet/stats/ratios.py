@@ -56,4 +56,4 @@ def _pair(a: Mapping[int, float], b: Mapping[int, float]) -> Pair | None:
 
 
 def _block_medians(worker: WorkerSamples) -> dict[int, float]:
-    return {block.index: statistics.median(block.samples_ms) for block in worker.blocks if not block.throttled}
+    return {block.index: block.median_ms for block in worker.blocks if not block.throttled}

@@ -49,7 +49,7 @@ from ratchet.errors import RatchetError
 from ratchet.measure.environment import describe
 from ratchet.measure.gpu import Gpu, choose_gpu
 from ratchet.measure.hosts import Hosts
-from ratchet.measure.lock import hold
+from ratchet.measure.lock import hold, lock_folder
 from ratchet.measure.messages import Listing, Prepared, Sampled
 from ratchet.measure.side import CaseTrouble, HostHandle, HostOptions, Worker, refuse_foreign
 from ratchet.measure.telemetry import Sampler
@@ -1256,7 +1256,7 @@ def main() -> None:
     counts = QUICK if options.quick else Counts(settings.blocks, settings.block_ms)
     key, shown = (f"gpu-{gpu.uuid}", f"GPU {gpu.index}") if gpu else ("cpu", "The CPU")
     with (
-        hold(key, "tests/calibration/biases.py", 0, print, device=shown),
+        hold(key, "tests/calibration/biases.py", 0, print, device=shown, folder=lock_folder(os.environ)),
         tempfile.TemporaryDirectory(prefix="ratchet-biases-", ignore_cleanup_errors=True) as folder,
     ):
         wanted = tuple(options.case or CASES[device])

@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Mapping
 
 from pools import SOURCES, Pools
+from ratchet.judge.levels import shared
 from tables import row, table
 
 from ratchet import units
 from ratchet.judge.drift import adds_up, held_to_best
-from ratchet.judge.levels import shared
 from ratchet.judge.looks import looks_for_change
 from ratchet.judge.replay import draw, slowed_by
 from ratchet.records.policy import Policy

@@ -15,10 +15,10 @@ from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
+from ratchet.judge.levels import shared
 from tables import row, table
 
 from ratchet import units
-from ratchet.judge.levels import shared
 from ratchet.judge.looks import is_decided, looks, looks_for_change
 from ratchet.judge.outcome import decide
 from ratchet.records.policy import Policy

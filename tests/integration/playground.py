@@ -111,7 +111,8 @@ class Playground:
     def environ(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         private = ("RATCHET_", "GITHUB_", "ACTIONS_", "RUNNER_", "COV_", "PYTEST_", "GIT_", "XDG_")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(private)}
-        kept |= {"TMPDIR": str(self.temp), "XDG_CACHE_HOME": str(self.folder / "cache"), "HOME": str(self.folder)}
+        kept |= {"XDG_CACHE_HOME": str(self.folder / "cache"), "HOME": str(self.folder)}
+        kept |= {"TMPDIR": str(self.temp), "RATCHET_LOCK_DIR": str(self.temp)}
         # The harness is the one under test; an installed one, editable or not, is found without this.
         path = os.pathsep.join(filter(None, [str(HARNESS), os.environ.get("PYTHONPATH")]))
         kept |= {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "120"}
@@ -123,7 +124,7 @@ class Playground:
         return self.start_python("-m", "ratchet", *words, env=env, **more)
 
     def start_python(self, *words: str, env: Mapping[str, str] | None = None, **more: Any) -> subprocess.Popen[str]:
-        prepare: list[Callable[[], None]] = [keep_to_own_cores, *more.pop("prepare", [])]
+        prepare: list[Callable[[], None]] = [keep_to_own_cores, heed_signals, *more.pop("prepare", [])]
         settings: dict[str, Any] = {
             "cwd": self.repo,
             "env": self.environ(env),
@@ -215,6 +216,12 @@ def keep_to_own_cores() -> None:
     cores = sorted(os.sched_getaffinity(0))
     if count > 1 and len(cores) >= count:
         os.sched_setaffinity(0, cores[number::count])
+
+
+def heed_signals() -> None:
+    """A command under test can be interrupted, though `nohup` or a shell's `&` have the tests themselves ignore signals."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def wait_until(condition: Callable[[], object], otherwise: str, timeout_s: float = 60) -> None:

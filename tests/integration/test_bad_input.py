@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
 import resource
 import shutil
 import subprocess
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from playground import ADDS, QUICK, Playground, git
 
@@ -221,3 +224,45 @@ def test_place_of_the_cache_is_no_setting(play: Playground) -> None:
     """RATCHET_CACHE_DIR says where compiled things are kept, and is not taken for a setting."""
     done = play.ratchet("list", "--device", "cpu", env={"RATCHET_CACHE_DIR": str(play.folder / "kept")})
     assert done.code == 0, done
+
+
+@pytest.mark.parametrize(
+    ("limit", "count", "said"),
+    [
+        (resource.RLIMIT_NOFILE, 6, "too many open files: 6 are allowed. Raise the limit (`ulimit -n 1024`) and run again."),
+        (resource.RLIMIT_NOFILE, 30, "too many open files: 30 are allowed. Raise the limit (`ulimit -n 1024`) and run again."),
+        (resource.RLIMIT_AS, 200 << 20, "the memory does not suffice. Free some, or raise the limit (`ulimit -v`)."),
+    ],
+)
+def test_limits_of_the_system(play: Playground, limit: int, count: int, said: str) -> None:
+    """Too few open files or too little memory exits 3 with one sentence that names the limit, and leaves nothing."""
+    done = play.check("--quiet", prepare=[lambda: resource.setrlimit(limit, (count, count))])
+    assert done.code == 3, done
+    assert done.sentence == said
+    play.assert_clean()
+
+
+def test_few_files_suffice(play: Playground) -> None:
+    """With the fewest open files that are accepted, a check of unchanged code ends with a verdict."""
+    done = play.check("--quiet", prepare=[lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))])
+    assert done.case("adds/small").head, done
+    assert not done.case("adds/small").failures
+    play.assert_clean()
+
+
+def test_hostile_archive(play: Playground) -> None:
+    """A header in an .npz that is no Python, cut off or larger than its file exits 2 with one sentence."""
+    good = io.BytesIO()
+    np.save(good, np.ones((8, 2, 2)))
+    shape = b"'shape': (8, 2, 2), }"
+    assert shape in good.getvalue()
+    for replacement in (b"'shape': (8, 2, 2(, }", b"'shape': (8, 2, ", b"'shape':(9999999999,)}", b"'shape': (True, 2, 2}"):
+        evil = good.getvalue().replace(shape, replacement.ljust(len(shape)))
+        with zipfile.ZipFile(play.repo / "evil.npz", "w") as archive:
+            archive.writestr("a/b|A.npy", evil)
+            archive.writestr("a/b|B.npy", good.getvalue())
+        for command in (("replay", "evil.npz"), ("replay", "evil.npz", "--simulate", "10"), ("report", "evil.npz")):
+            done = play.ratchet(*command)
+            assert done.code == 2, done
+            assert "evil.npz" in done.sentence
+            assert len(done.err.splitlines()) == 1

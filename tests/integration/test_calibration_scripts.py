@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 CALIBRATION = Path(__file__).parents[1] / "calibration"
+RESEARCH = Path(__file__).parents[2] / "research"
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,6 @@ CALIBRATION = Path(__file__).parents[1] / "calibration"
         ("symmetry.py", (), "over the cases: "),
         ("intervals.py", ("--runs", "16"), "| bootstrap-t |"),
         ("noise.py", ("--runs", "2"), "| 20 % | 0.3 % | 50 % |"),
-        ("judging_speed.py", ("--cases", "2"), "reading and judging: "),
     ],
 )
 def test_scripts_run(script: str, words: tuple[str, ...], printed: str) -> None:
@@ -27,3 +27,21 @@ def test_scripts_run(script: str, words: tuple[str, ...], printed: str) -> None:
     assert done.returncode == 0, done.stderr
     assert printed in done.stdout
     assert done.stderr == ""
+
+
+def test_speed_of_records() -> None:
+    """research/record_speed.py reports one record and compares two."""
+    words = ("--cases", "2", "--pairs", "4", "--blocks", "2", "--repeat", "1")
+    done = subprocess.run([sys.executable, RESEARCH / "record_speed.py", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "ratchet report, 2 cases" in done.stdout
+    assert "ratchet compare, 1 cases" in done.stdout
+    assert done.stdout.count("exit 0") == 2
+
+
+def test_start_in_a_repository() -> None:
+    """research/large_repository.py makes a repository and times the start of a check in it, clean and dirty."""
+    words = ("--commits", "20", "--files", "1000", "--repeat", "1")
+    done = subprocess.run([sys.executable, RESEARCH / "large_repository.py", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("the hosts are started here") == 2

@@ -111,7 +111,7 @@ def test_head_that_dies_while_imported_ends_in_a_sentence(make: Callable[..., Pl
     play = make({"bench/adds.py": ADDS}, {"bench/adds.py": "import os\nprint('bye')\nos._exit(9)\n"})
     done = play.check()
     assert done.code == 3
-    assert "the head's process ended while it imported its benchmarks: bye" in done.sentence.lower()
+    assert "the head's process ended while it imported bench/adds.py: bye" in done.sentence.lower()
     play.assert_clean()
 
 

@@ -81,7 +81,7 @@ def test_a_host_that_ends_takes_no_other_along(make: Callable[..., Playground], 
     broken = play.folder / "broken"
     new_repository(broken, {"bench/adds.py": "import os\nprint('no such thing', flush=True)\nos._exit(3)\n"})
     with Hosts({"reference": broken, "head": play.repo}, options_of(play, tmp_path), play.environ()) as hosts:
-        with pytest.raises(HostError, match=r"^The reference's process ended while it imported its benchmarks: no such thing$"):
+        with pytest.raises(HostError, match=r"^The reference's process ended while it imported bench/adds\.py: no such thing$"):
             hosts.sides["reference"].listing()
         assert len(hosts.sides["head"].listing().cases) == 1
         assert hosts.sides["head"].fork().end() == 0

@@ -98,3 +98,21 @@ def test_second_check_waits_or_says_who_holds_the_device(gated: Playground) -> N
     assert gated.finish(first).code == 0
     assert gated.finish(second).code == 0
     gated.assert_clean()
+
+
+def test_nohup_is_respected(gated: Playground) -> None:
+    """A check that was started with SIGINT and SIGHUP ignored, as `nohup … &` does, goes on when they come."""
+
+    def nohup() -> None:
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
+    child = gated.start("check", *QUICK, *LENIENT, env={"GATE": str(gated.folder)}, prepare=[nohup])
+    wait_until(lambda: gated.folder.joinpath("reached").exists() or child.poll() is not None, "measuring did not begin")
+    child.send_signal(signal.SIGINT)
+    child.send_signal(signal.SIGHUP)
+    gated.folder.joinpath("open").touch()
+    done = gated.finish(child)
+    assert done.code in {0, 3}, done
+    assert done.report.cases
+    gated.assert_clean()

@@ -20,7 +20,7 @@ FLOORS: dict[str, int] = {
     "pipeline": 3,
     **dict.fromkeys(EDGES, 2),
     **dict.fromkeys(("stats", "judge"), 1),
-    **dict.fromkeys(("__init__", "config", "records", "units", "errors", "workload", "cache", "nvcc", "ansi"), 0),
+    **dict.fromkeys(("__init__", "config", "records", "units", "errors", "workload", "cache", "nvcc", "ansi", "subprocesses"), 0),
 }
 """Of each module or package of ratchet; a higher floor may import a lower one."""
 EXCEPTIONS: dict[tuple[str, str], str] = {}

@@ -99,11 +99,9 @@ def test_no_commit(tmp_path: Path) -> None:
     """A repository without a commit says so, whatever is asked of it."""
     git(tmp_path, "init", "-q")
     found = Repository(tmp_path)
-    for ask in (found.head, found.previous):
+    for ask in (found.head, found.previous, found.working_snapshot):
         with pytest.raises(GitError, match="has no commit yet"):
             ask()
-    with pytest.raises(UsageError):
-        found.working_snapshot()
 
 
 def test_no_repository(tmp_path: Path) -> None:
@@ -195,6 +193,29 @@ def test_what_is_left_aside(repo: Path) -> None:
     assert found.is_dirty(apart)
     revision = found.working_snapshot(apart).revision
     assert git(repo, "diff", "--name-only", "HEAD", revision) == "out/code.py"
+
+
+def test_ignored_and_left_aside(repo: Path) -> None:
+    """A folder that is both ignored and left aside does not stop a snapshot of a dirty checkout."""
+    commit(repo, ".gitignore", "out/\n")
+    (repo / "out").mkdir()
+    (repo / "out/fresh.json").write_text("1")
+    (repo / "a.txt").write_text("modified")
+    revision = Repository(repo).working_snapshot(("out", "out/**")).revision
+    assert git(repo, "diff", "--name-only", "HEAD", revision) == "a.txt"
+
+
+def test_odd_changes(repo: Path) -> None:
+    """A file that became a folder, a name that is no UTF-8, and a repository within this one do not stop a snapshot either."""
+    (repo / "a.txt").unlink()
+    (repo / "a.txt").mkdir()
+    (repo / "a.txt/b.txt").write_text("in a folder")
+    Path(os.fsdecode(os.fsencode(repo) + b"/\xff")).write_text("odd")
+    (repo / "inner").mkdir()
+    git(repo / "inner", "init", "-q")
+    (repo / "inner/c.txt").write_text("of another repository")
+    revision = Repository(repo).working_snapshot().revision
+    assert git(repo, "ls-tree", "-r", "--name-only", revision).splitlines() == ["a.txt/b.txt", '"\\377"']
 
 
 def test_dirty_snapshot(repo: Path) -> None:

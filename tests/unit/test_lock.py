@@ -18,7 +18,7 @@ import pytest
 
 import ratchet
 from ratchet.errors import BusyError, OutputError
-from ratchet.measure.lock import held_by, hold
+from ratchet.measure.lock import held_by, hold, lock_folder
 
 HOLDER = """
 import sys
@@ -131,8 +131,22 @@ def test_unusable_folder(tmp_path: Path) -> None:
     """A folder where no lock can be created is an error that names the cure."""
     place = tmp_path / "file"
     place.write_text("")
-    with pytest.raises(OutputError, match="TMPDIR"), take(place):
+    with pytest.raises(OutputError, match="RATCHET_LOCK_DIR"), take(place):
         pass
+
+
+def test_the_place_of_the_lock_is_that_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the first folder that everybody may write to, whatever TMPDIR says; only RATCHET_LOCK_DIR names another."""
+    own, everybody, last = (tmp_path / name for name in ("own", "everybody", "last"))
+    for folder, mode in ((own, 0o755), (everybody, 0o1777), (last, 0o1777)):
+        folder.mkdir()
+        folder.chmod(mode)
+    places = (tmp_path / "missing", own, everybody, last)
+    monkeypatch.setenv("TMPDIR", str(own))
+    assert lock_folder({"TMPDIR": str(own)}, places) == everybody
+    assert lock_folder({}, (own, tmp_path / "missing")) == tmp_path / "missing"
+    assert lock_folder({"RATCHET_LOCK_DIR": str(own)}, places) == own
+    assert lock_folder({"TMPDIR": str(own)}) == lock_folder({"TMPDIR": str(last)})
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-
 from ratchet.judge.levels import shared
+
 from ratchet.judge.outcome import decide
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, Block, CaseRun, Comparison, Outcome, Policy, WorkerSamples

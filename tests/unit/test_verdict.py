@@ -6,9 +6,9 @@ import examples
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ratchet.judge.levels import shared
 
 from ratchet.errors import Exit, FingerprintError
-from ratchet.judge.levels import shared
 from ratchet.judge.outcome import compared
 from ratchet.judge.verdict import exit_code, headline, judge_run, judge_two
 from ratchet.records import Baseline, CaseRun, CaseVerdict, Failure, Outcome, Policy, ReportRecord

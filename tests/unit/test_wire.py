@@ -144,25 +144,26 @@ def test_nan_is_never_sent() -> None:
         channel.send({"a": math.nan})
 
 
-def test_an_open_file_travels() -> None:
-    """A file sent beside a message arrives open; a plain message arrives without; an end that is gone is None."""
+def test_open_files_travel() -> None:
+    """Files sent beside a message arrive open; a plain message arrives without; an end that is gone is None."""
     reading, writing = os.pipe()
     with connected() as (channel, other):
-        Channel(other).send_with_file({"op": "fork"}, writing)
+        Channel(other).send_with_files({"op": "fork"}, [writing, writing])
         os.close(writing)
-        received = channel.receive_with_file()
+        received = channel.receive_with_files()
         assert received is not None
-        message, descriptor = received
+        message, descriptors = received
         assert message == {"op": "fork"}
-        assert descriptor is not None
-        os.write(descriptor, b"through")
-        os.close(descriptor)
-        assert os.read(reading, 100) == b"through"
+        assert len(descriptors) == 2
+        for descriptor in descriptors:
+            os.write(descriptor, b"through")
+            os.close(descriptor)
+        assert os.read(reading, 100) == b"throughthrough"
         os.close(reading)
         other.sendall(json.dumps({"op": "reap"}).encode())
-        assert channel.receive_with_file() == ({"op": "reap"}, None)
+        assert channel.receive_with_files() == ({"op": "reap"}, [])
         other.close()
-        assert channel.receive_with_file() is None
+        assert channel.receive_with_files() is None
 
 
 def test_close() -> None:

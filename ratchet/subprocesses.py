@@ -1,0 +1,242 @@
+"""Programs that run code which is not ours: what they print is bounded, and nothing that they start outlives them.
+
+A program that forks twice, or calls `setsid`, leaves its process group, so killing the group does not reach it. But the kernel
+gives an orphan to the nearest ancestor that asked for orphans (PR_SET_CHILD_SUBREAPER, prctl(2)), and that ancestor ends it.
+
+Run as a script, this file is the guard of one command (see `run`): only the standard library is imported here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import resource
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+KEPT_BYTES = 64 * 1024
+"""Of what a process prints, the end: enough for the last lines of any failure."""
+END_S = 10.0
+"""For processes that were killed to be gone: the driver frees a GPU's memory first."""
+STRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
+"""Variables that a hook or a shell inside `git rebase` sets: they would point any git at another repository than its folder's."""
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_MARK = b"\x1e\x1eratchet:"
+_SECTION = re.compile(re.escape(_MARK) + rb"([^\n]*)\n")
+
+
+class Output:
+    """What a process prints: read as it comes, so that nobody waits for us, and all but its end forgotten.
+
+    Nothing is written to a disk. A process that calls `begin_section` has what it printed before forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        self._lock = threading.Lock()
+        self._kept = b""
+        self._section = ""
+        self._is_open = True
+        threading.Thread(target=self._drain, name="output", daemon=True).start()
+
+    @contextlib.contextmanager
+    def handed_over(self) -> Iterator[int]:
+        """The descriptor to write to, for a process that is started meanwhile; afterwards only that process has it."""
+        try:
+            yield self._writer
+        finally:
+            os.close(self._writer)
+
+    @property
+    def section(self) -> str:
+        """What the process said that it does now; empty if it said nothing."""
+        self._read_so_far()
+        return self._section
+
+    def text(self) -> str:
+        """The end of what was printed in this section so far."""
+        self._read_so_far()
+        return self._kept.decode("utf-8", "replace")
+
+    def _drain(self) -> None:
+        ready = select.poll()
+        ready.register(self._reader, select.POLLIN)
+        while self._is_open:
+            ready.poll()
+            self._read_so_far(is_drain=True)
+
+    def _read_so_far(self, *, is_drain: bool = False) -> None:
+        with self._lock:
+            for _ in range(64 if self._is_open else 0):  # more than a pipe holds; a process may print without end
+                try:
+                    chunk = os.read(self._reader, 1 << 16)
+                except BlockingIOError:
+                    return
+                if not chunk:  # nobody can write any more
+                    if is_drain:  # which must not poll a descriptor that is another file's by now
+                        os.close(self._reader)
+                        self._is_open = False
+                    return
+                self._keep(chunk)
+
+    def _keep(self, chunk: bytes) -> None:
+        self._kept += chunk
+        start = self._kept.rfind(_MARK, max(0, len(self._kept) - len(chunk) - 4096))
+        if start >= 0:
+            self._kept = self._kept[start:]
+            if section := _SECTION.match(self._kept):
+                self._section = section[1].decode("utf-8", "replace")
+                self._kept = self._kept[section.end() :]
+        self._kept = self._kept[-KEPT_BYTES:]
+
+
+def begin_section(name: str) -> None:
+    """Say in our own output that what follows belongs to ``name``."""
+    with contextlib.suppress(OSError, ValueError):  # an author's code may have closed anything
+        sys.stdout.flush()
+        ctypes.CDLL(None).fflush(None)
+        os.write(2, _MARK + name.replace("\n", " ").encode("utf-8", "replace")[:1000] + b"\n")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended. ``status`` is None where the time limit ended it, negative where a signal did."""
+
+    status: int | None
+    output: str
+
+
+def run(command: Sequence[str], *, environ: Mapping[str, str], folder: Path, time_limit_s: float) -> Ended:
+    """Run a command without input. When it ends, or the time is over, or this process does, so does all that it started.
+
+    Raises OSError where it cannot be started, ValueError where a word of it holds a null byte.
+    """
+    output = Output()
+    refused, refusal = os.pipe()
+    with open(refused, "rb") as reasons:  # noqa: PTH123  a descriptor has no path
+        try:
+            with output.handed_over() as writer:
+                guard = subprocess.Popen(
+                    [sys.executable, "-I", "-S", __file__, str(refusal), *command],
+                    env=dict(environ),
+                    cwd=folder,
+                    stdin=subprocess.PIPE,  # closed when this process ends in any way
+                    stdout=writer,
+                    stderr=writer,
+                    pass_fds=[refusal],
+                    start_new_session=True,  # Ctrl-C reaches this process alone
+                )
+        finally:
+            os.close(refusal)
+        try:
+            if reason := reasons.read():
+                raise OSError(int(reason), os.strerror(int(reason)), command[0])
+            status: int | None = guard.wait(max(0.0, time_limit_s))
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            end_guard(guard)
+    return Ended(status, output.text())
+
+
+def end_guard(guard: subprocess.Popen[bytes]) -> None:
+    """End a process that ends all of its descendants once its input is closed; by force if it does not."""
+    if guard.stdin:
+        with contextlib.suppress(OSError):
+            guard.stdin.close()
+    if guard.returncode is not None:  # its number may be another process's by now
+        return
+    try:
+        guard.wait(END_S + 5)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(guard.pid, signal.SIGKILL)
+        guard.wait()
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that forked it ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def outlive_parent() -> None:
+    """Take back `die_with_parent`: what this process started would be left."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def children() -> set[int]:
+    """The children of this process, ended ones included that nobody has waited for."""
+    pids: set[int] = set()
+    for listing in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # a thread that has ended
+            pids.update(map(int, listing.read_text(encoding="ascii").split()))
+    if not Path("/proc/self/task", str(os.getpid()), "children").exists():  # a kernel without CONFIG_PROC_CHILDREN
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                if int(status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]) == os.getpid():
+                    pids.add(int(status.parent.name))
+    return pids
+
+
+def end_children(spared: Collection[int] = (), within_s: float = END_S) -> None:
+    """Kill and reap all children but ``spared``, and then theirs, which become ours: see `adopt_orphans`."""
+    deadline = time.monotonic() + within_s
+    while (pids := children() - set(spared)) and time.monotonic() < deadline:
+        for pid in pids:  # a child that nobody has waited for keeps its number
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.001)
+
+
+def wait_for_end_of_input() -> None:
+    """Return once whoever started this process has closed its input, or has ended."""
+    while os.read(0, 1):
+        pass
+
+
+def _guard(refusal: int, command: Sequence[str]) -> None:
+    """Run a command and end as it does, with all that it started."""
+    adopt_orphans()
+    os.set_inheritable(refusal, False)
+    try:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        os.write(refusal, str(error.errno).encode())
+        os._exit(127)
+    os.close(refusal)
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    status = child.wait()
+    end_children()
+    if status < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status & 0xFF)
+
+
+def _end_with_input() -> None:
+    wait_for_end_of_input()
+    end_children()
+    os._exit(128 + signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    _guard(int(sys.argv[1]), sys.argv[2:])
