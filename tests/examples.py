@@ -16,6 +16,7 @@ from ratchet.judge.chain import Place, begun_anew
 from ratchet.judge.drift import Drift
 from ratchet.judge.looks import bar_of_run, is_decided, looks, looks_for_change
 from ratchet.judge.outcome import Bar, bar_for, decide
+from ratchet.judge.verdict import judge_run
 from ratchet.records import (
     Baseline,
     BaselineEntry,
@@ -89,8 +90,9 @@ def comparison(ratio: float, spread: float = 0.0018, **changes: Any) -> Comparis
         "confidence": 0.95,
         "chance": 0.0,
         "cliffs_delta": max(-1.0, min(1.0, (ratio - 1) * 20)),
-        "pairs": 12,
-        "detectable": spread * 1.7,
+        "pairs": 20,
+        "spread": 2 * spread,
+        "detectable": max(0.031, spread * 1.7),
     }
     return Comparison(**(usual | changes))
 
@@ -312,6 +314,31 @@ def traced(calls: int, add_s: float, **changes: Any) -> Profile:
 HOSTILE = "\x1b[31m</td>|`@octocat`| #1 <img src=x onerror=alert(1)> [x](https://evil.example) www.evil.example\r\n# hi\u202e ```"
 
 
+WAVE = (0.0, 0.03, -0.02, 0.01, -0.03, 0.02, -0.01, 0.0)
+"""By how much pairs differ from their mean, as fractions, on a machine that is not quiet."""
+
+
+def slower_report() -> ReportRecord:
+    """Slowdowns that are not proven, one for each thing that may be missing, and two cases that more pairs would settle."""
+
+    def waves(ratio: float, pairs: int, scale: float = 1.0) -> list[float]:
+        return [ratio * (1 + scale * WAVE[pair % len(WAVE)]) for pair in range(pairs)]
+
+    ratios = {
+        "attention/training_512": [1.1 * ratio for ratio in STEADY[:8]],
+        "softmax/rows_4096": waves(1.2, 8, 2) + waves(1.025, 32, 2),
+        "softmax/rows_512": [1.3, 1.5, 0.9, 1.2] * 5,
+        "gemm/2k": [1.06 * (1 + 0.05 * math.sin(pair / 3)) for pair in range(28)],
+        "gemm/4k": [*(1.02 * ratio for ratio in STEADY[:18]), 1.3, 1.4, 1.35, 1.2],
+        "copy/16m": waves(1.01, 12),
+        "copy/32m": waves(1.04, 12),
+        "copy/64m": waves(1.0, 64, 1.2),
+        "copy/128m": list(STEADY[:6]),
+    }
+    run = run_of(*(compared(*taken, name=name, pair_s=1.7) for name, taken in ratios.items()))
+    return judge_run(run, Baseline())
+
+
 def hostile_report() -> ReportRecord:
     """Every text that code under test may write tries to be more than text."""
     return report(
@@ -488,6 +515,16 @@ def compared(*ratios: float, **changes: Any) -> CaseRun:
         "reference": tuple(blocks(pair, 1.0, 1.0) for pair in range(len(ratios))),
     }
     return CaseRun(**(usual | changes))
+
+
+def longer(case: CaseRun, times: int) -> CaseRun:
+    """The case with its pairs so many times over."""
+    sides = {"head": case.head, "reference": case.reference}
+    update = {
+        side: tuple(replace(worker, pair=worker.pair + again * len(workers)) for again in range(times) for worker in workers)
+        for side, workers in sides.items()
+    }
+    return case.model_copy(update=update)
 
 
 def run_of(*cases: CaseRun, **changes: Any) -> RunRecord:

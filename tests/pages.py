@@ -9,9 +9,10 @@ from typing import Any
 
 import examples
 
+from ratchet.errors import Exit
 from ratchet.judge.acceptance import with_acceptances
-from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline, Outcome, ReportRecord, RunRecord
+from ratchet.judge.verdict import headline, judge_run
+from ratchet.records import Baseline, Outcome, Policy, ReportRecord, RunRecord
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.profiles import Profiles
 from ratchet.report.comment_page import CommentPage
@@ -46,6 +47,11 @@ def red() -> CommentPage:
     return page(h200_report(), paths={"normalize": "bench/normalize.py", "attention": "bench/attention.py"})
 
 
+def slower() -> CommentPage:
+    """Five slowdowns that took fewer pairs than a proof needs."""
+    return page(h200_report("h200_slower"), paths={"normalize": "bench/normalize.py"})
+
+
 def mixed() -> CommentPage:
     """A case of nearly every outcome, a failure with its last lines, a warning."""
     return page(examples.red_report().model_copy(update={"profiles": (examples.case_profile(),)}))
@@ -73,7 +79,7 @@ def inconclusive() -> CommentPage:
             comparison=examples.comparison(1.021, 0.033),
         ),
     )
-    report = examples.report(cases, headline="No regression past the gate of 3 %: 1 inconclusive, 1 unchanged.")
+    report = examples.report(cases, headline=headline(cases, Policy(), Exit.PASS))
     return page(report, notes=("The profiles were left out: nsight/profiles.json is not JSON.",))
 
 
@@ -140,12 +146,13 @@ def hostile() -> CommentPage:
     )
 
 
-ALL = (green, red, mixed, improved, inconclusive, accepted, stale, problem, unfinished, hostile)
+ALL = (green, red, slower, mixed, improved, inconclusive, accepted, stale, problem, unfinished, hostile)
 
 
-def h200_run() -> RunRecord:
-    """The samples of the red run."""
-    return RunRecord.model_validate_json(h200_bytes("current.json"))
+def h200_run(times: int = 1) -> RunRecord:
+    """The samples of the run with five slowdowns; its 8 pairs so many times over."""
+    run = RunRecord.model_validate_json(h200_bytes("current.json"))
+    return run.model_copy(update={"cases": tuple(examples.longer(case, times) for case in run.cases)})
 
 
 def h200_bytes(name: str) -> bytes:
@@ -154,8 +161,11 @@ def h200_bytes(name: str) -> bytes:
 
 
 def h200_report(kind: str = "h200_red") -> ReportRecord:
-    """The verdict on it, with its profiles; the green one has only the cases that were not timed and two that were not slower."""
-    run = h200_run()
+    """The verdict on it, with its profiles; the green one has only the cases that were not timed and two that were not slower.
+
+    The red one has enough pairs to prove its slowdowns, ``h200_slower`` has those that were recorded, which are too few.
+    """
+    run = h200_run(1 if kind == "h200_slower" else 3)
     if kind == "h200_green":
         swapped = [
             case.model_copy(update={"head": case.reference, "performance": case.reference_performance})

@@ -109,13 +109,14 @@ def with_acceptances(report: ReportRecord, acceptances: Iterable[Acceptance]) ->
     changes: dict[str, Any] = {
         "verdict": {Exit.PASS: "pass", Exit.REGRESSION: "regression"}.get(code, "not measured"),
         "exit_code": int(code),
-        "headline": _headline(others, report, code, len(names)),
+        "headline": _headline(others, report, code, [case for case in report.cases if case.name in names]),
     }
     return Accepted(report.model_copy(update=changes), used, unused)
 
 
-def _headline(others: tuple[CaseVerdict, ...], report: ReportRecord, code: Exit, taken: int) -> str:
-    what = f"{taken} regression{'s' if taken > 1 else ''}"
+def _headline(others: tuple[CaseVerdict, ...], report: ReportRecord, code: Exit, taken: Sequence[CaseVerdict]) -> str:
+    kind = "regression" if all(case.outcome is Outcome.REGRESSED for case in taken) else "slowdown"
+    what = f"{len(taken)} {kind}{'s' if len(taken) > 1 else ''}"
     if code is Exit.PASS and not others:
         return f"Nothing but {what}, accepted on purpose."
     return f"{headline(others, report.policy, code).removesuffix('.')}; {what} accepted on purpose."

@@ -177,12 +177,12 @@ def _with_outliers(comparison: Comparison) -> float:
 def _not_proven(comparison: Comparison, bar: Bar) -> str:
     """A slowdown that the interval shows, and what is missing to call it a regression."""
     if comparison.other and comparison.low <= 1 + bar.policy.regression:
-        low, high = map(units.change, comparison.other[:2])
+        low, high = (units.percent(bound - 1, 2) for bound in comparison.other[:2])
         return (
             f"Slower, but not proven: {comparison.rogues} of {comparison.pairs} pairs are outliers, and with them it is "
-            f"{low} to {high} slower."
+            f"slower by {low} to {high}."
         )
-    bounds = ", ".join(units.change(bound, 0).removesuffix(" %") for bound in (comparison.low, comparison.high))
+    bounds = ", ".join(units.change(bound, 1).removesuffix(" %") for bound in (comparison.low, comparison.high))
     scatter = f"pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}"
     shown = f"Slower, but not proven: {units.change(comparison.ratio, 1)} [{bounds}]; {scatter}"
     return f"{shown}. {_missing(comparison, bar)}"

@@ -31,7 +31,7 @@ def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
     """What the check run says, and how it ends (`ratchet.report.comment_page.conclusion`)."""
     title = page.report.headline if page.report else page.problem or "There is no verdict."
     end = conclusion(page)
-    if end == "neutral" and page.report and page.report.verdict == "pass":
+    if end == "neutral" and page.report and page.report.verdict == "pass" and not title.startswith("Inconclusive"):
         title = f"No proof either way: {title}"
     output = CheckOutput(
         title=escape.plain(title, TITLE),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -127,6 +128,7 @@ def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str,
         "regressed": red,
         "failed": group(Outcome.FAILED),
         "accepted": group(*SLOWDOWNS, accepted=True),
+        "accepted_as": Counter(case.outcome for case in listed if case.outcome in SLOWDOWNS and case.name in taken),
         "improved": improved,
         "slower": group(Outcome.SLOWER),
         "open": group(Outcome.UNFIT, Outcome.INCONCLUSIVE),

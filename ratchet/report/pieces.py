@@ -16,7 +16,9 @@ from typing import Any
 import jinja2
 
 from ratchet import units
+from ratchet.judge.outcome import CHANGE_PAIRS
 from ratchet.records import CaseVerdict, Comparison, Fingerprint, Outcome, ReportRecord, SideSummary, Tree
+from ratchet.records.run import SESSION_PAIRS
 from ratchet.report import escape, profile, words
 from ratchet.report.escape import Markdown
 
@@ -88,6 +90,7 @@ def template(file: str) -> jinja2.Template:
         "shell": shlex.join,
         "plural": lambda count, word: f"{count} {word}{'' if count == 1 else 's'}",
     }
+    environment.globals |= {"change_pairs": CHANGE_PAIRS, "session_pairs": SESSION_PAIRS}
     return environment.get_template(file)
 
 
@@ -114,7 +117,7 @@ def reasons(report: ReportRecord, shown: Sequence[CaseVerdict]) -> list[Reason]:
     grouped: dict[tuple[Outcome, str], list[str]] = {}
     for case in shown:
         if words.earned(case, report) not in _SILENT:
-            grouped.setdefault((case.outcome, case.reason), []).append(case.name)
+            grouped.setdefault((case.outcome, words.reason(case)), []).append(case.name)
     return [Reason(words.WORDS[outcome], tuple(names), text) for (outcome, text), names in grouped.items()]
 
 

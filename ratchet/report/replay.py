@@ -49,7 +49,7 @@ def judged_lines(judged: Judged) -> list[str]:
     rows = [_row(case) for case in judged.cases]
     lines = _aligned(rows, "<<>^>>>")
     lines += [
-        f"{case.outcome} {log_line(case.name, CELL)}: {log_line(case.reason)}"
+        f"{case.outcome} {log_line(case.name, CELL)}: {log_line(words.reason(case))}"
         for case in judged.cases
         if case.outcome is not Outcome.UNCHANGED
     ]

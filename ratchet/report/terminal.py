@@ -62,7 +62,8 @@ def print_report(report: ReportRecord, console: Console) -> None:
         outcome = words.earned(case, report)
         if outcome not in _QUIET:
             line = Text.assemble(
-                (escape.clean(case.name, escape.CELL), "bold"), f" {words.WORDS[outcome].text}: {escape.clean(case.reason)}"
+                (escape.clean(case.name, escape.CELL), "bold"),
+                f" {words.WORDS[outcome].text}: {escape.clean(words.reason(case))}",
             )
             console.print(line)
         for last in case.last_lines[-_LAST_LINES:]:
@@ -88,7 +89,7 @@ def plain_lines(report: ReportRecord) -> list[str]:
         name = escape.log_line(case.name, escape.CELL)
         outcome = words.earned(case, report)
         if outcome not in _QUIET:
-            lines.append(f"{outcome} {name}: {escape.log_line(case.reason)}")
+            lines.append(f"{outcome} {name}: {escape.log_line(words.reason(case))}")
         lines += [f"  | {name}: {escape.output_line(last)}" for last in case.last_lines[-_LAST_LINES:]]
     lines += _why(report)
     lines += [f"warning: {escape.log_line(warning)}" for warning in report.warnings]
@@ -207,4 +208,4 @@ def _headline(report: ReportRecord) -> str:
 
 
 def _headline_style(report: ReportRecord) -> str:
-    return {"✅": "bold green", "❌": "bold red", "⚠️": "bold yellow"}.get(words.mark(report), "bold")
+    return {"✅": "bold green", "❌": "bold red", "🟠": "bold yellow", "⚠️": "bold yellow"}.get(words.mark(report), "bold")

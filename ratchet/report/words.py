@@ -26,13 +26,13 @@ class Word:
 
 WORDS: dict[Outcome, Word] = {
     Outcome.FAILED: Word("❌", "failed", "bold red", "no time: it did not build, did not run, or gave a wrong result"),
-    Outcome.REGRESSED: Word("❌", "regressed", "bold red", "slower than the gate allows, and the interval agrees"),
+    Outcome.REGRESSED: Word("❌", "regressed", "bold red", "slower than the gate allows, and that is proven"),
     Outcome.SLOWER: Word(
-        "🟠", "slower, not proven", "bold yellow", "the whole interval is past the gate, the proof is missing; not a pass"
+        "🟠", "slower, not proven", "bold yellow", "the whole interval is past the gate, but the proof is missing: not a pass"
     ),
     Outcome.UNFIT: Word("⚠️", "unfit", "yellow", "the state of the machine spoils measurements, so there is no answer"),
     Outcome.INCONCLUSIVE: Word("❔", "inconclusive", "yellow", "not enough evidence for any answer; it is not a pass"),
-    Outcome.IMPROVED: Word("✅", "improved", "bold green", "faster by the improvement threshold, and the interval agrees"),
+    Outcome.IMPROVED: Word("✅", "improved", "bold green", "faster by the improvement threshold, and that is proven"),
     Outcome.CHANGED: Word("🔀", "changed", "cyan", "the work itself differs between the sides, so their times do not compare"),
     Outcome.NEW: Word("🆕", "new", "cyan", "only in the head"),
     Outcome.MISSING: Word("🗑️", "missing", "magenta", "only in the reference"),
@@ -69,6 +69,11 @@ def word(case: CaseVerdict) -> Word:
     return NO_SLOWDOWN if no_slowdown else WORDS[case.outcome]
 
 
+def reason(case: CaseVerdict) -> str:
+    """Why a case has its outcome, for a line in which the words of the outcome already stand."""
+    return case.reason.removeprefix("Slower, but not proven: ")
+
+
 def meanings(report: ReportRecord) -> list[Word]:
     """The words that a report uses for its outcomes, worst first."""
     used = [WORDS[outcome] for outcome, _ in counted(report)]
@@ -85,6 +90,8 @@ def mark(report: ReportRecord) -> str:
     """The sign before the headline: a pass in which a case got no answer is no plain pass."""
     if report.verdict == "regression":
         return "❌"
+    if any(case.outcome is Outcome.SLOWER for case in report.cases) and report.verdict != "pass":
+        return "🟠"
     if report.verdict == "not measured" or any(case.outcome in NO_ANSWER for case in report.cases):
         return "⚠️"
     return "✅" if compares(report) else "⏱️"

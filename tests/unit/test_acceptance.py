@@ -166,7 +166,19 @@ def test_the_other_regressions_still_fail() -> None:
     """One accepted of two leaves the other red, and the headline names it."""
     done = with_acceptances(red(CASE, "gemm/2k"), [acceptance()])
     assert (done.report.verdict, done.report.exit_code) == ("regression", 1)
-    assert done.report.headline == "Regression: gemm/2k is 5.00 % slower (gate 3 %); 1 regression accepted on purpose."
+    assert done.report.headline == (
+        "Regression: 1 of 1 case slower; worst: gemm/2k +5.0 % (gate 3 %); 1 regression accepted on purpose."
+    )
+
+
+def test_a_slowdown_without_proof_can_be_accepted() -> None:
+    """Whoever accepts a slowdown need not wait for the proof: the run passes, and the headline calls it a slowdown."""
+    slower = examples.case(CASE, Outcome.SLOWER, "Slower, but not proven.", 1.2)
+    same = examples.case("gemm/2k", Outcome.UNCHANGED, "Same.", 1.0)
+    report = examples.report((slower, same), verdict="not measured", exit_code=3)
+    done = with_acceptances(report, [acceptance()])
+    assert (done.report.verdict, done.report.exit_code, done.acceptances) == ("pass", 0, (acceptance(),))
+    assert done.report.headline == "No regression past the gate of 3 %: 1 unchanged; 1 slowdown accepted on purpose."
 
 
 def test_only_a_slowdown_can_be_accepted() -> None:

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rendered import faults
 
+from ratchet.judge.acceptance import with_acceptances
 from ratchet.records import Outcome, Policy
+from ratchet.records.acceptance import Acceptance
 from ratchet.records.forge import ANNOTATIONS_A_CALL, LARGEST_CHECK_TEXT
 from ratchet.report.check_run import candidate_paths, check_output, workflow_commands
 from ratchet.report.comment_page import CommentPage
@@ -33,10 +35,13 @@ def of(*outcomes: Outcome, **changes: object) -> CommentPage:
         (pages.mixed(), "failure"),
         (pages.hostile(), "failure"),
         (pages.problem(), "failure"),
+        (pages.slower(), "action_required"),
         (pages.inconclusive(), "neutral"),
         (of(Outcome.IDENTICAL), "success"),
         (of(Outcome.UNCHANGED, Outcome.NEW, Outcome.MISSING, Outcome.SKIPPED), "success"),
         (of(Outcome.UNCHANGED, Outcome.INCONCLUSIVE), "neutral"),
+        (of(Outcome.UNCHANGED, Outcome.INCONCLUSIVE, Outcome.SLOWER, verdict="not measured", exit_code=3), "action_required"),
+        (of(Outcome.REGRESSED, Outcome.SLOWER, verdict="regression", exit_code=1), "failure"),
         (of(Outcome.INCONCLUSIVE, verdict="not measured", exit_code=3, policy=Policy(on_inconclusive="fail")), "neutral"),
         (of(Outcome.UNFIT, verdict="not measured", exit_code=3), "neutral"),
         (of(Outcome.SKIPPED, verdict="not measured", exit_code=3), "neutral"),
@@ -46,13 +51,43 @@ def of(*outcomes: Outcome, **changes: object) -> CommentPage:
     ],
 )
 def test_how_it_ends(page: CommentPage, end: str) -> None:
-    """Red for regressions, wrong results and no run at all; green only where something was compared; noise is neither."""
+    """Red for regressions, wrong results and no run at all; green only where something was compared; noise is neither.
+
+    A slowdown without proof is none of these: it asks for a person.
+    """
     assert check_output(page)[0] == end
 
 
 def test_a_pass_without_proof_says_so() -> None:
-    """A neutral end has a title that claims no pass."""
-    assert check_output(pages.inconclusive())[1].title.startswith("No proof either way: ")
+    """A neutral end has a title that claims no pass, and says so once."""
+    assert check_output(pages.inconclusive())[1].title.startswith("Inconclusive: 1 of 2 cases, such as attention/training_512 ")
+    page = of(Outcome.NEW, headline="No regression past the gate of 3 %: 1 new.")
+    assert check_output(page)[1].title == "No proof either way: No regression past the gate of 3 %: 1 new."
+
+
+def test_an_accepted_slowdown_needs_no_proof() -> None:
+    """Once a person accepted what is slower without proof, nothing is left to ask for."""
+    case, same = (examples.case(f"a/{outcome}", outcome, "x", 1.1) for outcome in (Outcome.SLOWER, Outcome.UNCHANGED))
+    given = Acceptance(case=case.name, reason="x", by="a-maintainer", sha=examples.HEAD.commit, comment=1, at=examples.STARTED)
+    done = with_acceptances(examples.report((case, same), verdict="not measured", exit_code=3), [given])
+    end, output = check_output(pages.page(done.report, acceptances=done.acceptances, paths={"a": "bench/a.py"}))
+    assert (end, output.annotations) == ("success", ())
+    assert output.title == "No regression past the gate of 3 %: 1 unchanged; 1 slowdown accepted on purpose."
+    assert "slower, not proven (1 accepted)" in output.summary.replace("\u00a0", " ")
+    assert "#### 🟠" not in output.summary
+
+
+def test_what_is_slower_without_proof_stands_open() -> None:
+    """Its section has a row for each case and what is missing; its annotations are warnings with the change."""
+    _, output = check_output(pages.slower())
+    assert output.title.startswith("Slower, but not proven: 5 of 11 cases; worst: normalize/rows_16k +119 % (2.2×) ")
+    section = output.summary.split("#### 🟠 Slower, but not proven")[1]
+    assert section.count("| `") == 5
+    assert section.count("A regression takes 20 pairs and there are 8") == 5
+    first = output.annotations[0]
+    assert (first.level, first.title) == ("warning", "normalize/rows_16k slower, not proven +119 % (2.2×)")
+    assert first.message.startswith("Slower, but not proven: +119.3 % [+118.5, +120.0]; pairs scatter by 0.4 %.")
+    assert next(workflow_commands(pages.slower())).startswith("::warning file=bench/normalize.py,line=1,title=normalize/rows_16k")
 
 
 @pytest.mark.parametrize("make", pages.ALL, ids=lambda make: make.__name__)

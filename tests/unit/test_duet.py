@@ -340,8 +340,13 @@ def test_what_was_measured_again_is_said() -> None:
         assert list(repeats([case.model_copy(update={"lost": workers, "unfit": "Killed."})])) == []
 
 
-def renewed(undecided: Collection[str], looks: tuple[int, ...], budget_s: float = 0) -> tuple[Mapping[str, Measured], list[Any]]:
-    """Two cases in a plan that renews its hosts after 8 pairs; what was measured, and for which cases hosts were renewed."""
+def renewed(
+    undecided: Collection[str], looks: tuple[int, ...], budget_s: float = 0, urgent: Mapping[str, int] | None = None
+) -> tuple[Mapping[str, Measured], list[Any]]:
+    """Two cases in a plan that renews its hosts after 8 pairs; what was measured, and for which cases hosts were renewed.
+
+    ``urgent`` has the cases that are worth going beyond the budget, and until how many pairs each is.
+    """
     script, calls = Script(), []
 
     def restart(names: Collection[str]) -> Any:
@@ -350,7 +355,12 @@ def renewed(undecided: Collection[str], looks: tuple[int, ...], budget_s: float 
 
     duet = duet_of(script, plan(looks[-1], restart_after=8))
     cases = [Wanted(name, SIDES) for name in ("a/x", "b/x")]
-    return duet.measure(cases, Rounds(looks, budget_s, lambda _: undecided, restart)), calls
+
+    def still_urgent(results: Mapping[str, Measured]) -> list[str]:
+        return [name for name, most in (urgent or {}).items() if len(pairs(results[name], "head")) < most]
+
+    rounds = Rounds(looks, budget_s, lambda _: undecided, still_urgent, restart)
+    return duet.measure(cases, rounds), calls
 
 
 @pytest.mark.parametrize("looks", [(6, 8, 12), (6, 12)])
@@ -369,6 +379,26 @@ def test_hosts_are_not_renewed_in_vain(undecided: tuple[str, ...], looks: tuple[
     assert renewed(undecided, looks, budget_s)[1] == []
 
 
+@pytest.mark.parametrize(("most", "taken"), [(0, 6), (6, 6), (7, 8), (12, 12), (20, 20), (99, 28)])
+def test_the_budget_ends_what_is_not_urgent(most: int, taken: int) -> None:
+    """Once the time is over only urgent cases go on, up to the look after which they are not, with hosts renewed for them."""
+    results, calls = renewed(["a/x", "b/x"], (6, 8, 12, 20, 28), 1e-9, {"b/x": most})
+    assert [pairs(results[name], "head") for name in ("a/x", "b/x")] == [list(range(6)), list(range(taken))]
+    assert calls == ([(["b/x"], 0, 7)] if taken > 8 else [])
+
+
+def test_what_is_decided_is_not_urgent() -> None:
+    """An urgent case that needs no more pairs gets none."""
+    results, _ = renewed(["a/x"], (6, 8, 12), 1e-9, {"b/x": 12})
+    assert [pairs(results[name], "head") for name in ("a/x", "b/x")] == [list(range(6))] * 2
+
+
+def test_within_the_budget_all_that_is_undecided_goes_on() -> None:
+    """While there is time nobody asks what is urgent."""
+    results, _ = renewed(["a/x", "b/x"], (6, 8, 12), 600, {"b/x": 12})
+    assert [pairs(results[name], "head") for name in ("a/x", "b/x")] == [list(range(12))] * 2
+
+
 def test_hosts_that_cannot_be_renewed_cost_the_open_cases_only() -> None:
     """What was decided before stays; what was not says that its processes could not be started anew."""
 
@@ -377,7 +407,7 @@ def test_hosts_that_cannot_be_renewed_cost_the_open_cases_only() -> None:
 
     duet = duet_of(Script(), plan(12, restart_after=8))
     cases = [Wanted(name, SIDES) for name in ("a/x", "b/x")]
-    results = duet.measure(cases, Rounds((6, 8, 12), 0, lambda _: ["b/x"], restart))
+    results = duet.measure(cases, Rounds((6, 8, 12), 0, lambda _: ["b/x"], restart=restart))
     assert results["a/x"].unfit is None
     assert results["b/x"].unfit == "After 8 pairs its processes could not be started anew: The head no longer offers b/x."
     assert pairs(results["b/x"], "head") == list(range(8))

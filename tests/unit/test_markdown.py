@@ -14,7 +14,7 @@ from ratchet.report.markdown import render_markdown
 Golden = Callable[[str, str], None]
 
 
-@pytest.mark.parametrize("name", ["green", "red", "run", "hostile", "cached"])
+@pytest.mark.parametrize("name", ["green", "red", "slower", "run", "hostile", "cached"])
 def test_report(name: str, golden: Golden) -> None:
     """The whole report is what it was when somebody last looked at it."""
     golden(f"report_{name}.md", render_markdown(getattr(examples, f"{name}_report")()))

@@ -94,7 +94,7 @@ def test_recorded() -> None:
     waiting, waits = recorded(stored, FASTER[0], check_of(timed(1.0, "copy/a"), day=1, head=2, reference=1))
     assert waits == [
         f"{FILE}: 1 waiting, 1 as before.",
-        "  waiting  attention/training_512  −20.00 % [−20.09, −19.91]  at 0002000200",
+        "  waiting  attention/training_512  −20.00 % [−20.04, −19.96]  at 0002000200",
         "What is waiting was proven faster once: run `ratchet check --against-baseline` again, and record that run too.",
     ]
     assert recorded(waiting, FASTER[1])[1] == [
@@ -164,8 +164,8 @@ def test_accepted() -> None:
     _, moved = accept(stored, unknown, judge_run(unknown, stored), [NAME, "copy/a", "gemm/2k"], PERSON)
     why = "accepted by A Test <test@localhost>: masked rows were wrong"
     assert accepted_lines(moved, FILE) == [
-        f"{NAME}: 820.0 µs → 1.100 ms (+10.00 % [+9.88, +10.12]), {why}",
-        f"copy/a: 1.000 ms → 1.200 ms (+20.00 % [+19.87, +20.13] against 0002000200, which is not its baseline), {why}",
+        f"{NAME}: 820.0 µs → 1.100 ms (+10.00 % [+9.94, +10.06]), {why}",
+        f"copy/a: 1.000 ms → 1.200 ms (+20.00 % [+19.94, +20.06] against 0002000200, which is not its baseline), {why}",
         f"gemm/2k: no baseline → 1.000 ms (not measured side by side), {why}",
         f"{FILE}: 3 moved. Commit the file, so that others see it.",
     ]

@@ -45,13 +45,14 @@ SIMULATION = Simulation(
 
 
 def judged() -> Judged:
-    """A slower case, one that is the same, one with too few pairs, one whose name is an attack."""
+    """A slower case, one that is the same, two with too few pairs, one whose name is an attack."""
     noise = (0.999, 1.0, 1.001, 1.0005, 0.9995, 1.0, 1.0, 0.9998)
 
-    def pool(ratio: float, count: int = 8) -> list[Pair]:
-        return [Pair(math.log(ratio * each), 0.0412 * ratio * each, 0.0412) for each in noise[:count]]
+    def pool(ratio: float, count: int = 24) -> list[Pair]:
+        return [Pair(math.log(ratio * each), 0.0412 * ratio * each, 0.0412) for each in (noise * 3)[:count]]
 
-    return judge_pairs({"attn_512": pool(1.05), "copy": pool(1.0), "gemm_2k": pool(1, 2), examples.HOSTILE: pool(0.9)}, Policy())
+    pools = {"attn_512": pool(1.05), "attn_1k": pool(1.05, 8), "copy": pool(1.0, 8), "gemm_2k": pool(1, 2)}
+    return judge_pairs(pools | {examples.HOSTILE: pool(0.9)}, Policy())
 
 
 def test_verdicts_of_recorded_pairs(golden: Golden) -> None:
@@ -101,4 +102,5 @@ def test_json_of_recorded_pairs() -> None:
     found = json.loads(json.dumps(judged_json([Replayed(Path("a.npz"), judged())], 1)))
     assert found["exit_code"] == 1
     assert [each["file"] for each in found["files"]] == ["a.npz"]
-    assert [case["outcome"] for case in found["files"][0]["cases"]] == ["REGRESSED", "UNCHANGED", "INCONCLUSIVE", "IMPROVED"]
+    outcomes = [case["outcome"] for case in found["files"][0]["cases"]]
+    assert outcomes == ["REGRESSED", "SLOWER", "UNCHANGED", "INCONCLUSIVE", "IMPROVED"]

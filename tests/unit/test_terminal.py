@@ -24,7 +24,7 @@ def printed(report: ReportRecord, width: int, *, colours: bool = False) -> str:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("name", ["green", "red", "run", "hostile", "cached"])
+@pytest.mark.parametrize("name", ["green", "red", "slower", "run", "hostile", "cached"])
 def test_print_report(name: str, width: int, golden: Callable[[str, str], None]) -> None:
     """The table is what it was when somebody last looked at it."""
     text = printed(getattr(examples, f"{name}_report")(), width)
@@ -83,6 +83,13 @@ def test_plain_lines(golden: Callable[[str, str], None]) -> None:
     lines = plain_lines(examples.red_report())
     golden("plain_red.txt", "".join(f"{line}\n" for line in lines))
     assert lines[-1] == examples.red_report().headline
+
+
+def test_plain_lines_of_what_is_not_proven(golden: Callable[[str, str], None]) -> None:
+    """Each slowdown without proof says by how much and what is missing; the headline begins with them."""
+    lines = plain_lines(examples.slower_report())
+    golden("plain_slower.txt", "".join(f"{line}\n" for line in lines))
+    assert lines[-1].startswith("Slower, but not proven: 5 of 9 cases; worst: ")
 
 
 def test_plain_lines_of_a_run() -> None:
