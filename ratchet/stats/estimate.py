@@ -179,7 +179,7 @@ def bootstrap_interval(values: Floats, confidence: float) -> tuple[float, float,
     return centre - most * error, centre - least * error, centre - bound * error
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def _draws(count: int) -> Floats:
     """How often each of ``count`` values is drawn in each resample: (RESAMPLES, count)."""
     drawn = np.random.default_rng((_SEED, count)).integers(0, count, (RESAMPLES, count))
