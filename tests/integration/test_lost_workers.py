@@ -193,12 +193,13 @@ PLANTED = random.SystemRandom().getrandbits(64)  # of this host process, as an o
 @benchmark(configs={{"noisy": {{"spread": 40}}}}, devices=("cpu",))
 def adds(*, device, spread):
     x, seed = torch.ones(2048), torch.initial_seed()
-    more = random.SystemRandom().randrange(spread + 1)  # of this worker, so that no number of pairs decides
+    calls = 40 if SIDE == "head" else 120  # what looks faster is never urgent, and never proven by twelve pairs
+    more = random.SystemRandom().randrange(spread + 1)  # of this worker
     with open(os.environ["SEEN"], "a") as file:
         file.write(f"{{seed}} {{SIDE}} {{os.getppid()}} {{PLANTED}}\\n")
 
     def run():
-        for _ in range(40 + more):
+        for _ in range(calls + more):
             out = x + 1
         return out
 

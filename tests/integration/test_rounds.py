@@ -30,7 +30,7 @@ def test_only_what_is_undecided_is_measured_on(make: Callable[..., Playground]) 
 
 
 def test_the_budget_ends_the_measuring(make: Callable[..., Playground]) -> None:
-    """Once the budget is spent no pair begins beyond the first six, but for a case that looks slower: that is measured on to proof."""
+    """Once the budget is spent no pair begins beyond the first six, but for what looks slower: that gets the pairs of a proof."""
     play = make({"bench/adds.py": ADDS, "bench/extra.py": SLOW_EXTRA}, {"bench/adds.py": SLOW_ADDS, "bench/extra.py": EXTRA})
     done = play.check(*PROOF, "--budget", "1ms")
     slow, fast = (len(done.case(name).head) for name in ("adds/small", "extra/small"))
