@@ -20,8 +20,11 @@ from ratchet.records.run import CaseRun, RunRecord
 from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
 
 HARNESS = Path(__file__).parents[2]
-PAIRS = 5
+PAIRS = 6
 QUICK = ("--device", "cpu", "--pairs", str(PAIRS), "--blocks", "2")
+"""As few pairs as unchanged code takes, and too few to prove a change."""
+PROOF = ("--pairs", "40")
+"""As many as a verdict may take on a busy machine: in general six for unchanged code, twenty for what is slower."""
 SETTINGS = "[tool.ratchet]\nblock_ms = 2\n"
 LENIENT = ("--gate", "60%", "--improvement", "60%")
 """A machine that runs tests is busy: what is planted here changes by far more, what is not must not look changed."""

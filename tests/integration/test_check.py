@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import ADDS, SLOW_ADDS, Playground, only_json
+from playground import ADDS, PROOF, SLOW_ADDS, Playground, only_json
 
 from ratchet.records.verdict import Outcome, ReportRecord
 
@@ -42,7 +42,7 @@ def test_dirty_tree_is_compared_with_its_commit_and_left_alone(play: Playground)
     play.git("add", "notes.txt")
     play.repo.joinpath("bench/extra.py").write_text(ADDS.replace("def adds", "def extra"), encoding="utf-8")
     status, index = play.git("status", "--porcelain"), play.repo.joinpath(".git/index").read_bytes()
-    done = play.check("--json")
+    done = play.check("--json", *PROOF)
     report = ReportRecord.model_validate(only_json(done.out))
     assert done.code == 1
     assert done.err == ""
@@ -83,8 +83,8 @@ def test_nothing_to_measure_is_not_a_pass(make: Callable[..., Playground]) -> No
 
 
 def test_reader_that_leaves_does_not_change_the_verdict(make: Callable[..., Playground]) -> None:
-    """`ratchet check | true` writes its files and keeps its exit code."""
-    play = make({"bench/adds.py": ADDS}, {"bench/adds.py": SLOW_ADDS})
+    """`ratchet check | true` writes its files and keeps its exit code, here that of a wrong result."""
+    play = make({"bench/adds.py": ADDS}, {"bench/adds.py": ADDS.replace("out = x + 1", "out = x + 3")})
     child = play.start("check", "--device", "cpu", "--pairs", "3", "--blocks", "2", "--gate", "60%")
     assert child.stdout is not None
     child.stdout.close()

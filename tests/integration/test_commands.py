@@ -12,7 +12,7 @@ from playground import ADDS, QUICK, SLOW_ADDS, Playground, only_json
 
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load
-from ratchet.records.verdict import Outcome, ReportRecord
+from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 
 TWO = ADDS.replace('{"small": {"size": 2048}}', '{"small": {"size": 2048}, "smaller": {"size": 1024}}')
 
@@ -38,9 +38,10 @@ def test_run_compare_report_and_baseline_follow_each_other(make: Callable[..., P
     play.repo.joinpath("bench/adds.py").write_text(SLOW_ADDS, encoding="utf-8")
     assert play.ratchet("run", *QUICK).code == 0
     compared = play.ratchet("compare", str(first), "results/current.json", "--gate", "60%", "--json")
-    assert compared.code == 1, compared
+    assert compared.code in (1, 3), compared  # between two times nothing cancels, so noise may hide the proof
     report = ReportRecord.model_validate(only_json(compared.out))
-    assert [case.outcome for case in report.cases] == [Outcome.REGRESSED]
+    assert all(case.outcome in SLOWDOWNS for case in report.cases)
+    assert len(report.cases) == 1
     dirty = play.ratchet("baseline", "record")
     assert dirty.code == 2
     assert "uncommitted changes" in dirty.sentence
@@ -56,10 +57,10 @@ def test_run_compare_report_and_baseline_follow_each_other(make: Callable[..., P
 def test_report_judges_again_by_another_gate(make: Callable[..., Playground]) -> None:
     """`report` gives the verdict of a recorded run again, and another one under another gate, without measuring."""
     play = make({"bench/adds.py": ADDS}, {"bench/adds.py": SLOW_ADDS})
-    assert play.check().code == 1
+    assert play.check().code == 3
     same = play.ratchet("report")
-    assert same.code == 1
-    assert same.outcomes() == {"adds/small": Outcome.REGRESSED}
+    assert same.code == 3
+    assert same.outcomes() == {"adds/small": Outcome.SLOWER}
     lenient = play.ratchet("report", "results/current.json", "--gate", "99%", "--json")
     assert ReportRecord.model_validate(only_json(lenient.out)).policy.regression == 0.99
     assert lenient.report.policy.regression == 0.99

@@ -104,7 +104,7 @@ def test_a_reference_killed_while_it_is_imported_is_no_pass(make: Callable[..., 
     play = make({"bench/adds.py": "import os\nprint('bye')\nos.kill(os.getpid(), 9)\n"}, {"bench/adds.py": ADDS})
     done = play.check()
     assert done.code == 3, done
-    assert "The reference's process ended while it imported its benchmarks: bye" in done.sentence
+    assert "The reference's process ended while it imported bench/adds.py: bye" in done.sentence
 
 
 def test_a_package_that_the_head_renamed_is_red(make: Callable[..., Playground]) -> None:
@@ -193,12 +193,13 @@ PLANTED = random.SystemRandom().getrandbits(64)  # of this host process, as an o
 @benchmark(configs={{"noisy": {{"spread": 40}}}}, devices=("cpu",))
 def adds(*, device, spread):
     x, seed = torch.ones(2048), torch.initial_seed()
-    more = random.SystemRandom().randrange(spread + 1)  # of this worker, so that no number of pairs decides
+    calls = 40 if SIDE == "head" else 120  # what looks faster is never urgent, and never proven by twelve pairs
+    more = random.SystemRandom().randrange(spread + 1)  # of this worker
     with open(os.environ["SEEN"], "a") as file:
         file.write(f"{{seed}} {{SIDE}} {{os.getppid()}} {{PLANTED}}\\n")
 
     def run():
-        for _ in range(40 + more):
+        for _ in range(calls + more):
             out = x + 1
         return out
 

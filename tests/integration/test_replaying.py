@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import examples
 import numpy as np
 import pytest
-from playground import ADDS, SLOW_ADDS, Finished, Playground, only_json
+from playground import Finished, Playground, only_json
 
 from ratchet.records import CaseRun, Outcome, RunRecord
 from ratchet.records.files import load, save
@@ -35,9 +34,9 @@ def outcomes(done: Finished) -> list[dict[str, str]]:
     return [{case["name"]: case["outcome"] for case in each["cases"]} for each in only_json(done.out)["files"]]
 
 
-def noisy(name: str, ratio: float) -> CaseRun:
-    """A case of eight pairs."""
-    pairs = (ratio * (1 + 0.001 * step) for step in (0, 1, -1, 2, -2, 0.5, -0.5, 0))
+def noisy(name: str, ratio: float, pairs_of_eight: int = 1) -> CaseRun:
+    """A case of eight pairs, so many times over."""
+    pairs = (ratio * (1 + 0.001 * step) for step in (0, 1, -1, 2, -2, 0.5, -0.5, 0) * pairs_of_eight)
     return examples.compared(*pairs, name=name, benchmark=name.partition("/")[0])
 
 
@@ -46,26 +45,30 @@ def saved(path: Path, *cases: CaseRun) -> Path:
     return path
 
 
-def test_an_archive_is_judged_by_the_gate_that_is_given(play: Playground) -> None:
-    """Two percent more work is red at a gate of 1 %, not at 3 %; --cases narrows it; nothing is written."""
+def test_an_archive_is_judged_by_the_gate_that_is_given(play: Playground, tmp_path: Path) -> None:
+    """Two percent more work is slower at a gate of 1.5 %, not at 3 %, and red with enough pairs; nothing is written."""
     before = sorted(play.repo.rglob("*"))
     lenient = replay(play, RECORDED, "--cases", "copy*, gemm_4k", "--json")
-    assert outcomes(lenient) == [dict.fromkeys(("copy", "copy+0.5", "copy+1.0", "copy+2.0", "gemm_4k"), Outcome.UNCHANGED)]
-    strict = replay(play, RECORDED, "--gate", "1.5%", "--cases", "copy,copy+2.0", code=1)
-    assert [line.split()[0:2] for line in strict.out.splitlines()] == [
-        ["UNCHANGED", "copy"],
-        ["REGRESSED", "copy+2.0"],
-        ["REGRESSED", "copy+2.0:"],
-        ["Regression:", "copy+2.0"],
-    ]
+    same = dict.fromkeys(("copy", "copy+0.5", "copy+1.0", "gemm_4k"), Outcome.UNCHANGED)
+    assert outcomes(lenient) == [same | {"copy+2.0": Outcome.INCONCLUSIVE}]
+    words = ("--gate", "1.5%", "--cases", "copy,copy+2.0")
+    with np.load(RECORDED) as data:
+        np.savez(tmp_path / "longer.npz", **{key: np.tile(data[key], (4, 1, 1)) for key in data if key.startswith("copy")})
+    for path, code, outcome, headline in (
+        (RECORDED, 3, "SLOWER", "Slower, but not proven: 1 of 2 cases; worst: copy+2.0 +2."),
+        (tmp_path / "longer.npz", 1, "REGRESSED", "Regression: 1 of 2 cases slower; worst: copy+2.0 +2."),
+    ):
+        *lines, last = replay(play, path, *words, code=code).out.splitlines()
+        assert [line.split()[0:2] for line in lines] == [["UNCHANGED", "copy"], [outcome, "copy+2.0"], [outcome, "copy+2.0:"]]
+        assert last.startswith(headline)
     assert sorted(play.repo.rglob("*")) == before
 
 
-def test_runs_are_judged_as_report_judges_them(make: Callable[..., Playground]) -> None:
-    """A recorded check gives the lines of `ratchet report`, another gate gives others, and red in any file exits 1."""
-    play = make({"bench/adds.py": ADDS}, {"bench/adds.py": SLOW_ADDS})
-    assert play.check().code == 1
+def test_runs_are_judged_as_report_judges_them(play: Playground) -> None:
+    """A recorded check gives the lines of `ratchet report`, and red in any file exits 1."""
     current = play.repo / "results/current.json"
+    current.parent.mkdir()
+    saved(current, noisy("adds/small", 1.1, 3))
     again = replay(play, current, code=1)
     shown = play.ratchet("report").out.splitlines()
     assert again.out.splitlines() == [line for line in shown if not line.startswith(("Report:", "Verdict:"))]
@@ -104,7 +107,7 @@ def test_pairs_of_all_files_are_drawn_from(play: Playground, tmp_path: Path) -> 
     found = rates(play, first, second, "--simulate", 20)
     assert found["recorded_pairs"] == {"same/a": 16, "slow/b": 8, "gone/c": 0}
     assert found["red"] == {"same/a": 0.0, "slow/b": 1.0}
-    assert (found["any_red"], found["pairs"]) == (1.0, 20)
+    assert (found["any_red"], found["pairs"]) == (1.0, 100)
     shown = replay(play, first, second, "--simulate", 20).out
     assert "Left out, without pairs: gone/c" in shown
     assert "of pull requests that change nothing are red" in shown.splitlines()[-1]
@@ -117,14 +120,14 @@ def test_pairs_of_all_files_are_drawn_from(play: Playground, tmp_path: Path) -> 
 
 def test_thresholds_of_a_run_can_all_be_changed(play: Playground, tmp_path: Path) -> None:
     """Gate, improvement, confidence and false alarms given on the command line win over those of the run, and only those."""
-    path = saved(tmp_path / "run.json", noisy("slow/a", 1.035), noisy("fast/b", 0.97))
+    path = saved(tmp_path / "run.json", noisy("slow/a", 1.035, 3), noisy("fast/b", 0.97, 3))
     assert outcomes(replay(play, path, "--json", code=1)) == [{"slow/a": Outcome.REGRESSED, "fast/b": Outcome.UNCHANGED}]
     words = ("--improvement", "2%", "--gate", "5%", "--confidence", "0.8", "--json")
     done = replay(play, path, *words)
     assert outcomes(done) == [{"slow/a": Outcome.UNCHANGED, "fast/b": Outcome.IMPROVED}]
     assert {case["comparison"]["confidence"] for case in only_json(done.out)["files"][0]["cases"]} == {0.8}
-    surer = replay(play, path, "--false-alarm", "0.00000000001", "--json")
-    assert outcomes(surer) == [{"slow/a": Outcome.INCONCLUSIVE, "fast/b": Outcome.UNCHANGED}]
+    surer = replay(play, path, "--false-alarm", "0.00000000001", "--json", code=3)
+    assert outcomes(surer) == [{"slow/a": Outcome.SLOWER, "fast/b": Outcome.UNCHANGED}]
     assert load(path, RunRecord).policy.regression == 0.03
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import ADDS, SLOW_ADDS, Playground
+from playground import ADDS, PROOF, SLOW_ADDS, Playground
 
 from ratchet.records.verdict import Outcome
 
@@ -19,7 +19,7 @@ EXPECTED = {"adds/small": Outcome.UNCHANGED, "extra/small": Outcome.REGRESSED, "
 
 def shard(play: Playground, number: int, of: int, *words: str) -> Path:
     """Measure one shard as a runner of its own would; its run."""
-    play.check("--shard", f"{number}/{of}", "--pairs", "8", *words)
+    play.check("--shard", f"{number}/{of}", *words)
     kept = play.folder / f"shard-{number}"
     shutil.copytree(play.repo / "results", kept)
     shutil.rmtree(play.repo / "results")
@@ -29,7 +29,7 @@ def shard(play: Playground, number: int, of: int, *words: str) -> Path:
 def test_shards_merge_into_one_verdict(make: Callable[..., Playground]) -> None:
     """Two runners measure a part of the cases each; merged, they are one report over all of them, with one exit code."""
     play = make(FILES, SLOWER)
-    runs = [shard(play, number, 2) for number in (1, 2)]
+    runs = [shard(play, number, 2, *PROOF) for number in (1, 2)]
     done = play.ratchet("merge", *map(str, runs))
     assert done.code == 1, done
     assert done.outcomes() == EXPECTED
