@@ -26,6 +26,10 @@ BOUND = 0.1
 RESAMPLES = 10_000
 FEWEST_RESAMPLED, MOST_RESAMPLED = 5, 200
 """With fewer values a resample often holds one value alone; with more, Student's t is the same."""
+LEAST_RESAMPLED = 0.05
+"""A resample has at least so much of the values' own spread: where times tie, one of equal values would have none, and an
+interval without an end.
+"""
 _SEED = 2025
 _LEAST_SPREAD = 1e-6
 """Equal values are taken to differ by a millionth, not to be infinite evidence."""
@@ -171,7 +175,8 @@ def bootstrap_interval(values: Floats, confidence: float) -> tuple[float, float,
     away = np.sort(way * (values - centre))  # so that their order does not matter, and swapped sides give the mirror image
     moments = _draws(count) @ np.stack((away, away**2), axis=1) / count
     means = moments[:, 0]
-    variances = np.maximum((moments[:, 1] - means**2) * count / (count - 1), _LEAST_SPREAD**2)
+    floor = max(_LEAST_SPREAD, LEAST_RESAMPLED * error * math.sqrt(count))
+    variances = np.maximum((moments[:, 1] - means**2) * count / (count - 1), floor**2)
     pivots = way * means / np.sqrt(variances / count)
     tail = (1 - confidence) / 2
     ranks = [round(share * (RESAMPLES - 1)) for share in (1 - tail, tail, BOUND * tail)]

@@ -8,7 +8,6 @@ import examples
 import pytest
 
 from ratchet.judge.calibration import calibrate, smallest_gate
-from ratchet.judge.looks import looks_for_change
 from ratchet.judge.replay import simulate
 from ratchet.records import Calibration, CaseRun, Policy
 from ratchet.report.calibration import calibration_lines
@@ -31,8 +30,17 @@ def test_a_quiet_machine_holds_the_gate() -> None:
     assert [case.caught for case in found.cases] == [1.0, 1.0]
     assert [case.pairs for case in found.cases] == [60, 60]
     assert found.cases[0].spread == pytest.approx(0.003, rel=0.3)
-    assert found.cases[0].detectable_most < found.cases[0].detectable_first < 0.01
+    assert found.cases[0].detectable_most == found.cases[0].detectable_first
+    assert 0.03 < (found.cases[1].detectable_most or 0) < (found.cases[0].detectable_most or 0) < 0.033
     assert found.cases[1].gate < found.cases[0].gate == found.gate < 0.02
+
+
+def test_more_pairs_detect_less() -> None:
+    """What all pairs can show is less than what the first twenty can; with fewer pairs than a regression takes, nothing is."""
+    (case,) = calibrate(examples.run_of(noisy("a", 0.02)), POLICY, 40).cases
+    assert (case.detectable_most or 1) < (case.detectable_first or 0)
+    (few,) = calibrate(examples.run_of(noisy("a", 0.003)), POLICY, 12).cases
+    assert (few.detectable_first, few.detectable_most, few.holds, few.caught) == (None, None, False, 0.0)
 
 
 def test_a_noisy_case_is_not_blessed() -> None:
@@ -62,7 +70,7 @@ def test_the_suggested_gate_holds(spread: float) -> None:
     """At the gate it suggests, a slowdown a sixth beyond it is caught about 95 times in 100, and unchanged code is not red."""
     rng = random.Random(7)
     pool = [Pair(rng.gauss(0, spread), 1.0, 1.0) for _ in range(4000)]
-    gate = smallest_gate(spread, 20, POLICY.shared(1, looks_for_change(20)).false_alarm)
+    gate = smallest_gate(spread, 20, examples.bar(most=20).level)
     policy = POLICY.model_copy(update={"regression": gate})
     slowed = simulate({"a": pool}, policy, pairs=20, runs=300, planted={"a": 1 + gate * 7 / 6})
     assert slowed.caught is not None
@@ -85,7 +93,7 @@ def calibration(found_from: list[CaseRun], **changes: object) -> Calibration:
 def test_it_ends_with_the_verdict() -> None:
     """The last line says whether the machine holds the gate, and names the smallest one that it does."""
     lines = calibration_lines(calibration([noisy("a", 0.003), noisy("b", 0.001)]))
-    assert lines[0].split() == ["Case", "Pairs", "Spread", "Bias", "MDE", "first", "MDE", "last", "Red", "Caught", "Gate"]
+    assert lines[0].split() == ["Case", "Pairs", "Spread", "Bias", "MDE", "20", "MDE", "most", "Red", "Caught", "Gate"]
     assert lines[1].startswith("a  ")  # the noisiest first
     assert lines[-1].startswith("This machine holds the gate of 3 %; the smallest gate that every case holds is ")
 

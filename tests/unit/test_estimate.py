@@ -93,7 +93,7 @@ def slow_bootstrap(values: Floats, confidence: float) -> tuple[float, float, flo
     pivots = []
     for drawn in np.random.default_rng((2025, count)).integers(0, count, (10_000, count)):
         sample = ordered[drawn]
-        own_error = max(float(sample.std(ddof=1)), 1e-6) / math.sqrt(count)
+        own_error = max(float(sample.std(ddof=1)) / math.sqrt(count), 0.05 * error)
         pivots.append(way * (float(sample.mean()) - way * centre) / own_error)
     tail = (1 - confidence) / 2
     most, least, bound = np.quantile(pivots, (1 - tail, tail, tail / 10), method="nearest")
@@ -129,6 +129,15 @@ def test_swapped_sides_have_the_mirror_image(values: list[float]) -> None:
     """The interval of the negated values is the negated interval, so neither side is favoured."""
     (low, high, _), (back_low, back_high, _) = (bootstrap_interval(array(values) * way, 0.95) for way in (1, -1))
     assert (back_low, back_high) == pytest.approx((-high, -low), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("count", [6, 20, 100])
+@pytest.mark.parametrize("step", [0.006, -0.006])
+def test_times_that_tie_have_an_interval(count: int, step: float) -> None:
+    """Where a coarse clock gives the same ratio in all pairs but one, that one cannot make an interval without an end."""
+    low, high, bound = bootstrap_interval(array([0.5] * (count - 1) + [0.5 + step]), 0.95)
+    reach = 22 * abs(step) / count
+    assert 0.5 - reach < low < 0.5 + step / count < high <= bound < 0.5 + reach
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 201, 300])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 
+import examples
 import pytest
 import tuning_examples as sample
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.judge.effects import effects, explained
-from ratchet.judge.tuning import best_so_far, compares_with_default, fastest_confirmed, ranked, recommend
+from ratchet.judge.tuning import Recommendation, best_so_far, compares_with_default, fastest_confirmed, ranked, recommend
 from ratchet.records.policy import Policy
 from ratchet.records.tuning import Confirmation
+from ratchet.stats.comparison import compare_pairs
 
 POLICY = Policy()
 COSTS = st.lists(st.floats(0.1, 10), min_size=1, max_size=8)
@@ -66,7 +68,7 @@ def test_the_fastest_improvement_is_recommended() -> None:
         ((Confirmation(configuration=sample.WINNER, config="c", reason="crashed"),), "nothing faster than the default was"),
         ((sample.confirmation(sample.WINNER, 1.02),), "in interleaved pairs nothing was faster than the default"),
         ((sample.confirmation(sample.WINNER, 0.97),), "takes 3.00 % less time in 12 pairs, under the 5 % from which on"),
-        ((sample.confirmation(sample.WINNER, 0.90, chance=0.01),), r"which may be chance \(interval −11.08 % to −8.92 %\)"),
+        ((sample.confirmation(sample.WINNER, 0.90, chance=0.051),), r"which may be chance \(interval −11.08 % to −8.92 %\)"),
         ((sample.confirmation(sample.WINNER, 0.90, half=0.15),), r"which may be chance \(interval −23.50 % to \+3.50 %\)"),
     ],
 )
@@ -80,10 +82,26 @@ def test_no_change_is_recommended(confirmations: tuple[Confirmation, ...], said:
 
 def test_finalists_share_the_false_alarms() -> None:
     """The more finalists, the more evidence each needs: one of many chosen ones looks fast by luck."""
-    one = sample.confirmation(sample.WINNER, 0.9, chance=0.0006)
+    one = sample.confirmation(sample.WINNER, 0.9, chance=0.03)
     other = sample.confirmation(sample.SECOND, 1.0)
     assert recommend([one], POLICY).best == sample.WINNER
     assert recommend([one, other], POLICY).best is None
+
+
+@pytest.mark.parametrize(("pairs", "recommended"), [(5, False), (6, True)])
+def test_a_suggestion_takes_six_pairs(pairs: int, recommended: bool) -> None:
+    """A finalist needs six pairs, fewer than a change in a check: a person looks at it, and no build fails."""
+    found = recommend([sample.confirmation(sample.WINNER, 0.8, pairs=pairs)], POLICY)
+    assert (found.best is not None) is recommended
+
+
+def test_a_finalist_that_is_slower_in_stalled_pairs() -> None:
+    """Few pairs of which some stalled, so that the two halves of the evidence disagree, end without a recommendation."""
+    found = compare_pairs(examples.pairs([0.0, 0.001, -0.001, 0.0005, 0.0, 3.0, 3.0]), 0.95)
+    recommendation = recommend([Confirmation(configuration=sample.WINNER, config="c", comparison=found)], POLICY)
+    assert recommendation == Recommendation(
+        None, "No change recommended: in interleaved pairs nothing was faster than the default."
+    )
 
 
 def test_fastest_confirmed() -> None:

@@ -18,18 +18,20 @@ from ratchet.records import Baseline, CaseRun, CaseVerdict, Outcome, WorkerSampl
 Floats = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Floats]
 """So many log ratios of pairs, in the order in which they were taken."""
-CASES, MOST = 8, 20
+CASES, MOST = 8, 40
 QUIET = 0.003
 NO_CHANGE = {Outcome.UNCHANGED, Outcome.INCONCLUSIVE}
 
 
-def runs(noise: Noise, count: int = 300, seed: int = 0) -> list[list[Outcome]]:
+def runs(noise: Noise, count: int = 150, seed: int = 0) -> list[list[Outcome]]:
     """The outcomes of so many checks of eight cases with this noise."""
     rng = np.random.default_rng(seed)
-    return [
-        list(examples.outcomes({str(case): examples.pairs(noise(rng, MOST).tolist()) for case in range(CASES)}).values())
-        for _ in range(count)
-    ]
+    return [list(outcomes(*(noise(rng, MOST).tolist() for _ in range(CASES))).values()) for _ in range(count)]
+
+
+def outcomes(*cases: list[float]) -> dict[str, Outcome]:
+    """What a check of up to forty pairs says of cases whose log ratios came in this order."""
+    return examples.outcomes({str(case): examples.pairs(logs) for case, logs in enumerate(cases)}, most=MOST)
 
 
 def count(found: list[list[Outcome]], outcome: Outcome) -> float:
@@ -46,16 +48,17 @@ def red(found: list[list[Outcome]]) -> int:
 
 @pytest.mark.parametrize("slow", [0.05, 0.1, 0.25, 0.5])
 def test_two_modes(slow: float) -> None:
-    """Where each process is in a mode 6 % slower now and then, at most one of 300 runs is red, and nothing is improved."""
+    """Where each process is in a mode 6 % slower now and then, no run of 150 is red, and most cases have an answer."""
 
     def noise(rng: np.random.Generator, pairs: int) -> Floats:
         head, reference = (rng.normal(0, 0.02, pairs) + math.log(1.06) * (rng.random(pairs) < slow) for _ in range(2))
         return head - reference
 
     found = runs(noise)
-    assert red(found) <= 1
+    assert red(found) == 0
     assert count(found, Outcome.IMPROVED) == 0
-    assert count(found, Outcome.UNCHANGED) >= 0.7
+    assert count(found, Outcome.UNCHANGED) >= 0.75
+    assert count(found, Outcome.SLOWER) <= 0.002
 
 
 def stalls(shift: float) -> Noise:
@@ -77,20 +80,20 @@ def test_a_host_that_stalls() -> None:
 
 
 def test_a_slowdown_on_a_host_that_stalls() -> None:
-    """A head slower by 10 % is still caught in six cases of seven, and never called anything that it is not."""
+    """A head slower by 10 % is red in 98 of 100 cases, and never passes."""
     found = runs(stalls(0.1))
-    assert count(found, Outcome.REGRESSED) >= 0.85
-    assert count(found, Outcome.REGRESSED) + count(found, Outcome.INCONCLUSIVE) == 1
+    assert count(found, Outcome.REGRESSED) >= 0.98
+    assert count(found, Outcome.REGRESSED) + count(found, Outcome.SLOWER) == 1
 
 
 @pytest.mark.parametrize(("shift", "outcome"), [(0.0, Outcome.UNCHANGED), (0.1, Outcome.REGRESSED)])
 @pytest.mark.parametrize("stalled", range(12))
-def test_one_stalled_pair_of_twelve(stalled: int, shift: float, outcome: Outcome) -> None:
-    """Exactly one stalled pair among twelve, wherever it stands, changes no verdict."""
+def test_one_stalled_pair(stalled: int, shift: float, outcome: Outcome) -> None:
+    """Exactly one stalled pair among the first twelve, wherever it stands, changes no verdict."""
     logs = np.random.default_rng(stalled).normal(math.log1p(shift), QUIET, MOST)
     for away in (0.47, -0.47):
         logs[stalled] = away
-        assert examples.outcomes({"a": examples.pairs(logs.tolist())}) == {"a": outcome}
+        assert outcomes(logs.tolist()) == {"0": outcome}
 
 
 def test_another_process_arrives() -> None:
@@ -102,7 +105,10 @@ def test_another_process_arrives() -> None:
         return rng.normal(0, QUIET, pairs) + np.log(head / reference) * arrived
 
     found = runs(noise)
-    assert {outcome for each in found for outcome in each} == NO_CHANGE
+    assert red(found) == 0
+    assert count(found, Outcome.IMPROVED) == 0
+    assert count(found, Outcome.SLOWER) <= 0.005
+    assert count(found, Outcome.INCONCLUSIVE) >= 0.05
 
 
 def test_a_machine_that_slows_between_pairs() -> None:
@@ -218,7 +224,7 @@ def test_single_samples_that_go_wrong() -> None:
         return replace(empty, blocks=tuple(blocks))
 
     for slower, outcome in ((1.0, Outcome.UNCHANGED), (1.04, Outcome.REGRESSED)):
-        assert judged(*((worker(pair, slower), worker(pair, 1.0)) for pair in range(8))).outcome is outcome
+        assert judged(*((worker(pair, slower), worker(pair, 1.0)) for pair in range(24))).outcome is outcome
 
 
 # Whole checks through their records
@@ -230,7 +236,7 @@ def test_all_of_it_at_once() -> None:
     shapes: dict[str, Noise] = {
         "stalls": stalls(0.0),
         "modes": lambda rng, pairs: rng.normal(0, 0.01, pairs) + 0.058 * rng.choice([-1, 0, 0, 0, 1], pairs),
-        "launch": lambda rng, pairs: rng.choice([0.08, 0.0, -0.1, 0.25, -0.09, 0.45], pairs),
+        "launch": lambda rng, pairs: rng.choice([-1, 1], pairs) * rng.choice([0.08, 0.0, 0.1, 0.25, 0.09, 0.45], pairs),
         "quiet": lambda rng, pairs: rng.normal(0, QUIET, pairs),
         "slow": lambda rng, pairs: rng.normal(math.log(1.05), QUIET, pairs),
     }
@@ -240,3 +246,19 @@ def test_all_of_it_at_once() -> None:
         seen.update((case.name, case.outcome) for case in judge_run(check(*cases), Baseline()).cases)
     assert seen[("slow", Outcome.REGRESSED)] == seen[("quiet", Outcome.UNCHANGED)] == 12
     assert not any(outcome not in NO_CHANGE for name, outcome in seen if name != "slow")
+
+
+@pytest.mark.parametrize("step_us", [0.032, 0.1, 0.5])
+@pytest.mark.parametrize(("slower", "outcome"), [(1.0, Outcome.UNCHANGED), (1.5, Outcome.REGRESSED)])
+def test_a_coarse_clock(step_us: float, slower: float, outcome: Outcome) -> None:
+    """Where a kernel of 5 µs is timed by a clock of such steps, most pairs tie, and every case still has its answer."""
+    rng = np.random.default_rng(10)
+
+    def blocks(pairs: int, time_us: float) -> Floats:
+        times = time_us * (1 + rng.normal(0, QUIET, (pairs, 1)) + rng.normal(0, QUIET, (pairs, BLOCKS)))
+        return np.asarray(np.round(times / step_us) * step_us)
+
+    for _ in range(20):
+        time_us = rng.uniform(5, 6)
+        logs = np.median(np.log(blocks(MOST, time_us * slower) / blocks(MOST, time_us)), axis=1)
+        assert outcomes(logs.tolist()) == {"0": outcome}

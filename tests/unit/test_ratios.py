@@ -61,10 +61,10 @@ def test_median_of_each_side() -> None:
 
 
 def test_pairs_match_by_number() -> None:
-    """Workers are compared within their pair, wherever they stand; a worker without a partner counts nothing."""
+    """Workers are compared within their pair, in the order of pairs, wherever they stand; one without a partner is left out."""
     head = [examples.blocks(2, 4.0), examples.blocks(0, 1.0), examples.blocks(7, 5.0)]
     reference = [examples.blocks(0, 1.0), examples.blocks(1, 3.0), examples.blocks(2, 2.0)]
-    assert pairs_of(head, reference) == [Pair(pytest.approx(LOG2), 4.0, 2.0), Pair(0.0, 1.0, 1.0)]
+    assert pairs_of(head, reference) == [Pair(0.0, 1.0, 1.0), Pair(pytest.approx(LOG2), 4.0, 2.0)]
     assert pairs_of([], reference) == pairs_of(head, []) == []
 
 

@@ -16,10 +16,10 @@ from ratchet.records.archive import load_archive
 from ratchet.stats.ratios import Pair, pairs_of, pairs_of_medians
 
 RECORDED = Path(__file__).parents[1] / "data" / "h200_paired.npz"
-NOISE = (0.999, 1.0, 1.001, 1.0005, 0.9995, 1.0, 1.0, 0.9998)
+NOISE = (0.999, 1.0, 1.001, 1.0005, 0.9995, 1.0, 1.0, 0.9998) * 3
 
 
-def pool(ratio: float, count: int = 8) -> list[Pair]:
+def pool(ratio: float, count: int = 24) -> list[Pair]:
     return [Pair(math.log(ratio * noise), 2 * ratio * noise, 2.0) for noise in NOISE[:count]]
 
 
@@ -46,18 +46,19 @@ def test_pairs_of_an_archive_are_those_of_records() -> None:
 
 
 def test_each_case_is_judged_by_the_rule_of_a_check() -> None:
-    """Slower is red, the same is unchanged, faster is improved, too little is inconclusive; the exit code is that of a check."""
-    pools = {"slow": pool(1.05), "same": pool(1.0), "fast": pool(0.9), "few": pool(1.05, 2)}
+    """Slower is red, the same unchanged, faster improved, slower in few pairs unproven; the exit code is that of a check."""
+    pools = {"slow": pool(1.05), "same": pool(1.0), "fast": pool(0.9), "few": pool(1.05, 2), "perhaps": pool(1.05, 8)}
     judged = judge_pairs(pools, Policy())
     assert {case.name: case.outcome for case in judged.cases} == {
         "slow": Outcome.REGRESSED,
         "same": Outcome.UNCHANGED,
         "fast": Outcome.IMPROVED,
         "few": Outcome.INCONCLUSIVE,
+        "perhaps": Outcome.SLOWER,
     }
     assert judged.exit_code == 1
-    assert judged.headline.startswith("Regression: slow is 5.0")
-    slow, _, _, few = judged.cases
+    assert judged.headline == ("Regression: 1 of 5 cases slower; worst: slow +5.0 % (gate 3 %); 1 more slower, but not proven.")
+    slow, _, _, few, _ = judged.cases
     assert (slow.head.median_ms, slow.reference.median_ms) == (pytest.approx(2.1), 2.0)  # type: ignore[union-attr]
     assert few.comparison is None
     assert few.reason == "Fewer than 3 pairs were recorded, too few for an interval."
@@ -66,7 +67,7 @@ def test_each_case_is_judged_by_the_rule_of_a_check() -> None:
 def test_the_verdict_is_that_of_a_check_with_so_many_pairs() -> None:
     """The same pairs in a run whose plan they fill are judged alike."""
     case = examples.compared(*(1.05 * noise for noise in NOISE))
-    report = judge_run(examples.run_of(case, plan=examples.PLAN.model_copy(update={"pairs": 8})), Baseline())
+    report = judge_run(examples.run_of(case, plan=examples.PLAN.model_copy(update={"pairs": 24})), Baseline())
     judged = judge_pairs({case.name: pool_of(case)}, Policy())
     assert [each.comparison for each in judged.cases] == [each.comparison for each in report.cases]
     assert [each.reason for each in judged.cases] == [each.reason for each in report.cases]
@@ -74,8 +75,9 @@ def test_the_verdict_is_that_of_a_check_with_so_many_pairs() -> None:
 
 
 def test_nothing_recorded_is_not_measured() -> None:
-    """No case is no pass."""
+    """No case is no pass, and neither is a slowdown without proof."""
     assert judge_pairs({}, Policy()).exit_code == 3
+    assert judge_pairs({"perhaps": pool(1.05, 8)}, Policy()).exit_code == 3
     assert judge_pairs({"few": pool(1.0, 2)}, Policy(on_inconclusive="fail")).exit_code == 3
 
 
