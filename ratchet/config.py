@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shlex
 import tomllib
 from collections.abc import Mapping
@@ -91,6 +92,12 @@ class Settings(BaseModel):
     time_identical: bool = False
     """Time cases whose machine code is the same on both sides too."""
     seed: int = 2025
+    """Of the random inputs, the same on both sides."""
+    order_seed: Annotated[int, Field(ge=0, default_factory=lambda: secrets.randbelow(2**31))]
+    """Draws which side starts and is timed first in each pair, and the order of cases; a new one for each run, which records it.
+
+    A fixed one would favour the same side by the same small amount in every run.
+    """
     regression_threshold: Fraction = 0.03
     improvement_threshold: Fraction = 0.05
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95

@@ -16,6 +16,7 @@ from ratchet.records.verdict import Outcome, ReportRecord
 
 _NEVER = (Outcome.FAILED, Outcome.UNFIT, Outcome.REGRESSED, Outcome.SLOWER, Outcome.INCONCLUSIVE)
 """Outcomes that no baseline is made of: the reference may be the better commit."""
+CARRIED = "the best commit under older software of this machine, measured again"
 _NOT_THERE = (Outcome.MISSING, Outcome.SKIPPED)
 
 
@@ -31,12 +32,12 @@ def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]
     renames: dict[str, str] = {}
     for run, report in sorted(measured, key=lambda pair: pair[0].started_at):
         machine = run.environment.fingerprint
-        entries = baseline.entries(machine)
+        entries, carried = baseline.entries(machine), baseline.carried(machine)
         for seen in seen_in(run, report):
             name = seen.case.name
             outcomes[name] = seen.verdict.outcome
             before = entries.get(name)
-            after, kind = _next(before, seen)
+            after, kind = _next(before, seen, carried.get(name))
             if kind and after:
                 moves.append(Move(machine.key, name, kind, after, before, _note(kind, before, seen)))
             if after:
@@ -59,12 +60,14 @@ def _note(kind: MoveKind, before: BaselineEntry | None, seen: Seen) -> str:
     return ""
 
 
-def _next(before: BaselineEntry | None, seen: Seen) -> tuple[BaselineEntry | None, MoveKind | None]:
+def _next(
+    before: BaselineEntry | None, seen: Seen, carried: BaselineEntry | None
+) -> tuple[BaselineEntry | None, MoveKind | None]:
     """The entry after this run, and what happened to it."""
     outcome, run = seen.verdict.outcome, seen.run
     figures = seen.figures() if outcome not in _NEVER else None
     if before is None:
-        return _set(None, figures, seen, StepKind.FIRST) if figures else (None, None)
+        return _first(figures, seen, carried)
     entry = _with_merge(_with_days(before, seen), seen)
     is_news = run.started_at > before.steps[-1].timestamp  # an older run says nothing about what is there now
     if outcome is Outcome.MISSING:
@@ -76,6 +79,19 @@ def _next(before: BaselineEntry | None, seen: Seen) -> tuple[BaselineEntry | Non
     if seen.is_there and entry.removed:
         return _noted(entry, seen, StepKind.RETURNED) if is_news else (entry, None)
     return _weighed(entry, seen, figures)
+
+
+def _first(figures: Figures | None, seen: Seen, carried: BaselineEntry | None) -> tuple[BaselineEntry | None, MoveKind | None]:
+    """The first entry of a case on this machine: the best commit under its older software, if this run measured that.
+
+    An uncertain figure waits for a better one.
+    """
+    best = seen.reference_figures() if carried else None
+    if carried and best and best.git_commit == carried.git_commit:
+        return _set(None, best, seen, StepKind.FIRST, reason=CARRIED)
+    if figures is None or figures.ci_95_high > figures.median_ms * (1 + seen.run.policy.regression):
+        return None, None
+    return _set(None, figures, seen, StepKind.FIRST)
 
 
 def _weighed(entry: BaselineEntry, seen: Seen, figures: Figures | None) -> tuple[BaselineEntry, MoveKind | None]:
@@ -109,7 +125,12 @@ def _are_apart(one: Measurement, other: Measurement) -> bool:
 
 
 def _set(
-    before: BaselineEntry | None, figures: Figures, seen: Seen, kind: StepKind, *proof: Measurement
+    before: BaselineEntry | None,
+    figures: Figures,
+    seen: Seen,
+    kind: StepKind,
+    *proof: Measurement,
+    reason: str | None = None,
 ) -> tuple[BaselineEntry, MoveKind]:
     ratio = math.exp(sum(math.log(each.ratio) for each in proof) / len(proof)) if proof else None
     differences = before.workload.differences(figures.workload) if before and kind is StepKind.CHANGED else []
@@ -119,7 +140,7 @@ def _set(
         timestamp=figures.timestamp,
         ratio=ratio,
         measurements=proof,
-        reason="; ".join(differences) or None,
+        reason=reason or "; ".join(differences) or None,
     )
     return begun_anew(figures, before, step, seen.place), MoveKind(kind.value)
 

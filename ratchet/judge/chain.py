@@ -79,7 +79,7 @@ def _problems(entry: BaselineEntry, place: Place) -> Iterator[str]:
     elif index not in edited and (last.figures, last.commit) != (_digest(entry, _FIGURES), entry.git_commit):
         yield f": its figures are not those that step {index + 1} ({last.kind}, {last.timestamp:%Y-%m-%d}) set. {_UNDO}"
     elif fits and entry.digest != _entry_digest(entry, place):
-        yield f": its candidate, its days, its digest or its list of steps was edited. {_UNDO}"
+        yield f": its candidate, its days, its merges, its digest or its list of steps was edited. {_UNDO}"
 
 
 def _written(entry: BaselineEntry, place: Place) -> list[str | None]:

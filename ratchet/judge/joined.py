@@ -8,7 +8,7 @@ from ratchet.records.baseline import Baseline, BaselineEntry
 def joined(main: Baseline, waiting: Baseline) -> Baseline:
     """Case by case the chain that goes on from the other; where both went on in ways of their own, main's.
 
-    Of two entries with the same steps the one that was touched last stays: it knows the newer candidate and days.
+    Of two entries with the same steps the one that was touched last stays: it knows the newer candidate, merges and days.
     """
     for part in waiting.fingerprints.values():
         entries = main.entries(part.fingerprint)
@@ -27,5 +27,5 @@ def _goes_on(entry: BaselineEntry, other: BaselineEntry) -> bool:
 
 def _last_touched(entry: BaselineEntry) -> float:
     days = [day.timestamp for day in entry.days]
-    candidate = [entry.candidate.measurement.ended_at] if entry.candidate else []
-    return max([*days, *candidate, entry.timestamp]).timestamp()
+    measured = [each.measurement.ended_at for each in (entry.candidate, *entry.merges) if each]
+    return max([*days, *measured, entry.timestamp]).timestamp()

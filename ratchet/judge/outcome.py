@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import lru_cache
@@ -27,7 +27,7 @@ from ratchet.records.policy import Policy
 from ratchet.records.run import SESSION_PAIRS, CaseRun, Failure, Side
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import FEWEST_DAYS, compare_stored, compare_workers, medians_ms
-from ratchet.stats.estimate import quantile
+from ratchet.stats.estimate import BOUND, quantile
 
 CHANGE_PAIRS = 20
 """Pairs without which no change is believed: 2⁻²⁰ is what a randomisation test needs for 200 cases."""
@@ -71,7 +71,7 @@ class Bar:
         way = 1 if threshold > 1 else -1
         past = all(way * (session - threshold) > 0 for session in comparison.sessions)
         margin = way * (math.log(comparison.ratio) - math.log(threshold))
-        return comparison.pairs >= self.fewest and past and margin > self.margin(comparison)
+        return comparison.pairs >= self.fewest and past and margin >= self.margin(comparison)
 
     def margin(self, comparison: Comparison) -> float:
         """By how much, as a log, a change must be past its threshold: 0 unless noise persists from pair to pair."""
@@ -155,10 +155,11 @@ def decide(comparison: Comparison, bar: Bar) -> tuple[Outcome, str]:
         return Outcome.SLOWER, _not_proven(comparison, bar)
     if _bound(comparison) < past_gate:
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
-    reaches = (
-        f"The interval reaches from {units.change(comparison.low)} to {units.change(comparison.high)}, across the gate of {gate}."
-    )
-    if comparison.high < past_gate and comparison.other:
+    low, high, bound = (units.change(end) for end in (comparison.low, comparison.high, comparison.bound or comparison.high))
+    certainty = units.threshold(1 - BOUND * (1 - comparison.confidence))
+    further = f", and at {certainty} certainty to {bound}" if comparison.high < past_gate <= (comparison.bound or 0.0) else ""
+    reaches = f"The interval reaches from {low} to {high}{further}, across the gate of {gate}."
+    if comparison.high < past_gate and not further:
         outliers = f"{comparison.rogues} of {comparison.pairs} pairs" if comparison.rogues else "Many pairs"
         reaches = f"{outliers} are outliers, and with them or without them the answer is another one."
     return Outcome.INCONCLUSIVE, reaches
@@ -197,8 +198,9 @@ def _missing(comparison: Comparison, bar: Bar) -> str:
             f"A regression takes {bar.fewest} pairs and there are {comparison.pairs}: raise --budget, or --pairs if it is lower."
         )
     if any(session <= gate for session in comparison.sessions):
-        first, later = (units.change(session, 1) for session in comparison.sessions)
-        return f"The first {SESSION_PAIRS} pairs say {first}, processes started anew say {later}: measure again."
+        first, *anew = (units.change(session, 1) for session in comparison.sessions)
+        later = f", processes started anew say {anew[0]}" if anew else ""
+        return f"The first {min(SESSION_PAIRS, comparison.pairs)} pairs say {first}{later}: measure again."
     if comparison.chance > bar.level:
         return f"The randomisation test has p = {comparison.chance:.1g} and needs {bar.level:.1g}: raise --budget, or --pairs."
     return (
@@ -210,9 +212,10 @@ def _missing(comparison: Comparison, bar: Bar) -> str:
 
 def settles(comparison: Comparison, policy: Policy, pair_s: float) -> str:
     """What it would take to decide an inconclusive case: pairs and seconds, or a quieter machine."""
-    away = abs(math.log(comparison.ratio) - math.log1p(policy.regression))
-    half = (math.log(comparison.high) - math.log(comparison.low)) / 2
-    pairs = 1.3 * comparison.pairs * (half / away) ** 2 if away > 0 else math.inf
+    centre, gate = math.log(comparison.ratio), math.log1p(policy.regression)
+    reach = math.log(_bound(comparison)) - centre if centre <= gate else centre - math.log(comparison.low)
+    away = abs(centre - gate)
+    pairs = 1.3 * comparison.pairs * (reach / away) ** 2 if away > 0 else math.inf
     if comparison.source != "paired" or comparison.other or pairs > MOST_SUGGESTED:
         return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}: quieten the machine, then measure again."
     wanted = max(CHANGE_PAIRS if comparison.ratio > 1 + policy.regression else 0, math.ceil(pairs), comparison.pairs + 2)
@@ -236,20 +239,33 @@ def smallest_slowdown(spread: float, bar: Bar, pairs: int, margin: float = 0.0) 
     if pairs < bar.fewest:
         return None
     spread = max(spread, LEAST_SPREAD)
-    past_gate = math.log1p(bar.policy.regression) + margin + both_past(pairs, POWER) * spread
-    past_chance = (quantile(1 - bar.level, pairs - 1) + quantile(POWER, pairs - 1)) * spread / math.sqrt(EFFICIENCY * pairs)
-    return math.expm1(min(max(past_gate, past_chance), LARGEST_LOG))
+    gate = (math.log1p(bar.policy.regression) + margin) / spread
+    level = quantile(1 - bar.level, pairs - 1)
+    normal = statistics.NormalDist()
+
+    def power(change: float) -> float:
+        return _sessions_past(change - gate, pairs) * normal.cdf(change * math.sqrt(EFFICIENCY * pairs) - level)
+
+    return math.expm1(min(_first(power, POWER, gate, gate + level + 3) * spread, LARGEST_LOG))
 
 
 @lru_cache(maxsize=256)
 def both_past(pairs: int, power: float) -> float:
     """Spreads by which a true change must be past the gate for both sessions to show it past with probability ``power``."""
+    return _first(lambda past: _sessions_past(past, pairs), power, 0.0, 3.0)
+
+
+def _sessions_past(past: float, pairs: int) -> float:
+    """Probability that both sessions show a change past the gate that is past it by so many spreads of a pair."""
     normal = statistics.NormalDist()
-    low, high = 0.0, 3.0
+    return normal.cdf(past * math.sqrt(SESSION_PAIRS)) * normal.cdf(past * math.sqrt(pairs - SESSION_PAIRS))
+
+
+def _first(power: Callable[[float], float], wanted: float, low: float, high: float) -> float:
+    """The smallest change between ``low`` and ``high``, in spreads of a pair, whose ``power`` is the one that is wanted."""
     while high - low > 1e-3:
         middle = (low + high) / 2
-        shown = normal.cdf(middle * math.sqrt(SESSION_PAIRS)) * normal.cdf(middle * math.sqrt(pairs - SESSION_PAIRS))
-        low, high = (middle, high) if shown < power else (low, middle)
+        low, high = (middle, high) if power(middle) < wanted else (low, middle)
     return high
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,7 +12,7 @@ from ratchet.errors import UsageError
 from ratchet.judge.chain import Place
 from ratchet.records.baseline import BaselineEntry, Figures
 from ratchet.records.chain import Day, Measurement
-from ratchet.records.run import CaseRun, RunRecord
+from ratchet.records.run import CaseRun, RunRecord, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord
 from ratchet.stats.comparison import medians_ms, performance
 
@@ -46,8 +46,16 @@ class Seen:
 
     def figures(self) -> Figures | None:
         """What was measured of the head; None where nothing was."""
-        done = performance(self.case.head, self.case.workload, 0.95) if self.case.workload else None
-        if done is None or self.case.workload is None:
+        return self._figures(self.run.head.commit, self.case.workload, self.case.head)
+
+    def reference_figures(self) -> Figures | None:
+        """What was measured of the reference; None where nothing was, or where it is no commit."""
+        commit = self._reference(self.case)
+        return self._figures(commit, self.case.reference_workload, self.case.reference) if _HASH.fullmatch(commit) else None
+
+    def _figures(self, commit: str, workload: WorkloadIdentity | None, workers: Sequence[WorkerSamples]) -> Figures | None:
+        done = performance(workers, workload, 0.95) if workload else None
+        if done is None or workload is None:
             return None
         return Figures(
             median_ms=done.median_time_ms,
@@ -55,10 +63,10 @@ class Seen:
             ci_95_high=done.ci_95_high,
             throughput_gflops=done.throughput_gflops,
             bandwidth_gb_s=done.bandwidth_gb_s,
-            git_commit=self.run.head.commit,
+            git_commit=commit,
             timestamp=self.run.started_at,
-            workload=self.case.workload,
-            pair_medians_ms=tuple(medians_ms(self.case.head)),
+            workload=workload,
+            pair_medians_ms=tuple(medians_ms(workers)),
         )
 
     def measurement(self) -> Measurement | None:

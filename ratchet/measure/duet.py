@@ -187,7 +187,7 @@ class Duet:
         self._plan = plan
         self.progress = progress
         self._watch = watch
-        self._random = random.Random(plan.seed)  # noqa: S311  an order of cases, not a secret
+        self._random = random.Random(plan.order_seed)  # noqa: S311  an order of cases, not a secret
         self._workers: dict[Side, Worker] = {}
 
     def survey(
@@ -338,7 +338,7 @@ class Duet:
 
     def _measure_case(self, pair: int, case: Wanted, *, mirrored: bool = False) -> dict[Side, Turned]:
         """One pair of one case. ``mirrored`` exchanges the sides in the order of everything. Raises CaseTrouble."""
-        forks, times = (flipped != mirrored for flipped in _order(self._plan.seed, case.name, pair))
+        forks, times = (flipped != mirrored for flipped in _order(self._plan.order_seed, case.name, pair))
         sides = _turn(case.sides, flipped=forks)
         turned: dict[Side, Turned] = {}
         prepared: dict[Side, Prepared] = {}

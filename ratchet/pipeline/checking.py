@@ -47,7 +47,8 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
         watched(repository.root, results, progress) as watch,
     ):
         site = Site(repository, settings, machine, trees, progress, environ, tuple(others))
-        stored = baseline.entries(environment_of(machine, settings).fingerprint)
+        fingerprint = environment_of(machine, settings).fingerprint
+        stored = {**baseline.carried(fingerprint), **baseline.entries(fingerprint)}
         broken = build(site, "head", trees.head, head)
         if broken:
             suite = unbuilt(broken)

@@ -128,6 +128,7 @@ def plan_of(settings: Settings, device: Device, *, restart_after: int = 0) -> Pl
         budget_s=settings.budget,
         restart_after=restart_after,
         seed=settings.seed,
+        order_seed=settings.order_seed,
         clock="cpu" if device == "cpu" else settings.clock,
         cache="warm" if device == "cpu" else settings.cache,
     )

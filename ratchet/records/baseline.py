@@ -90,6 +90,16 @@ class Baseline(Record):
         part = self.fingerprints.get(fingerprint.key)
         return dict(part.configs) if part else {}
 
+    def carried(self, fingerprint: Fingerprint) -> dict[str, BaselineEntry]:
+        """The cases that this machine has no entry for, as they stand under its older software; the newest of each.
+
+        Their times do not compare with today's, but their commits are the best ones known: those are measured again.
+        """
+        own = self.entries(fingerprint)
+        kin = [part for part in self.fingerprints.values() if part.fingerprint.is_same_hardware(fingerprint)]
+        older = [(name, entry) for part in kin for name, entry in part.configs.items() if name not in own and not entry.removed]
+        return dict(sorted(older, key=lambda item: item[1].timestamp))
+
     def every(self) -> Iterator[tuple[str, str, BaselineEntry]]:
         """Key of the fingerprint, name of the case, entry."""
         for machine, part in self.fingerprints.items():

@@ -37,6 +37,11 @@ class Fingerprint(Record):
             slug = slug.replace("--", "-")
         return f"{slug[:40].rstrip('-')}.{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
+    def is_same_hardware(self, other: Fingerprint) -> bool:
+        """Whether only software differs, such as the driver or torch after an update."""
+        hardware = {"device", "gpu", "gpu_memory_bytes", "mig", "cpu_threads"} | (set() if self.gpu else {"cpu"})
+        return self.model_dump(include=hardware) == other.model_dump(include=hardware)
+
     def differences(self, other: Fingerprint) -> list[str]:
         """One line for each part that differs: ``driver: 580.1 here, 575.2 there``."""
         mine, theirs = self.model_dump(), other.model_dump()

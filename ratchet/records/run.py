@@ -49,6 +49,9 @@ class Plan(Record):
     restart_after: Count = 0
     """Pairs with this number and later ones come from processes that were started anew; 0: all come from the first."""
     seed: int
+    """Of the random inputs."""
+    order_seed: Count = 0
+    """Drew which side started and was timed first in each pair, and the order of cases."""
     clock: str
     """``event``, ``graph`` or ``cpu``; a workload may ask for its own."""
     cache: Literal["cold", "warm"]

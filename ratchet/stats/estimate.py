@@ -167,18 +167,19 @@ def bootstrap_interval(values: Floats, confidence: float) -> tuple[float, float,
     if not FEWEST_RESAMPLED <= values.size <= MOST_RESAMPLED:
         return _student(centre, error, values.size - 1, confidence)
     count = values.size
-    away = values - centre
+    way = math.copysign(1.0, math.fsum((values - centre) ** 3))
+    away = np.sort(way * (values - centre))  # so that their order does not matter, and swapped sides give the mirror image
     moments = _draws(count) @ np.stack((away, away**2), axis=1) / count
     means = moments[:, 0]
     variances = np.maximum((moments[:, 1] - means**2) * count / (count - 1), _LEAST_SPREAD**2)
-    pivots = means / np.sqrt(variances / count)
+    pivots = way * means / np.sqrt(variances / count)
     tail = (1 - confidence) / 2
     ranks = [round(share * (RESAMPLES - 1)) for share in (1 - tail, tail, BOUND * tail)]
     most, least, bound = (float(pivot) for pivot in np.partition(pivots, ranks)[ranks])
     return centre - most * error, centre - least * error, centre - bound * error
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def _draws(count: int) -> Floats:
     """How often each of ``count`` values is drawn in each resample: (RESAMPLES, count)."""
     drawn = np.random.default_rng((_SEED, count)).integers(0, count, (RESAMPLES, count))

@@ -31,13 +31,14 @@ def worker_median_ms(worker: WorkerSamples) -> float | None:
 
 
 def pairs_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> list[Pair]:
-    """Every pair that both sides have and in which a block was kept on both.
+    """Every pair that both sides have and in which a block was kept on both, in the order in which they were taken.
 
     A pair's log ratio is the median over blocks that were taken next to each other: neighbouring blocks share clocks and
     temperature, so these cancel within a block's ratio.
     """
     others = {worker.pair: worker for worker in reference}
-    both = ((_block_medians(worker), _block_medians(others[worker.pair])) for worker in head if worker.pair in others)
+    taken = sorted((worker for worker in head if worker.pair in others), key=lambda worker: worker.pair)
+    both = ((_block_medians(worker), _block_medians(others[worker.pair])) for worker in taken)
     return [pair for a, b in both if (pair := _pair(a, b)) is not None]
 
 

@@ -145,9 +145,9 @@ def test_an_edit_is_told_once_and_where() -> None:
     assert [step.kind.value for step in ENTRY.steps] == ["first", "improved", "renamed", "accepted"]
     for changes, said in (
         ({"median_ms": ENTRY.median_ms * 1.0001}, f": its figures are not those that step {last} (accepted, 2026-03-18) set."),
-        ({"days": ENTRY.days[1:]}, ": its candidate, its days, its digest or its list of steps was edited."),
-        ({"candidate": None}, ": its candidate, its days, its digest or its list of steps was edited."),
-        ({"digest": "0" * 32}, ": its candidate, its days, its digest or its list of steps was edited."),
+        ({"days": ENTRY.days[1:]}, ": its candidate, its days, its merges, its digest or its list of steps was edited."),
+        ({"candidate": None}, ": its candidate, its days, its merges, its digest or its list of steps was edited."),
+        ({"digest": "0" * 32}, ": its candidate, its days, its merges, its digest or its list of steps was edited."),
         (step_with(0, commit=commit(7)), ", step 1 (first, 2026-03-14): it is not as it was written for this case and machine."),
         (
             step_with(1, digest="0" * 32),

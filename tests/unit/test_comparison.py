@@ -14,6 +14,7 @@ from scipy import stats
 from ratchet.records import Comparison, WorkerSamples
 from ratchet.stats.comparison import compare_pairs, compare_stored, compare_workers, medians_ms, performance
 from ratchet.stats.effect import cliffs_delta
+from ratchet.stats.estimate import bootstrap_interval, estimate
 from ratchet.stats.ratios import Pair, pairs_of
 
 RATIOS = (1.031, 1.029, 1.035, 1.03, 1.026, 1.032, 1.028, 1.03)
@@ -33,16 +34,46 @@ def of(found: Comparison | None) -> Comparison:
 
 
 def test_a_slower_head() -> None:
-    """Eight pairs around +3 % give the mean of their logs in the interval of Student's t, with every figure beside it."""
+    """Eight pairs around +3 % give the mean of their logs in its bootstrap interval, with every figure beside it."""
     found = of(compare_workers(head_of(RATIOS), reference_of(8), 0.95))
     logs = np.log(RATIOS)
-    low, high = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
     assert found.ratio == pytest.approx(math.exp(logs.mean()))
-    assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)))
-    assert found.chance == pytest.approx(stats.ttest_1samp(logs, 0, alternative="greater").pvalue, rel=1e-6)
+    assert (found.low, found.high, found.bound) == pytest.approx(np.exp(bootstrap_interval(logs, 0.95)))
+    assert found.chance == 2**-8
     assert found.spread == pytest.approx(float(logs.std(ddof=1)))
+    assert found.correlation == pytest.approx(estimate(logs.tolist(), 0.95).correlation)
     assert (found.pairs, found.rogues, found.cliffs_delta, found.source, found.confidence) == (8, 0, 1.0, "paired", 0.95)
-    assert found.detectable == pytest.approx(math.expm1((stats.t.ppf(0.975, 7) + stats.t.ppf(0.8, 7)) * stats.sem(logs)))
+    assert (found.other, found.detectable) == (None, None)
+
+
+@pytest.mark.parametrize(("pairs", "sessions"), [(3, (1.01,)), (8, (1.01,)), (9, (1.01, 1.04)), (24, (1.01, 1.04))])
+def test_sessions(pairs: int, sessions: tuple[float, ...]) -> None:
+    """The first eight pairs have a ratio of their own, and so have the later ones, from the ninth pair on."""
+    found = of(compare_workers(head_of([*[1.01] * 8, *[1.04] * 16][:pairs]), reference_of(pairs), 0.95))
+    assert found.sessions == pytest.approx(sessions)
+
+
+def test_a_session_keeps_its_majority() -> None:
+    """Three stalled pairs of the first eight, or seven of sixteen later ones, do not change what their session says."""
+    first, later = [1.01, 1.011, 1.009, 1.01, 1.01], [1.04, 1.041, 1.039] * 3
+    found = of(compare_workers(head_of([2.0, *first, 2.0, 2.0, *later, *[0.5] * 7]), reference_of(24), 0.95))
+    assert found.sessions == pytest.approx((1.01, 1.04), rel=1e-4)
+    half = of(compare_workers(head_of([1.01] * 4 + [2.0] * 4), reference_of(8), 0.95))
+    assert half.sessions == (pytest.approx(math.sqrt(2.02)),)
+
+
+@pytest.mark.parametrize(("stalled", "rogues"), [(2, 2), (4, 4), (6, 0)])
+def test_outliers_that_are_not_rare(stalled: int, rogues: int) -> None:
+    """Of sixteen pairs two stalled ones are left out; four are, and are also read with them; six stay, and are read without."""
+    quiet = [1.001, 0.999, 1.0, 1.002, 0.998] * 3
+    found = of(compare_workers(head_of([*quiet[: 16 - stalled], *[1.5] * stalled]), reference_of(16), 0.95))
+    assert found.rogues == rogues
+    assert (found.other is None) == (stalled == 2)
+    if found.other:
+        widest = max(found.other[1], found.high)
+        assert widest > 1.1
+        assert min(found.other[1], found.high) < 1.002
+        assert found.other[0] < found.other[1] <= found.other[2]
 
 
 def test_workers_are_compared_by_their_pairs() -> None:
@@ -72,12 +103,11 @@ def test_too_few_pairs(pairs: int) -> None:
 
 
 def test_equal_times() -> None:
-    """Sides that agree exactly have a ratio of 1, hardly anything around it, and even odds."""
+    """Sides that agree exactly have a ratio of 1, hardly anything around it, and no sign of a change."""
     found = of(compare_workers(reference_of(3), reference_of(3), 0.95))
-    assert (found.ratio, found.cliffs_delta, found.chance) == (1.0, 0.0, 0.5)
-    assert (found.low, found.high, found.detectable) == pytest.approx((1.0, 1.0, 0.0), abs=1e-5)
-    assert found.low < 1 < found.high
-    assert found.detectable > 0
+    assert (found.ratio, found.cliffs_delta, found.chance) == (1.0, 0.0, 1.0)
+    assert (found.low, found.high, found.bound) == pytest.approx((1.0, 1.0, 1.0), abs=2e-5)
+    assert found.low < 1 < found.high < (found.bound or 0)
 
 
 @pytest.mark.parametrize("log", [41.4, -41.4])
@@ -85,8 +115,7 @@ def test_no_bound_is_infinite(log: float) -> None:
     """Pairs that differ by as much as a record can hold, both ways, still have finite, positive bounds."""
     found = of(compare_pairs([Pair(log, 1.0, 1.0), Pair(-log, 1.0, 1.0), Pair(0.0, 1.0, 1.0)], 0.999))
     assert found.low == pytest.approx(math.exp(-60))
-    assert found.high == pytest.approx(math.exp(60))
-    assert found.detectable == 1.0
+    assert found.high == found.bound == pytest.approx(math.exp(60))
 
 
 # Another time
@@ -103,12 +132,14 @@ def test_against_another_day() -> None:
     assert found.chance == pytest.approx(test.pvalue, rel=1e-6)
 
 
-def test_what_another_day_can_show() -> None:
-    """Times of two days detect the difference of two centres, of which both are uncertain."""
+def test_what_another_day_leaves_open() -> None:
+    """Times of two days leave the uncertainty of two centres, and have neither pairs nor sessions."""
     rng = np.random.default_rng(0)
     a, b = (list(np.exp(rng.normal(0, 0.01, 40))) for _ in range(2))
     found = of(compare_stored(a, b, 0.95))
-    assert found.detectable == pytest.approx(2.8 * 0.01 * (2 / 40) ** 0.5, rel=0.35)
+    assert math.log(found.high / found.ratio) == pytest.approx(1.99 * 0.01 * (2 / 40) ** 0.5, rel=0.35)
+    assert found.high < (found.bound or 0)
+    assert (found.sessions, found.correlation, found.other, found.detectable) == ((), 0.0, None, None)
 
 
 def test_known_days_stand_in_for_the_stored_medians() -> None:

@@ -1,4 +1,4 @@
-"""The mean of pairs with its interval, its p-value and what it could have found."""
+"""The mean of pairs with its interval, its outliers and what the order of pairs says; sides that were not paired."""
 
 from __future__ import annotations
 
@@ -9,9 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import stats
 
-from ratchet.stats.estimate import Estimate, estimate, estimate_apart, estimate_between_days, quantile, without_rogues
+from ratchet.stats.estimate import (
+    Estimate,
+    bootstrap_interval,
+    estimate,
+    estimate_apart,
+    estimate_between_days,
+    quantile,
+    student_interval,
+    without_outliers,
+)
+from ratchet.stats.randomisation import randomisation_p
 
 LOGS = [0.031, 0.034, 0.036, 0.029, 0.035, 0.033, 0.032, 0.037]
 VALUES = st.lists(st.integers(-4000, 4000).map(lambda value: value * 1e-5), min_size=2, max_size=20).filter(
@@ -19,95 +30,161 @@ VALUES = st.lists(st.integers(-4000, 4000).map(lambda value: value * 1e-5), min_
 )
 STEADY = settings(deadline=None, derandomize=True, max_examples=60)
 
+Floats = NDArray[np.float64]
 
-def kept(values: Sequence[float]) -> list[float]:
-    return list(without_rogues(np.asarray(values, dtype=np.float64)))
+
+def array(values: Sequence[float]) -> Floats:
+    return np.asarray(values, dtype=np.float64)
 
 
 # One side of pairs
 
 
 def test_by_hand() -> None:
-    """One, two and three have the mean 2, a standard deviation of 1 and two degrees of freedom."""
-    found = estimate([1.0, 2.0, 3.0])
-    assert (found.centre, found.freedom, found.rogues) == (2.0, 2, 0)
+    """One, two and three have the mean 2, a standard deviation of 1, two degrees of freedom and Student's interval."""
+    found = estimate([1.0, 2.0, 3.0], 0.95)
+    assert (found.centre, found.dof, found.outliers, found.other) == (2.0, 2, 0, None)
     assert found.error == pytest.approx(1 / math.sqrt(3))
     assert found.spread == pytest.approx(1.0)
-    assert found.half_width(0.95) == pytest.approx(4.302653 / math.sqrt(3))
+    assert (found.low, found.high) == pytest.approx((2 - 4.302653 / math.sqrt(3), 2 + 4.302653 / math.sqrt(3)))
+    assert found.p_value == 0.125
 
 
 @STEADY
 @given(VALUES)
-def test_it_is_students_t(values: list[float]) -> None:
-    """Without rogues the interval is that of scipy's t-test, and so is the p-value where the exact test says no more."""
-    found = estimate(values)
-    if found.rogues:
-        return
-    test = stats.ttest_1samp(values, 0, alternative="greater" if found.centre > 0 else "less")
-    assert found.chance == pytest.approx(max(test.pvalue, found.exchanged), rel=1e-6, abs=1e-12)
-    interval = stats.ttest_1samp(values, 0).confidence_interval(0.9)
-    half = found.half_width(0.9)
-    assert (found.centre - half, found.centre + half) == pytest.approx((interval.low, interval.high), abs=1e-9)
-    assert found.spread == pytest.approx(float(np.std(values, ddof=1)))
+def test_the_p_value_is_the_randomisation_test_s(values: list[float]) -> None:
+    """The p-value is that of the randomisation test in the direction of the centre, over all values, outliers among them."""
+    found = estimate([*values, 0.9], 0.95)
+    assert found.p_value == randomisation_p(array([*values, 0.9]), slower=found.centre >= 0)
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
 def test_more_confidence_is_wider(confidence: float) -> None:
     """An interval of more confidence holds one of less."""
-    assert estimate(LOGS).half_width(confidence) > estimate(LOGS).half_width(confidence - 0.1)
+    more, less = estimate(LOGS, confidence), estimate(LOGS, confidence - 0.1)
+    assert more.low < less.low < less.high < more.high
 
 
-@pytest.mark.parametrize("of", [1, 3, 8, 20])
-def test_equal_values_are_not_infinite_evidence(of: int) -> None:
-    """Values that agree to the last digit are taken to differ by a millionth: the p-value stays above nothing."""
-    found = estimate([0.05] * of)
+@pytest.mark.parametrize("count", [1, 3, 8, 20])
+def test_equal_values_are_not_infinite_evidence(count: int) -> None:
+    """Values that agree to the last digit are taken to differ by a millionth, and their p-value is 2⁻ⁿ."""
+    found = estimate([0.05] * count, 0.95)
     assert found.centre == pytest.approx(0.05, abs=1e-15)
-    if of == 1:
-        assert (found.chance, found.half_width(0.95), found.spread, found.detectable(0.95)) == (1.0, math.inf, 0.0, 1.0)
+    assert found.p_value == 0.5**count
+    assert found.low <= found.centre <= found.high <= found.bound
+    if count == 1:
+        assert (found.low, found.high, found.bound, found.spread) == (-math.inf, math.inf, math.inf, 0.0)
     else:
-        assert found.error == pytest.approx(1e-6 / math.sqrt(of))
-        assert 0 < found.chance < 1e-6
-    assert estimate([0.0] * of).chance == (1.0 if of == 1 else 0.5)
+        assert found.error == pytest.approx(1e-6 / math.sqrt(count))
+        assert found.spread == pytest.approx(1e-6)
+        assert (found.low, found.bound) == pytest.approx((0.05, 0.05), abs=2e-5)
+    assert estimate([0.0] * count, 0.95).p_value == 1.0
 
 
-@pytest.mark.parametrize("pairs", [5, 8, 20])
-def test_the_interval_holds_what_it_says(pairs: int) -> None:
-    """Of normal pairs, the nominal 95 % interval holds the truth in 93 to 97 of 100 runs."""
-    draws = np.random.default_rng(2025).normal(0.01, 0.003, (1500, pairs))
-    found = [estimate(draw) for draw in draws.tolist()]
-    share = sum(abs(each.centre - 0.01) <= each.half_width(0.95) for each in found) / len(found)
-    assert 0.93 <= share <= 0.97
+# The interval
 
 
-@pytest.mark.parametrize("level", [0.001, 0.01, 0.1])
-def test_unchanged_code_looks_slower_as_often_as_the_p_value_says(level: float) -> None:
-    """Of normal pairs around nothing, a share of about twice the level, one for each direction, is under it."""
-    draws = np.random.default_rng(7).normal(0, 0.003, (4000, 8))
-    share = sum(estimate(draw).chance <= level for draw in draws.tolist()) / len(draws)
-    assert share == pytest.approx(2 * level, abs=4 * math.sqrt(2 * level / len(draws)))
+def slow_bootstrap(values: Floats, confidence: float) -> tuple[float, float, float]:
+    """The studentised bootstrap written as the book has it, one resample after the other, with the same draws."""
+    count, centre = values.size, float(values.mean())
+    error = float(values.std(ddof=1)) / math.sqrt(count)
+    way = 1 if ((values - centre) ** 3).sum() >= 0 else -1
+    ordered = np.sort(way * values)
+    pivots = []
+    for drawn in np.random.default_rng((2025, count)).integers(0, count, (10_000, count)):
+        sample = ordered[drawn]
+        own_error = max(float(sample.std(ddof=1)), 1e-6) / math.sqrt(count)
+        pivots.append(way * (float(sample.mean()) - way * centre) / own_error)
+    tail = (1 - confidence) / 2
+    most, least, bound = np.quantile(pivots, (1 - tail, tail, tail / 10), method="nearest")
+    return centre - most * error, centre - least * error, centre - bound * error
 
 
-# Rogues
+@pytest.mark.parametrize("count", [5, 8, 20, 100])
+def test_the_interval_is_a_studentised_bootstrap(count: int) -> None:
+    """The vectorised interval is that of a slow, direct studentised bootstrap with the same draws."""
+    values = np.random.default_rng(count).exponential(0.01, count)
+    assert bootstrap_interval(values, 0.95) == pytest.approx(slow_bootstrap(values, 0.95), rel=1e-9)
+    assert bootstrap_interval(-values, 0.8) == pytest.approx(slow_bootstrap(-values, 0.8), rel=1e-9)
+
+
+def test_the_interval_leans_with_the_values() -> None:
+    """Where values have a long tail to one side, the interval reaches further to that side, as Student's cannot."""
+    low, high, _ = bootstrap_interval(values := np.random.default_rng(1).exponential(0.01, 20), 0.95)
+    assert high - values.mean() > 1.2 * (values.mean() - low)
+
+
+@STEADY
+@given(VALUES.filter(lambda values: len(values) >= 5), st.randoms(use_true_random=False))
+def test_the_interval_knows_no_order(values: list[float], shuffler: object) -> None:
+    """The same values in any order have the very same interval, every time."""
+    mixed = values[:]
+    shuffler.shuffle(mixed)  # type: ignore[attr-defined]  hypothesis gives a random.Random
+    assert bootstrap_interval(array(mixed), 0.95) == bootstrap_interval(array(values), 0.95)
+
+
+@STEADY
+@given(VALUES)
+def test_swapped_sides_have_the_mirror_image(values: list[float]) -> None:
+    """The interval of the negated values is the negated interval, so neither side is favoured."""
+    (low, high, _), (back_low, back_high, _) = (bootstrap_interval(array(values) * way, 0.95) for way in (1, -1))
+    assert (back_low, back_high) == pytest.approx((-high, -low), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 201, 300])
+def test_few_and_many_values_have_students_interval(count: int) -> None:
+    """Below five values, where a resample often holds one value alone, and beyond 200 the interval is Student's t."""
+    values = np.random.default_rng(5).normal(0.01, 0.003, count)
+    low, high, bound = bootstrap_interval(values, 0.95)
+    assert (low, high) == pytest.approx(stats.ttest_1samp(values, 0).confidence_interval(0.95))
+    assert bound == pytest.approx(values.mean() + stats.t.ppf(0.9975, count - 1) * stats.sem(values))
+
+
+def test_many_values_make_it_students_interval() -> None:
+    """At 200 normal values the bootstrap and Student's t agree within 5 % of the width."""
+    values = np.random.default_rng(6).normal(0, 0.003, 200)
+    low, high, _ = bootstrap_interval(values, 0.95)
+    student = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert (low, high) == pytest.approx((student.low, student.high), abs=0.05 * (student.high - student.low))
+
+
+@pytest.mark.parametrize("count", [4, 5, 8, 20])
+def test_the_interval_holds_what_it_says(count: int) -> None:
+    """Of normal pairs, the 95 % interval holds the truth in 93 to 97 of 100 runs, and the bound fails a tenth as often."""
+    found = [bootstrap_interval(draw, 0.95) for draw in np.random.default_rng(2025).normal(0.01, 0.003, (1500, count))]
+    assert 0.93 <= np.mean([low <= 0.01 <= high for low, high, _ in found]) <= 0.97
+    assert np.mean([bound < 0.01 for *_, bound in found]) <= 0.006
+    assert all(bound >= high for _, high, bound in found)
+
+
+# Outliers
 
 
 @pytest.mark.parametrize("away", [0.6, -0.6])
-def test_one_rogue_pair_hides_nothing(away: float) -> None:
+def test_one_outlier_hides_nothing(away: float) -> None:
     """A pair in which the host stalled leaves the estimate of the other eleven, and is counted."""
     others = [0.051, 0.049, 0.050, 0.052, 0.048, 0.050, 0.051, 0.050, 0.049, 0.051, 0.050]
-    found, clean = estimate([*others, away]), estimate(others)
-    assert found.rogues == 1
-    assert (found.centre, found.error, found.freedom) == (clean.centre, clean.error, clean.freedom)
-    assert found.chance < 1e-6
+    found, clean = estimate([*others, away], 0.95), estimate(others, 0.95)
+    assert (found.outliers, found.other) == (1, None)
+    assert (found.centre, found.error, found.dof) == (clean.centre, clean.error, clean.dof)
+    assert (found.low, found.high, found.bound) == (clean.low, clean.high, clean.bound)
+
+
+QUIET = [0.001, -0.001]
 
 
 @pytest.mark.parametrize(
-    ("values", "rogues"),
+    ("values", "outliers"),
     [
-        ([0.001, -0.001] * 4 + [0.5], 1),
-        ([0.001, -0.001] * 3 + [0.001, 0.5], 0),  # none of the first eight
-        ([0.001, -0.001] * 3 + [0.5, 0.5], 0),
-        ([0.001, -0.001] * 7 + [0.5, -0.5], 2),
-        ([0.001, -0.001] * 6 + [0.5, -0.5, 0.5], 0),  # three in fifteen are part of what happens here
+        ([*QUIET * 4, 0.5], 1),
+        ([*QUIET * 3, 0.5, 0.5], 2),  # two of eight
+        ([*QUIET * 3, 0.5], 1),
+        ([*QUIET * 2, 0.001, 0.5, 0.5], 0),  # two of seven are part of what happens here
+        ([*QUIET, 0.001, 0.5], 1),  # one of four
+        ([*QUIET, 0.5], 0),
+        ([*QUIET * 6, 0.5, -0.5, 0.5], 3),
+        ([*QUIET * 5, 0.5, -0.5, 0.5], 3),
+        ([*QUIET * 5, 0.5, -0.5, 0.5, -0.5], 0),
         ([0.0] * 8 + [0.0487], 0),  # 4.99 %: within what a change may be
         ([0.0] * 8 + [0.0489], 1),
         ([0.0] * 8 + [-0.0489], 1),
@@ -118,14 +195,75 @@ def test_one_rogue_pair_hides_nothing(away: float) -> None:
         ([0.1, 5.0], 0),
     ],
 )
-def test_what_a_rogue_is(values: list[float], rogues: int) -> None:
-    """A rogue is at least ten robust spreads and 5 % from the median; at most one in eight values is one, and none of eight."""
-    assert estimate(values).rogues == rogues
-    assert len(kept(values)) == len(values) - rogues
-    if rogues:
-        assert set(kept(values)) == {value for value in values if abs(value) < 0.04}
-    else:
-        assert kept(values) == values
+def test_what_an_outlier_is(values: list[float], outliers: int) -> None:
+    """An outlier is at least ten robust spreads and 5 % from the median; at most one in four values is one."""
+    assert estimate(values, 0.95).outliers == outliers
+    kept = list(without_outliers(array(values)))
+    assert kept == ([value for value in values if abs(value) < 0.04] if outliers else values)
+
+
+def test_how_many_may_be_left_out() -> None:
+    """Whoever asks says how many values may be outliers, and where there are more, none is left out."""
+    values = array([*QUIET * 3, 0.5, 0.5])
+    assert without_outliers(values, most=2).size == 6
+    assert without_outliers(values, most=1).size == 8
+
+
+def test_the_other_reading_of_outliers() -> None:
+    """Outliers that are not rare have a second interval: with them where they were left out, without where they were not."""
+    rare = estimate([*QUIET * 7, 0.5, 0.5], 0.95)  # two of sixteen: one in eight
+    assert (rare.outliers, rare.other) == (2, None)
+
+    common = estimate(values := [*QUIET * 6, 0.5, 0.5, 0.5], 0.95)  # three of fifteen
+    assert (common.outliers, common.other) == (3, bootstrap_interval(array(values), 0.95))
+    assert common.high < 0.002 < 0.4 < common.other[1]
+
+    many = estimate([*QUIET * 4, 0.5, 0.5, 0.5, 0.5], 0.95)  # four of twelve
+    assert (many.outliers, many.other) == (0, bootstrap_interval(array(QUIET * 4), 0.95))
+    assert many.other[1] < 0.002 < 0.2 < many.high
+
+    half = estimate([*QUIET * 3, *[0.5] * 6], 0.95)  # as many as the others: nobody knows which are the outliers
+    assert (half.outliers, half.other) == (0, None)
+
+
+# What the order says
+
+
+def test_correlation_by_hand() -> None:
+    """Products of neighbours about the mean over the sum of squares, and 1/n for its bias."""
+    assert estimate([1.0, 2.0, 3.0, 4.0, 5.0], 0.95).correlation == pytest.approx(4 / 10 + 1 / 5)
+    assert estimate([0.01, -0.01] * 4, 0.95).correlation == pytest.approx(-7 / 8 + 1 / 8)
+
+
+def test_correlation_of_few_or_equal_values_is_none() -> None:
+    """Fewer than five values, or values that agree, say nothing about it."""
+    assert estimate([1.0, 2.0, 3.0, 4.0], 0.95).correlation == 0
+    assert estimate([0.1] * 20, 0.95).correlation == 0
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5])
+def test_correlation_is_what_was_drawn(rho: float) -> None:
+    """Over many runs of 40 pairs that remember a share of the pair before, that share comes out, within a tenth."""
+    rng = np.random.default_rng(8)
+    draws = rng.normal(0, 0.01, (400, 40))
+    for pair in range(1, 40):
+        draws[:, pair] = rho * draws[:, pair - 1] + math.sqrt(1 - rho**2) * draws[:, pair]
+    assert np.mean([estimate(draw, 0.95).correlation for draw in draws.tolist()]) == pytest.approx(rho, abs=0.1)
+
+
+# One side alone
+
+
+@STEADY
+@given(VALUES)
+def test_one_side_has_students_interval(values: list[float]) -> None:
+    """The interval of a side that decides nothing is Student's t over the values without outliers."""
+    kept = without_outliers(array(values))
+    centre, low, high = student_interval(values, 0.9)
+    assert centre == pytest.approx(kept.mean(), abs=1e-12)
+    if np.ptp(kept) > 1e-4:
+        assert (low, high) == pytest.approx(stats.ttest_1samp(kept, 0).confidence_interval(0.9), abs=1e-9)
+    assert student_interval(values[:1], 0.9) == (values[0],) * 3
 
 
 # Sides that were not paired
@@ -135,18 +273,19 @@ def test_what_a_rogue_is(values: list[float], rogues: int) -> None:
 @given(VALUES, VALUES)
 def test_apart_is_welchs_t(head: list[float], reference: list[float]) -> None:
     """For two sides measured apart it is Welch's test as scipy has it: p-value, degrees of freedom and interval."""
-    found = estimate_apart(head, reference)
+    found = estimate_apart(head, reference, 0.95)
     test = stats.ttest_ind(head, reference, equal_var=False, alternative="greater" if found.centre > 0 else "less")
-    assert found.chance == pytest.approx(test.pvalue, rel=1e-6, abs=1e-12)
-    assert found.freedom == pytest.approx(test.df)
+    assert found.p_value == pytest.approx(test.pvalue, rel=1e-6, abs=1e-12)
+    assert found.dof == pytest.approx(test.df)
     interval = stats.ttest_ind(head, reference, equal_var=False).confidence_interval(0.95)
-    assert found.centre + found.half_width(0.95) == pytest.approx(interval.high, abs=1e-9)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), abs=1e-9)
+    assert found.bound == pytest.approx(found.centre + quantile(0.9975, found.dof) * found.error)
 
 
 def test_spread_of_sides_apart() -> None:
     """What one value of each side would differ by, however many values there are."""
     for count in (4, 40):
-        found = estimate_apart([0.03, -0.03] * count, [0.04, -0.04] * count)
+        found = estimate_apart([0.03, -0.03] * count, [0.04, -0.04] * count, 0.95)
         assert found.spread == pytest.approx(0.05, rel=0.08)
         assert found.error == pytest.approx(0.05 / math.sqrt(2 * count), rel=0.08)
 
@@ -154,9 +293,10 @@ def test_spread_of_sides_apart() -> None:
 @pytest.mark.parametrize(("head", "reference"), [([0.5], [0.1, 0.2]), ([0.1, 0.2], [0.5]), ([0.5], [0.1])])
 def test_a_single_value_proves_nothing(head: list[float], reference: list[float]) -> None:
     """One value on a side has a difference, and nothing that could be said about it."""
-    for found in (estimate_apart(head, reference), estimate_between_days(head, reference)):
+    for found in (estimate_apart(head, reference, 0.95), estimate_between_days(head, reference, 0.95)):
         assert found.centre == pytest.approx(np.mean(head) - np.mean(reference))
-        assert (found.chance, found.detectable(0.95), found.half_width(0.95), found.spread) == (1.0, 1.0, math.inf, 0.0)
+        assert found == Estimate(found.centre, math.inf, 0, -math.inf, math.inf, math.inf, 1.0)
+        assert found.spread == 0.0
 
 
 # One day against others
@@ -165,34 +305,35 @@ def test_a_single_value_proves_nothing(head: list[float], reference: list[float]
 def test_between_days_by_hand() -> None:
     """A day whose own values agree is as far off as the spread between days allows, as a prediction interval says."""
     days = [0.0, 0.01, 0.02, 0.03]
-    found = estimate_between_days([0.10] * 6, days)
+    found = estimate_between_days([0.10] * 6, days, 0.95)
     error = float(np.std(days, ddof=1)) * math.sqrt(1 + 1 / 4)
     assert found.centre == pytest.approx(0.10 - 0.015)
     assert found.error == pytest.approx(error, rel=1e-6)
-    assert found.freedom == pytest.approx(3, rel=1e-6)
-    assert found.chance == pytest.approx(stats.t.sf(0.085 / error, 3), rel=1e-5)
+    assert found.dof == pytest.approx(3, rel=1e-6)
+    assert found.p_value == pytest.approx(stats.t.sf(0.085 / error, 3), rel=1e-5)
+    assert found.high - found.centre == pytest.approx(stats.t.ppf(0.975, 3) * error, rel=1e-5)
 
 
 def test_between_days_is_uncertain_of_today_too() -> None:
     """Where the days agree and today's own values do not, today's count decides what is known."""
     head = [0.05, -0.05, 0.04, -0.04]
-    found = estimate_between_days(head, [0.001, -0.001] * 10)
+    found = estimate_between_days(head, [0.001, -0.001] * 10, 0.95)
     assert found.error == pytest.approx(float(stats.sem(head)), rel=0.01)
-    assert found.freedom == pytest.approx(3, rel=0.01)
+    assert found.dof == pytest.approx(3, rel=0.01)
 
 
 def test_more_days_do_not_make_the_spread_between_days_larger() -> None:
     """What a day differs from the others by stays what it is, however many of them are known."""
-    spreads = [estimate_between_days([0.0] * 6, [0.01, -0.01] * (days // 2)).spread for days in (4, 10, 30)]
+    spreads = [estimate_between_days([0.0] * 6, [0.01, -0.01] * (days // 2), 0.95).spread for days in (4, 10, 30)]
     assert spreads == sorted(spreads, reverse=True)
     assert spreads[-1] == pytest.approx(0.01, rel=0.05)
 
 
 def test_identical_days() -> None:
     """Days that agree to the last digit are taken to differ by a millionth."""
-    found = estimate_between_days([0.02] * 6, [0.0, 0.0, 0.0])
+    found = estimate_between_days([0.02] * 6, [0.0, 0.0, 0.0], 0.95)
     assert found.error == pytest.approx(1e-6 * math.sqrt(1 / 6 + 4 / 3))
-    assert 0 < found.chance < 1e-6
+    assert 0 < found.p_value < 1e-6
 
 
 def test_days_give_false_evidence_as_often_as_the_p_value_says() -> None:
@@ -200,50 +341,9 @@ def test_days_give_false_evidence_as_often_as_the_p_value_says() -> None:
     rng = np.random.default_rng(3)
     days, today = rng.normal(0, 0.01, (3000, 6)), rng.normal(0, 0.01, (3000, 1))
     heads = today + rng.normal(0, 0.002, (3000, 8))
-    found = [estimate_between_days(head, earlier) for head, earlier in zip(heads.tolist(), days.tolist(), strict=True)]
-    share = sum(each.chance <= 0.01 for each in found) / len(found)
+    found = [estimate_between_days(head, earlier, 0.95) for head, earlier in zip(heads.tolist(), days.tolist(), strict=True)]
+    share = sum(each.p_value <= 0.01 for each in found) / len(found)
     assert 0.012 <= share <= 0.028
-
-
-# What could have been found
-
-
-def test_detectable_by_hand() -> None:
-    """The quantiles of confidence and of power, times the error, as a fraction."""
-    error = float(stats.sem(LOGS))
-    need = (stats.t.ppf(0.975, 7) + stats.t.ppf(0.8, 7)) * error
-    assert estimate(LOGS).detectable(0.95) == pytest.approx(math.expm1(need))
-
-
-@pytest.mark.parametrize("pairs", [6, 12, 20])
-def test_detectable_is_found_four_times_in_five(pairs: int) -> None:
-    """A slowdown as large as is said to be detectable is told from none in 75 to 85 of 100 runs."""
-    found = Estimate(0.0, 0.001, pairs - 1)
-    shift = math.log1p(found.detectable(0.95)) / found.error
-    assert 0.75 <= stats.nct.sf(quantile(0.975, pairs - 1), pairs - 1, shift) <= 0.85
-
-
-@STEADY
-@given(VALUES, st.floats(1.5, 20))
-def test_detectable_grows_with_spread(values: list[float], factor: float) -> None:
-    """Pairs spread wider can show less."""
-    near, far = Estimate(0, 0.001, 7), Estimate(0, 0.001 * factor, 7)
-    assert far.detectable(0.95) > near.detectable(0.95)
-    assert 0 < estimate(values).detectable(0.95) <= 1
-
-
-def test_detectable_shrinks_with_pairs_and_grows_with_confidence() -> None:
-    """More pairs of the same spread can show more, and asking for more confidence shows less."""
-    found = [estimate(LOGS * times).detectable(0.95) for times in (1, 2, 4, 8)]
-    assert found == sorted(found, reverse=True)
-    assert found[0] > 2 * found[-1]
-    assert estimate(LOGS).detectable(0.99) > estimate(LOGS).detectable(0.95) > estimate(LOGS).detectable(0.5)
-
-
-def test_nothing_beyond_the_whole_is_claimed() -> None:
-    """However wild the values, what could have been found is at most 100 %."""
-    assert estimate([-5.0, 0.0, 5.0]).detectable(0.95) == 1.0
-    assert estimate_apart([-500.0, 500.0], [0.0, 1.0]).detectable(0.95) == 1.0
 
 
 # Refused, and the quantile
@@ -253,11 +353,12 @@ def test_nothing_beyond_the_whole_is_claimed() -> None:
 def test_no_values(values: list[float]) -> None:
     """No values, NaN and infinity are refused, on one side and on either of two."""
     for call in (
-        lambda: estimate(values),
-        lambda: estimate_apart(values, [1.0, 2.0]),
-        lambda: estimate_apart([1.0, 2.0], values),
-        lambda: estimate_between_days(values, [1.0, 2.0]),
-        lambda: estimate_between_days([1.0, 2.0], values),
+        lambda: estimate(values, 0.95),
+        lambda: student_interval(values, 0.95),
+        lambda: estimate_apart(values, [1.0, 2.0], 0.95),
+        lambda: estimate_apart([1.0, 2.0], values, 0.95),
+        lambda: estimate_between_days(values, [1.0, 2.0], 0.95),
+        lambda: estimate_between_days([1.0, 2.0], values, 0.95),
     ):
         with pytest.raises(ValueError, match="finite values"):
             call()

@@ -45,6 +45,14 @@ def test_what_only_waits_comes_along() -> None:
     assert joined(CANDIDATE, FIRST) is CANDIDATE
 
 
+def test_newer_merges_come_along() -> None:
+    """With the same steps and days, the entry that knows the newer merge is kept."""
+    once = after(FIRST, check_of(timed(1.015), day=1, head=2, reference=0))
+    twice = after(once, check_of(timed(1.02), day=1.1, head=3, reference=0))
+    assert joined(once, twice) == twice
+    assert joined(twice, once) is twice
+
+
 def test_where_both_went_on_main_counts() -> None:
     """A chain that main does not have the beginning of is left out: main's stays."""
     other = after(FIRST, *(check_of(timed(0.7), day=day, head=2) for day in (3, 4)))

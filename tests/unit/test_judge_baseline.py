@@ -16,7 +16,7 @@ from ratchet.judge.chain import problems
 from ratchet.judge.moves import MoveKind, Recorded
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, BaselineEntry, CaseRun, Failure, Fingerprint, RunRecord, Tree
-from ratchet.records.baseline import MOST_DAYS
+from ratchet.records.baseline import MOST_DAYS, MOST_MERGES
 
 NAME = "attention/training_512"
 KEY = examples.FINGERPRINT.key
@@ -202,9 +202,87 @@ def test_a_thousand_unchanged_merges_move_nothing() -> None:
         assert done.moves == ()
         baseline = done.baseline
     after = baseline.entries(examples.FINGERPRINT)[NAME]
-    assert after.model_copy(update={"days": before.days, "digest": before.digest}) == before
+    assert after.model_copy(update={"days": before.days, "merges": (), "digest": before.digest}) == before
     assert len(after.days) == MOST_DAYS
+    assert len(after.merges) <= MOST_MERGES
     assert problems(baseline) == []
+
+
+def merge(ratio: float, head: int, day: float | None = None, reference: int = 1, **changes: object) -> RunRecord:
+    """A run of main after a merge, against the commit of the baseline."""
+    return check_of(timed(ratio, **changes), day=head if day is None else day, head=head, reference=reference)
+
+
+def merges_of(done: Recorded) -> list[tuple[str, float]]:
+    return [(each.commit, round(each.measurement.ratio, 3)) for each in entry_of(done).merges]
+
+
+def test_merges_slower_than_the_baseline_are_kept() -> None:
+    """Merges that are slower than the baseline commit by a quarter of the gate or more stand in its entry, oldest first."""
+    done = recorded(FIRST, merge(1.0076, 2), merge(1.012, 3), merge(1.02, 4))
+    assert merges_of(done) == [(commit(2), 1.008), (commit(3), 1.012), (commit(4), 1.02)]
+    assert (done.moves, entry_of(done).git_commit, len(entry_of(done).steps)) == ((), commit(1), 1)
+    assert [each.measurement.reference for each in entry_of(done).merges] == [commit(1)] * 3
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.0074, 0.97])
+def test_a_merge_that_is_not_slower_ends_the_creep(ratio: float) -> None:
+    """A merge that is not slower by a part that counts forgets the earlier ones, and where there are none, writes nothing."""
+    crept = recorded(FIRST, merge(1.01, 2), merge(1.02, 3))
+    assert merges_of(recorded(crept.baseline, merge(ratio, 4))) == []
+    assert recorded(FIRST, merge(ratio, 2, day=0.1)).baseline is FIRST
+
+
+def test_only_the_latest_merges_are_kept() -> None:
+    """Of many merges the latest ten stand in the entry."""
+    done = recorded(FIRST, *(merge(1.01 + number / 1000, number) for number in range(2, 18)))
+    assert [each for each, _ in merges_of(done)] == [commit(number) for number in range(8, 18)]
+
+
+def test_the_best_commit_of_a_check_counts_as_a_merge_s_reference() -> None:
+    """Where a check measured a case once more against the baseline commit, that is what its merge is measured by."""
+    best = timed(1.02, reference_tree=Tree(commit=commit(1)))
+    done = recorded(FIRST, check_of(timed(1.005), day=5, head=5, reference=4, best=(best,)))
+    assert merges_of(done) == [(commit(5), 1.02)]
+
+
+def test_what_is_no_measurement_of_a_merge() -> None:
+    """A failure, an unfit machine, another reference, the baseline commit itself and an older run leave the merges."""
+    crept = recorded(FIRST, merge(1.02, 3)).baseline
+    wrong = (Failure(side="head", stage="check", message="wrong"),)
+    for run in (
+        merge(1.05, 4, failures=wrong),
+        merge(1.05, 4, unfit="Hot."),
+        merge(1.05, 4, reference=7),
+        merge(1.01, 1, day=4),
+        merge(1.05, 2, day=2),
+        merge(1.0, 2, day=2),
+    ):
+        assert merges_of(recorded(crept, run)) == [(commit(3), 1.02)]
+
+
+def test_a_step_forgets_the_merges() -> None:
+    """A new baseline commit starts without merges: they were measured against the one before."""
+    crept = recorded(FIRST, merge(1.02, 2))
+    faster = recorded(crept.baseline, *(merge(0.8, 3, day=day) for day in (3, 4)))
+    assert kinds(faster) == [MoveKind.CANDIDATE, MoveKind.IMPROVED]
+    assert merges_of(faster) == []
+
+
+def test_a_regression_of_main_is_a_merge_too() -> None:
+    """Main past the gate is remembered as such, so that the next pull request is held to the best commit at once."""
+    assert merges_of(recorded(FIRST, merge(1.1, 2))) == [(commit(2), 1.1)]
+
+
+def test_merges_leave_the_digests_of_entries_without_them() -> None:
+    """An entry that was written before merges were recorded has the digest that it had; one with merges is sealed with them."""
+    assert examples.first_entry().digest == "13dbd84c5d76dd884ebef11593f5f4ae"
+    crept = recorded(FIRST, merge(1.02, 2))
+    entry = entry_of(crept)
+    edited = entry.model_copy(update={"merges": ()})
+    told = problems(crept.baseline.with_entries(examples.FINGERPRINT, {NAME: edited}))
+    assert len(told) == 1
+    assert "was edited" in told[0]
 
 
 def test_days_are_learnt_from_references() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import examples
 import numpy as np
 import pytest
 
-from ratchet.judge.drift import adds_up
-from ratchet.judge.looks import is_decided, looks, looks_for_change, suspects, undecided
+from ratchet.judge.drift import Drift
+from ratchet.judge.looks import bar_of_run, is_decided, looks, looks_for_change, suspects, undecided, urgent
 from ratchet.judge.outcome import compared, decide
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, CaseRun, Outcome, Policy
@@ -15,6 +17,10 @@ from ratchet.records import Baseline, CaseRun, Outcome, Policy
 POLICY = Policy()
 SAME = examples.STEADY
 NOISE = (0.9, 1.1, 1.02, 0.95, 1.08, 1.03, 0.98, 1.07)
+BAR = examples.bar()
+FAR = Drift("1" * 40, 1.02)
+"""Main is 2 % slower than the best commit."""
+UNKNOWN = Drift("1" * 40, None)
 
 
 @pytest.mark.parametrize(
@@ -25,16 +31,20 @@ NOISE = (0.9, 1.1, 1.02, 0.95, 1.08, 1.03, 0.98, 1.07)
         (6, (6,), 1),
         (7, (6, 7), 1),
         (8, (6, 8), 1),
-        (10, (6, 8, 10), 2),
-        (12, (6, 8, 12), 2),
-        (20, (6, 8, 12, 16, 20), 4),
-        (21, (6, 8, 12, 16, 20, 21), 5),
-        (28, (6, 8, 12, 16, 20, 28), 5),
-        (100, (6, 8, 12, 16, 20, 28, 40, 56, 78, 100), 9),
+        (12, (6, 8, 12), 1),
+        (20, (6, 8, 12, 20), 1),
+        (21, (6, 8, 12, 20, 21), 2),
+        (28, (6, 8, 12, 20, 28), 2),
+        (100, (6, 8, 12, 20, 28, 40, 64, 100), 5),
+        (101, (6, 8, 12, 20, 28, 40, 64, 100, 101), 6),
+        (200, (6, 8, 12, 20, 28, 40, 64, 100, 140, 196, 200), 8),
     ],
 )
 def test_looks(pairs: int, at: tuple[int, ...], for_change: int) -> None:
-    """There are looks at 6, 8, 12, 16 and 20 pairs, then at two fifths more each, and always at the last pair."""
+    """There are looks at 6, 8, 12, 20, 28, 40, 64 and 100 pairs, then at two fifths more each, and always at the last pair.
+
+    A change may be believed from twenty pairs on.
+    """
     assert looks(pairs) == at
     assert looks_for_change(pairs) == for_change
 
@@ -50,72 +60,121 @@ def test_looks_grow() -> None:
 
 
 DECIDED = [
-    # ratio, changes, pairs, drifts, decided
-    (1.001, {}, 6, False, True),
-    (1.001, {}, 3, False, True),
-    (0.97, {}, 6, False, True),
-    (1.05, {}, 6, False, False),  # a change waits for eight pairs
-    (1.05, {}, 8, False, True),
-    (0.9, {}, 6, False, False),
-    (0.9, {}, 8, False, True),
-    (1.02, {"low": 1.0, "high": 1.04}, 20, False, False),  # across the gate
-    (1.05, {"chance": 0.01}, 8, False, False),  # chance is not ruled out
-    (0.9, {"chance": 0.01}, 8, False, False),  # it may be an improvement yet
-    (0.94, {"chance": 0.01}, 20, False, False),
-    (1.01, {"chance": 0.01}, 8, True, False),  # it may be a part of something larger
-    (1.01, {"chance": 0.01}, 8, False, True),
-    (1.01, {"chance": 0.06}, 8, True, True),  # no sign of it
-    (1.007, {"chance": 0.01}, 8, True, True),  # less than a quarter of the gate
-    (1.01, {"chance": 0.0}, 8, True, True),  # a part for sure
-    (1.01, {"chance": 0.0}, 6, True, False),  # but that is a change too, and waits for eight pairs
+    # ratio, changes, pairs, drift, decided
+    (1.001, {}, 6, None, True),
+    (1.001, {}, 3, None, True),
+    (0.97, {}, 6, None, True),
+    (1.001, {"bound": 1.031}, 12, None, False),  # a slowdown is not ruled out with enough certainty
+    (1.05, {}, 12, None, False),  # a change waits for twenty pairs
+    (1.05, {}, 20, None, True),
+    (0.9, {}, 12, None, False),  # it may be an improvement yet
+    (0.9, {}, 20, None, True),
+    (0.951, {}, 6, None, True),
+    (1.02, {"low": 1.0, "high": 1.04}, 64, None, False),  # across the gate
+    (1.05, {"chance": 0.01}, 64, None, False),  # slower without proof
+    (1.05, {"sessions": (1.1, 1.0)}, 64, None, False),
+    (0.9, {"chance": 0.01}, 64, None, False),
+    (1.005, {"chance": 0.2}, 12, FAR, False),  # it may be the part that makes it past the gate in all
+    (1.005, {"chance": 0.2}, 12, UNKNOWN, True),  # less than a quarter of the gate, and nothing known before it
+    (1.008, {"chance": 0.2}, 12, UNKNOWN, False),
+    (1.005, {"chance": 0.2}, 12, None, True),
+    (1.005, {"chance": 0.5}, 12, FAR, True),  # no sign of it
+    (1.005, {"chance": 0.2}, 40, FAR, True),  # enough pairs were spent on it
+    (1.005, {"chance": 0.005}, 12, FAR, True),  # a part for sure
+    (1.003, {"chance": 0.2}, 12, FAR, True),  # 2.3 % in all is not near the gate
 ]
 
 
-@pytest.mark.parametrize(("ratio", "changes", "pairs", "drifts", "decided"), DECIDED)
-def test_is_decided(ratio: float, changes: dict[str, float], pairs: int, *, drifts: bool, decided: bool) -> None:
-    """That nothing changed is believed at any look, a change from eight pairs on, and what is neither takes more pairs."""
+@pytest.mark.parametrize(("ratio", "changes", "pairs", "drift", "decided"), DECIDED)
+def test_is_decided(ratio: float, changes: dict[str, object], pairs: int, drift: Drift | None, *, decided: bool) -> None:
+    """That nothing changed is believed at any look, a change from twenty pairs on, and what is neither takes more pairs."""
     seen = examples.comparison(ratio, pairs=pairs, **changes)
-    assert is_decided(seen, POLICY.shared(1, 4), 20, drifts=drifts) is decided
-
-
-@pytest.mark.parametrize("ratio", [1.05, 0.9])
-def test_a_plan_of_few_pairs_decides_at_the_last(ratio: float) -> None:
-    """Where fewer than eight pairs are planned, a change is believed when all of them are there."""
-    assert not is_decided(examples.comparison(ratio, pairs=4), POLICY, 5)
-    assert is_decided(examples.comparison(ratio, pairs=5), POLICY, 5)
-    assert is_decided(examples.comparison(1.01, pairs=5), POLICY, 5, drifts=True)
+    assert is_decided(seen, BAR, drift) is decided
 
 
 def test_undecided() -> None:
     """Cases that more pairs could decide are named; those without a reference, or decided, are not."""
+    part = [1.012, *(1.004 + ratio - 1 for ratio in SAME[:11])]
     cases = [
         examples.compared(*SAME, name="a/same"),
         examples.compared(*NOISE, name="a/noise"),
         examples.compared(*(1.1 * ratio for ratio in SAME), name="a/slow"),
-        examples.compared(*(1.1 * ratio for ratio in SAME[:6]), name="a/slow at six"),
+        examples.compared(*(1.1 * ratio for ratio in SAME[:12]), name="a/slow at twelve"),
         examples.compared(1.0, 1.0, name="a/two pairs"),
-        examples.compared(*(1.012 + ratio - 1 for ratio in (1.008, 0.992, 1.0) * 2 + (1.0, 1.0)), name="a/part"),
+        examples.compared(*part[:6], name="a/part"),
         examples.new("a/new"),
         examples.compared(name="a/skipped", skipped="x"),
     ]
-    assert undecided(cases, POLICY, 20) == {"a/noise", "a/slow at six", "a/two pairs"}
-    assert undecided(cases, POLICY, 20, {"a/part", "a/same"}) == {"a/noise", "a/slow at six", "a/two pairs", "a/part"}
-    assert undecided([], POLICY, 20) == set()
+    assert undecided(cases, POLICY, 100) == {"a/noise", "a/slow at twelve", "a/two pairs"}
+    drifts = {"a/part": FAR, "a/same": FAR, "a/slow": FAR}
+    assert undecided(cases, POLICY, 100, drifts) == {"a/noise", "a/slow at twelve", "a/two pairs", "a/part"}
+    assert undecided([], POLICY, 100) == set()
+
+
+def test_noise_that_persists_keeps_cases_open() -> None:
+    """Where the cases of a run show together that noise persists, a change waits for more than its own pairs prove."""
+    wave = [1 + 0.02 * math.sin(pair / 3) for pair in range(20)]
+    slow = [1.06 * ratio for ratio in SAME[:20]]
+    cases = [examples.compared(*wave, name=f"a/{turn}") for turn in range(6)]
+    assert undecided([examples.compared(*slow, name="b/slow")], POLICY, 100) == set()
+    assert "b/slow" in undecided([*cases, examples.compared(*slow, name="b/slow")], POLICY, 100)
+
+
+# Beyond the budget
+
+
+def suspect(name: str, percent: float, pairs: int = 8, noise: float = 1.0) -> CaseRun:
+    return examples.compared(*((1 + percent / 100) * (1 + noise * (ratio - 1)) for ratio in SAME[:pairs]), name=name)
+
+
+def test_urgent() -> None:
+    """The three cases that look slowest and lack the pairs to prove it are measured on, the slowest for sure first."""
+    cases = [
+        suspect("a/slow", 10),
+        suspect("a/slower", 20),
+        suspect("a/slowest", 30),
+        suspect("a/little", 4),
+        suspect("a/wide", 40, noise=180),  # the slowest on average, but its interval begins lower
+        suspect("a/unchanged", 0),
+        suspect("a/below the gate", 2),
+        suspect("a/faster", -20),
+    ]
+    assert urgent(cases, POLICY, 100) == ["a/slowest", "a/slower", "a/slow"]
+    assert urgent(cases[3:], POLICY, 100) == ["a/wide", "a/little"]
+    assert urgent(cases[5:], POLICY, 100) == []
+
+
+@pytest.mark.parametrize(("pairs", "most", "names"), [(12, 100, ["a"]), (20, 100, []), (8, 8, []), (6, 8, ["a"])])
+def test_urgent_cases_lack_pairs(pairs: int, most: int, names: list[str]) -> None:
+    """A case with the pairs that a regression takes, or with all that may be taken, is not measured beyond the budget."""
+    assert urgent([suspect("a", 10, pairs)], POLICY, most) == names
+
+
+def test_no_case_without_an_interval_is_urgent() -> None:
+    """A case that chance explains, that has two pairs or no reference asks for nothing."""
+    wild = examples.compared(0.8, 1.4, 0.9, 1.5, 0.85, 1.2, name="a/wild")
+    assert urgent([wild, suspect("a/two", 50, 2), examples.new("a/new")], POLICY, 100) == []
+
+
+# Held to the best commit
 
 
 def test_suspects() -> None:
-    """Cases slowed by a part that counts and not red yet are to be measured against the best commit, each under its own."""
+    """Cases whose own slowdown may make them too slow in all are to be measured against the best commit, each under its own."""
     cases = [
         *(examples.timed(1.012, f"a/{letter}") for letter in "abc"),
         examples.timed(1.0, "a/same"),
         examples.timed(1.1, "a/red"),
         examples.timed(0.9, "a/fast"),
         examples.timed(1.012, "a/best"),
+        examples.timed(1.005, "a/small"),
+        examples.timed(1.005, "a/small and far"),
         examples.new("a/new"),
     ]
-    best = {case.name: "2" * 40 if case.name == "a/b" else "1" * 40 for case in cases if case.name != "a/best"}
-    assert suspects(cases, POLICY, 20, best) == {"1" * 40: ["a/a", "a/c"], "2" * 40: ["a/b"]}
-    assert suspects(cases, POLICY, 20, {}) == {}
+    drifts = {case.name: UNKNOWN for case in cases if case.name != "a/best"}
+    drifts |= {"a/b": Drift("2" * 40, 1.015), "a/small and far": FAR}
+    assert suspects(cases, POLICY, 100, drifts) == {"1" * 40: ["a/a", "a/c", "a/small and far"], "2" * 40: ["a/b"]}
+    assert suspects(cases, POLICY, 100, {}) == {}
 
 
 def taken(case: CaseRun, pairs: int) -> CaseRun:
@@ -124,36 +183,31 @@ def taken(case: CaseRun, pairs: int) -> CaseRun:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_stopped_a_case_is_its_verdict(seed: int) -> None:
-    """A case that an early look decided has in the whole run, where others may leave it more room, the outcome seen then."""
+    """A case that an early look decided has in the whole run, with the pairs of the other cases, the outcome seen then."""
     rng = np.random.default_rng(seed)
-    shifts, most = rng.choice([1.0, 1.0, 1.01, 1.03, 1.04, 1.1, 0.96, 0.94, 0.85], 10), 20
+    shifts, most = rng.choice([1.0, 1.0, 1.01, 1.03, 1.04, 1.1, 0.96, 0.94, 0.85], 10), 40
     spreads = rng.choice([0.001, 0.004, 0.012, 0.03], 10)
     cases = [
         examples.compared(*(shift * np.exp(rng.normal(0, spread, most))), name=f"a/{index}")
         for index, (shift, spread) in enumerate(zip(shifts.tolist(), spreads.tolist(), strict=True))
     ]
-    drifting = {"a/0", "a/1", "a/2", "a/3"}
-    each, stopped, going, so_far = POLICY.shared(10, looks_for_change(most)), {}, {case.name for case in cases}, cases
+    drifts = dict.fromkeys(("a/0", "a/1", "a/2", "a/3"), UNKNOWN)
+    stopped, going, so_far = {}, {case.name for case in cases}, cases
     for count in looks(most):
         so_far = [taken(full, count) if full.name in going else now for full, now in zip(cases, so_far, strict=True)]
-        still = undecided(so_far, POLICY, most, drifting)
-        for case in so_far:
-            if case.name in going - still:
-                seen = compared(case, 0.95)
-                assert seen is not None
-                stopped[case.name] = (seen, decide(seen, each)[0], adds_up(seen, each))
+        still = undecided(so_far, POLICY, most, drifts)
+        seen = {case.name: compared(case, 0.95) for case in so_far}
+        bar = bar_of_run(seen, POLICY, most)
+        stopped |= {name: (seen[name], decide(seen[name], bar)[0]) for name in going - still}
         going &= still
     run = examples.run_of(*so_far, plan=examples.PLAN.model_copy(update={"pairs": most}))
     found = {case.name: case for case in judge_run(run, Baseline()).cases}
     assert len(stopped) >= 5
-    for name, (seen, outcome, _) in stopped.items():
-        assert (found[name].comparison, found[name].outcome) == (seen, outcome)
-    assert {found[name].outcome for name in going} <= {
-        Outcome.INCONCLUSIVE,
-        Outcome.UNCHANGED,
-        Outcome.REGRESSED,
-        Outcome.IMPROVED,
-    }
-    assert set(suspects(so_far, POLICY, most, dict.fromkeys(drifting, "1" * 40)).get("1" * 40, [])) >= {
-        name for name, (_, outcome, part) in stopped.items() if name in drifting and part and outcome is not Outcome.REGRESSED
-    }
+    for name, (comparison, outcome) in stopped.items():
+        shown = found[name].comparison
+        assert shown is not None
+        assert shown.model_copy(update={"detectable": None}) == comparison
+        assert found[name].outcome is outcome
+    assert not {found[name].outcome for name in going} & {Outcome.REGRESSED, Outcome.IMPROVED}
+    listed = suspects(so_far, POLICY, most, drifts).get("1" * 40, [])
+    assert all(found[name].outcome is not Outcome.REGRESSED for name in listed)

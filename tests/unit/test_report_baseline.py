@@ -197,7 +197,7 @@ def test_verified() -> None:
     entry = stored.entries(examples.FINGERPRINT)["copy/a"].model_copy(update={"days": ()})
     edited = examples.stored({"copy/a": entry})
     assert verified_lines(edited, FILE, problems(edited), []) == [
-        f"copy/a [{KEY}]: its candidate, its days, its digest or its list of steps was edited. "
+        f"copy/a [{KEY}]: its candidate, its days, its merges, its digest or its list of steps was edited. "
         "Undo the edit, or restore the file from git.",
         f"{FILE}: 1 problem in 1 step of 1 case on 1 machine.",
     ]

@@ -1,0 +1,277 @@
+"""What it takes to believe a change, what is missing where it is not believed, and the smallest slowdown that would be red."""
+
+from __future__ import annotations
+
+import math
+
+import examples
+import numpy as np
+import pytest
+from scipy import stats
+
+from ratchet.judge.outcome import (
+    EFFICIENCY,
+    Bar,
+    bar_for,
+    both_past,
+    decide,
+    settles,
+    smallest_slowdown,
+    with_persistence,
+    with_smallest_slowdown,
+)
+from ratchet.records import Comparison, Outcome, Policy
+from ratchet.stats.comparison import compare_pairs
+
+POLICY = Policy()
+BAR = examples.bar()
+
+
+def seen(ratio: float = 1.1, **changes: object) -> Comparison:
+    """A comparison of twenty pairs in two sessions that agree, with a narrow interval and the smallest p-value."""
+    usual = {"pairs": 20, "chance": 2**-20, "sessions": (ratio, ratio)}
+    spread = {"spread": changes.pop("spread", 0.003)}
+    return examples.comparison(ratio, **(usual | changes)).model_copy(update=spread)
+
+
+# The evidence
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        ({}, ""),
+        ({"pairs": 19}, "A regression takes 20 pairs and there are 19: raise --budget, or --pairs if it is lower."),
+        ({"sessions": (1.03, 1.2)}, "The first 8 pairs say +3.0 %, processes started anew say +20.0 %: measure again."),
+        ({"sessions": (1.2, 1.03)}, "The first 8 pairs say +20.0 %, processes started anew say +3.0 %: measure again."),
+        ({"sessions": (1.0301, 1.0301)}, ""),
+        ({"chance": 0.0002}, ""),
+        ({"chance": 0.00021}, "The randomisation test has p = 0.0002 and needs 0.0002: raise --budget, or --pairs."),
+        (
+            {"correlation": 0.5, "spread": 0.05},
+            "The noise of this machine persists from pair to pair, so only a change of more than 16 % past the gate would be "
+            "proven: quieten the machine, then measure again.",
+        ),
+    ],
+)
+def test_each_piece_of_evidence_is_needed(changes: dict[str, object], missing: str) -> None:
+    """Without pairs, both sessions, the test, or enough distance in noise that persists, slower is not proven, and says why."""
+    outcome, reason = decide(seen(**changes), BAR)
+    if not missing:
+        assert outcome is Outcome.REGRESSED
+        return
+    assert outcome is Outcome.SLOWER
+    assert reason.startswith("Slower, but not proven: +10.0 % [+10, +10]; pairs scatter by ")
+    assert reason.endswith(f". {missing}")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"pairs": 19}, {"sessions": (0.95, 0.9)}, {"sessions": (0.9, 0.96)}, {"chance": 0.001}, {"correlation": 0.6}]
+)
+def test_an_improvement_takes_the_same(changes: dict[str, object]) -> None:
+    """An improvement is held to the mirror image of the rule, past its own threshold of 5 %."""
+    assert decide(seen(0.9, spread=0.05), BAR)[0] is Outcome.IMPROVED
+    assert decide(seen(0.9, **({"spread": 0.05} | changes)), BAR)[0] is Outcome.UNCHANGED
+
+
+def test_a_few_pairs_may_suffice_for_who_asks_for_less() -> None:
+    """A bar may ask for fewer pairs, which then are a single session, whose majority must be past the gate too."""
+    bar = Bar(POLICY, 0.05, fewest=6)
+    assert decide(seen(pairs=6, sessions=(1.1,)), bar)[0] is Outcome.REGRESSED
+    outcome, reason = decide(seen(pairs=6, sessions=(1.0,)), bar)
+    assert outcome is Outcome.SLOWER
+    assert reason.endswith(". The first 6 pairs say 0.0 %: measure again.")
+
+
+def test_cases_and_looks_share_the_false_alarms() -> None:
+    """Each of fifty cases may be red fifty times less often by chance, and at each of five looks a fifth of that."""
+    assert bar_for(POLICY, 1, 1).level == 0.001
+    assert bar_for(POLICY, 50, 5).level == pytest.approx(0.001 / 250)
+    assert bar_for(POLICY, 0, 0) == bar_for(POLICY, 1, 1)
+    found = seen(chance=0.0005)
+    assert decide(found, bar_for(POLICY, 1, 1))[0] is Outcome.REGRESSED
+    assert decide(found, bar_for(POLICY, 3, 1))[0] is Outcome.SLOWER
+    assert decide(found, bar_for(POLICY, 1, 3))[0] is Outcome.SLOWER
+
+
+def test_twenty_pairs_can_prove_a_change_of_two_hundred_cases() -> None:
+    """Twenty pairs that all agree pass the level of 200 cases at every look."""
+    assert examples.bar(cases=200).level > 2**-20
+
+
+def test_other_times_are_not_held_to_pairs() -> None:
+    """What was not measured in pairs has neither sessions nor an order: its p-value decides."""
+    apart = {"source": "stored", "pairs": 6, "sessions": ()}
+    assert decide(seen(**apart), BAR)[0] is Outcome.REGRESSED
+    assert decide(seen(chance=0.01, **apart), BAR)[0] is Outcome.SLOWER
+
+
+# Noise that persists from pair to pair
+
+
+@pytest.mark.parametrize(
+    ("changes", "spreads"),
+    [
+        ({"correlation": 0.44}, 0),  # two standard errors of 1/√20 are 0.447
+        ({"correlation": 0.46}, 3),
+        ({"correlation": 0.46, "spread": 0.01}, 0),  # quiet pairs do no harm
+        ({"correlation": 0.46, "rogues": 4}, 0),  # of the sixteen that were kept
+        ({"correlation": 0.29, "pairs": 100}, 3),
+        ({"correlation": -0.9}, 0),
+    ],
+)
+def test_persistence(changes: dict[str, float], spreads: float) -> None:
+    """Where noise of more than 1 % carries over from pair to pair, a change must be past the gate by three spreads as well."""
+    found = seen(**({"spread": 0.02} | changes))
+    assert BAR.margin(found) == pytest.approx(spreads * found.spread)
+
+
+@pytest.mark.parametrize(("ratio", "outcome"), [(1.093, Outcome.SLOWER), (1.095, Outcome.REGRESSED)])
+def test_a_change_past_what_persists_is_believed(ratio: float, outcome: Outcome) -> None:
+    """Three spreads of 2 % past a gate of 3 % are 9.4 %."""
+    assert decide(seen(ratio, spread=0.02, correlation=0.5), BAR)[0] is outcome
+
+
+def test_persistence_of_a_run() -> None:
+    """Correlations too small to tell in one case tell in ten together, and then raise the bar of every case."""
+    faint = [seen(1.0, correlation=0.2, spread=0.02)] * 10
+    assert BAR.margin(faint[0]) == 0
+    raised = with_persistence(BAR, faint)
+    assert raised.persistent == pytest.approx(0.02)
+    assert raised.margin(seen()) == pytest.approx(0.06)
+    assert decide(seen(1.09), BAR)[0] is Outcome.REGRESSED
+    assert decide(seen(1.09), raised)[0] is Outcome.SLOWER
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        [],
+        [None, None],
+        [seen(1.0, correlation=0.2, spread=0.02)],  # alone it is judged by itself
+        [seen(1.0, correlation=0.2, spread=0.02), None],
+        [seen(1.0, correlation=0.0, spread=0.02)] * 50,
+        [seen(1.0, correlation=0.2, spread=0.004)] * 50,  # too quiet to matter
+        [seen(1.0, correlation=0.2, spread=0.009)] * 50,
+        [seen(1.0, correlation=0.2, spread=0.02, source="stored")] * 50,  # these have no order
+    ],
+)
+def test_runs_whose_noise_does_not_persist(cases: list[Comparison | None]) -> None:
+    """One case, quiet cases and cases whose pairs are independent leave the bar as it is."""
+    assert with_persistence(BAR, cases) is BAR
+
+
+@pytest.mark.parametrize(("rho", "share"), [(0.0, 0.05), (0.5, 0.9)])
+def test_persistence_is_noticed(rho: float, share: float) -> None:
+    """Of runs of eleven cases, hardly one with independent pairs counts as persistent, and nearly all with a memory of half."""
+    rng = np.random.default_rng(4)
+    raised = 0
+    for _ in range(60):
+        draws = rng.normal(0, 0.02, (11, 20))
+        for pair in range(1, 20):
+            draws[:, pair] = rho * draws[:, pair - 1] + math.sqrt(1 - rho**2) * draws[:, pair]
+        cases = [examples.looked_at(examples.pairs(draw), BAR, 20) for draw in draws.tolist()]
+        raised += with_persistence(BAR, cases).persistent > 0
+    assert raised <= share * 60 if rho == 0 else raised >= share * 60
+
+
+# The smallest slowdown that would be red
+
+
+@pytest.mark.parametrize(
+    ("spread", "pairs", "cases"), [(0.003, 20, 1), (0.003, 40, 50), (0.05, 20, 11), (0.05, 40, 11), (0.3, 20, 1), (0.3, 100, 50)]
+)
+def test_four_in_five_of_the_smallest_slowdowns_are_red(spread: float, pairs: int, cases: int) -> None:
+    """Of slowdowns as large as the MDE, 72 to 86 of 100 are red once all pairs are taken: some look as if noise persisted."""
+    bar = examples.bar(cases=cases, most=pairs)
+    smallest = smallest_slowdown(spread, bar, pairs)
+    assert smallest is not None
+    draws = np.random.default_rng(12).normal(math.log1p(smallest), spread, (400, pairs))
+    found = [compare_pairs(examples.pairs(draw), 0.95) for draw in draws.tolist()]
+    red = sum(decide(each, bar)[0] is Outcome.REGRESSED for each in found if each) / len(draws)
+    assert 0.72 <= red <= 0.86
+
+
+def test_smallest_slowdown_by_hand() -> None:
+    """It is past the gate by what both sessions need, or past zero by what the test needs, where one of the two rules."""
+    by_sessions = math.log(1.2) + both_past(100, 0.8) * 0.01
+    assert smallest_slowdown(0.01, Bar(Policy(regression=0.2), 0.001), 100) == pytest.approx(math.expm1(by_sessions), abs=1e-5)
+    by_chance = (stats.t.ppf(1 - 1e-9, 19) + stats.norm.ppf(0.8)) * 0.1 / math.sqrt(EFFICIENCY * 20)
+    assert smallest_slowdown(0.1, Bar(Policy(regression=0.001), 1e-9), 20) == pytest.approx(math.expm1(by_chance), abs=2e-4)
+
+
+@pytest.mark.parametrize(("pairs", "least"), [(20, 0.02), (100, 0.008)])
+def test_both_sessions_past(pairs: int, least: float) -> None:
+    """Simulated, a change that far past the gate shows in both sessions four times in five."""
+    away = both_past(pairs, 0.8)
+    draws = np.random.default_rng(2).normal(away, 1, (20_000, pairs))
+    shown = (draws[:, :8].mean(axis=1) > 0) & (draws[:, 8:].mean(axis=1) > 0)
+    assert shown.mean() == pytest.approx(0.8, abs=least)
+
+
+def test_smallest_slowdown_grows_and_shrinks() -> None:
+    """It is never below the gate, grows with spread, cases and persistence, shrinks with pairs, and is finite."""
+    bar = examples.bar()
+    assert smallest_slowdown(0.0, bar, 100) == pytest.approx(0.03, rel=1e-3)
+    by_spread = [smallest_slowdown(spread, bar, 100) or 0 for spread in (0.0, 0.003, 0.02, 0.1, 5.0, 500.0)]
+    assert by_spread == sorted(by_spread)
+    assert by_spread[-1] == math.expm1(60)
+    by_pairs = [smallest_slowdown(0.02, bar, pairs) or 0 for pairs in (20, 28, 40, 100)]
+    assert by_pairs == sorted(by_pairs, reverse=True)
+    assert (smallest_slowdown(0.3, examples.bar(cases=200), 20) or 0) > (smallest_slowdown(0.3, bar, 20) or 0)
+    margin = smallest_slowdown(0.02, bar, 100, margin=0.06) or 0
+    assert margin == pytest.approx((1 + (smallest_slowdown(0.02, bar, 100) or 0)) * math.exp(0.06) - 1)
+
+
+def test_few_pairs_can_prove_no_slowdown() -> None:
+    """Where fewer pairs may be taken than a regression takes, there is no smallest slowdown."""
+    assert smallest_slowdown(0.003, examples.bar(most=19), 19) is None
+    assert with_smallest_slowdown(seen(detectable=None), BAR, 12).detectable is None
+
+
+def test_a_comparison_has_its_smallest_slowdown() -> None:
+    """It is of the pairs that a check may take, noise that persists included, and only of what was measured in pairs."""
+    found = seen(1.0, spread=0.02, correlation=0.5, detectable=None)
+    assert with_smallest_slowdown(found, BAR, 100).detectable == smallest_slowdown(0.02, BAR, 100, 0.06)
+    apart = seen(1.0, source="stored", detectable=None)
+    assert with_smallest_slowdown(apart, BAR, 100) is apart
+
+
+# What would settle it
+
+
+@pytest.mark.parametrize(
+    ("changes", "pair_s", "said"),
+    [
+        ({"bound": 1.04}, 2.0, "About 28 pairs would settle it, 32 s more: raise --budget, or --pairs if it is lower."),
+        ({"high": 1.031}, 0.0, "About 17 pairs would settle it: raise --budget, or --pairs if it is lower."),
+        ({"high": 1.12}, 60.0, "About 230 pairs would settle it, 218 min 00 s more: raise --budget, or --pairs if it is lower."),
+        ({"ratio": 1.06, "low": 1.02}, 1.0, "About 29 pairs would settle it, 17 s more: raise --budget"),
+        ({"ratio": 1.2, "low": 1.02}, 1.0, "About 20 pairs would settle it, 8.0 s more: raise --budget"),  # what red takes
+        ({"low": 0.85, "high": 1.25, "spread": 0.2}, 1.0, "Pairs scatter by 22.1 %: quieten the machine, then measure again."),
+        ({"ratio": 1.03, "low": 1.0, "high": 1.06}, 1.0, "Pairs scatter by 0.3 %: quieten the machine, then measure again."),
+        ({"other": (0.9, 1.2, 1.3)}, 1.0, "Pairs scatter by 0.3 %: quieten the machine, then measure again."),
+        ({"source": "stored"}, 1.0, "Pairs scatter by 0.3 %: quieten the machine, then measure again."),
+    ],
+)
+def test_what_would_settle_it(changes: dict[str, object], pair_s: float, said: str) -> None:
+    """An inconclusive case says how many pairs and seconds would decide it, or that only a quieter machine would."""
+    found = seen(**({"ratio": 1.0, "low": 0.98, "high": 1.08, "pairs": 12} | changes))
+    assert settles(found, POLICY, pair_s).startswith(said)
+
+
+def test_so_many_pairs_do_settle_it() -> None:
+    """Of unchanged cases that are inconclusive after six pairs, five in six have an answer after as many as they are told."""
+    rng = np.random.default_rng(15)
+    decided = []
+    for _ in range(150):
+        pairs = examples.pairs(rng.normal(0, 0.03, 400))
+        few = compare_pairs(pairs[:6], 0.95)
+        assert few is not None
+        said = settles(few, POLICY, 0.0)
+        if decide(few, BAR)[0] is Outcome.INCONCLUSIVE and said.startswith("About "):
+            then = compare_pairs(pairs[: int(said.split()[1])], 0.95)
+            assert then is not None
+            decided.append(decide(then, BAR)[0] is not Outcome.INCONCLUSIVE)
+    assert len(decided) > 80
+    assert sum(decided) >= 5 / 6 * len(decided)
