@@ -7,20 +7,19 @@ import statistics
 from collections.abc import Mapping
 
 from pools import SOURCES, Pools
-from ratchet.judge.levels import shared
 from tables import row, table
 
 from ratchet import units
-from ratchet.judge.drift import adds_up, held_to_best
-from ratchet.judge.looks import looks_for_change
+from ratchet.judge.drift import Drift, held_to_best, is_own, may_add_up
+from ratchet.judge.looks import bar_of_run
 from ratchet.judge.replay import draw, slowed_by
 from ratchet.records.policy import Policy
 from ratchet.records.run import Tree
 from ratchet.records.verdict import Outcome
 
 GATE = Policy()
-MOST = (20, 8)
-"""Pairs that a case may take: the default, and few."""
+MOST = (100, 20)
+"""Pairs that a case may take: the default, and as few as can prove a change."""
 HISTORY = 10
 SLOWER = 1.01
 """What every other merge of a history does to one case."""
@@ -29,7 +28,7 @@ SEED = 12
 
 def false_steps(merges: int) -> None:
     """A step takes two separate measurements that both find the same commit improved over the baseline commit."""
-    print(f"{merges} merges that change nothing, each measured against the baseline commit, gate 3 %, most 20 pairs.\n")
+    print(f"{merges} merges that change nothing, each measured against the baseline commit, gate 3 %, most {MOST[0]} pairs.\n")
     table(
         "recorded pairs", "false improvements", "false steps", "drift of the baseline", "of the best milliseconds, mean (worst)"
     )
@@ -38,11 +37,11 @@ def false_steps(merges: int) -> None:
         improved = steps = 0
         drift, best = dict.fromkeys(pools, 1.0), dict.fromkeys(pools, 1.0)
         for _ in range(merges):
-            first = draw(pools, GATE, 20, rng)
+            first = draw(pools, GATE, MOST[0], rng)
             best = {name: min(best[name], seen.ratio) for name, (_, seen) in first.items()}
             claimed = [name for name, (outcome, _) in first.items() if outcome is Outcome.IMPROVED]
             improved += len(claimed)
-            again = draw(pools, GATE, 20, rng) if claimed else {}
+            again = draw(pools, GATE, MOST[0], rng) if claimed else {}
             for name in claimed:
                 if again[name][0] is Outcome.IMPROVED:
                     steps += 1
@@ -73,7 +72,7 @@ def small_slowdowns(histories: int) -> None:
                 name = list(pools)[turn % len(pools)]
                 found[name].append(_history(pools, name, pairs, rng))
             every = [each for listed in found.values() for each in listed]
-            shares = {name: statistics.fmean(which > 0 for which, _ in listed) for name, listed in found.items()}
+            shares = {name: statistics.fmean(which > 0 for which, _ in listed) for name, listed in found.items() if listed}
             worst = min(shares, key=shares.__getitem__)
             named = f" ({worst} {units.percent(shares[worst])})" if shares[worst] < 0.95 else ""
             at = (units.percent(statistics.fmean(which == number for which, _ in every), 1) for number in (3, 4, 5))
@@ -96,14 +95,15 @@ def _history(pools: Pools, slow: str, pairs: int, rng: random.Random) -> tuple[i
 
 def _red_cases(pools: Pools, own: Mapping[str, float], whole: Mapping[str, float], pairs: int, rng: random.Random) -> set[str]:
     """The red cases of a check of one merge: against the commit before it, then against the best one, as `ratchet check` does."""
-    answers = draw({name: slowed_by(own.get(name, 1.0), pool) for name, pool in pools.items()}, GATE, pairs, rng, drifting=pools)
-    levels = shared({name: seen for name, (_, seen) in answers.items()}, GATE, pairs)
-    each = GATE.shared(len(pools), looks_for_change(pairs))
+    drift = Drift("best", None)
+    slowed = {name: slowed_by(own.get(name, 1.0), pool) for name, pool in pools.items()}
+    answers = draw(slowed, GATE, pairs, rng, dict.fromkeys(pools, drift))
+    bar = bar_of_run({name: seen for name, (_, seen) in answers.items()}, GATE, pairs)
     red = {name for name, (outcome, _) in answers.items() if outcome is Outcome.REGRESSED}
-    suspects = [name for name, (_, seen) in answers.items() if name not in red and adds_up(seen, each)]
+    suspects = [name for name, (_, seen) in answers.items() if name not in red and is_own(seen) and may_add_up(seen, drift, GATE)]
     against = draw({name: slowed_by(whole.get(name, 1.0), pools[name]) for name in suspects}, GATE, pairs, rng)
     for name, (_, best) in against.items():
         outcome, seen = answers[name]
-        if held_to_best((outcome, "", seen), best, Tree(commit="best"), levels[name])[0] is Outcome.REGRESSED:
+        if held_to_best((outcome, "", seen), best, Tree(commit="best"), bar)[0] is Outcome.REGRESSED:
             red.add(name)
     return red

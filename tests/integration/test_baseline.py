@@ -97,13 +97,13 @@ def test_accept_names_the_person_whom_git_knows(ledger: Ledger) -> None:
     """Accepting moves a case back to the head of the last run; who, why and by how much are printed and stay in the file."""
     ledger.run(timed(1.1), day=1, head=1, reference=0)
     said = (
-        f"{NAME}: 1.000 ms → 1.100 ms (+10.00 % [+9.88, +10.12]), accepted by A Test <test@localhost>: masked rows were wrong\n"
+        f"{NAME}: 1.000 ms → 1.100 ms (+10.00 % [+9.94, +10.06]), accepted by A Test <test@localhost>: masked rows were wrong\n"
     )
     assert ledger.do("accept", NAME, *REASON).startswith(said)
     step = ledger.entry().steps[-1]
     assert (ledger.entry().git_commit, step.by, step.reason) == (ledger.commits[1], "A Test <test@localhost>", REASON[1])
     history = ledger.do("show", "--history", NAME).splitlines()
-    assert history[-1].endswith("+10.00 % [+9.88, +10.12]  by A Test <test@localhost>: masked rows were wrong")
+    assert history[-1].endswith("+10.00 % [+9.94, +10.06]  by A Test <test@localhost>: masked rows were wrong")
     assert "everything fits" in ledger.do("verify")
 
 

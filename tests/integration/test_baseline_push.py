@@ -363,7 +363,7 @@ def test_an_acceptance_is_recorded_after_the_merge(origin: Origin) -> None:
     with FakeGitHub(State(origin=origin.bare)) as fake:
         accepted_pull(fake, merged, "8" * 40)
         out = origin.push(run, env=api(fake)).out
-        assert f"{NAME}: 1.000 ms → 1.100 ms (+10.00 % [+9.88, +10.12]), accepted by a-maintainer: masked rows were wrong" in out
+        assert f"{NAME}: 1.000 ms → 1.100 ms (+10.00 % [+9.94, +10.06]), accepted by a-maintainer: masked rows were wrong" in out
         assert "nothing to push" in origin.push(run, env=api(fake)).out
     assert origin.steps() == [("first", origin.commits[0]), ("accepted", merged)]
     entry = origin.stored().entries(examples.FINGERPRINT)[NAME]

@@ -18,12 +18,23 @@ RESEARCH = Path(__file__).parents[2] / "research"
         ("verdicts.py", ("--runs", "1"), "| h200_checks, 11 cases | 20 |"),
         ("symmetry.py", (), "over the cases: "),
         ("intervals.py", ("--runs", "16"), "| bootstrap-t |"),
-        ("noise.py", ("--runs", "2"), "| 20 % | 0.3 % | 50 % |"),
     ],
 )
 def test_scripts_run(script: str, words: tuple[str, ...], printed: str) -> None:
     """Each prints its tables, however few runs it is given."""
     done = subprocess.run([sys.executable, CALIBRATION / script, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert printed in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("table", "printed"), [("intervals", "| 5.0 %, +10.0 % |"), ("creep", "| +0.5 %, 0.7 % |"), ("slower", "| spread")]
+)
+def test_adversary(table: str, printed: str) -> None:
+    """research/adversary.py prints each of its shorter tables, however few runs it is given."""
+    words = ("--scale", "0.001", "--only", table)
+    done = subprocess.run([sys.executable, RESEARCH / "adversary.py", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert printed in done.stdout
     assert done.stderr == ""

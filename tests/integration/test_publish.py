@@ -32,7 +32,7 @@ def test_a_red_pull_request_of_a_fork(scene: Scene, command: Callable[..., Finis
     [body] = scene.ours()
     assert run_id_of(body) == RUN
     assert (scene.check.conclusion, scene.check.name) == ("failure", "ratchet")
-    assert "Regression: attention/training_512 is 10.00 % slower (gate 3 %)." in done.out
+    assert "Regression: 1 of 2 cases slower; worst: attention/training_512 +10 % (gate 3 %)." in done.out
     outputs = (scene.folder / "outputs").read_text(encoding="utf-8")
     values = dict(piece.split("\n", 2)[:2] for piece in outputs_of(outputs))
     assert {name: values[name] for name in ("verdict", "regressions", "improvements")} == {
