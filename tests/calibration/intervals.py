@@ -2,7 +2,7 @@
 
 Draws runs of 5, 8, 12 and 20 pairs from the pair ratios of unchanged code that were recorded on a real GPU (see
 tests/data/README.md), smoothed a little because the pools are finite, and counts how often each nominal 95 % interval holds the
-centre of its pool: the mean, the trimmed mean, or the mean without rogues, whichever it is an interval of.
+centre of its pool: the mean, the trimmed mean, or the mean without outliers, whichever it is an interval of.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 from tables import row, table
 
 from ratchet import units
-from ratchet.stats.estimate import estimate
+from ratchet.stats.estimate import estimate, student_interval
 
 COUNTS = (5, 8, 12, 20)
 RESAMPLES, SEED = 999, 3
@@ -46,10 +46,15 @@ class Method:
 
 
 def in_use(runs: Floats, _: np.random.Generator) -> Bounds:
-    """Student's t as ratchet judges by it, without rogues."""
-    found = [estimate(run) for run in runs.tolist()]
-    centres, halves = np.array([each.centre for each in found]), np.array([each.half_width(CONFIDENCE) for each in found])
-    return centres - halves, centres + halves
+    """The studentised bootstrap as ratchet judges by it, without outliers: 10,000 resamples, always the same ones."""
+    found = [estimate(run, CONFIDENCE) for run in runs.tolist()]
+    return np.array([each.low for each in found]), np.array([each.high for each in found])
+
+
+def student(runs: Floats, _: np.random.Generator) -> Bounds:
+    """Student's t, without outliers: what ratchet shows of one side alone."""
+    found = np.array([student_interval(run, CONFIDENCE) for run in runs.tolist()])
+    return found[:, 1], found[:, 2]
 
 
 def trimmed_t(runs: Floats, _: np.random.Generator) -> Bounds:
@@ -87,7 +92,7 @@ def accelerated(runs: Floats, resampled: Floats) -> Bounds:
 
 
 def studentized(runs: Floats, resampled: Floats) -> Bounds:
-    """Bootstrap-t: Efron & Tibshirani, An Introduction to the Bootstrap (1993), chapter 12.5."""
+    """Bootstrap-t: Efron & Tibshirani, An Introduction to the Bootstrap (1993), chapter 12.5, with outliers, drawn anew."""
     count, centre = runs.shape[1], runs.mean(axis=1, keepdims=True)
     errors = resampled.std(axis=2, ddof=1) / np.sqrt(count)
     errors = np.maximum(errors, 1e-12)  # of a resample of one value alone
@@ -121,13 +126,18 @@ def _mean(pool: Floats) -> float:
     return float(pool.mean())
 
 
+def _kept(pool: Floats) -> float:
+    return student_interval(pool.tolist(), CONFIDENCE)[0]
+
+
 def _trimmed(pool: Floats) -> float:
     cut = int(TRIM * len(pool))
     return float(np.sort(pool)[cut : len(pool) - cut].mean())
 
 
 METHODS = {
-    "**Student's t, without rogues (in use)**": Method(in_use, lambda pool: estimate(pool.tolist()).centre),
+    "**bootstrap-t, without outliers (in use)**": Method(in_use, _kept),
+    "Student's t, without outliers": Method(student, _kept),
     f"trimmed t, {units.threshold(TRIM)} at each end": Method(trimmed_t, _trimmed),
     "percentile bootstrap": Method(resampling(percentile), _mean),
     "BCa bootstrap": Method(resampling(accelerated), _mean),

@@ -17,7 +17,7 @@ CALIBRATION = Path(__file__).parents[1] / "calibration"
         ("verdicts.py", ("--runs", "1"), "| h200_checks, 11 cases | 20 |"),
         ("symmetry.py", (), "over the cases: "),
         ("intervals.py", ("--runs", "16"), "| bootstrap-t |"),
-        ("noise.py", ("--runs", "2"), "| 20 % | 0.3 % | 50 % |"),
+        ("../../research/adversary.py", ("--scale", "0.002", "--only", "creep"), "Unchanged histories of 1,000 merges"),
         ("judging_speed.py", ("--cases", "2"), "reading and judging: "),
     ],
 )
