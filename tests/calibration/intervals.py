@@ -46,13 +46,13 @@ class Method:
 
 
 def in_use(runs: Floats, _: np.random.Generator) -> Bounds:
-    """The studentised bootstrap as ratchet judges by it, without outliers."""
+    """The studentised bootstrap as ratchet judges by it, without outliers: 10,000 resamples, always the same ones."""
     found = [estimate(run, CONFIDENCE) for run in runs.tolist()]
     return np.array([each.low for each in found]), np.array([each.high for each in found])
 
 
 def student(runs: Floats, _: np.random.Generator) -> Bounds:
-    """Student's t, without outliers."""
+    """Student's t, without outliers: what ratchet shows of one side alone."""
     found = np.array([student_interval(run, CONFIDENCE) for run in runs.tolist()])
     return found[:, 1], found[:, 2]
 
@@ -92,7 +92,7 @@ def accelerated(runs: Floats, resampled: Floats) -> Bounds:
 
 
 def studentized(runs: Floats, resampled: Floats) -> Bounds:
-    """Bootstrap-t: Efron & Tibshirani, An Introduction to the Bootstrap (1993), chapter 12.5."""
+    """Bootstrap-t: Efron & Tibshirani, An Introduction to the Bootstrap (1993), chapter 12.5, with outliers, drawn anew."""
     count, centre = runs.shape[1], runs.mean(axis=1, keepdims=True)
     errors = resampled.std(axis=2, ddof=1) / np.sqrt(count)
     errors = np.maximum(errors, 1e-12)  # of a resample of one value alone
@@ -126,7 +126,7 @@ def _mean(pool: Floats) -> float:
     return float(pool.mean())
 
 
-def _kept_mean(pool: Floats) -> float:
+def _kept(pool: Floats) -> float:
     return student_interval(pool.tolist(), CONFIDENCE)[0]
 
 
@@ -136,8 +136,8 @@ def _trimmed(pool: Floats) -> float:
 
 
 METHODS = {
-    "**studentised bootstrap, without outliers (in use)**": Method(in_use, _kept_mean),
-    "Student's t, without outliers": Method(student, _kept_mean),
+    "**bootstrap-t, without outliers (in use)**": Method(in_use, _kept),
+    "Student's t, without outliers": Method(student, _kept),
     f"trimmed t, {units.threshold(TRIM)} at each end": Method(trimmed_t, _trimmed),
     "percentile bootstrap": Method(resampling(percentile), _mean),
     "BCa bootstrap": Method(resampling(accelerated), _mean),

@@ -22,7 +22,7 @@ from ratchet.judge.replay import simulate
 from ratchet.records.policy import Policy
 
 MOST = (100, 20)
-"""Pairs that a case may take: the default, and as few as can prove a change."""
+"""Pairs that a case may take: the default, and the fewest that can prove a change."""
 GATE, TIGHT = Policy(), Policy(regression=0.01)
 GATES = (0.0025, 0.005, 0.0075, 0.015, 0.03)
 FAMILY = 50
@@ -42,7 +42,7 @@ class Caught:
 
 
 def caught(pools: Pools, policy: Policy, pairs: int, runs: int, factor: float) -> Caught:
-    """One case after the other is slower; ``runs`` pull requests of all, one of each at least, as long as these suffice."""
+    """One case after the other is slower; ``runs`` pull requests of all."""
     each = max(1, runs // len(pools))
     shares = {
         name: simulate(pools, policy, pairs=pairs, runs=each, seed=SEED + turn, planted={name: factor}).red[name]

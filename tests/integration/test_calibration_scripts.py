@@ -18,6 +18,7 @@ RESEARCH = Path(__file__).parents[2] / "research"
         ("verdicts.py", ("--runs", "1"), "| h200_checks, 11 cases | 20 |"),
         ("symmetry.py", (), "over the cases: "),
         ("intervals.py", ("--runs", "16"), "| bootstrap-t |"),
+        ("../../research/adversary.py", ("--scale", "0.002", "--only", "creep"), "Unchanged histories of 1,000 merges"),
     ],
 )
 def test_scripts_run(script: str, words: tuple[str, ...], printed: str) -> None:
