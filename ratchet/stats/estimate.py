@@ -21,7 +21,7 @@ OUTLIER_SPREADS, OUTLIER_LEAST = 10, math.log(1.05)
 """An outlier lies this many robust spreads and at least 5 % from the median."""
 PAIRS_PER_OUTLIER = 4
 """At most one pair in so many is left out as an outlier: where there are more, they are no exception."""
-BOUND = 0.1
+BOUND = 0.2
 """How often `Estimate.bound` is too low, for once that the upper end of the interval is."""
 RESAMPLES = 10_000
 FEWEST_RESAMPLED, MOST_RESAMPLED = 5, 200
@@ -50,7 +50,7 @@ class Estimate:
     high: float
     """The interval at the confidence that was asked for."""
     bound: float = math.inf
-    """An upper end that is ten times less often too low than ``high``: with it, looking several times stays honest."""
+    """An upper end that is five times less often too low than ``high``: with it, looking several times stays honest."""
     p_value: float = 1.0
     """One-sided, in the direction of the centre."""
     outliers: int = 0
