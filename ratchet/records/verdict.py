@@ -45,7 +45,7 @@ class Comparison(Record):
     low: Positive
     high: Positive
     bound: Positive | None = None
-    """The upper end at 99.5 %, one-sided, for a 95 % interval: below the gate, it shows that the case is unchanged, looked at several times."""
+    """A surer upper end (99.5 % one-sided, for a 95 % interval): below the gate, it shows that the case is unchanged."""
     confidence: Positive
     chance: NotNegative
     """One-sided p-value: how often unchanged code would look at least this far off, in this direction."""
