@@ -6,7 +6,7 @@ The rule, for a case that was timed in pairs:
    started processes measured; the interval excludes no change; there are 20 pairs or more; and an exact randomisation test over
    them has p ≤ 0.1 % / cases / looks. IMPROVED is the mirror image, past its own threshold.
 2. SLOWER: the whole interval is past the gate, and some of that is missing. It is never a pass.
-3. UNCHANGED: the interval is below the gate, and so is its upper end at 99.5 %: cases are looked at several times.
+3. UNCHANGED: the interval is below the gate, and so is the upper end of the 99 % interval: cases are looked at several times.
 4. INCONCLUSIVE: anything else.
 
 Assumptions, and what happens where one fails, stand in docs/decisions/0003-rule.md.

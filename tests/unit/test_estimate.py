@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ratchet.stats.estimate import (
+    BOUND,
     Estimate,
     bootstrap_interval,
     estimate,
@@ -96,7 +97,7 @@ def slow_bootstrap(values: Floats, confidence: float) -> tuple[float, float, flo
         own_error = max(float(sample.std(ddof=1)) / math.sqrt(count), 0.05 * error)
         pivots.append(way * (float(sample.mean()) - way * centre) / own_error)
     tail = (1 - confidence) / 2
-    most, least, bound = np.quantile(pivots, (1 - tail, tail, tail / 10), method="nearest")
+    most, least, bound = np.quantile(pivots, (1 - tail, tail, tail * BOUND), method="nearest")
     return centre - most * error, centre - least * error, centre - bound * error
 
 
@@ -146,7 +147,7 @@ def test_few_and_many_values_have_students_interval(count: int) -> None:
     values = np.random.default_rng(5).normal(0.01, 0.003, count)
     low, high, bound = bootstrap_interval(values, 0.95)
     assert (low, high) == pytest.approx(stats.ttest_1samp(values, 0).confidence_interval(0.95))
-    assert bound == pytest.approx(values.mean() + stats.t.ppf(0.9975, count - 1) * stats.sem(values))
+    assert bound == pytest.approx(values.mean() + stats.t.ppf(0.995, count - 1) * stats.sem(values))
 
 
 def test_many_values_make_it_students_interval() -> None:
@@ -159,10 +160,10 @@ def test_many_values_make_it_students_interval() -> None:
 
 @pytest.mark.parametrize("count", [4, 5, 8, 20])
 def test_the_interval_holds_what_it_says(count: int) -> None:
-    """Of normal pairs, the 95 % interval holds the truth in 93 to 97 of 100 runs, and the bound fails a tenth as often."""
+    """Of normal pairs, the 95 % interval holds the truth in 93 to 97 of 100 runs, and the bound fails a fifth as often."""
     found = [bootstrap_interval(draw, 0.95) for draw in np.random.default_rng(2025).normal(0.01, 0.003, (1500, count))]
     assert 0.93 <= np.mean([low <= 0.01 <= high for low, high, _ in found]) <= 0.97
-    assert np.mean([bound < 0.01 for *_, bound in found]) <= 0.006
+    assert np.mean([bound < 0.01 for *_, bound in found]) <= 0.012
     assert all(bound >= high for _, high, bound in found)
 
 
@@ -288,7 +289,7 @@ def test_apart_is_welchs_t(head: list[float], reference: list[float]) -> None:
     assert found.dof == pytest.approx(test.df)
     interval = stats.ttest_ind(head, reference, equal_var=False).confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high), abs=1e-9)
-    assert found.bound == pytest.approx(found.centre + quantile(0.9975, found.dof) * found.error)
+    assert found.bound == pytest.approx(found.centre + quantile(0.995, found.dof) * found.error)
 
 
 def test_spread_of_sides_apart() -> None:
