@@ -73,7 +73,7 @@ def test_killed_check_takes_its_workers_along_and_the_next_one_cleans_up(gated: 
     child.kill()
     child.communicate()
     wait_until(lambda: not gated.processes(), "hosts or workers outlive the controller")
-    assert list(gated.temp.glob("ratchet-trees-*/head"))
+    assert list(gated.temp.glob("ratchet-trees-*/*/head"))
     gated.folder.joinpath("open").touch()
     done = gated.check(env={"GATE": str(gated.folder)})
     assert done.code == 0, done

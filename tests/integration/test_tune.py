@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import Finished, Playground, commit, wait_until
+from playground import PROOF, Finished, Playground, commit, wait_until
 
 from ratchet.records.files import load
 from ratchet.records.tuning import TuningRecord
@@ -335,7 +335,7 @@ def test_what_was_applied_is_what_is_timed(knobs: Callable[..., Playground]) -> 
     """Each side of a check has its own tree's bench/tuned.json over its tuning; entries of other machines count for nothing."""
     play = knobs()
     _apply(play, _cpu())
-    done = play.check("knobs/small", "knobs/large")
+    done = play.check("knobs/small", "knobs/large", *PROOF)
     assert done.code == 0, done
     assert done.case("knobs/small").tuning == {"REPEAT": 0, "KIND": "ok"}
     assert done.verdict("knobs/small").outcome == "IMPROVED"

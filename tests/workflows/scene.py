@@ -17,7 +17,7 @@ from runner import Actions
 from results import Run
 
 WORKFLOWS = ROOT / ".github" / "workflows"
-SETTINGS = 'pairs = 5\nblocks = 2\ndevice = "cpu"\nbudget = "2s"\n'
+SETTINGS = 'pairs = 40\nblocks = 2\ndevice = "cpu"\nbudget = "30s"\n'
 QUIET = ADDS.replace("REPEAT = 40", "REPEAT = 40  # as before")
 FAST = ADDS.replace("REPEAT = 40", "REPEAT = 4")
 NUMBER = 7
