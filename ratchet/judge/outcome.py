@@ -310,8 +310,9 @@ def _against_stored(case: CaseRun, bar: Bar, stored: BaselineEntry | None) -> Fi
         outcome, reason = decide_apart(comparison, bar)
         return outcome, f"{why}; against the milliseconds of {len(days)} earlier days: {reason}", comparison
     known = f"{len(days)} of the {FEWEST_DAYS} days needed to know how far days differ on this machine"
+    slower = comparison.low > 1 + bar.policy.regression  # not proven, since days differ, but never a pass
     return (
-        Outcome.INCONCLUSIVE,
+        Outcome.SLOWER if slower else Outcome.INCONCLUSIVE,
         f"{why}; against the milliseconds stored on {stored_on} it is {units.change(comparison.ratio)}, "
         f"but history holds {known}.",
         comparison,
