@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playground import Playground, commit, new_repository
+from playground import PROOF, Playground, commit, new_repository
 
 from ratchet.records.verdict import Outcome
 
@@ -59,7 +59,7 @@ def check(tmp_path: Path, *commits: dict[str, str]):
     for number, files in enumerate(commits[1:], 2):
         commit(tmp_path / "repo", f"commit {number}", files)
     play = Playground(tmp_path)
-    return play.finish(play.start("check", "--device", "cuda", "--pairs", "5", "--time-identical"), 300)
+    return play.finish(play.start("check", "--device", "cuda", *PROOF, "--time-identical"), 300)
 
 
 def test_unchanged_code_passes_on_the_gpu(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_slower_code_fails_on_the_gpu(tmp_path: Path) -> None:
     done = check(tmp_path, {"bench/scale.py": SCALE}, {"bench/scale.py": SCALE.replace("TIMES = 20", "TIMES = 21")})
     assert done.code == 1, done
     assert set(done.outcomes().values()) == {Outcome.REGRESSED}
-    assert done.report.headline.startswith("Regression: scale/")
+    assert done.report.headline.startswith("Regression: 2 of 2 cases slower; worst: scale/")
 
 
 def test_a_broken_context_costs_its_case_only(tmp_path: Path) -> None:

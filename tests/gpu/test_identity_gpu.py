@@ -336,7 +336,7 @@ def test_launches_are_shown(sides: Sides) -> None:
 
 def test_a_worker_goes_on(sides: Sides) -> None:
     """After an identity the worker prepares and times cases as before, and knows them again."""
-    worker = sides.hosts["head"].fork()
+    worker = sides.hosts.sides["head"].fork()
     try:
         for _ in range(2):
             sides.prepare(worker, "triton/x")
@@ -350,11 +350,11 @@ def test_a_worker_goes_on(sides: Sides) -> None:
 def test_a_spent_worker_is_replaced(sides: Sides) -> None:
     """A failed capture costs its worker, which says so and ends when asked; the next one identifies and times."""
     needs_nvcc("cuda_default_stream/x")
-    worker = sides.hosts["head"].fork()
+    worker = sides.hosts.sides["head"].fork()
     sides.prepare(worker, "cuda_default_stream/x")
     assert worker.ask("identify", Identified).spent
     assert worker.end() == 0
-    worker = sides.hosts["head"].fork()
+    worker = sides.hosts.sides["head"].fork()
     try:
         sides.prepare(worker, "triton/x")
         assert worker.ask("identify", Identified).digest
