@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playground import Playground, commit, new_repository
+from playground import PROOF, Playground, commit, new_repository
 
 from ratchet.records.verdict import Outcome
 
@@ -54,12 +54,12 @@ def bad(*, device, kind):
 """
 
 
-def check(tmp_path: Path, *commits: dict[str, str], pairs: int = 6):
+def check(tmp_path: Path, *commits: dict[str, str]):
     new_repository(tmp_path / "repo", commits[0])
     for number, files in enumerate(commits[1:], 2):
         commit(tmp_path / "repo", f"commit {number}", files)
     play = Playground(tmp_path)
-    return play.finish(play.start("check", "--device", "cuda", "--pairs", str(pairs), "--time-identical"), 300)
+    return play.finish(play.start("check", "--device", "cuda", *PROOF, "--time-identical"), 300)
 
 
 def test_unchanged_code_passes_on_the_gpu(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_unchanged_code_passes_on_the_gpu(tmp_path: Path) -> None:
 
 
 def test_slower_code_fails_on_the_gpu(tmp_path: Path) -> None:
-    """One launch more in twenty is a regression that is named, with either clock, from twenty pairs on."""
-    done = check(tmp_path, {"bench/scale.py": SCALE}, {"bench/scale.py": SCALE.replace("TIMES = 20", "TIMES = 21")}, pairs=28)
+    """One launch more in twenty is a regression that is named, with either clock."""
+    done = check(tmp_path, {"bench/scale.py": SCALE}, {"bench/scale.py": SCALE.replace("TIMES = 20", "TIMES = 21")})
     assert done.code == 1, done
     assert set(done.outcomes().values()) == {Outcome.REGRESSED}
     assert done.report.headline.startswith("Regression: 2 of 2 cases slower; worst: scale/")

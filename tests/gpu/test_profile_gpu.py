@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playground import HARNESS, Playground, commit, new_repository
+from playground import HARNESS, PROOF, Playground, commit, new_repository
 
 from ratchet.measure.surroundings import of_benchmarks
 from ratchet.measure.target import Target
@@ -107,7 +107,7 @@ def test_a_check_explains_itself(tmp_path: Path) -> None:
     new_repository(tmp_path / "repo", {"bench/scale.py": TWICE})
     commit(tmp_path / "repo", "slower", {"bench/scale.py": TWICE.replace("TIMES = 1", "TIMES = 2")})
     play = Playground(tmp_path)
-    done = play.finish(play.start("check", "--device", "cuda", "--pairs", "8", env={"RATCHET_PROFILE": "auto"}), 300)
+    done = play.finish(play.start("check", "--device", "cuda", *PROOF, env={"RATCHET_PROFILE": "auto"}), 300)
     assert done.code == 1, done
     found = done.report.profiles[0]
     again = play.finish(play.start("profile", "scale", "--device", "cuda", "--compare", "--json"), 120)
