@@ -71,6 +71,20 @@ def test_a_job_can_fail_with_the_verdict(scene: Scene, command: Callable[..., Fi
     assert command("--fail-on", "regression").code == 3
 
 
+def test_a_slowdown_without_proof_asks_for_a_person(scene: Scene, command: Callable[..., Finished]) -> None:
+    """What is slower by too few pairs for a proof is no pass, no regression and not neutral: its check run needs a person."""
+    scene.artifact(examples.compared(*(1.1 * ratio for ratio in examples.STEADY[:8])))
+    done = command("--fail-on", "regression")
+    assert done.code == 3
+    assert scene.check.conclusion == "action_required"
+    assert "#### 🟠 Slower, but not proven" in scene.ours()[0]
+    assert "Slower, but not proven: 1 of 1 case; worst: attention/training_512 +10 %" in done.out
+    scene.accept()
+    assert command("--fail-on", "regression").code == 0
+    assert [check.conclusion for check in scene.state.checks.values()][-1] == "success"
+    assert "#### ☑️ Accepted on purpose" in scene.ours()[0]
+
+
 def test_a_green_one(scene: Scene) -> None:
     """A change without a regression is green."""
     scene.artifact(SAME)
