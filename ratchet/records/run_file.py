@@ -52,7 +52,11 @@ def read_by_case(stream: BinaryIO, parse: Parse, largest_bytes: int) -> RunRecor
         rest = b"".join([*around, text.rest()]).replace(b"[" + token, token)
         fields = parse(rest)
         # A name may stand in other places too: only where the token is the field's value, the cases were the field's.
-        if type(fields.get("schema_version")) is not int or any(fields.get(name) != json.loads(token) for name in lists):
+        if (
+            not isinstance(fields, dict)
+            or type(fields.get("schema_version")) is not int
+            or any(fields.get(name) != json.loads(token) for name in lists)
+        ):
             return None
         return RunRecord.model_validate_json(rest.replace(token, b"[]"), strict=True).model_copy(update=lists)
     except (ValidationError, RecordError, _OtherLayoutError):

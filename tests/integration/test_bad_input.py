@@ -258,11 +258,11 @@ def test_hostile_archive(play: Playground) -> None:
     assert shape in good.getvalue()
     for replacement in (b"'shape': (8, 2, 2(, }", b"'shape': (8, 2, ", b"'shape':(9999999999,)}", b"'shape': (True, 2, 2}"):
         evil = good.getvalue().replace(shape, replacement.ljust(len(shape)))
-        with zipfile.ZipFile(play.repo / "evil.npz", "w") as archive:
+        with zipfile.ZipFile(play.repo / "hostile.npz", "w") as archive:
             archive.writestr("a/b|A.npy", evil)
             archive.writestr("a/b|B.npy", good.getvalue())
-        for command in (("replay", "evil.npz"), ("replay", "evil.npz", "--simulate", "10"), ("report", "evil.npz")):
+        for command in (("replay", "hostile.npz"), ("replay", "hostile.npz", "--simulate", "10"), ("report", "hostile.npz")):
             done = play.ratchet(*command)
             assert done.code == 2, done
-            assert "evil.npz" in done.sentence
+            assert "hostile.npz" in done.sentence
             assert len(done.err.splitlines()) == 1

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from playground import ADDS, QUICK, Playground, wait_until
+from playground import ADDS, CERTAIN, QUICK, Playground, wait_until
 from zoo import SECRETS
 
 from ratchet.records.verdict import Outcome
@@ -68,7 +68,8 @@ def test_reference_that_does_not_build_falls_back_to_the_baseline(make: Callable
     play, _ = _build(make, tmp_path)
     play.repo.joinpath("out").mkdir()
     play.repo.joinpath("out/repeat.txt").write_text("40", encoding="utf-8")
-    play.commit({".gitignore": "results/*\nout/\n__pycache__/\n"})
+    settings = play.repo.joinpath("pyproject.toml").read_text(encoding="utf-8")
+    play.commit({".gitignore": "results/*\nout/\n__pycache__/\n", "pyproject.toml": settings + CERTAIN})
     assert play.ratchet("run", *QUICK).code == 0
     assert play.ratchet("baseline", "record").code == 0
     script = play.repo.joinpath("make.py").read_text(encoding="utf-8")

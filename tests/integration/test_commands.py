@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import ADDS, QUICK, SLOW_ADDS, Playground, only_json
+from playground import ADDS, CERTAIN, QUICK, SLOW_ADDS, Playground, only_json
 
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load
@@ -19,7 +19,7 @@ TWO = ADDS.replace('{"small": {"size": 2048}}', '{"small": {"size": 2048}, "smal
 
 def test_run_compare_report_and_baseline_follow_each_other(make: Callable[..., Playground], tmp_path: Path) -> None:
     """`run` times alone, `compare` judges two runs, refuses those of other machines, `baseline record` keeps the best."""
-    play = make({"bench/adds.py": TWO})
+    play = make({"bench/adds.py": TWO}, settings=CERTAIN)
     alone = play.ratchet("run", "small", *QUICK)
     assert alone.code == 0, alone
     assert alone.outcomes() == {"adds/small": Outcome.MEASURED}

@@ -30,7 +30,7 @@ def refusal(tmp_path: Path, *given: Any) -> str:
 
 def test_defaults(tmp_path: Path) -> None:
     """Without a file, a variable or an option the defaults hold; their policy is the default policy."""
-    assert load_settings(tmp_path, {}, {}) == Settings()
+    assert load_settings(tmp_path, {}, {"order_seed": 7}) == Settings(order_seed=7)
     assert Settings().policy == Policy()
 
 
@@ -179,7 +179,7 @@ def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_no_table(content: str, tmp_path: Path) -> None:
     """A file without [tool.ratchet] changes nothing."""
     (tmp_path / "pyproject.toml").write_text(content, encoding="utf-8")
-    assert load_settings(tmp_path, {}, {}) == Settings()
+    assert load_settings(tmp_path, {}, {"order_seed": 7}) == Settings(order_seed=7)
 
 
 @pytest.mark.parametrize("table", ["build = 'make -C \"my kernels\" all'", "build = ['make', '-C', 'my kernels', 'all']"])

@@ -290,7 +290,7 @@ def test_pairs_follow_the_order_that_was_drawn() -> None:
     script = Script()
     result = measured(script)
     for pair in range(PAIRS):
-        forks, times = _order(plan().seed, CASE, pair)
+        forks, times = _order(plan().order_seed, CASE, pair)
         assert [side for side, of in script.built if of == pair] == list(SIDES[::-1] if forks else SIDES)
         assert next(side for side, of in script.timed if of == pair) == ("head" if times else "reference")
         assert {side: result.turned[side][pair].started_first for side in SIDES} == {"reference": not forks, "head": forks}

@@ -376,10 +376,10 @@ def test_nothing_known_of_the_best_commit(changes: dict[str, object]) -> None:
 
 
 def test_stored_baseline_informs() -> None:
-    """Without a reference the entry of this machine is compared with, and the case stays undecided."""
+    """Without a reference the entry of this machine is compared with: a case far slower is not proven so, and no pass."""
     case = examples.compared(*SAME, reference=(), reference_workload=None)
     (found,) = judge_run(examples.run_of(case), examples.baseline()).cases
-    assert found.outcome is Outcome.INCONCLUSIVE
+    assert found.outcome is Outcome.SLOWER
     assert found.comparison is not None
     assert found.comparison.source == "stored"
 
