@@ -17,7 +17,7 @@ from ratchet.records.verdict import Comparison, Outcome
 NEAR = 0.8
 """Share of the gate from which on what is known of the drift makes the best commit worth measuring against."""
 OWN_LEVEL = 0.005
-"""p-value from which on a slowdown is taken to be this change's own."""
+"""p-value up to which a slowdown is taken to be this change's own."""
 OWN_PAIRS = 40
 """Pairs after which no more are taken to find that out."""
 POOLED = 3

@@ -26,8 +26,8 @@ from ratchet.records.baseline import BaselineEntry
 from ratchet.records.policy import Policy
 from ratchet.records.run import SESSION_PAIRS, CaseRun, Failure, Side
 from ratchet.records.verdict import Comparison, Outcome
-from ratchet.stats.comparison import FEWEST_DAYS, compare_stored, compare_workers, medians_ms
-from ratchet.stats.estimate import BOUND, quantile
+from ratchet.stats.comparison import FEWEST_DAYS, LARGEST_LOG, compare_stored, compare_workers, medians_ms
+from ratchet.stats.estimate import BOUND, LEAST_SPREAD, quantile
 
 CHANGE_PAIRS = 20
 """Pairs without which no change is believed: 2⁻²⁰ is what a randomisation test needs for 200 cases."""
@@ -42,8 +42,6 @@ POWER = 0.8
 """Probability with which a slowdown of the size of the MDE is red."""
 EFFICIENCY = 0.9
 """Share of the pairs that the capped randomisation test makes use of on normal noise (research/adversary.py)."""
-LEAST_SPREAD = 1e-6
-LARGEST_LOG = 60.0
 MOST_SUGGESTED = 400
 """Pairs beyond which nobody is told to measure more."""
 

@@ -24,7 +24,7 @@ from ratchet.stats.ratios import Pair, kept_blocks, pairs_of, worker_median_ms
 
 FEWEST_PAIRS = 3
 FEWEST_DAYS = 3
-_LARGEST_LOG = 60.0
+LARGEST_LOG = 60.0
 """Beyond what two times between a picosecond and eleven days can give."""
 
 
@@ -126,4 +126,4 @@ def _logs(values_ms: Sequence[float]) -> list[float]:
 
 
 def _exp(log: float) -> float:
-    return math.exp(max(-_LARGEST_LOG, min(_LARGEST_LOG, log)))
+    return math.exp(max(-LARGEST_LOG, min(LARGEST_LOG, log)))

@@ -31,7 +31,7 @@ LEAST_RESAMPLED = 0.05
 interval without an end.
 """
 _SEED = 2025
-_LEAST_SPREAD = 1e-6
+LEAST_SPREAD = 1e-6
 """Equal values are taken to differ by a millionth, not to be infinite evidence."""
 
 Floats = NDArray[np.float64]
@@ -175,7 +175,7 @@ def bootstrap_interval(values: Floats, confidence: float) -> tuple[float, float,
     away = np.sort(way * (values - centre))  # so that their order does not matter, and swapped sides give the mirror image
     moments = _draws(count) @ np.stack((away, away**2), axis=1) / count
     means = moments[:, 0]
-    floor = max(_LEAST_SPREAD, LEAST_RESAMPLED * error * math.sqrt(count))
+    floor = max(LEAST_SPREAD, LEAST_RESAMPLED * error * math.sqrt(count))
     variances = np.maximum((moments[:, 1] - means**2) * count / (count - 1), floor**2)
     pivots = way * means / np.sqrt(variances / count)
     tail = (1 - confidence) / 2
@@ -196,7 +196,7 @@ def _correlation(values: Floats) -> float:
     """Lag-one autocorrelation about the mean; its bias of −1/n is taken away (M. G. Kendall, Biometrika 41 (1954), 403)."""
     away = values - values.mean()
     total = float(away @ away)
-    if values.size < FEWEST_RESAMPLED or total < values.size * _LEAST_SPREAD**2:
+    if values.size < FEWEST_RESAMPLED or total < values.size * LEAST_SPREAD**2:
         return 0.0
     return float(away[1:] @ away[:-1]) / total + 1 / values.size
 
@@ -207,7 +207,7 @@ def _mean(data: Floats) -> tuple[float, float]:
     if data.size < 2:
         return mean, math.inf
     spread = math.sqrt(math.fsum((data - mean) ** 2) / (data.size - 1))
-    return mean, max(spread, _LEAST_SPREAD) / math.sqrt(data.size)
+    return mean, max(spread, LEAST_SPREAD) / math.sqrt(data.size)
 
 
 def _finite(values: Sequence[float]) -> Floats:
