@@ -35,7 +35,7 @@ def undecided(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapp
 
     ``drifts`` has the cases whose reference is not the best commit of the baseline: there a small slowdown matters too.
     """
-    comparisons = {case.name: compared(case, policy.confidence) for case in cases if case.reference}
+    comparisons = _comparisons(cases, policy)
     bar = bar_of_run(comparisons, policy, pairs)
     return {
         name
@@ -49,7 +49,7 @@ def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
 
     One of them suffices to make the run red, so the others may end without proof.
     """
-    comparisons = {case.name: compared(case, policy.confidence) for case in cases if case.reference}
+    comparisons = _comparisons(cases, policy)
     suspects = {
         name: comparison.low
         for name, comparison in comparisons.items()
@@ -57,6 +57,11 @@ def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
         if comparison.low > 1 and comparison.ratio > 1 + policy.regression
     }
     return sorted(suspects, key=lambda name: suspects[name], reverse=True)[:MOST_URGENT]
+
+
+def _comparisons(cases: Sequence[CaseRun], policy: Policy) -> dict[str, Comparison | None]:
+    """What the pairs of each case with a reference show; None where there are too few."""
+    return {case.name: compared(case, policy.confidence) for case in cases if case.reference}
 
 
 def bar_of_run(comparisons: Mapping[str, Comparison | None], policy: Policy, pairs: int) -> Bar:
