@@ -32,6 +32,8 @@ LENIENT = ("--gate", "60%", "--improvement", "60%")
 """A machine that runs tests is busy: what is planted here changes by far more, what is not must not look changed."""
 
 ADDS = """\
+import time
+
 import torch
 from ratchet import Workload, benchmark
 
@@ -46,6 +48,7 @@ def adds(*, device, size):
         out = x + 1
         for _ in range(REPEAT):
             out = out + 1
+        time.sleep(REPEAT * 1e-5)
         return out
 
     return Workload(
@@ -53,7 +56,10 @@ def adds(*, device, size):
         tolerance={"float32": 1e-3},
     )
 """
-SLOW_ADDS = ADDS.replace("    def run():\n", "    def run():\n        for _ in range(4 * REPEAT):\n            x + 1\n")
+"""Nearly all of its time is a wait, which takes as long on a busy machine as on an idle one: what a test sees of it is no luck."""
+SLOW_ADDS = ADDS.replace(
+    "    def run():\n", "    def run():\n        for _ in range(4 * REPEAT):\n            x + 1\n        time.sleep(4 * REPEAT * 1e-5)\n"
+)
 
 
 @dataclass(frozen=True)

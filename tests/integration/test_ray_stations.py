@@ -189,6 +189,8 @@ except RatchetError as error:
 
 
 KNOBS = """
+import time
+
 import torch
 from ratchet import Workload, benchmark
 
@@ -200,6 +202,7 @@ def knobs(*, device, size):
     def run(REPEAT):
         for _ in range(REPEAT):
             x + 1
+        time.sleep(REPEAT * 1e-5)
         return x + 1
 
     return Workload(

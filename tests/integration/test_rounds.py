@@ -13,7 +13,8 @@ EXTRA, SLOW_EXTRA = (text.replace("def adds", "def extra") for text in (ADDS, SL
 
 def slower(calls: int) -> str:
     """The benchmark with so many calls more; it has 41."""
-    return ADDS.replace("    def run():", f"    def run():\n        for _ in range({calls}):\n            x + 1")
+    more = f"    def run():\n        for _ in range({calls}):\n            x + 1\n        time.sleep({calls} * 1e-5)"
+    return ADDS.replace("    def run():", more)
 
 
 def test_only_what_is_undecided_is_measured_on(make: Callable[..., Playground]) -> None:
