@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
-
-sys.path.insert(0, str(Path(__file__).parent))
+from common import row, table
 from noises import KEPT_ASIDE, NAMED, PAIRS, Attack, Floats, Noise, normal, outliers
+from numpy.typing import NDArray
 
 from ratchet import units
 from ratchet.judge.drift import Drift, held_to_best, is_own, may_add_up
@@ -216,15 +213,6 @@ def coverage(sd: float, change: float, runs: int, seed: int, *, stopping: bool) 
 
 
 # Tables
-
-
-def table(*heads: str) -> None:
-    print("| " + " | ".join(heads) + " |")
-    print("|:--" + "|--:" * (len(heads) - 1) + "|", flush=True)
-
-
-def row(*cells: object) -> None:
-    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
 
 
 def _red_share(task: tuple[bool, int, int, int]) -> str:

@@ -93,7 +93,7 @@ def make(repository: Path, commits: int, files: int) -> None:
 
 def history(commits: int, files: int) -> Iterator[bytes]:
     """The input of ``git fast-import``."""
-    chance = random.Random(1)  # noqa: S311 - contents of no meaning
+    chance = random.Random(1)
     for number in range(commits):
         yield b"commit refs/heads/main\n"
         yield f"committer someone <someone@localhost> {1_600_000_000 + number * 600} +0000\n".encode()

@@ -194,7 +194,7 @@ def main() -> None:
     parser.add_argument("--conditions", nargs="*", default=["idle", "loaded", "killed"])
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    rng = random.Random(options.seed)  # noqa: S311  moments and victims, not secrets
+    rng = random.Random(options.seed)
     factors = {"unchanged": 1.0, "+5 %": 1.05, "+50 %": 1.5}
     wrong = 0
     print("| code | condition | exit code | slowed case | change | red | seconds | left behind |")

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
 from typing import Any
 
+import adversary
+import noises
 import numpy as np
 import pytest
 
 from ratchet.judge.drift import Drift
 from ratchet.records import Outcome
-
-RESEARCH = Path(__file__).parents[2] / "research"
-
-
-def load(name: str) -> Any:
-    """The scripts of research are no package; one that another imports is found by its name."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, RESEARCH / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-noises, adversary = load("noises"), load("adversary")
 
 HELD = [attack for attack in (*noises.NAMED, *noises.KEPT_ASIDE) if not attack.beyond]
 BEYOND = [attack for attack in noises.NAMED if attack.beyond]

@@ -1,6 +1,6 @@
 """How far apart are fresh processes of the same code, as other tools time them? For a machine with an NVIDIA GPU.
 
-``python tests/calibration/harnesses.py --out harnesses.json`` measures three cases, and the copy once more with 3.5 % more
+``python research/harnesses.py --out harnesses.json`` measures three cases, and the copy once more with 3.5 % more
 elements, in fresh processes by each of Triton's ``do_bench``, PyTorch's ``Timer`` and nvbench. It prints for each how much the
 reported times differ between processes, how many ordered pairs of processes of unchanged code differ by more than 3 %, and how
 many of the longer copy; for nvbench also what its own two comparison tools say of each pair.

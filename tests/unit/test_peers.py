@@ -1,8 +1,7 @@
-"""The decision rules of other tools, and the tables of how far apart their processes are (tests/calibration)."""
+"""The decision rules of other tools, and the tables of how far apart their processes are: research/peers.py and harnesses.py."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 from collections import Counter
@@ -10,37 +9,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import harnesses
 import numpy as np
+import peers
 import pytest
 from numpy.typing import NDArray
-
-CALIBRATION = Path(__file__).parents[1] / "calibration"
-
-
-def load(name: str) -> Any:
-    """The scripts of tests/calibration are no package."""
-    spec = importlib.util.spec_from_file_location(f"calibration_{name}", CALIBRATION / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-rules, harnesses = load("rules"), load("harnesses")
 
 Floats = NDArray[np.float64]
 Rule = Callable[[Floats, Floats], bool]
 
 PAIRWISE: tuple[Rule, ...] = (
-    rules.benchstat,
-    rules.mann_whitney,
-    rules.asv,
-    rules.torchbench,
-    rules.github_action_benchmark,
-    rules.bootstrap,
-    rules.nvbench_legacy,
-    rules.nvbench_robust,
+    peers.benchstat,
+    peers.mann_whitney,
+    peers.asv,
+    peers.torchbench,
+    peers.github_action_benchmark,
+    peers.bootstrap,
+    peers.nvbench_legacy,
+    peers.nvbench_robust,
 )
 
 
@@ -65,16 +51,16 @@ def test_a_rule_has_no_unit(rule: Rule) -> None:
 def test_best_of_earlier_looks_at_the_luckiest_run() -> None:
     """One lucky run among ten makes unchanged code red, and exactly 3 % slower is not."""
     usual, lucky = np.full(5, 100.0), np.full(5, 97.0)
-    assert not rules.best_of_earlier([usual] * 10, usual)
-    assert rules.best_of_earlier([usual] * 9 + [lucky], usual)
-    assert not rules.best_of_earlier([usual] * 10, np.full(5, 103.0))
+    assert not peers.best_of_earlier([usual] * 10, usual)
+    assert peers.best_of_earlier([usual] * 9 + [lucky], usual)
+    assert not peers.best_of_earlier([usual] * 10, np.full(5, 103.0))
 
 
 def test_benchstat_calls_a_tiny_shift_a_difference() -> None:
     """With many samples of two processes 0.5 % is significant, and a threshold of 3 % silences it."""
     reference, head = samples(1.0, count=300), samples(1.005, count=300, seed=1)
-    assert rules.benchstat(reference, head)
-    assert not rules.benchstat(reference, head, over=0.03)
+    assert peers.benchstat(reference, head)
+    assert not peers.benchstat(reference, head, over=0.03)
 
 
 @pytest.mark.parametrize(
@@ -87,89 +73,89 @@ def test_benchstat_calls_a_tiny_shift_a_difference() -> None:
 )
 def test_u_test_by_hand(reference: list[float], head: list[float], p: float) -> None:
     """Small samples without ties get the exact p-value; equal samples get 1."""
-    assert rules.u_test(np.array(reference), np.array(head)) == pytest.approx(p)
+    assert peers.u_test(np.array(reference), np.array(head)) == pytest.approx(p)
 
 
 def test_benchstat_needs_four_samples() -> None:
     """Three samples a side can never be significant at 5 %, four can."""
-    assert not rules.benchstat(np.array([1.0, 2, 3]), np.array([7.0, 8, 9]))
-    assert rules.benchstat(np.array([1.0, 2, 3, 4]), np.array([6.0, 7, 8, 9]))
+    assert not peers.benchstat(np.array([1.0, 2, 3]), np.array([7.0, 8, 9]))
+    assert peers.benchstat(np.array([1.0, 2, 3, 4]), np.array([6.0, 7, 8, 9]))
 
 
 def test_asv_asks_for_its_factor_and_for_evidence() -> None:
     """asv is red past its factor only, and not for a large ratio of noisy samples; with one sample, the factor decides."""
     reference = samples(1.0)
-    assert not rules.asv(reference, reference * 1.09)
-    assert rules.asv(reference, reference * 1.11)
-    assert rules.asv(reference, reference * 1.09, factor=1.03)
+    assert not peers.asv(reference, reference * 1.09)
+    assert peers.asv(reference, reference * 1.11)
+    assert peers.asv(reference, reference * 1.09, factor=1.03)
     noisy = np.concatenate((np.full(30, 0.5), np.full(31, 1.5)))
-    assert not rules.asv(noisy[::-1][1:], noisy)
-    assert rules.asv(np.array([1.0]), np.array([1.2]))
-    assert not rules.asv(np.array([1.0, 1.0]), np.array([1.2, 1.2]))
+    assert not peers.asv(noisy[::-1][1:], noisy)
+    assert peers.asv(np.array([1.0]), np.array([1.2]))
+    assert not peers.asv(np.array([1.0, 1.0]), np.array([1.2, 1.2]))
 
 
 @pytest.mark.parametrize(("count", "low", "high"), [(7, -math.inf, math.inf), (8, 0, 7), (60, 19, 40), (300, 127, 172)])
 def test_the_interval_of_a_median_lies_between_samples(count: int, low: float, high: float) -> None:
     """asv's 99 % interval ends at the samples that the binomial distribution names, and is unbounded below eight."""
-    assert rules.median_interval(np.arange(count, dtype=float)) == (low, high)
+    assert peers.median_interval(np.arange(count, dtype=float)) == (low, high)
 
 
 def test_asv_breaks_ties_in_favour_of_no_difference() -> None:
     """Ties that could be argued either way leave p at 1; none leave scipy's p without its continuity correction."""
-    assert rules.asv_u_test(np.ones(30), np.ones(30)) == 1.0
+    assert peers.asv_u_test(np.ones(30), np.ones(30)) == 1.0
     low, high = np.arange(30.0), np.arange(30.0) + 8.5
-    expected = rules.stats.mannwhitneyu(low, high, use_continuity=False, method="asymptotic").pvalue
-    assert rules.asv_u_test(low, high) == pytest.approx(expected)
+    expected = peers.stats.mannwhitneyu(low, high, use_continuity=False, method="asymptotic").pvalue
+    assert peers.asv_u_test(low, high) == pytest.approx(expected)
 
 
 def test_asv_with_recorded_samples_asks_the_u_test() -> None:
     """With its samples recorded, asv calls a shift different whose median intervals overlap."""
     reference, head = samples(1.0, noise=0.2, count=60), samples(1.16, noise=0.2, count=60, seed=1)
-    (_, high), (low, _) = rules.median_interval(reference), rules.median_interval(head)
+    (_, high), (low, _) = peers.median_interval(reference), peers.median_interval(head)
     assert high > low
-    assert not rules.asv(reference, head, factor=1.03)
-    assert rules.asv(reference, head, factor=1.03, recorded=True)
+    assert not peers.asv(reference, head, factor=1.03)
+    assert peers.asv(reference, head, factor=1.03, recorded=True)
 
 
 def test_thresholds_are_the_documented_ones() -> None:
     """TorchBench is red past 7 % of the median, github-action-benchmark past twice the mean."""
     flat = np.full(10, 100.0)
-    assert (rules.torchbench(flat, flat * 1.06), rules.torchbench(flat, flat * 1.08)) == (False, True)
-    assert (rules.github_action_benchmark(flat, flat * 1.99), rules.github_action_benchmark(flat, flat * 2.01)) == (False, True)
+    assert (peers.torchbench(flat, flat * 1.06), peers.torchbench(flat, flat * 1.08)) == (False, True)
+    assert (peers.github_action_benchmark(flat, flat * 1.99), peers.github_action_benchmark(flat, flat * 2.01)) == (False, True)
     one_stall = np.array([100.0] * 9 + [2000.0])
-    assert rules.github_action_benchmark(flat, one_stall)
-    assert not rules.torchbench(flat, one_stall)
+    assert peers.github_action_benchmark(flat, one_stall)
+    assert not peers.torchbench(flat, one_stall)
 
 
 def test_the_bootstrap_wants_size_and_certainty() -> None:
     """A sure 2 % and an unsure 4 % are not red, a sure 4 % is; all of the interval past the gate asks for more."""
     reference = samples(1.0, count=300)
-    assert not rules.bootstrap(reference, samples(1.02, count=300, seed=1))
-    assert rules.bootstrap(reference, samples(1.04, count=300, seed=1))
-    assert not rules.bootstrap(samples(1.0, noise=0.5, count=30), samples(1.0, noise=0.5, count=30) * 1.04)
-    assert not rules.bootstrap(reference, reference * 1.031, whole=True)
-    assert rules.bootstrap(reference, reference * 1.05, whole=True)
+    assert not peers.bootstrap(reference, samples(1.02, count=300, seed=1))
+    assert peers.bootstrap(reference, samples(1.04, count=300, seed=1))
+    assert not peers.bootstrap(samples(1.0, noise=0.5, count=30), samples(1.0, noise=0.5, count=30) * 1.04)
+    assert not peers.bootstrap(reference, reference * 1.031, whole=True)
+    assert peers.bootstrap(reference, reference * 1.05, whole=True)
 
 
 def test_nvbench_legacy_trusts_the_quieter_side() -> None:
     """The smaller noise is the bar; below five samples, or without any noise, there is no verdict."""
     quiet, noisy = np.array([99.0, 99.5, 100.0, 100.5, 101.0]), np.array([91.5, 96.5, 101.5, 106.5, 111.5])
-    assert rules.nvbench_legacy(quiet, noisy)
-    assert not rules.nvbench_legacy(noisy, noisy * 1.015)
-    assert not rules.nvbench_legacy(quiet[:4], noisy[:4] * 2)
-    assert not rules.nvbench_legacy(np.full(5, 100.0), noisy * 2)
+    assert peers.nvbench_legacy(quiet, noisy)
+    assert not peers.nvbench_legacy(noisy, noisy * 1.015)
+    assert not peers.nvbench_legacy(quiet[:4], noisy[:4] * 2)
+    assert not peers.nvbench_legacy(np.full(5, 100.0), noisy * 2)
 
 
 def test_nvbench_robust_wants_a_gap() -> None:
     """The head's fastest sample has to lie half a percent past the reference's third quartile."""
     reference = np.arange(100.0, 105.0)  # third quartile 103
-    assert not rules.nvbench_robust(reference, np.array([103.5, 200.0, 200.0]))
-    assert rules.nvbench_robust(reference, np.array([103.6, 200.0, 200.0]))
+    assert not peers.nvbench_robust(reference, np.array([103.5, 200.0, 200.0]))
+    assert peers.nvbench_robust(reference, np.array([103.6, 200.0, 200.0]))
 
 
 def test_batches_are_means_of_consecutive_samples() -> None:
     """Six samples make three batches of two."""
-    assert list(rules.batches(np.array([1.0, 3, 5, 7, 9, 11]), 3)) == [2.0, 6.0, 10.0]
+    assert list(peers.batches(np.array([1.0, 3, 5, 7, 9, 11]), 3)) == [2.0, 6.0, 10.0]
 
 
 # Harnesses: what can be known of it without a GPU

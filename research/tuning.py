@@ -1,9 +1,9 @@
 """How near do the strategies come to the optimum of recorded spaces? Replayed, without a GPU.
 
-    python tests/calibration/tuning.py [--seeds 20] [--from-seed 0] [--budgets 50,100,200] [--strategies auto,climb]
+    python research/tuning.py [--seeds 20] [--from-seed 0] [--budgets 50,100,200] [--strategies auto,climb]
         [--parts | SPACE.json.gz…]
-    python tests/calibration/tuning.py --overhead
-    python tests/calibration/tuning.py --enumeration
+    python research/tuning.py --overhead
+    python research/tuning.py --enumeration
 
 Prints the fraction of the optimum (the optimum's time over the best's) after each budget: the median over the seeds; and for
 the second budget the mean, the lowest tenth, the lowest quarter, and how many seeds reach 0.97. ``--parts`` takes the spaces that
@@ -29,7 +29,7 @@ from ratchet.tune.space import Candidates, Space, candidates
 from ratchet.tune.t4 import read_t4
 
 STRATEGIES = "auto,climb,random,optuna"
-SPACES = Path(__file__).parents[1] / "data" / "tuning"
+SPACES = Path(__file__).parents[1] / "tests" / "data" / "tuning"
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Which interval covers what it says? ``python tests/calibration/intervals.py`` prints the tables of docs/trust.md.
+"""Which interval covers what it says? ``python research/intervals.py`` prints the tables of docs/trust.md.
 
 Draws runs of 5, 8, 12 and 20 pairs from the pair ratios of unchanged code that were recorded on a real GPU (see
 tests/data/README.md), smoothed a little because the pools are finite, and counts how often each nominal 95 % interval holds the
@@ -14,10 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from common import QUIET, Pools, paired, row, table, today
 from numpy.typing import NDArray
-from pools import QUIET, Pools, paired, today
 from scipy.special import ndtr, ndtri, stdtrit
-from tables import row, table
 
 from ratchet import units
 from ratchet.stats.estimate import estimate, student_interval
@@ -69,7 +68,7 @@ def trimmed_t(runs: Floats, _: np.random.Generator) -> Bounds:
     return kept.mean(axis=1) - half, kept.mean(axis=1) + half
 
 
-def percentile(runs: Floats, resampled: Floats) -> Bounds:
+def percentile(_: Floats, resampled: Floats) -> Bounds:
     means = resampled.mean(axis=2)
     low, high = np.quantile(means, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2), axis=1)
     return low, high

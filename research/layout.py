@@ -1,4 +1,4 @@
-"""Where a process has its libraries, and what that does to code bound by the CPU: ``python tests/calibration/layout.py``.
+"""Where a process has its libraries, and what that does to code bound by the CPU: ``python research/layout.py``.
 
 The hosts of both sides are processes that imported torch each, or are forked from one that had, as in a check: in turns, so
 that one run compares the two. Six pairs of workers each, of unchanged code, and of code with other things beside the case.
@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tables import row, table
+from common import row, table
 
 from ratchet.config import load_settings
 from ratchet.measure.duet import Duet, Rounds, Wanted

@@ -1,6 +1,6 @@
-"""What biases the paired measuring of unchanged code? ``python tests/calibration/biases.py`` asks in seven experiments.
+"""What biases the paired measuring of unchanged code? ``python research/biases.py`` asks in seven experiments.
 
-    python tests/calibration/biases.py [--out FILE.json] [--seconds 480] [--device cuda|cpu] [--quick] [EXPERIMENT…]
+    python research/biases.py [--out FILE.json] [--seconds 480] [--device cuda|cpu] [--quick] [EXPERIMENT…]
 
 Both sides are plain copies of this clone's ``bench/``. Their hosts and workers are those of `ratchet check`, and what is
 done with them is what a check does: prepare, warm up, blocks A B B A, one log ratio for each case of each pair.
@@ -56,7 +56,7 @@ from ratchet.measure.telemetry import Sampler
 from ratchet.records.run import Side
 from ratchet.workload import Device
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 SIDES: tuple[Side, Side] = ("reference", "head")
 HEAVY = "attention/inference_4k"
 CASES: dict[Device, tuple[str, ...]] = {
@@ -1256,7 +1256,7 @@ def main() -> None:
     counts = QUICK if options.quick else Counts(settings.blocks, settings.block_ms)
     key, shown = (f"gpu-{gpu.uuid}", f"GPU {gpu.index}") if gpu else ("cpu", "The CPU")
     with (
-        hold(key, "tests/calibration/biases.py", 0, print, device=shown, folder=lock_folder(os.environ)),
+        hold(key, "research/biases.py", 0, print, device=shown, folder=lock_folder(os.environ)),
         tempfile.TemporaryDirectory(prefix="ratchet-biases-", ignore_cleanup_errors=True) as folder,
     ):
         wanted = tuple(options.case or CASES[device])

@@ -1,4 +1,4 @@
-"""A command among neighbours: ``python tests/calibration/neighbours.py --seed 1 check --device cpu --base HEAD``.
+"""A command among neighbours: ``python research/neighbours.py --seed 1 check --device cpu --base HEAD``.
 
 On every core a process computes for a while and sleeps for a while, 0.05 to 4 s each, until ``ratchet`` has ended.
 """

@@ -1,4 +1,4 @@
-"""The recorded pairs that the figures of docs/trust.md are drawn from (see tests/data/README.md)."""
+"""Recorded pairs of unchanged code (see tests/data/README.md), and Markdown tables: for the other scripts of this folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from ratchet.pipeline.replaying import pools_in
 from ratchet.stats.ratios import Pair
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[1] / "tests" / "data"
 QUIET = ("attn_1k", "attn_2k", "attn_4k", "attn_512", "copy", "gemm_2k", "gemm_4k", "warm:attn_2k")
 LAUNCH_BOUND = "warm:attn_512"
 """Its pairs differ by tens of percent now and then, because the host stalls."""
@@ -58,3 +58,13 @@ SOURCES = {
     "h200_checks, rows_8k of h200_graph": today,
     "h200_graph, 11 cases": graph,
 }
+
+
+def table(*heads: str) -> None:
+    """Print the head of a Markdown table."""
+    print(f"| {' | '.join(heads)} |\n|:--|{'--:|' * (len(heads) - 1)}", flush=True)
+
+
+def row(*cells: object) -> None:
+    """Print a row of it, as soon as it is known."""
+    print(f"| {' | '.join(map(str, cells))} |", flush=True)

@@ -1,6 +1,6 @@
 """How many more configurations a minute do more GPUs try? Tunes a matrix product of some thousand configurations, on GPUs.
 
-    python tests/calibration/scaling.py [--gpus 0 0,1 0,1,2,3] [--ray] [--budget 90s] [--case products/square_2048]
+    python research/scaling.py [--gpus 0 0,1 0,1,2,3] [--ray] [--budget 90s] [--case products/square_2048]
                                         [--keep FOLDER]
 
 Every run begins with an empty cache of compiled kernels and tries the same configurations in the same random order. It
@@ -24,7 +24,7 @@ from pathlib import Path
 from ratchet.records.files import load
 from ratchet.records.tuning import TuningRecord
 
-PRODUCTS = Path(__file__).with_name("products") / "products.py"
+PRODUCTS = Path(__file__).with_name("products.py")
 
 
 def main() -> int:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-CALIBRATION = Path(__file__).parents[1] / "calibration"
 RESEARCH = Path(__file__).parents[2] / "research"
 
 
@@ -16,14 +15,14 @@ RESEARCH = Path(__file__).parents[2] / "research"
     ("script", "words", "printed"),
     [
         ("verdicts.py", ("--runs", "1"), "| h200_checks, 11 cases | 20 |"),
-        ("symmetry.py", (), "over the cases: "),
+        ("verdicts.py", ("--only", "sides"), "over the cases: "),
         ("intervals.py", ("--runs", "16"), "| bootstrap-t |"),
-        ("../../research/adversary.py", ("--scale", "0.002", "--only", "creep"), "Unchanged histories of 1,000 merges"),
+        ("adversary.py", ("--scale", "0.002", "--only", "creep"), "Unchanged histories of 1,000 merges"),
     ],
 )
 def test_scripts_run(script: str, words: tuple[str, ...], printed: str) -> None:
     """Each prints its tables, however few runs it is given."""
-    done = subprocess.run([sys.executable, CALIBRATION / script, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, RESEARCH / script, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert printed in done.stdout
     assert done.stderr == ""

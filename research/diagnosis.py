@@ -1,7 +1,7 @@
 """Does the top finding name the cause that was planted? Prints the table of docs/diagnosis.md.
 
-python tests/calibration/diagnosis.py                                 from the extracts in tests/data/planted
-python tests/calibration/diagnosis.py --from REPORTS [--extract TO]   from what bench/planted/record.py wrote
+python research/diagnosis.py                                 from the extracts in tests/data/planted
+python research/diagnosis.py --from REPORTS [--extract TO]   from what bench/planted/record.py wrote
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tables import row, table
+from common import row, table
 
 from ratchet import units
 from ratchet.profile.diagnosis import diagnose
@@ -21,7 +21,7 @@ from ratchet.profile.diagnosis.table import METRICS
 from ratchet.profile.reading import read
 from ratchet.records.profile import Activity, Finding, Peaks, Profile
 
-EXTRACTS = Path(__file__).parents[1] / "data" / "planted"
+EXTRACTS = Path(__file__).parents[1] / "tests" / "data" / "planted"
 NAMED_BY: dict[str, str] = {
     "coalescing": "coalescing",
     "spills": "spills",

@@ -1,6 +1,6 @@
 """The comment under a pull request as a person sees it: Markdown, rendered as GitHub does, photographed by Chromium.
 
-``python tests/calibration/comment_page.py docs/examples/comment`` writes the Markdown of a red comment and one picture with its
+``python research/comment_page.py docs/examples/comment`` writes the Markdown of a red comment and one picture with its
 folds closed, one with three of them open. Needs ``chromium``.
 """
 
@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 import pages
 from PIL import Image

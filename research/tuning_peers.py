@@ -1,6 +1,6 @@
 """What does Kernel Tuner find in the same recorded spaces? Its simulation mode, strategy by strategy.
 
-    python tests/calibration/tuning_peers.py [--seeds 20] [--strategies a,b] [SPACE.json.gz…]
+    python research/tuning_peers.py [--seeds 20] [--strategies a,b] [SPACE.json.gz…]
 
 Needs ``kernel_tuner`` (1.5) in the interpreter that runs it, and nothing of ratchet: give it an environment of its own. Every
 strategy gets the recorded configurations as its space, and a run of its own for each budget. Prints the fraction of the
@@ -40,7 +40,7 @@ STRATEGIES = (
     "adaptive_tabu_greywolf",
     "bayes_opt",
 )
-SPACES = Path(__file__).parents[1] / "data" / "tuning"
+SPACES = Path(__file__).parents[1] / "tests" / "data" / "tuning"
 FAILED = 1e20
 """Kernel Tuner's own number for a configuration that failed, above which nothing counts as a time."""
 

@@ -1,4 +1,4 @@
-"""A matrix product in Triton with a space of some thousand configurations: for measuring how a search spreads over GPUs."""
+"""A matrix product in Triton with a space of some thousand configurations: which ``scaling.py`` tunes."""
 
 from __future__ import annotations
 
