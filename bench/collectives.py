@@ -18,8 +18,8 @@ def main(arguments: list[str] | None = None) -> int:
     import argparse
 
     try:
+        from ratchet.commands.collectives import Wish, measure_collectives
         from ratchet.errors import RatchetError
-        from ratchet.pipeline.collectives import Wish, measure_collectives
     except ModuleNotFoundError as error:
         root = Path(__file__).resolve().parent.parent
         print(f"{error.name} is not installed: run `{sys.executable} -m pip install -e {root}` first.", file=sys.stderr)

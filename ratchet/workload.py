@@ -40,7 +40,7 @@ class Workload:
     bytes: float
     """Bytes of one call that must cross device memory: each input read once, each output written once."""
     tolerance: Mapping[str, float] = field(default_factory=dict)
-    """Output dtype → largest ‖out − ref‖ / ‖ref‖ that passes; `ratchet.measure.correctness` has the defaults."""
+    """Output dtype → largest ‖out − ref‖ / ‖ref‖ that passes; `ratchet.measure.child.correctness` has the defaults."""
     stages: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     """Named parts of the workload, timed beside it for the report."""
     tune: Mapping[str, Sequence[int]] = field(default_factory=dict)

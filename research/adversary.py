@@ -22,14 +22,12 @@ from numpy.typing import NDArray
 
 from ratchet import units
 from ratchet.judge.drift import Drift, held_to_best, is_own, may_add_up
-from ratchet.judge.looks import bar_of_run, is_decided, looks, looks_for_change
 from ratchet.judge.outcome import CHANGE_PAIRS, Bar, bar_for, decide
-from ratchet.records.policy import Policy
-from ratchet.records.run import SESSION_PAIRS, Tree
+from ratchet.judge.sequential import bar_of_run, is_decided, looks, looks_for_change
+from ratchet.records.run import SESSION_PAIRS, Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
-from ratchet.stats.comparison import compare_pairs
+from ratchet.stats.comparison import Pair, compare_pairs
 from ratchet.stats.estimate import OUTLIER_LEAST, OUTLIER_SPREADS, PAIRS_PER_OUTLIER
-from ratchet.stats.ratios import Pair
 
 POLICY = Policy()
 FAMILIES = (1, 11, 50, 200)

@@ -46,13 +46,12 @@ from scipy import stats
 import ratchet
 from ratchet.config import Settings, load_settings
 from ratchet.errors import RatchetError
-from ratchet.measure.environment import describe
-from ratchet.measure.gpu import Gpu, choose_gpu
-from ratchet.measure.hosts import Hosts
-from ratchet.measure.lock import hold, lock_folder
+from ratchet.measure.client import CaseTrouble, HostHandle, HostOptions, Hosts, Worker, refuse_foreign
+from ratchet.measure.device.environment import describe
+from ratchet.measure.device.lock import hold, lock_folder
+from ratchet.measure.device.nvml import Gpu, choose_gpu
+from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.messages import Listing, Prepared, Sampled
-from ratchet.measure.side import CaseTrouble, HostHandle, HostOptions, Worker, refuse_foreign
-from ratchet.measure.telemetry import Sampler
 from ratchet.records.run import Side
 from ratchet.workload import Device
 
@@ -307,7 +306,7 @@ def samples_in_block(ground: Ground, *prepared: Prepared) -> int:
 
 
 def median_log_ratio(upper: Sequence[float], lower: Sequence[float]) -> float:
-    """The median over blocks taken next to each other, as in ratchet.stats.ratios."""
+    """The median over blocks taken next to each other, as in ratchet.stats.comparison."""
     return statistics.median(math.log(a) - math.log(b) for a, b in zip(upper, lower, strict=True))
 
 
@@ -721,7 +720,7 @@ def flusher(variant: Variant, buffers: Sequence[Any], size: int) -> Callable[[in
 
 
 class EventBlocks:
-    """Blocks of samples between CUDA events, as in ratchet.measure.clocks.event, with the GPU's clock read meanwhile."""
+    """Blocks of samples between CUDA events, as in ratchet.measure.clocks.gpu, with the GPU's clock read meanwhile."""
 
     def __init__(self, empty: Callable[[int, int], None], gpu: Gpu | None) -> None:
         import torch

@@ -16,9 +16,8 @@ from typing import Any
 from common import row, table
 
 from ratchet import units
-from ratchet.profile.diagnosis import diagnose
-from ratchet.profile.diagnosis.table import METRICS
-from ratchet.profile.reading import read
+from ratchet.profile.diagnosis import METRICS, diagnose
+from ratchet.profile.readers import read
 from ratchet.records.profile import Activity, Finding, Peaks, Profile
 
 EXTRACTS = Path(__file__).parents[1] / "tests" / "data" / "planted"

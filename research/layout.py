@@ -18,12 +18,11 @@ from pathlib import Path
 
 from common import row, table
 
+from ratchet.commands.machine import plan_of
 from ratchet.config import load_settings
+from ratchet.measure.client import HostHandle, HostOptions, Hosts
+from ratchet.measure.device.telemetry import Owner
 from ratchet.measure.duet import Duet, Rounds, Wanted
-from ratchet.measure.hosts import Hosts
-from ratchet.measure.side import HostHandle, HostOptions
-from ratchet.measure.telemetry import Owner
-from ratchet.pipeline.machine import plan_of
 from ratchet.records.run import Side
 from ratchet.records.verdict import Comparison
 from ratchet.report.progress import SilentProgress

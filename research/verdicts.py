@@ -22,13 +22,11 @@ from common import DATA, MOVED, QUIET, SLOWED, SOURCES, Pools, paired, row, tabl
 
 from ratchet import units
 from ratchet.judge.drift import POOLED, Drift, held_to_best, is_own, may_add_up
-from ratchet.judge.looks import bar_of_run
-from ratchet.judge.recorded import judge_pairs
-from ratchet.judge.replay import draw, simulate, slowed_by
-from ratchet.records.policy import Policy
-from ratchet.records.run import Tree
+from ratchet.judge.replay import draw, judge_pairs, simulate, slowed_by
+from ratchet.judge.sequential import bar_of_run
+from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Outcome
-from ratchet.stats.ratios import Pair
+from ratchet.stats.comparison import Pair
 
 MOST = (100, 20)
 """Pairs that a case may take: the default, and the fewest that can prove a change."""

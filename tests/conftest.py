@@ -1,16 +1,14 @@
-"""Makes `examples` importable from every test, and golden files easy to write again."""
+"""Golden files, easy to write again."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 TESTS = Path(__file__).parent
-sys.path.insert(0, str(TESTS))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ratchet.judge.chain import Place, begun_anew
+from ratchet.judge.baseline.chain import Place, begun_anew
 from ratchet.judge.drift import Drift
-from ratchet.judge.looks import bar_of_run, is_decided, looks, looks_for_change
 from ratchet.judge.outcome import Bar, bar_for, decide
+from ratchet.judge.sequential import bar_of_run, is_decided, looks, looks_for_change
 from ratchet.judge.verdict import judge_run
 from ratchet.records import (
     Baseline,
@@ -41,11 +41,9 @@ from ratchet.records import (
     WorkerSamples,
     WorkloadIdentity,
 )
-from ratchet.records.baseline import Figures
-from ratchet.records.chain import Step, StepKind
+from ratchet.records.baseline import Figures, Step, StepKind
 from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile
-from ratchet.stats.comparison import compare_pairs
-from ratchet.stats.ratios import Pair, pairs_of
+from ratchet.stats.comparison import Pair, compare_pairs, pairs_of
 
 STARTED = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 HEAD = Tree(commit="3f2a1bc98d" + "0" * 30, subject="attention: use a larger tile for long sequences", content="c" * 64)

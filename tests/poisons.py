@@ -15,12 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import examples
-from examples import compared, gone, timed
-
 from ratchet.records import Policy, RunRecord
 from ratchet.records.files import dumps
-from ratchet.records.profiles import Profiles
+from ratchet.records.profile import Profiles
+from tests import examples
+from tests.examples import compared, gone, timed
 
 POLICY = Policy()
 GREEN = examples.run_of(timed(1.0), timed(0.9, "copy/a"))

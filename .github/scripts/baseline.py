@@ -14,7 +14,7 @@ from ratchet.errors import RatchetError, UsageError
 from ratchet.forge.git import Repository
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import dumps, save_bytes
-from ratchet.report.escape import log_line
+from ratchet.untrusted import log_line
 
 FETCHED = "refs/remotes/origin"
 

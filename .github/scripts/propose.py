@@ -10,14 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ratchet.commands.tune.tune import remove_pictures, render_again
 from ratchet.config import load_settings
 from ratchet.errors import RatchetError, UsageError
 from ratchet.forge.github import GitHub
-from ratchet.pipeline.tuning_files import remove_pictures, render_again
 from ratchet.records.files import load, save
-from ratchet.records.tuned import TUNED_FILE, Tuned
-from ratchet.records.tuning import TuningRecord, tuning_path
-from ratchet.report.escape import CELL, markdown
+from ratchet.records.tuning import TUNED_FILE, Tuned, TuningRecord, tuning_path
+from ratchet.untrusted import CELL, markdown
 
 MOST_RECORDS = 50
 LARGEST = 64 * 2**20

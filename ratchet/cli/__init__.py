@@ -19,17 +19,12 @@ import click
 
 from ratchet import __version__
 from ratchet.cli.baseline import baseline
-from ratchet.cli.calibrate import calibrate
+from ratchet.cli.check import calibrate, check, compare, merge, replay_, report, run
 from ratchet.cli.github import command as command_
 from ratchet.cli.github import publish
-from ratchet.cli.judging import compare, report
-from ratchet.cli.looking import doctor, list_
-from ratchet.cli.measuring import check, run
-from ratchet.cli.merge import merge
-from ratchet.cli.profile import profile
-from ratchet.cli.replay import replay_
-from ratchet.cli.roofline import roofline
-from ratchet.cli.shown import print_nowhere
+from ratchet.cli.output import print_nowhere
+from ratchet.cli.profile import profile, roofline
+from ratchet.cli.show import doctor, list_
 from ratchet.cli.tune import tune
 from ratchet.errors import Exit, RatchetError
 

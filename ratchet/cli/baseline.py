@@ -26,12 +26,12 @@ def baseline() -> None:
 @common
 def baseline_show(case: str | None, history: bool, **given: Any) -> int:
     """Show results/baseline.json."""
-    from ratchet import pipeline
+    from ratchet.commands.baseline.entries import show_baseline
     from ratchet.report.baseline import baseline_lines, history_lines
 
     if case and not history:
         raise click.UsageError("A case is named together with --history.")
-    path, stored = pipeline.show_baseline(request_of((), given), os.environ)
+    path, stored = show_baseline(request_of((), given), os.environ)
     if given["as_json"]:
         click.echo(stored.model_dump_json(indent=2))
     else:
@@ -48,10 +48,10 @@ def baseline_record(recorded: tuple[Path, ...], **given: Any) -> int:
     Without a name, that is the last run. New cases enter. A case that is there moves to a commit that two separate runs have
     proven faster than its baseline commit.
     """
-    from ratchet import pipeline
-    from ratchet.report.moves import recorded_fields, recorded_lines
+    from ratchet.commands.baseline.entries import record_baseline
+    from ratchet.report.baseline import recorded_fields, recorded_lines
 
-    path, done = pipeline.record_baseline(recorded, request_of((), given), os.environ)
+    path, done = record_baseline(recorded, request_of((), given), os.environ)
     _say(recorded_fields(done, _shown(path)), recorded_lines(done, _shown(path)), given)
     return int(Exit.PASS)
 
@@ -66,14 +66,14 @@ def baseline_accept(words: tuple[str, ...], reason: str, by: str | None, **given
 
     Their next baseline commit is the head of the recorded run; without a name, of the last one.
     """
-    from ratchet import pipeline
-    from ratchet.report.moves import accepted_fields, accepted_lines
+    from ratchet.commands.baseline.entries import accept_cases
+    from ratchet.report.baseline import accepted_fields, accepted_lines
 
     recorded = Path(words[-1]) if words[-1].endswith(".json") else None
     cases = words[:-1] if recorded else words
     if not cases:
         raise click.UsageError("Name the cases that move, as benchmark/config.")
-    path, moved = pipeline.accept_cases(cases, recorded, by, reason, request_of((), given), os.environ)
+    path, moved = accept_cases(cases, recorded, by, reason, request_of((), given), os.environ)
     _say(accepted_fields(moved, _shown(path)), accepted_lines(moved, _shown(path)), given)
     return int(Exit.PASS)
 
@@ -86,10 +86,10 @@ def baseline_accept(words: tuple[str, ...], reason: str, by: str | None, **given
 @common
 def baseline_rename(old: str, new: str, reason: str | None, by: str | None, **given: Any) -> int:
     """Let a case go on under another name, on every machine."""
-    from ratchet import pipeline
-    from ratchet.report.moves import renamed_lines
+    from ratchet.commands.baseline.entries import rename_case
+    from ratchet.report.baseline import renamed_lines
 
-    path, done = pipeline.rename_case(old, new, by, reason, request_of((), given), os.environ)
+    path, done = rename_case(old, new, by, reason, request_of((), given), os.environ)
     fields = {"path": _shown(path), "old": old, "new": new, "machines": [each.machine for each in done]}
     _say(fields, renamed_lines(done, old, new, _shown(path)), given)
     return int(Exit.PASS)
@@ -111,16 +111,16 @@ def baseline_push(recorded: tuple[Path, ...], mode: Any, onto: str | None, remot
     Whatever was pushed meanwhile stays: the steps are applied again on top of it, never by force. With GITHUB_TOKEN, what was
     accepted in the pull requests of these commits is recorded too. Exits with 3 where nothing could be recorded.
     """
-    from ratchet import pipeline
+    from ratchet.commands.baseline.push import Way, push_baseline
     from ratchet.forge.actions import append_summary, write_outputs
-    from ratchet.report.forward import forward_fields, forward_lines, forward_outputs, forward_summary
+    from ratchet.report.baseline import forward_fields, forward_lines, forward_outputs, forward_summary
 
     client = None
     if os.environ.get("GITHUB_TOKEN"):
         from ratchet.forge.github import GitHub
 
         client = GitHub.from_environ(os.environ)
-    done = pipeline.push_baseline(recorded, pipeline.Way(remote, mode, onto), client, request_of((), given), os.environ)
+    done = push_baseline(recorded, Way(remote, mode, onto), client, request_of((), given), os.environ)
     _say(forward_fields(done), forward_lines(done), given)
     write_outputs(forward_outputs(done), os.environ)
     append_summary(forward_summary(done), os.environ)
@@ -134,10 +134,10 @@ def baseline_verify(**given: Any) -> int:
 
     Digests, predecessors and figures must fit, and git must know the commits. Exits with 2 where something does not fit.
     """
-    from ratchet import pipeline
+    from ratchet.commands.baseline.entries import verify_baseline
     from ratchet.report.baseline import verified_lines
 
-    found = pipeline.verify_baseline(request_of((), given), os.environ)
+    found = verify_baseline(request_of((), given), os.environ)
     fields = {"path": _shown(found.path), "problems": found.problems, "warnings": found.warnings}
     _say(fields, verified_lines(found.baseline, _shown(found.path), found.problems, found.warnings), given)
     return int(Exit.USAGE if found.problems else Exit.PASS)

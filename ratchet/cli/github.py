@@ -13,7 +13,7 @@ from ratchet.cli.options import judging
 from ratchet.errors import Exit
 
 if TYPE_CHECKING:
-    from ratchet.pipeline import Published
+    from ratchet.commands.github.publish import Published
 
 _report_id = click.option("--id", "report_id", default="default", help="Of the report, where a pull request has several.")
 
@@ -36,11 +36,11 @@ def publish(
     ARTIFACT is its folder, archive or run.json; it may be missing. Baseline and thresholds are the base branch's. Exits with 0
     when it was published, whatever the verdict; with 2 for a token without rights, with 3 where it could not be published.
     """
-    from ratchet import pipeline
+    from ratchet.commands.github.publish import Asked, publish
     from ratchet.forge.github import GitHub
 
-    asked = pipeline.Asked(artifact, run_id, comment, report_id, options)
-    done = pipeline.publish(asked, GitHub.from_environ(os.environ), os.environ)
+    asked = Asked(artifact, run_id, comment, report_id, options)
+    done = publish(asked, GitHub.from_environ(os.environ), os.environ)
     _tell(done, as_json=as_json)
     if done.failed:
         raise done.failed
@@ -54,25 +54,26 @@ def command(report_id: str) -> int:
 
     Exits with 0 also where the answer is no: that stands under the pull request.
     """
-    from ratchet import pipeline
+    from ratchet.commands.github.command import answer
+    from ratchet.commands.github.event import event_of
     from ratchet.forge.github import GitHub
-    from ratchet.report.escape import log_line
+    from ratchet.untrusted import log_line
 
-    done = pipeline.answer(pipeline.event_of(os.environ), GitHub.from_environ(os.environ), os.environ, report_id)
+    done = answer(event_of(os.environ), GitHub.from_environ(os.environ), os.environ, report_id)
     click.echo(log_line(done.sentence))
     return int(Exit.PASS)
 
 
 def _tell(done: Published, *, as_json: bool) -> None:
     """Lines for the log, annotations, outputs and the step's summary."""
-    from ratchet import pipeline
+    from ratchet.commands.github.publish import lines_of, outputs_of, summary_of, write_published
     from ratchet.forge.actions import append_summary, write_outputs
     from ratchet.report.check_run import workflow_commands
 
-    written = pipeline.write_published(done, os.environ)
-    outputs = pipeline.outputs_of(done, written)
-    lines = [json.dumps(outputs, ensure_ascii=False, indent=2)] if as_json else [*pipeline.lines_of(done)]
+    written = write_published(done, os.environ)
+    outputs = outputs_of(done, written)
+    lines = [json.dumps(outputs, ensure_ascii=False, indent=2)] if as_json else [*lines_of(done)]
     for line in (*lines, *(workflow_commands(done.page) if done.page and not as_json else ())):
         click.echo(line)
     write_outputs(outputs, os.environ)
-    append_summary(pipeline.summary_of(done), os.environ)
+    append_summary(summary_of(done), os.environ)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 if TYPE_CHECKING:
-    from ratchet.pipeline import Request
+    from ratchet.commands.request import Request
     from ratchet.records.run import Shard
 
 Command = Callable[..., Any]
@@ -71,8 +71,8 @@ def reference(default: str) -> Callable[[Command], Command]:
 
 def request_of(cases: tuple[str, ...], given: dict[str, Any]) -> Request:
     """What a command asks of the pipeline; an option that a command has not counts as not given."""
+    from ratchet.commands.request import Request
     from ratchet.config import parse_duration
-    from ratchet.pipeline import Request
 
     settings = (
         "device",

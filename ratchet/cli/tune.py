@@ -1,4 +1,4 @@
-"""``ratchet tune``: which values of its parameters make a case fastest here?"""
+"""``ratchet tune --record``: what an earlier search recorded is applied or exported, without a GPU."""
 
 from __future__ import annotations
 
@@ -10,12 +10,36 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ratchet.cli.options import common, device, request_of
-from ratchet.cli.shown import progressing, verdict
-from ratchet.cli.tune_recorded import recorded
+from ratchet.cli.output import progressing, verdict
 from ratchet.errors import Exit
 
 if TYPE_CHECKING:
-    from ratchet.pipeline import TuneRequest
+    from ratchet.commands.tune.subject import TuneRequest
+
+
+def recorded(paths: tuple[Path, ...], given: dict[str, Any]) -> int:
+    """Raises click.UsageError where it is not said what to do, or one export would be of several records."""
+    from ratchet.commands.tune.recorded import apply_recorded, export_tuning
+    from ratchet.untrusted import log_line
+
+    out: Path | None = given["export"]
+    if not given["apply"] and out is None:
+        raise click.UsageError("--record takes a record of an earlier search: say --apply or --export FILE.")
+    if out is not None and len(paths) > 1:
+        raise click.UsageError(f"--export takes one record at a time, not {len(paths)}.")
+    lines = []
+    if out is not None:
+        lines.append(f"Written: {os.path.relpath(export_tuning(paths[0], out))}")
+    if given["apply"]:
+        applied = apply_recorded(paths, request_of((), given), os.environ)
+        lines += [*map(log_line, applied.lines), f"Written: {os.path.relpath(applied.path)}"]
+    with verdict():
+        for line in lines:
+            click.echo(line)
+    return int(Exit.PASS)
+
+
+# ``ratchet tune``: which values of its parameters make a case fastest here?
 
 
 @click.command()
@@ -63,14 +87,14 @@ def tune(case: str | None, replay: Path | None, records: tuple[Path, ...], **giv
 
 
 def _tuned(case: str, given: dict[str, Any]) -> int:
-    from ratchet import pipeline
+    from ratchet.commands.tune.tune import tune
     from ratchet.records.files import dumps
-    from ratchet.report.tuning import tuning_lines
+    from ratchet.report.suggestions import tuning_lines
 
     asked = _asked(case, given)
     with progressing(given) as progress:
         try:
-            done = pipeline.tune(asked, progress, os.environ)
+            done = tune(asked, progress, os.environ)
         except KeyboardInterrupt:
             progress.finish()
             click.echo("ratchet: interrupted; what was tried so far is kept: --resume goes on with it.", err=True)
@@ -87,8 +111,8 @@ def _tuned(case: str, given: dict[str, Any]) -> int:
 
 
 def _asked(case: str, given: dict[str, Any]) -> TuneRequest:
+    from ratchet.commands.tune.subject import TuneRequest
     from ratchet.config import parse_duration
-    from ratchet.pipeline import TuneRequest
 
     try:
         seconds = parse_duration(given["time_budget"])
@@ -108,10 +132,10 @@ def _asked(case: str, given: dict[str, Any]) -> TuneRequest:
 
 
 def _replayed(path: Path, given: dict[str, Any]) -> int:
-    from ratchet import pipeline
-    from ratchet.report.tuning import replay_lines
+    from ratchet.commands.tune.recorded import tune_replay
+    from ratchet.report.suggestions import replay_lines
 
-    result = pipeline.tune_replay(path, given["max_evaluations"], given["search_seed"], given["strategy"])
+    result = tune_replay(path, given["max_evaluations"], given["search_seed"], given["strategy"])
     with verdict():
         if given["as_json"]:
             click.echo(result.model_dump_json(indent=2))

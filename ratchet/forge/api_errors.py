@@ -16,8 +16,13 @@ from ratchet.errors import ForgeError, GoneError, LimitedError, RefusedError, To
 
 SECONDARY_WAIT_S = 60.0
 """What GitHub asks for where it names no time: https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api"""
+
+
 _LATER = "Run the job again; whatever was written stays, and is found again."
+
+
 _LONGEST = 300
+
 
 KNOWN = (
     GithubException,

@@ -1,4 +1,4 @@
-"""GitHub, as far as a check needs it: pull requests, runs, files, people, check runs. A method is a question or a change."""
+"""The conversation of a pull request: one comment that is kept up to date, replies that are made once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from urllib.parse import quote
 from ratchet.errors import GoneError, RefusedError, UnreachableError
 from ratchet.forge import api_values
 from ratchet.forge.api_values import known
-from ratchet.forge.conversation import Conversation
+from ratchet.forge.connection import Conversation
 from ratchet.records.forge import ANNOTATIONS_A_CALL, CheckOutput, Conclusion, Pull, WorkflowRun
 
 if TYPE_CHECKING:
-    from ratchet.forge.tries import Tries
+    from ratchet.forge.connection import Tries
+
+
+# GitHub, as far as a check needs it: pull requests, runs, files, people, check runs. A method is a question or a change.
+
 
 _ROLES = ("admin", "maintain", "write", "triage", "read", "none")
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")

@@ -15,7 +15,7 @@ from pathlib import Path
 from ratchet.errors import RecordError
 from ratchet.records.base import Record
 from ratchet.records.files import load
-from ratchet.records.profiles import Profiles
+from ratchet.records.profile import Profiles
 from ratchet.records.run import RunRecord
 
 REFUSED = 65

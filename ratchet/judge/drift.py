@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from ratchet import units
 from ratchet.judge.outcome import Bar, Finding, decide
 from ratchet.records.baseline import BaselineEntry
-from ratchet.records.policy import Policy
-from ratchet.records.run import Tree
+from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
 
 NEAR = 0.8

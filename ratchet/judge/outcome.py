@@ -23,8 +23,7 @@ from functools import lru_cache
 
 from ratchet import units
 from ratchet.records.baseline import BaselineEntry
-from ratchet.records.policy import Policy
-from ratchet.records.run import SESSION_PAIRS, CaseRun, Failure, Side
+from ratchet.records.run import SESSION_PAIRS, CaseRun, Failure, Policy, Side
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import FEWEST_DAYS, LARGEST_LOG, compare_stored, compare_workers, medians_ms
 from ratchet.stats.estimate import BOUND, LEAST_SPREAD, quantile

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ratchet import units
 from ratchet.errors import Exit, FingerprintError
-from ratchet.judge.chain import problems
+from ratchet.judge.baseline.chain import problems
+from ratchet.judge.baseline.steps import likely_renames
 from ratchet.judge.drift import held_to_best
-from ratchet.judge.looks import bar_of_run
 from ratchet.judge.outcome import (
     Bar,
     Finding,
@@ -22,11 +22,10 @@ from ratchet.judge.outcome import (
     judge_case,
     with_smallest_slowdown,
 )
-from ratchet.judge.roof import Roofs, measured_roofs, share
-from ratchet.judge.steps import likely_renames
+from ratchet.judge.profile import Roofs, measured_roofs, share
+from ratchet.judge.sequential import bar_of_run
 from ratchet.records.baseline import Baseline, BaselineEntry
-from ratchet.records.policy import Policy
-from ratchet.records.run import CaseRun, Performance, RunRecord, Side, WorkerSamples, WorkloadIdentity
+from ratchet.records.run import CaseRun, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 from ratchet.stats.comparison import compare_stored, medians_ms
 

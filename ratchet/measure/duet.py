@@ -15,10 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ratchet.errors import HostError
-from ratchet.measure.lost import always_on_head, could_not_measure, in_every_try, worth_repeating
+from ratchet.measure.client import CaseTrouble, HostHandle, Implausible, Lost, Nonsense, Worker, refuse_foreign
+from ratchet.measure.lost import always_on_head, beyond_hardware, could_not_measure, in_every_try, problem_of, worth_repeating
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
-from ratchet.measure.plausible import beyond_hardware, problem_of
-from ratchet.measure.side import CaseTrouble, HostHandle, Implausible, Lost, Nonsense, Worker, refuse_foreign
 from ratchet.records.profile import Peaks
 from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples
 from ratchet.workload import Parameter

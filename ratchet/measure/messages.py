@@ -7,11 +7,11 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from ratchet.measure.text import clean
 from ratchet.measure.wire import Rubbish
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.run import SampleMs, WorkloadIdentity
 from ratchet.records.tuning import Ending
+from ratchet.untrusted import clean
 from ratchet.workload import Parameter
 
 Line = Annotated[str, AfterValidator(clean)]

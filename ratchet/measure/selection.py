@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Sequence
 
 from ratchet.errors import UsageError
+from ratchet.measure.child.registry import select, unmatched
 from ratchet.measure.messages import CaseListed, FileBroken, Listing
-from ratchet.measure.registry import select, unmatched
-from ratchet.measure.text import clean
 from ratchet.records.run import CaseRun, Config, Failure, Side
+from ratchet.untrusted import clean
 
 
 def choose_cases(head: Listing, reference: Listing | None, patterns: Sequence[str]) -> list[CaseRun]:

@@ -10,15 +10,14 @@ from pathlib import Path
 
 from ratchet.config import Settings
 from ratchet.errors import HostError
+from ratchet.measure.client import HostHandle, HostLost, HostOptions, Hosts
+from ratchet.measure.device.fitness import problem_during
+from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.device.telemetry import Owner, Sampler
 from ratchet.measure.duet import Duet, Measured, Progress, Rounds, Surveyed, Unsurveyed, Wanted
-from ratchet.measure.fitness import problem_during
-from ratchet.measure.gpu import Gpu
-from ratchet.measure.hosts import Hosts
 from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
-from ratchet.measure.side import HostHandle, HostLost, HostOptions
-from ratchet.measure.telemetry import Owner, Sampler
 from ratchet.records.profile import Peaks
 from ratchet.records.run import CaseRun, Plan, Shard, Side
 from ratchet.stats.comparison import performance

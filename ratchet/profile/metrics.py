@@ -1,8 +1,4 @@
-"""The metrics of one launch, by Nsight Compute's names → `KernelProfile`. Pure.
-
-Names differ between chips and versions, so a figure may have several; the first that the report has is taken. What it has
-under none of them is None. (Nsight Compute, Kernel Profiling Guide, Metrics Reference.)
-"""
+"""The bare name of a kernel, by which launches of two builds are matched."""
 
 from __future__ import annotations
 
@@ -10,10 +6,207 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.profile.names import bare
-from ratchet.profile.rates import flops, peaks
-from ratchet.profile.raw import RawKernel
-from ratchet.records.profile import KernelProfile, Rule
+from pydantic import BaseModel, ConfigDict
+
+from ratchet.records.profile import KernelProfile, Peaks, Rule
+
+_OPENING, _CLOSING = "<([{", ">)]}"
+
+
+def bare(name: str) -> str:
+    """``void ns::softmax<float, (int)4>(float *, int)`` → ``softmax``: no type, namespace, template arguments or parameters.
+
+    A name that is nothing but brackets stays as it is.
+    """
+    kept = _outside_brackets(name.replace("(anonymous namespace)", "").replace("operator()", "operator")).strip()
+    word = kept.rpartition(" ")[2].rpartition("::")[2].lstrip("*&")
+    return word or name.strip()
+
+
+def _outside_brackets(name: str) -> str:
+    """Up to the parameters, without template arguments. An arrow or a comparison is no bracket: they come in operators only."""
+    depth = 0
+    kept: list[str] = []
+    for position, letter in enumerate(name):
+        if letter in _OPENING:
+            if letter == "(" and depth == 0 and "".join(kept).strip():
+                break
+            depth += 1
+        elif letter in _CLOSING:
+            depth = max(0, depth - (name[max(0, position - 1)] != "-"))
+        elif depth == 0:
+            kept.append(letter)
+    return "".join(kept)
+
+
+# Operations of a launch and the peaks that its own report holds the GPU to, both by precision. Pure.
+#
+# Vector operations are counted per thread: a multiply-add is two, and a half-precision instruction works on two lanes. Matrix
+# units count operations themselves (``sm__ops_path_tensor_*``). Where a report has only a rate per cycle, the
+# cycles give the sum. (Nsight Compute, Kernel Profiling Guide, Metrics Reference; the weights are those of its own roofline
+# sections.)
+
+
+Metrics = Mapping[str, float]
+
+_VECTOR = {"fp64": ("d", 1), "fp32": ("f", 1), "fp16": ("h", 2)}
+"""Precision → the letter before its instructions, and the lanes that one instruction works on."""
+_TENSOR = "sm__ops_path_tensor_"
+_FLOATING = ("fp64", "tf32", "fp16", "bf16", "fp8", "fp6", "fp4")
+
+
+def flops(metrics: Metrics, constant_moves: float | None) -> dict[str, float]:
+    """Precision → operations of the whole launch; a precision whose counters are not all there is left out.
+
+    ``constant_moves`` are the multiply-adds of half precision that only put a constant into a register: ncu counts them, and
+    they are no work. Where they are unknown, half precision is left out, unless it has no multiply-adds at all.
+    """
+    moves = {"fp64": 0.0, "fp32": 0.0, "fp16": constant_moves}
+    found = {precision: _vector(metrics, letter, lanes, moves[precision]) for precision, (letter, lanes) in _VECTOR.items()}
+    found |= {f"tensor_{source}": _tensor(metrics, source) for source in _FLOATING}
+    return {precision: count for precision, count in found.items() if count is not None}
+
+
+def peaks(metrics: Metrics) -> Peaks:
+    """The rates that can be sustained at the clocks of the measurement."""
+    dram = _product(metrics, "dram__bytes.sum.peak_sustained", "dram__cycles_elapsed.avg.per_second")
+    l2 = _product(metrics, "derived__lts__lts2xbar_bytes.sum.peak_sustained", "lts__cycles_elapsed.avg.per_second")
+    clock = metrics.get("sm__cycles_elapsed.avg.per_second", metrics.get("smsp__cycles_elapsed.avg.per_second"))
+    rates = {
+        precision: 2
+        * lanes
+        * clock
+        * metrics.get(f"sm__sass_thread_inst_executed_op_{letter}fma_pred_on.sum.peak_sustained", 0.0)
+        for precision, (letter, lanes) in _VECTOR.items()
+        if clock
+    }
+    rates |= {f"tensor_{source}": _tensor_peak(metrics, source, clock) or 0.0 for source in _FLOATING}
+    known = {precision: rate for precision, rate in rates.items() if rate}
+    return Peaks(dram_bytes_per_s=dram or None, l2_bytes_per_s=l2 or None, flops_per_s=known)
+
+
+def _vector(metrics: Metrics, letter: str, lanes: int, moves: float | None) -> float | None:
+    add, mul, fma = (_count(metrics, f"op_{letter}{operation}_pred_on") for operation in ("add", "mul", "fma"))
+    if add is None or mul is None or fma is None or (fma and moves is None):
+        return None
+    return lanes * (add + mul + 2 * max(0.0, fma - (moves or 0.0)))
+
+
+def _tensor(metrics: Metrics, source: str) -> float | None:
+    """Operations of the matrix units on operands of one type: of the counter for all of them, else of its parts together."""
+    for parts in _counters(metrics, source):
+        counts = [_sum(metrics, part, "sm") for part in parts]
+        known = [count for count in counts if count is not None]
+        if known:
+            return sum(known)
+    return None
+
+
+def _tensor_peak(metrics: Metrics, source: str, clock: float | None) -> float | None:
+    """Of the fastest dense instruction, per second. A counter for sparse work too has the sparse peak, twice as high."""
+    best = 0.0
+    for parts in reversed(_counters(metrics, source)):
+        for part in parts:
+            per_cycle = metrics.get(f"{part}.sum.peak_sustained")
+            per_second = metrics.get(f"{part}.sum.peak_sustained_elapsed.per_second")
+            rate = per_second or (per_cycle * clock if per_cycle and clock else 0.0)
+            best = max(best, 0.0 if part.endswith("_sparsity_on") else rate)
+        if best:
+            return best
+    return None
+
+
+def _counters(metrics: Metrics, source: str) -> list[list[str]]:
+    """The counters of one type of operand, by how much each of them covers: all, by result and sparsity, by instruction."""
+    pattern = re.compile(
+        rf"{_TENSOR}(?P<op>op_[a-z]+_)?src_{source}(?P<part>_(?:dst|sparsity)_\w+)?\.sum(?:\.per_cycle_elapsed)?"
+    )
+    found = {match[0].partition(".")[0]: match for name in metrics if (match := pattern.fullmatch(name))}
+    by_result = {name: match["part"] for name, match in found.items() if not match["op"]}
+    whole = [name for name, part in by_result.items() if not part]
+    merged = [name for name, part in by_result.items() if part and "sparsity" not in part]
+    split = [name for name, part in by_result.items() if part and "sparsity" in part]
+    return [each for each in (whole, merged, split, [name for name, match in found.items() if match["op"]]) if each]
+
+
+def _count(metrics: Metrics, operation: str) -> float | None:
+    """Thread instructions of the launch."""
+    for unit in ("smsp", "sm"):
+        if (found := _sum(metrics, f"{unit}__sass_thread_inst_executed_{operation}", unit)) is not None:
+            return found
+    for weight in (4, 2):
+        rate = metrics.get(f"derived__smsp__sass_thread_inst_executed_{operation}_x{weight}")
+        cycles = _cycles(metrics, "smsp")
+        if rate is not None and cycles is not None:
+            return float(round(rate * cycles / weight))
+    return None
+
+
+def _sum(metrics: Metrics, counter: str, unit: str) -> float | None:
+    if (found := metrics.get(f"{counter}.sum")) is not None:
+        return found
+    rate, cycles = metrics.get(f"{counter}.sum.per_cycle_elapsed"), _cycles(metrics, unit)
+    return None if rate is None or cycles is None else float(round(rate * cycles))
+
+
+def _cycles(metrics: Metrics, unit: str) -> float | None:
+    """Elapsed cycles of a unit, as its rates per cycle have them."""
+    return metrics.get(f"{unit}__cycles_elapsed.avg", metrics.get(f"{unit}__cycles_elapsed.max"))
+
+
+def _product(metrics: Metrics, first: str, second: str) -> float | None:
+    one, other = metrics.get(first), metrics.get(second)
+    return None if one is None or other is None else one * other
+
+
+# What every reader of a report hands on: per launch the metrics by their own names, before anything is made of them.
+
+
+class RawKernel(BaseModel):
+    """One launch as it stands in the report. The metrics are in base units, and may still hold what is not finite."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    metrics: dict[str, float] = {}
+    texts: dict[str, str] = {}
+    """Metrics that are words: the GPU's name, the cache preference."""
+    constant_moves: float | None = None
+    """Thread instructions of half precision that only put a constant into a register; None where nothing says how many."""
+    rules: tuple[Rule, ...] = ()
+
+
+_PREFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_BASES = ("byte", "hz", "inst", "sector", "request", "thread", "warp", "block", "cycle", "register", "B", "op")
+_SCALES: dict[str, float] = {
+    **{f"{prefix}{base}": factor for prefix, factor in _PREFIXES.items() if factor >= 1 for base in _BASES},
+    **dict.fromkeys(("ns", "nsecond"), 1.0),
+    **dict.fromkeys(("us", "usecond"), 1000.0),
+    **dict.fromkeys(("ms", "msecond"), 1000000.0),
+    **dict.fromkeys(("s", "second"), 1000000000.0),
+    "Kibyte": 2.0**10,
+    "Mibyte": 2.0**20,
+    "Gibyte": 2.0**30,
+}
+_SECONDS = {"s": 1.0, "second": 1.0, "ns": 1e9, "nsecond": 1e9, "us": 1e6, "usecond": 1e6, "ms": 1e3, "msecond": 1e3}
+
+
+def in_base_units(value: float, unit: str) -> float:
+    """A figure as Nsight Compute's own base units have it: nanoseconds, bytes, bytes per second, hertz.
+
+    ``unit`` is what stands beside it in the report (``Gbyte/s``, ``us``); a unit that is not known, like ``%``, stays.
+    """
+    amount, slash, per = unit.partition("/")
+    if not slash:
+        return value * _SCALES.get(unit, 1.0)
+    return value * _SCALES.get(amount, 1.0) * _SECONDS.get(per, 1.0)
+
+
+# The metrics of one launch, by Nsight Compute's names → `KernelProfile`. Pure.
+#
+# Names differ between chips and versions, so a figure may have several; the first that the report has is taken. What it has
+# under none of them is None. (Nsight Compute, Kernel Profiling Guide, Metrics Reference.)
+
 
 NAMES: dict[str, tuple[str, ...]] = {
     "sm_percent": ("sm__throughput.avg.pct_of_peak_sustained_elapsed",),
@@ -45,8 +238,6 @@ _LIMITS = {"registers": "registers", "shared_mem": "shared memory", "warps": "wa
 _SHARED = tuple(f"launch__shared_mem_per_block_{part}" for part in ("static", "dynamic", "driver"))
 _STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
 _SECTOR_BYTES = 32
-
-Metrics = Mapping[str, float]
 
 
 def kernel_profile(raw: RawKernel, index: int) -> KernelProfile:

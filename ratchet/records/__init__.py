@@ -4,7 +4,6 @@ from ratchet.records.base import SCHEMA_VERSION, Record
 from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline
 from ratchet.records.calibration import Calibration, CaseCalibration
 from ratchet.records.environment import Environment, Fingerprint, Telemetry
-from ratchet.records.policy import Policy
 from ratchet.records.run import (
     Block,
     CaseRun,
@@ -13,6 +12,7 @@ from ratchet.records.run import (
     LostWorker,
     Performance,
     Plan,
+    Policy,
     RunRecord,
     Tree,
     WorkerSamples,

@@ -1,4 +1,4 @@
-"""One regression of one case that a person with write access took on purpose, bound to one commit of a pull request."""
+"""The thresholds of a verdict, travelling as one object."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field
 
 from ratchet.records.base import Record
-from ratchet.records.chain import Commit
+from ratchet.records.baseline import Commit
+
+# One regression of one case that a person with write access took on purpose, bound to one commit of a pull request.
+
 
 LONGEST_CASE = 200
 LONGEST_REASON = 500

@@ -10,11 +10,10 @@ from typing import Any
 from ratchet.records.base import Record
 from ratchet.records.baseline import Baseline
 from ratchet.records.calibration import Calibration
-from ratchet.records.profiles import Profiles
+from ratchet.records.profile import Profiles
 from ratchet.records.roofline import Roofline
 from ratchet.records.run import RunRecord
-from ratchet.records.tuned import Tuned
-from ratchet.records.tuning import TuningRecord
+from ratchet.records.tuning import Tuned, TuningRecord
 from ratchet.records.verdict import ReportRecord
 
 SCHEMAS: dict[str, type[Record]] = {

@@ -1,18 +1,106 @@
-"""``tuning/CASE.FINGERPRINT.json``: every configuration that a search tried, how it ended, and what was confirmed of the best."""
+"""What a tuning run asks of the station on one device, and what it is told: these cross processes and perhaps machines."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import AwareDatetime, Field, model_validator
 
+from ratchet.errors import OutputError
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment, Fingerprint
+from ratchet.records.files import dumps, save_text
 from ratchet.records.run import SampleMs, Tree, WorkloadIdentity
 from ratchet.records.verdict import Comparison
 from ratchet.workload import Parameter
+
+
+class Task(Record):
+    """One piece of work for one station."""
+
+    number: Count
+    """Of this task; no two tasks of a run have the same."""
+    what: Literal["evaluate", "confirm"]
+    """``evaluate``: time one configuration once. ``confirm``: time some against the default, in pairs of fresh processes."""
+    case: str
+    configurations: tuple[Configuration, ...]
+    """One to evaluate, or those to confirm."""
+    best: Positive | None = None
+    """The best normalised time so far: who is clearly behind it after a few samples is dropped."""
+    seconds: NotNegative | None = None
+    """A confirmation ends after so long, with the pairs that it has by then."""
+
+
+class Done(Record):
+    """What came of a task."""
+
+    task: Task
+    place: str
+    """The station that did it: ``NVIDIA H200 [0]``."""
+    evaluation: Evaluation | None = None
+    confirmations: tuple[Confirmation, ...] = ()
+    lost: str = ""
+    """Why there is neither: the station is gone."""
+
+
+# ``bench/tuned.json``: the parameters that a search recommended and somebody applied, for each case and GPU.
+
+
+TUNED_FILE = "tuned.json"
+"""In the folder of benchmarks of a tree."""
+
+
+class TunedCase(Record):
+    """What stands in for a workload's own ``tuning`` on one kind of GPU, and why."""
+
+    parameters: dict[str, Parameter]
+    """One value for each parameter of the workload's ``tune``."""
+    speedup: Positive
+    """The default's time over this one's: above 1 is faster."""
+    speedup_low: Positive
+    speedup_high: Positive
+    confidence: Positive
+    pairs: Count
+    default: dict[str, Parameter]
+    """What it was compared with."""
+    commit: str
+    """Of the tree in which it was measured."""
+    date: AwareDatetime
+    driver: str | None = None
+    cuda: str | None = None
+    torch: str
+    triton: str | None = None
+
+    @model_validator(mode="after")
+    def _is_an_improvement(self) -> TunedCase:
+        if not 1 < self.speedup_low <= self.speedup <= self.speedup_high:
+            raise ValueError("speedup lies within its interval, and the interval above 1")
+        return self
+
+
+class Tuned(Record):
+    """The whole file."""
+
+    schema_version: Literal[1] = 1
+    cases: dict[str, dict[str, TunedCase]] = {}
+    """Case → device (see `device_name`) → what is used there."""
+
+    def parameters(self, case: str, device: str) -> dict[str, Parameter]:
+        """Empty where nothing was applied for this case on this device."""
+        found = self.cases.get(case, {}).get(device)
+        return dict(found.parameters) if found else {}
+
+
+def device_name(fingerprint: Fingerprint) -> str:
+    """``NVIDIA H200``; on a CPU, that of the CPU."""
+    return fingerprint.gpu or fingerprint.cpu
+
+
+# ``tuning/CASE.FINGERPRINT.json``: every configuration that a search tried, how it ended, and what was confirmed of the best.
+
 
 AnyPath = TypeVar("AnyPath", bound=PurePath)
 Configuration = dict[str, Parameter]
@@ -190,3 +278,114 @@ def _edited(mine: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]
 
 def _listed(values: tuple[Parameter, ...] | None) -> str:
     return "is absent" if values is None else f"{list(values)}"
+
+
+# What `ratchet tune --replay` found.
+
+
+class ReplayResult(Record):
+    """One search of a recorded space."""
+
+    path: str
+    strategy: str
+    """As it was asked for."""
+    searched_by: str
+    """What `auto` came down to."""
+    seed: int
+    evaluations: Count
+    """Used: failed ones too."""
+    failed: Count
+    """Of these."""
+    configurations: Count
+    """In the recorded space."""
+    best_ms: Positive | None
+    """The best that was found; None where every one that was tried failed."""
+    optimum_ms: Positive
+    """The best that was recorded."""
+    fraction: Annotated[float, Field(ge=0, le=1)]
+    """The optimum's time over the best's; 0 where nothing was found."""
+    configuration: Configuration | None
+    """The best that was found."""
+
+
+# A tuning record on disk while it grows: whole after every evaluation, so that a kill loses at most the one under way.
+
+
+TUNING_FOLDER = "tuning"
+"""In the repository, unless another is asked for."""
+SUGGESTIONS = "suggestions.md"
+EARLIER = "earlier"
+"""Folder within it for records in whose place a new one was begun. Nobody takes them for the record of a case."""
+_KEYED = f"*.{'[0-9a-f]' * 10}"
+"""Names as `ratchet.records.tuning.tuning_path` makes them."""
+WRITTEN = (SUGGESTIONS, f"{EARLIER}/**", *(f"{_KEYED}.{kind}" for kind in ("json", "png", "svg")))
+"""Globs of what a search leaves in the folder."""
+_EMPTY = '\n  "evaluations": [],\n'
+"""A string in JSON holds no line break, so these lines are in the file once."""
+
+
+class TuningFile:
+    """Writes one record again and again as `ratchet.records.files.save` does, but puts each evaluation into words only once.
+
+    After some thousand evaluations on several GPUs, `save` alone would keep the GPUs waiting. A record that was begun anew takes
+    the place of an earlier one with its first evaluation, and the earlier one is kept; a resumed record goes on in its place.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._known: tuple[Evaluation, ...] = ()
+        self._texts: list[str] = []
+        self._ours = False
+
+    def save(self, record: TuningRecord) -> None:
+        """Raises OutputError where the folder or the disk refuses."""
+        anew = not self._ours and len(record.sessions) == 1 and self.path.is_file()
+        if anew and not record.evaluations:
+            return  # nothing was tried yet that would be worth more than what is there
+        if anew:
+            keep_earlier(self.path)
+        save_text(self.path, self.text(record))
+        self._ours = True
+
+    def text(self, record: TuningRecord) -> str:
+        """What `ratchet.records.files.dumps` makes of it."""
+        frame = dumps(record.model_copy(update={"evaluations": ()}))
+        if not record.evaluations:
+            return frame
+        count = len(self._known)
+        if any(one is not other for one, other in zip(self._known, record.evaluations[:count], strict=True)):
+            raise ValueError("a tuning record only grows")
+        self._texts += [_text(each) for each in record.evaluations[count:]]
+        self._known = record.evaluations
+        before, after = frame.split(_EMPTY)
+        evaluations = ",\n".join(self._texts)
+        return f'{before}\n  "evaluations": [\n{evaluations}\n  ],\n{after}'
+
+
+def keep_earlier(path: Path) -> Path:
+    """Move a record to where it is in nobody's way: ``earlier/CASE.MACHINE.1.json``, with the first number that is free.
+
+    Raises OutputError where that is refused.
+    """
+    target = next(each for each in _places(path) if not each.exists())
+    try:
+        target.parent.mkdir(exist_ok=True)
+        return path.rename(target)
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be moved to {target}: {error.strerror or error}.", "Move it away, or go on with it: --resume."
+        ) from error
+
+
+def kept_earlier(path: Path) -> Path | None:
+    """What was kept last of the records that were in this place before; None where none was."""
+    return next(reversed(list(itertools.takewhile(Path.exists, _places(path)))), None)
+
+
+def _places(path: Path) -> Iterator[Path]:
+    return (path.parent / EARLIER / f"{path.stem}.{number}{path.suffix}" for number in itertools.count(1))
+
+
+def _text(evaluation: Evaluation) -> str:
+    """As it stands in the list of a record: four spaces in."""
+    return "\n".join(f"    {line}" for line in dumps(evaluation).splitlines())

@@ -9,9 +9,8 @@ from pydantic import AwareDatetime
 
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment
-from ratchet.records.policy import Policy
 from ratchet.records.profile import CaseProfile
-from ratchet.records.run import Plan, Tree
+from ratchet.records.run import Plan, Policy, Tree
 
 
 class Outcome(StrEnum):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from ratchet import units
-from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline
-from ratchet.records.chain import Measurement, Step
-from ratchet.report.escape import CELL, log_line
+from ratchet.judge.baseline.steps import Accepted, Move, MoveKind, Recorded, Renamed
+from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline, Measurement, Step
+from ratchet.untrusted import CELL, clean, fenced, log_line
 
 
 def baseline_lines(stored: Baseline, path: str) -> list[str]:
@@ -114,3 +119,245 @@ def _by_how_much(step: Step) -> str:
 
 def _counted(count: int, word: str) -> str:
     return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+# What moved in the baseline file, as lines of text.
+
+
+WORDS = {
+    MoveKind.FIRST: "entered",
+    MoveKind.CANDIDATE: "waiting",
+    MoveKind.DROPPED: "refuted",
+    MoveKind.APART: "differing",
+}
+"""For what is not called by its kind."""
+
+
+def recorded_lines(done: Recorded, path: str) -> list[str]:
+    """A sum, then a line for each case to which something happened, then what to do about it."""
+    several = len({move.machine for move in done.moves}) > 1
+    counts = Counter(_word(move.kind) for move in done.moves)
+    said = [f"{count} {word}" for word, count in counts.items()]
+    said += [f"{len(done.unchanged)} as before"] if done.unchanged else []
+    left_out = ", ".join(f"{name} {outcome.lower()}" for name, outcome in done.left_out.items())
+    said += [f"{len(done.left_out)} not entered ({left_out})"] if left_out else []
+    kinds = {move.kind for move in done.moves}
+    lines = [
+        log_line(f"{path}: {', '.join(said) or 'nothing to enter'}."),
+        *table([_move_row(move, several) for move in done.moves], right=2),
+    ]
+    if MoveKind.CANDIDATE in kinds:
+        lines.append(
+            "What is waiting was proven faster once: run `ratchet check --against-baseline` again, and record that run too."
+        )
+    lines += [
+        log_line(f"{new} does the work of {old}, which is gone: if it is the same, `ratchet baseline rename {old} {new}`.")
+        for new, old in done.renames.items()
+    ]
+    if MoveKind.APART in kinds:
+        lines.append(
+            "What differs was measured with other settings than its baseline, at the same commit: measure with the same ones, or "
+            "start anew with `ratchet baseline accept`."
+        )
+    return lines
+
+
+def recorded_fields(done: Recorded, path: str) -> dict[str, Any]:
+    """The same for machines."""
+    moves = [
+        {
+            "case": move.case,
+            "machine": move.machine,
+            "kind": move.kind.value,
+            "git_commit": move.after.git_commit,
+            "before_ms": move.before.median_ms if move.before else None,
+            "after_ms": move.after.median_ms,
+            "ratio": move.after.steps[-1].ratio if move.kind is MoveKind.IMPROVED else None,
+            "candidate": move.after.candidate.model_dump(mode="json") if move.after.candidate else None,
+            "note": move.note or None,
+        }
+        for move in done.moves
+    ]
+    return {"path": path, "moves": moves, "unchanged": done.unchanged, "left_out": done.left_out}
+
+
+def accepted_fields(done: Sequence[Accepted], path: str) -> dict[str, Any]:
+    """The same for machines."""
+    moves = [
+        {
+            "case": each.case,
+            "git_commit": each.after.git_commit,
+            "before_ms": each.before.median_ms if each.before else None,
+            "after_ms": each.after.median_ms,
+            "step": each.after.steps[-1].model_dump(mode="json"),
+        }
+        for each in done
+    ]
+    return {"path": path, "accepted": moves}
+
+
+def accepted_lines(done: Sequence[Accepted], path: str) -> list[str]:
+    """A line for each case: from where to where, by how much, who and why."""
+    return [
+        log_line(
+            f"{each.case}: {_from_to(each)} ({_change_of_accepted(each)}), "
+            f"accepted by {each.after.steps[-1].by}: {each.after.steps[-1].reason}",
+            600,
+        )
+        for each in done
+    ] + [log_line(f"{path}: {len(done)} moved. Commit the file, so that others see it.")]
+
+
+def renamed_lines(done: Sequence[Renamed], old: str, new: str, path: str) -> list[str]:
+    """A line for each machine."""
+    lines = []
+    for each in done:
+        gone = each.displaced
+        instead = (
+            f"; the {milliseconds(gone.median_ms)} of {short(gone.git_commit)}, recorded under that name, gave way"
+            if gone
+            else ""
+        )
+        steps = len(each.after.steps) - 1
+        lines.append(
+            log_line(f"{old} goes on as {new} [{each.machine}], with its {steps} step{'s'[: steps != 1]}{instead}.", 600)
+        )
+    return [*lines, log_line(f"{path}: {len(done)} renamed. Commit the file together with the change of the name.")]
+
+
+def _word(kind: MoveKind) -> str:
+    return WORDS.get(kind, kind.value)
+
+
+def _move_row(move: Move, several: bool) -> tuple[str, ...]:
+    before, after = move.before, move.after
+    step = after.steps[-1]
+    time, change, words = "", "", move.note
+    match move.kind:
+        case MoveKind.FIRST:
+            time, words = milliseconds(after.median_ms), f"at {short(after.git_commit)}"
+        case MoveKind.CHANGED:
+            time, words = milliseconds(after.median_ms), f"at {short(after.git_commit)}; starts anew, {step.reason}"
+        case MoveKind.IMPROVED if before and step.ratio:
+            time = f"{milliseconds(before.median_ms)} → {milliseconds(after.median_ms)}"
+            change, words = units.change(step.ratio), f"at {short(after.git_commit)}, in two measurements"
+        case MoveKind.CANDIDATE if after.candidate:
+            change, words = moved_by(after.candidate.measurement), f"at {short(after.candidate.commit)}"
+        case MoveKind.REMOVED | MoveKind.RETURNED:
+            words = f"at {short(step.commit)}"
+    return _word(move.kind), move.case, time, change, f"{words} [{move.machine}]" if several else words
+
+
+def _from_to(done: Accepted) -> str:
+    now = milliseconds(done.after.median_ms)
+    return f"{milliseconds(done.before.median_ms)} → {now}" if done.before else f"no baseline → {now}"
+
+
+def _change_of_accepted(done: Accepted) -> str:
+    found = done.measurement
+    if found is None:
+        return "not measured side by side"
+    if done.after.steps[-1].ratio:
+        return moved_by(found)
+    return f"{moved_by(found)} against {short(found.reference)}, which is not its baseline"
+
+
+# The baseline on its way to the remote: its commit, its pull request, and what came of it, in words.
+
+
+_NAMED = 3
+_SKIP = "[skip ci]"
+_ACTIVE = re.compile(r"(?:[@#\[]|\bgh-)(?=\w)", re.IGNORECASE)
+"""What GitHub acts upon in a message: a mention, an issue that it closes, a word that skips workflows."""
+_STEPS = (MoveKind.IMPROVED, MoveKind.FIRST, MoveKind.CHANGED, MoveKind.REMOVED, MoveKind.RETURNED)
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What became of the baseline file of the remote."""
+
+    path: str
+    mode: str
+    """``push``, ``pull-request`` or ``branch``: the way that was taken in the end."""
+    branch: str
+    commit: str | None
+    """None where there was nothing to change."""
+    recorded: Recorded
+    accepted: tuple[Accepted, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What did not happen, and why: a sentence each."""
+    pull_url: str = ""
+
+
+def title(recorded: Recorded, accepted: Sequence[Accepted]) -> str:
+    """``perf: ratchet baseline forward (attention/training_512, copy/a and 2 more)``."""
+    moved = [each.case for each in accepted] + [move.case for kind in _STEPS for move in recorded.moves if move.kind is kind]
+    if moved:
+        return f"perf: ratchet baseline forward ({_names(moved)})"
+    waiting = [move.case for move in recorded.moves]
+    return f"perf: ratchet baseline notes ({_names(waiting)})" if waiting else "perf: ratchet baseline notes (times of today)"
+
+
+def commit_message(recorded: Recorded, accepted: Sequence[Accepted], mode: str) -> str:
+    """Title, and a line for each case that moved. It starts no workflow, except as a pull request, whose checks must run."""
+    skip = "" if mode == "pull-request" else f" {_SKIP}"
+    lines = [line for line in _steps(recorded, accepted, "baseline") if not line.startswith("What ")]  # what to do is for people
+    return "\n".join([f"{title(recorded, accepted)}{skip}", "", *map(_inert, lines)])
+
+
+def pull_body(recorded: Recorded, accepted: Sequence[Accepted], path: str) -> str:
+    """What the pull request says of its newest commit."""
+    lines = fenced(_steps(recorded, accepted, path), most=60)
+    return (
+        f"What main measured moves `{path}`. The newest steps:\n\n{lines}\n\nEarlier steps that wait here are in its commits.\n"
+    )
+
+
+def forward_lines(done: Forward) -> list[str]:
+    """What moved, where it went, and what did not happen."""
+    return [*_steps(done.recorded, done.accepted, done.path), _where(done), *(log_line(note, 600) for note in done.notes)]
+
+
+def forward_fields(done: Forward) -> dict[str, Any]:
+    """The same for machines."""
+    fields = recorded_fields(done.recorded, done.path) | {"accepted": accepted_fields(done.accepted, done.path)["accepted"]}
+    where = {"mode": done.mode, "branch": done.branch, "commit": done.commit, "pull_request": done.pull_url or None}
+    return fields | where | {"notes": done.notes}
+
+
+def forward_outputs(done: Forward) -> dict[str, str]:
+    """The same for the steps that follow: ``moved`` is JSON, the names of the cases."""
+    moved = [each.case for each in done.accepted] + [move.case for move in done.recorded.moves if move.kind in _STEPS]
+    return {
+        "moved": json.dumps(list(dict.fromkeys(moved))),
+        "mode": done.mode,
+        "branch": done.branch,
+        "commit": done.commit or "",
+        "pull-request-url": done.pull_url,
+    }
+
+
+def forward_summary(done: Forward) -> str:
+    """The same for the step's summary, as Markdown."""
+    return f"### Baseline\n\n{fenced(forward_lines(done), most=200)}\n"
+
+
+def _where(done: Forward) -> str:
+    if done.commit is None:
+        return log_line(f"{done.branch}: nothing to push.")
+    by = f" {done.pull_url} takes it to main." if done.pull_url else ""
+    return log_line(f"{done.branch}: pushed {done.commit[:10]}.{by}")
+
+
+def _steps(recorded: Recorded, accepted: Sequence[Accepted], path: str) -> list[str]:
+    taken = accepted_lines(accepted, path)[:-1]  # the last one asks for a commit, which this is
+    return [*taken, *recorded_lines(recorded, path)]
+
+
+def _inert(text: str) -> str:
+    return _ACTIVE.sub(lambda match: f"{match[0]}\u200b", text)
+
+
+def _names(cases: Sequence[str]) -> str:
+    names = [_inert(clean(name, 60)) for name in dict.fromkeys(cases)]
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

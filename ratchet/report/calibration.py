@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
 from ratchet import units
+from ratchet.judge.replay import Judged, Rates
+from ratchet.records import CaseVerdict, Outcome, Policy, ReportRecord
 from ratchet.records.calibration import Calibration, CaseCalibration
-from ratchet.report.escape import CELL, log_line
+from ratchet.report import words
 from ratchet.report.words import NOTHING
+from ratchet.untrusted import CELL, log_line
 
 
 def calibration_lines(done: Calibration) -> list[str]:
@@ -53,3 +61,145 @@ def _sentences(done: Calibration) -> list[str]:
         )
     verdict = f"This machine holds the gate of {gate}" if done.holds else f"This machine does not hold the gate of {gate}"
     return [*lines, f"{verdict}; the smallest gate that every case holds is {units.threshold(done.gate)}."]
+
+
+# What `ratchet replay` prints: verdicts of recorded pairs, and what became of pull requests drawn from them.
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """One file, judged again. A recorded run has a whole report, other pairs have not."""
+
+    file: Path
+    judged: Judged
+    report: ReportRecord | None = None
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Pull requests drawn from recorded pairs, and from what they were drawn."""
+
+    rates: Rates
+    policy: Policy
+    pairs: int
+    """Most that a case may take."""
+    seed: int
+    planted: Mapping[str, float]
+    """Case → factor on the head's times."""
+    recorded: Mapping[str, int]
+    """Case → pairs to draw from; a case without any was left out."""
+
+
+def file_line(done: Replayed) -> str:
+    """Which of several files the next lines are about."""
+    return f"# {log_line(done.file)}"
+
+
+def judged_lines(judged: Judged) -> list[str]:
+    """One aligned line a case, then the reasons of those that are not unchanged, and last the headline."""
+    rows = [_verdict_row(case) for case in judged.cases]
+    lines = _aligned(rows, "<<>^>>>")
+    lines += [
+        f"{case.outcome} {log_line(case.name, CELL)}: {log_line(words.reason(case))}"
+        for case in judged.cases
+        if case.outcome is not Outcome.UNCHANGED
+    ]
+    return [*lines, log_line(judged.headline)]
+
+
+def judged_json(done: Sequence[Replayed], exit_code: int) -> dict[str, Any]:
+    """The same for machines, of all files."""
+    files = [
+        {
+            "file": str(each.file),
+            "exit_code": each.judged.exit_code,
+            "headline": each.judged.headline,
+            "cases": [case.model_dump(mode="json") for case in each.judged.cases],
+        }
+        for each in done
+    ]
+    return {"exit_code": exit_code, "files": files}
+
+
+def simulation_lines(done: Simulation) -> list[str]:
+    """What was drawn, a table of the cases, the rates, and what they mean in one sentence."""
+    rates = done.rates
+    gate = units.threshold(done.policy.regression)
+    table = [("Case", "Recorded pairs", "Planted", "Red")]
+    table += [
+        (
+            log_line(name, CELL),
+            str(done.recorded[name]),
+            units.change(done.planted[name]) if name in done.planted else words.NOTHING,
+            units.percent(share, 2),
+        )
+        for name, share in rates.red.items()
+    ]
+    figures = [
+        ("Any red that was not planted", units.percent(rates.any_red, 2)),
+        ("Planted cases caught", words.NOTHING if rates.caught is None else units.percent(rates.caught, 2)),
+        ("Cases without an answer", units.percent(rates.inconclusive, 2)),
+        ("Pairs that a case took", f"{rates.pairs_mean:.1f} of {done.pairs}"),
+    ]
+    left_out = [name for name, count in done.recorded.items() if not count]
+    return [
+        f"{rates.runs} pull requests of {len(rates.red)} cases, gate {gate}, at most {done.pairs} pairs a case, seed {done.seed}",
+        "",
+        *_aligned(table, "<>>>"),
+        "",
+        *_aligned(figures, "<>"),
+        *(f"Left out, without pairs: {log_line(name, CELL)}" for name in left_out),
+        "",
+        _meaning(done),
+    ]
+
+
+def simulation_json(done: Simulation) -> dict[str, Any]:
+    """The same for machines."""
+    rates, policy = done.rates, done.policy
+    return {
+        "any_red": rates.any_red,
+        "caught": rates.caught,
+        "inconclusive": rates.inconclusive,
+        "pairs_mean": rates.pairs_mean,
+        "runs": rates.runs,
+        "pairs": done.pairs,
+        "seed": done.seed,
+        "gate": policy.regression,
+        "improvement": policy.improvement,
+        "confidence": policy.confidence,
+        "false_alarm": policy.false_alarm,
+        "cases": list(rates.red),
+        "recorded_pairs": dict(done.recorded),
+        "planted": dict(done.planted),
+        "red": dict(rates.red),
+    }
+
+
+def _meaning(done: Simulation) -> str:
+    rates = done.rates
+    drawn = f"Drawn from these pairs, {units.percent(rates.any_red, 2)} of pull requests"
+    if rates.caught is None:
+        return f"{drawn} that change nothing are red, if nothing changed where the pairs were recorded."
+    caught = f"and {units.percent(rates.caught, 1)} of what was planted is caught"
+    return f"{drawn} are red for a case that nothing was planted in, {caught}."
+
+
+def _verdict_row(case: CaseVerdict) -> tuple[str, ...]:
+    times = words.time(case.reference), "->", words.time(case.head)
+    return (
+        case.outcome,
+        log_line(case.name, CELL),
+        *times,
+        words.change(case.comparison),
+        words.interval(case.comparison),
+    )
+
+
+def _aligned(rows: Iterable[Sequence[str]], how: str) -> list[str]:
+    """Rows of text as lines; ``how`` aligns each column."""
+    listed = list(rows)
+    wide = [max(map(len, column)) for column in zip(*listed, strict=True)]
+    return [
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, how, wide, strict=True)).rstrip() for row in listed
+    ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ratchet import untrusted
 from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome
 from ratchet.records.forge import ANNOTATIONS_A_CALL, Annotation, CheckOutput, Level
-from ratchet.report import escape, profile, words
-from ratchet.report.comment import render_part
-from ratchet.report.comment_page import CommentPage, Conclusion, conclusion
+from ratchet.report import profile, words
+from ratchet.report.comment import CommentPage, Conclusion, conclusion, render_part
 
 TITLE = 200
 """Characters."""
@@ -28,13 +28,13 @@ _BENCHMARK = re.compile(r"[A-Za-z0-9_]{1,100}")
 
 
 def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
-    """What the check run says, and how it ends (`ratchet.report.comment_page.conclusion`)."""
+    """What the check run says, and how it ends (`ratchet.report.comment.conclusion`)."""
     title = page.report.headline if page.report else page.problem or "There is no verdict."
     end = conclusion(page)
     if end == "neutral" and page.report and page.report.verdict == "pass" and not title.startswith("Inconclusive"):
         title = f"No proof either way: {title}"
     output = CheckOutput(
-        title=escape.plain(title, TITLE),
+        title=untrusted.plain(title, TITLE),
         summary=render_part(page, "summary"),
         text=render_part(page, "text"),
         annotations=tuple(_annotations(page)),
@@ -86,20 +86,20 @@ def _path(page: CommentPage, case: CaseVerdict) -> str | None:
 
 def _title(case: CaseVerdict) -> str:
     change = f" {words.short_change(case)}" if case.outcome in SLOWDOWNS and case.comparison else ""
-    return escape.plain(f"{case.name} {words.WORDS[case.outcome].text}{change}", TITLE)
+    return untrusted.plain(f"{case.name} {words.WORDS[case.outcome].text}{change}", TITLE)
 
 
 def _message(page: CommentPage, case: CaseVerdict) -> str:
     """The reason, and the cause where a profile shows one."""
     profiles = page.report.profiles if page.report else ()
     cause = next((profile.first_sentence(each) for each in profiles if each.case == case.name), "")
-    return escape.plain(f"{escape.clean(case.reason)} {escape.clean(cause)}", MESSAGE)
+    return untrusted.plain(f"{untrusted.clean(case.reason)} {untrusted.clean(cause)}", MESSAGE)
 
 
 def _command(level: Level, path: str | None, title: str, message: str) -> str:
     places = {"file": path, "line": "1"} if path else {}
     properties = ",".join(f"{name}={_property(str(value))}" for name, value in {**places, "title": title}.items())
-    return f"::{_COMMANDS[level]} {properties}::{_data(escape.plain(message, MESSAGE))}"
+    return f"::{_COMMANDS[level]} {properties}::{_data(untrusted.plain(message, MESSAGE))}"
 
 
 def _data(text: str) -> str:

@@ -1,19 +1,108 @@
-"""`CommentPage` → the sticky comment under a pull request: the verdict first, then the worst, then the rest folded away."""
+"""The first two lines of our comment: by one it is found again, the other says what it is about."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ratchet import untrusted
+from ratchet.errors import UsageError
 from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
-from ratchet.report import escape, profile, words
-from ratchet.report.chart import chart_of_changes
-from ratchet.report.comment_page import CommentPage, Conclusion, conclusion
-from ratchet.report.escape import Markdown
-from ratchet.report.markers import first_lines
-from ratchet.report.pieces import Reason, is_plain, machine, reasons, reproduce, template, tree
+from ratchet.records.acceptance import Acceptance
+from ratchet.report import profile, words
+from ratchet.report.markdown import Reason, is_plain, machine, reasons, reproduce, template, tree
+from ratchet.untrusted import Markdown
+
+MARKER = "<!-- ratchet:report:{id} -->"
+"""The first line, with the report's id."""
+_RUN = "<!-- ratchet:run:{run_id}:{sha} -->"
+_RUN_READ = re.compile(r"<!-- ratchet:run:([1-9][0-9]{0,18}):([0-9a-f]{40}(?:[0-9a-f]{24})?) -->")
+_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def marker(report_id: str) -> str:
+    """The first line of a comment. Raises UsageError for an id that is no plain word."""
+    if not _ID.fullmatch(report_id):
+        raise UsageError("The id of a report holds letters, digits, _ . and - only, at most 64.", "Choose another id.")
+    return MARKER.format(id=report_id)
+
+
+def first_lines(report_id: str, run_id: int, head_sha: str) -> str:
+    """Both, each with its end. Raises UsageError for an id that is no plain word."""
+    return f"{marker(report_id)}\n{_RUN.format(run_id=run_id, sha=head_sha)}\n"
+
+
+def run_id_of(body: str) -> int | None:
+    """The run that one of our comments is about; None for any other text."""
+    found = _second_line(body)
+    return int(found[1]) if found else None
+
+
+def sha_of(body: str) -> str | None:
+    """The head that one of our comments is about; None for any other text."""
+    found = _second_line(body)
+    return found[2] if found else None
+
+
+def _second_line(body: str) -> re.Match[str] | None:
+    lines = body.replace("\r\n", "\n").split("\n", 2)
+    return _RUN_READ.fullmatch(lines[1]) if len(lines) > 1 and lines[0].startswith("<!-- ratchet:report:") else None
+
+
+# Changes of cases → bars of text that grow to both sides of none.
+#
+# Not mermaid: its bar charts grow from the end of the axis, so that −12 % is the shortest bar beside +5 %.
+
+
+MOST_BARS = 20
+LONGEST_LABEL = 32
+HALVES = 48
+"""Half characters of the longest bar."""
+
+
+def chart_of_changes(cases: Sequence[CaseVerdict]) -> Markdown | None:
+    """The first cases that were compared, a line each: name, change, and a bar to the right where it is slower.
+
+    None where fewer than two were: a chart of one bar says less than its number.
+    """
+    shown = [(case, case.comparison) for case in cases if case.comparison][:MOST_BARS]
+    if len(shown) < 2:
+        return None
+    changes = [found.ratio - 1 for _, found in shown]
+    most = max(map(abs, changes)) or 1.0
+    labels = [_label(case.name, place) for place, (case, _) in enumerate(shown, 1)]
+    texts = [words.change(found) for _, found in shown]
+    wide, wider = max(map(len, labels)), max(map(len, texts))
+    left = (max(_halves(-change, most) for change in changes) + 1) // 2
+    lines = [
+        f"{label:<{wide}}  {text:>{wider}}  {_bar(change, most, left)}".rstrip()
+        for label, text, change in zip(labels, texts, changes, strict=True)
+    ]
+    return untrusted.fenced(lines)
+
+
+def _bar(change: float, most: float, left: int) -> str:
+    faster, slower = _halves(-change, most), _halves(change, most)
+    to_left = f"{'▐' * (faster % 2)}{'█' * (faster // 2)}"
+    return f"{to_left:>{left}}│{'█' * (slower // 2)}{'▌' * (slower % 2)}"
+
+
+def _halves(change: float, most: float) -> int:
+    return max(0, round(HALVES * change / most))
+
+
+def _label(name: str, place: int) -> str:
+    """The end of a name says most: its config."""
+    if not is_plain(name):
+        return f"case {place}"
+    return name if len(name) <= LONGEST_LABEL else f"…{name[1 - LONGEST_LABEL :]}"
+
+
+# `CommentPage` → the sticky comment under a pull request: the verdict first, then the worst, then the rest folded away.
+
 
 LIMIT = 60_000
 """Bytes of UTF-8; GitHub takes 65,536 characters."""
@@ -97,7 +186,7 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
         "headline": report.headline if report else f"No verdict: {page.problem or 'nothing was measured.'}",
         "alerts": _alerts(page),
         "commit": _commit(page),
-        "run": escape.link(page.run_url, str(page.run_id)),
+        "run": untrusted.link(page.run_url, str(page.run_id)),
         "artifacts": _artifacts(page),
         "warnings": (*page.notes, *(report.warnings if report else ()))[: detail.cases],
         "words": words.WORDS,
@@ -166,14 +255,16 @@ def _because(group: _Group, report: ReportRecord) -> dict[str, str]:
 def _alerts(page: CommentPage) -> list[Markdown]:
     """What a reader must know before believing the verdict."""
     found = []
-    base = escape.name(page.base_ref)
+    base = untrusted.name(page.base_ref)
     if page.stale_for:
-        now = escape.markdown(page.stale_for[:10])
-        found.append(f"**Stale:** the pull request is now at {now}; this report is about {escape.markdown(page.head_sha[:10])}.")
+        now = untrusted.markdown(page.stale_for[:10])
+        found.append(
+            f"**Stale:** the pull request is now at {now}; this report is about {untrusted.markdown(page.head_sha[:10])}."
+        )
     if page.report and page.problem:
-        found.append(str(escape.markdown(page.problem)))
+        found.append(str(untrusted.markdown(page.problem)))
     if page.log_url:
-        found.append(f"Where to look: {escape.link(page.log_url, 'the job that publishes')}.")
+        found.append(f"Where to look: {untrusted.link(page.log_url, 'the job that publishes')}.")
     if page.edited_baseline:
         found.append(
             f"**This pull request edits the baseline file.** It was judged by the file of {base}; the baseline moves by itself "
@@ -186,7 +277,7 @@ def _alerts(page: CommentPage) -> list[Markdown]:
 
 def _commit(page: CommentPage) -> Markdown:
     """The head as GitHub knows it, with what was measured of it and against what."""
-    head = escape.markdown(page.head_sha[:10])
+    head = untrusted.markdown(page.head_sha[:10])
     report = page.report
     if report is None:
         return head
@@ -204,4 +295,64 @@ def _hardware(report: ReportRecord) -> str:
 def _artifacts(page: CommentPage) -> Markdown | None:
     if page.artifact_url is None:
         return None
-    return Markdown(f"Samples, reports of the profiler and pictures: {escape.link(page.artifact_url, 'artifacts of the run')}")
+    return Markdown(f"Samples, reports of the profiler and pictures: {untrusted.link(page.artifact_url, 'artifacts of the run')}")
+
+
+# What a comment and a check run are made of, and how the check run ends.
+
+
+Conclusion = Literal["success", "failure", "neutral", "action_required"]
+_HELD = (Outcome.UNCHANGED, Outcome.IMPROVED, Outcome.IDENTICAL)
+"""Outcomes of cases that were compared and are no slower."""
+
+
+@dataclass(frozen=True)
+class CommentPage:
+    """All that a comment and a check run say."""
+
+    report: ReportRecord | None
+    """Judged in the trusted job; None where there is no verdict."""
+    repository: str
+    """OWNER/NAME."""
+    head_sha: str
+    """What the run measured."""
+    base_ref: str
+    run_url: str
+    run_id: int
+    problem: str = ""
+    """One sentence: why there is no verdict; beside a verdict, what is missing from it."""
+    stale_for: str | None = None
+    """Hash of the pull request's head, where it is another one by now."""
+    edited_baseline: bool = False
+    """The pull request changes the baseline file."""
+    acceptances: tuple[Acceptance, ...] = ()
+    """Those that took a regression of this report (`ratchet.judge.github.acceptance.with_acceptances` gave the report)."""
+    artifact_url: str | None = None
+    log_url: str | None = None
+    """The job that publishes, where its log is what to read next."""
+    report_id: str = "default"
+    rejudged: bool = True
+    """Judged again from the raw samples, by thresholds and baseline of ``base_ref``."""
+    notes: tuple[str, ...] = ()
+    """Further sentences beside the verdict: parts of the artifact that were left out, and why."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Benchmark → its file in the repository, where it is known; annotations point there."""
+
+
+def conclusion(page: CommentPage) -> Conclusion:
+    """Red for a regression, a wrong result, and a run that handed over nothing to judge; green only where something was compared
+    and everything that was is no slower, or accepted; otherwise neutral, since noise is no fault of the change.
+    A slowdown without proof asks for a person: a required check is satisfied by neutral, and not by that.
+    """
+    report = page.report
+    if report is None or not report.cases:
+        return "failure"
+    if report.verdict == "regression":
+        return "failure"
+    taken = {each.case for each in page.acceptances}
+    outcomes = [case.outcome for case in report.cases if case.name not in taken]
+    if Outcome.SLOWER in outcomes:
+        return "action_required"
+    answered = not any(outcome in words.NO_ANSWER for outcome in outcomes)
+    compared = page.acceptances or any(outcome in _HELD for outcome in outcomes)
+    return "success" if report.verdict == "pass" and answered and compared else "neutral"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ratchet import units
+from ratchet import units, untrusted
 from ratchet.records.profile import CaseProfile, Finding, KernelProfile, Profile, Rule
-from ratchet.report import escape, words
+from ratchet.report import words
 
 Pair = tuple[KernelProfile | None, KernelProfile | None]
 """Head and reference."""
@@ -70,8 +70,8 @@ def read_lines(profile: CaseProfile, pairs: Sequence[Pair]) -> Iterator[str]:
     compared = profile.reference is not None
     for name, side in (("reference", profile.reference), ("head" if compared else "report", profile.head)):
         if side is not None:
-            yield f"{name + ':':<11}{escape.log_line(_origin(side))}"
-            yield from (f"{'':<11}warning: {escape.log_line(warning)}" for warning in side.warnings)
+            yield f"{name + ':':<11}{untrusted.log_line(_origin(side))}"
+            yield from (f"{'':<11}warning: {untrusted.log_line(warning)}" for warning in side.warnings)
     for head, reference in pairs:
         yield ""
         yield from kernel_lines(head, reference, compared=compared)
@@ -81,7 +81,7 @@ def read_lines(profile: CaseProfile, pairs: Sequence[Pair]) -> Iterator[str]:
         for number, finding in enumerate(profile.findings, 1):
             yield from _finding_lines(number, finding)
     for sentence in profile.steps_down:
-        yield f"note: {escape.log_line(sentence)}"
+        yield f"note: {untrusted.log_line(sentence)}"
 
 
 def kernel_lines(head: KernelProfile | None, reference: KernelProfile | None, *, compared: bool) -> Iterator[str]:
@@ -89,7 +89,7 @@ def kernel_lines(head: KernelProfile | None, reference: KernelProfile | None, *,
     one = head or reference
     if one is None:
         return
-    yield f"kernel {escape.log_line(one.name, 240)}"
+    yield f"kernel {untrusted.log_line(one.name, 240)}"
     if compared and head is None:
         yield "  only in the reference"
     elif compared and reference is None:
@@ -119,7 +119,7 @@ def _rows(head: KernelProfile | None, reference: KernelProfile | None) -> Iterat
     for name in reasons:
         reasons[name] = max(side.stalls.get(name, 0.0) for side in sides if side)
     for name in sorted(reasons, key=lambda each: -reasons[each])[:STALLS]:
-        title = f"stall: {escape.log_line(name.replace('_', ' '), 40)}"
+        title = f"stall: {untrusted.log_line(name.replace('_', ' '), 40)}"
         yield _row(_Figure(title, _of(name, "stalls"), lambda cycles: f"{cycles:.1f} cycles"), sides)
 
 
@@ -138,7 +138,7 @@ def _change(before: float | None, after: float | None, *, points: bool) -> str:
 
 
 def _in_words(title: str, texts: list[str | None]) -> tuple[str, str, str, str]:
-    before, after = (escape.log_line(text, 40) if text else words.NOTHING for text in texts)
+    before, after = (untrusted.log_line(text, 40) if text else words.NOTHING for text in texts)
     return title, before, after, "" if words.NOTHING in (before, after) or before == after else "changed"
 
 
@@ -170,12 +170,12 @@ def _rule_line(rule: Rule) -> str:
     if rule.speedup_percent is not None:
         part = "" if rule.scope == "global" else " of its part"
         estimate = f" (estimated gain {units.percent(rule.speedup_percent / 100)}{part})"
-    title = f"{escape.log_line(rule.title or rule.name, 60)}{estimate}: "
-    return f"{title}{escape.log_line(rule.message)}"
+    title = f"{untrusted.log_line(rule.title or rule.name, 60)}{estimate}: "
+    return f"{title}{untrusted.log_line(rule.message)}"
 
 
 def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
-    yield f"{number}. {escape.log_line(finding.what)}"
-    yield f"   Why: {escape.log_line(finding.why)}"
+    yield f"{number}. {untrusted.log_line(finding.what)}"
+    yield f"   Why: {untrusted.log_line(finding.why)}"
     label = "Try: " if finding.needs_action else ""
-    yield f"   {label}{escape.log_line(finding.advice)} ({finding.confidence} confidence)"
+    yield f"   {label}{untrusted.log_line(finding.advice)} ({finding.confidence} confidence)"

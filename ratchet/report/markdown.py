@@ -1,12 +1,197 @@
-"""`ReportRecord` → the Markdown of ``results/ratchet_report.md`` and of the step summary."""
+"""What the Markdown of a report and of a comment share: the templates' environment, and figures, names and commands as Markdown.
+
+Everything that a template prints is escaped unless a filter of this module made it Markdown, so a forgotten filter costs
+looks and never safety.
+"""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
-from ratchet.records import CaseVerdict, Outcome, ReportRecord
+import jinja2
+
+from ratchet import units, untrusted
+from ratchet.judge.outcome import CHANGE_PAIRS
+from ratchet.records import CaseVerdict, Comparison, Fingerprint, Outcome, ReportRecord, SideSummary, Tree
+from ratchet.records.run import SESSION_PAIRS
 from ratchet.report import profile, words
-from ratchet.report.pieces import machine, reasons, reproduce, template
+from ratchet.untrusted import Markdown
+
+_SILENT = (Outcome.UNCHANGED, Outcome.MEASURED, Outcome.SKIPPED)
+_WORST = (Outcome.FAILED, Outcome.REGRESSED, Outcome.SLOWER, Outcome.UNFIT, Outcome.INCONCLUSIVE)
+_COMMAND_CASES = 5
+_HEX = frozenset("0123456789abcdef")
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")
+_LABELS = {
+    "gpu_memory_bytes": "GPU memory",
+    "gpu_power_limit_w": "Power limit",
+    "mig": "MIG",
+    "driver": "Driver",
+    "cuda": "CUDA",
+    "torch": "PyTorch",
+    "triton": "Triton",
+    "cpu": "CPU",
+    "cpu_threads": "CPU threads",
+}
+_UNITS: dict[str, Callable[[float], str]] = {"gpu_memory_bytes": units.size, "gpu_power_limit_w": lambda watts: f"{watts:g} W"}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One sentence, and every case that it holds for."""
+
+    word: words.Word
+    names: tuple[str, ...]
+    text: str
+
+
+@cache
+def template(file: str) -> jinja2.Template:
+    """A file of ``report/templates``, in which every value is escaped unless a filter of this module made it Markdown."""
+    environment = jinja2.Environment(  # noqa: S701 - the output is Markdown; `finalize` escapes it
+        loader=jinja2.FunctionLoader(_source),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_finalize,
+    )
+    environment.filters |= {
+        "code": untrusted.name,
+        "cell": lambda text: untrusted.markdown(text, untrusted.CELL),
+        "fenced": lambda lines, most: untrusted.fenced(lines, most=most),
+        "already_markdown": Markdown,  # for what a macro returns, whose own values were escaped one by one
+        "tight": _tight,
+        "tree": tree,
+        "duration": units.duration,
+        "wall": units.wall,
+        "threshold": units.threshold,
+        "time": words.time,
+        "change": _change,
+        "short_change": words.short_change,
+        "outcome": lambda case: _tight(f"{words.word(case).mark} {words.word(case).text}"),
+        "delta": words.delta,
+        "detectable": words.detectable,
+        "throughput": _throughput,
+        "bandwidth": _bandwidth,
+        "roof": _roof,
+        "memory": _memory,
+        "stage": _stage,
+        "names": _names,
+        "findings": profile.findings_of,
+        "profile_notes": lambda each: (*profile.warnings(each), *each.steps_down),
+        "first_sentence": profile.first_sentence,
+        "unexplained": profile.unexplained,
+        "shell": shlex.join,
+        "plural": lambda count, word: f"{count} {word}{'' if count == 1 else 's'}",
+    }
+    environment.globals |= {"change_pairs": CHANGE_PAIRS, "session_pairs": SESSION_PAIRS}
+    return environment.get_template(file)
+
+
+def _source(file: str) -> str:
+    return (files("ratchet.report") / "templates" / file).read_text(encoding="utf-8")
+
+
+def _finalize(value: Any) -> str:
+    return value if isinstance(value, Markdown) else untrusted.markdown(value)
+
+
+def machine(fingerprint: Fingerprint) -> dict[str, object]:
+    """The parts of a fingerprint that this machine has, under names for people."""
+    shown: dict[str, object] = {"Device": fingerprint.gpu or fingerprint.cpu}
+    parts = fingerprint.model_dump(exclude={"device", "gpu"} if fingerprint.gpu else {"device", "gpu", "cpu"}, exclude_none=True)
+    for part, value in parts.items():
+        text = _UNITS[part](value) if part in _UNITS else value
+        shown[_LABELS.get(part, part)] = text
+    return shown
+
+
+def reasons(report: ReportRecord, shown: Sequence[CaseVerdict]) -> list[Reason]:
+    """Why these cases have their outcomes, each sentence once; what needs no reason has none."""
+    grouped: dict[tuple[Outcome, str], list[str]] = {}
+    for case in shown:
+        if words.earned(case, report) not in _SILENT:
+            grouped.setdefault((case.outcome, words.reason(case)), []).append(case.name)
+    return [Reason(words.WORDS[outcome], tuple(names), text) for (outcome, text), names in grouped.items()]
+
+
+def reproduce(report: ReportRecord, listed: Sequence[CaseVerdict]) -> Markdown | None:
+    """The commands that measure the worst cases again. Only hashes and plain names get into something people paste."""
+    if not is_hash(report.head) or (report.reference and not is_hash(report.reference)):
+        return None
+    base = f"check --base {report.reference.commit}" if report.reference else "check" if words.compares(report) else "run"
+    worst = [case.name for case in listed if case.outcome in _WORST and is_plain(case.name)][:_COMMAND_CASES]
+    lines = [f"git checkout {report.head.commit} &&", f"ratchet {base}", *worst]
+    return untrusted.fenced([lines[0], " \\\n  ".join(lines[1:])], language="bash")
+
+
+def is_hash(tree: Tree) -> bool:
+    """Whether it names its commit by a hash, and by nothing else."""
+    return 7 <= len(tree.commit) <= 64 and _HEX.issuperset(tree.commit)
+
+
+def is_plain(name: str) -> bool:
+    """Whether a shell, a chart or a path takes the name for a name alone."""
+    return bool(name) and _PLAIN.issuperset(name) and not name.startswith("-") and len(name) <= untrusted.CELL
+
+
+def tree(code: Tree) -> Markdown:
+    """``1a2b3c4d5e “Subject”``: the hash is not code, so that GitHub links it."""
+    commit = Markdown(words.short_hash(code)) if is_hash(code) else untrusted.name(words.short_hash(code))
+    subject = f" “{untrusted.markdown(code.subject, untrusted.CELL)}”" if code.subject else ""
+    return Markdown(f"{commit}{subject}{' **with uncommitted changes**' if code.dirty else ''}")
+
+
+def _change(comparison: Comparison | None) -> Markdown:
+    if comparison is None:
+        return Markdown(words.NOTHING)
+    interval = words.interval(comparison).replace(" ", "\u00a0")  # numbers alone, so its brackets are no link
+    return Markdown(f"{_tight(words.change(comparison))} {interval}")
+
+
+def _tight(text: str) -> Markdown:
+    """A figure that a table keeps on one line: its spaces become no-break spaces."""
+    return Markdown(untrusted.markdown(text).replace(" ", "\u00a0"))
+
+
+def _throughput(side: SideSummary) -> str:
+    return units.rate(side.gflops * 1e9, "FLOP/s") if side.gflops else words.NOTHING
+
+
+def _bandwidth(side: SideSummary) -> str:
+    return units.rate(side.gb_s * 1e9, "B/s") if side.gb_s else words.NOTHING
+
+
+def _roof(side: SideSummary) -> Markdown:
+    shown = _tight(words.roof(side))
+    if side.share_of_roof is None or side.cached:
+        return shown
+    between = " " if side.share_of_roof > words.ABOVE else " of "
+    return Markdown(f"{shown}{between}{untrusted.markdown(side.roof or 'the roof', untrusted.CELL)}")
+
+
+def _memory(case: CaseVerdict) -> str:
+    sides = [units.size(side.peak_memory_bytes) for side in (case.reference, case.head) if side]
+    return sides[0] if len(set(sides)) == 1 else " → ".join(sides)
+
+
+def _stage(side: SideSummary | None, stage: str) -> str:
+    return units.duration(side.stages_ms[stage] / 1e3) if side and stage in side.stages_ms else words.NOTHING
+
+
+def _names(names: tuple[str, ...], most: int = 10) -> Markdown:
+    shown = ", ".join(untrusted.name(name) for name in names[:most])
+    return Markdown(shown if len(names) <= most else f"{shown} and {len(names) - most} more")
+
+
+# `ReportRecord` → the Markdown of ``results/ratchet_report.md`` and of the step summary.
+
 
 _NAMED = 3
 

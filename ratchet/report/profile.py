@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ratchet import units
-from ratchet.judge.matching import matched
+from ratchet import units, untrusted
+from ratchet.judge.profile import matched
 from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile
-from ratchet.report import escape, words
+from ratchet.report import words
 
 FINDINGS = 3
 """So many are told in words."""
@@ -117,34 +117,34 @@ def tables(profile: CaseProfile) -> tuple[Table, ...]:
 
 def profile_lines(profile: CaseProfile, results: str) -> Iterator[str]:
     """Plain text for a terminal or a log; ``results`` is how the folder is shown that the files are relative to."""
-    yield f"Profile of {escape.log_line(profile.case, escape.CELL)}"
+    yield f"Profile of {untrusted.log_line(profile.case, untrusted.CELL)}"
     if profile.findings and (nothing := unexplained(profile)):
         yield f"  {nothing}"
     for number, finding in enumerate(findings_of(profile), 1):
-        yield f"  {number}. {escape.log_line(finding.what)}"
-        yield f"     Why: {escape.log_line(finding.why)}"
+        yield f"  {number}. {untrusted.log_line(finding.what)}"
+        yield f"     Why: {untrusted.log_line(finding.why)}"
         label = "Try: " if finding.needs_action else ""
-        yield f"     {label}{escape.log_line(finding.advice)} ({finding.confidence} confidence)"
+        yield f"     {label}{untrusted.log_line(finding.advice)} ({finding.confidence} confidence)"
     if not profile.findings:
-        yield f"  {escape.log_line(first_sentence(profile))}"
+        yield f"  {untrusted.log_line(first_sentence(profile))}"
     for table in tables(profile):
-        yield f"  {escape.log_line(table.title, escape.CELL)}"
+        yield f"  {untrusted.log_line(table.title, untrusted.CELL)}"
         wide = [max(len(text) for text in column) for column in zip(*map(_cells, table.rows), strict=True)] if table.rows else []
         for title, reference, head, change in map(_cells, table.rows):
             yield f"    {title:<{wide[0]}}  {reference:>{wide[1]}}  {head:>{wide[2]}}  {change:>{wide[3]}}".rstrip()
     for side, why in profile.failed.items():
-        yield f"  No profile of the {side}: {escape.log_line(why)}"
+        yield f"  No profile of the {side}: {untrusted.log_line(why)}"
     for sentence in (*warnings(profile), *profile.steps_down):
-        yield f"  note: {escape.log_line(sentence)}"
+        yield f"  note: {untrusted.log_line(sentence)}"
     for what, path in profile.files.items():
-        yield f"  {escape.log_line(what)}: {escape.log_line(f'{results}/{path}')}"
+        yield f"  {untrusted.log_line(what)}: {untrusted.log_line(f'{results}/{path}')}"
 
 
 def why_lines(profile: CaseProfile) -> list[str]:
     """For the end of a check: one line for the cause, and one where the profile is less than it could be."""
-    name = escape.log_line(profile.case, escape.CELL)
-    lines = [f"Why {name}: {escape.log_line(first_sentence(profile))}"]
-    return [*lines, *(f"  | {name}: {escape.log_line(sentence)}" for sentence in profile.steps_down[:1])]
+    name = untrusted.log_line(profile.case, untrusted.CELL)
+    lines = [f"Why {name}: {untrusted.log_line(first_sentence(profile))}"]
+    return [*lines, *(f"  | {name}: {untrusted.log_line(sentence)}" for sentence in profile.steps_down[:1])]
 
 
 def warnings(profile: CaseProfile) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ def warnings(profile: CaseProfile) -> tuple[str, ...]:
 
 
 def _cells(row: Row) -> tuple[str, str, str, str]:
-    return escape.log_line(row.title, 60), row.reference, row.head, row.change
+    return untrusted.log_line(row.title, 60), row.reference, row.head, row.change
 
 
 def _of_kernel(reference: KernelProfile | None, head: KernelProfile | None) -> Table:
@@ -164,7 +164,7 @@ def _of_kernel(reference: KernelProfile | None, head: KernelProfile | None) -> T
             rows.append(_row(figure.title, left, right, figure.text, points=figure.points))
     held = [kernel.occupancy_limiter if kernel else None for kernel in (reference, head)]
     if any(held):
-        before, after = (escape.clean(one, 40) if one else words.NOTHING for one in held)
+        before, after = (untrusted.clean(one, 40) if one else words.NOTHING for one in held)
         rows.append(Row("Occupancy limited by", before, after, ""))
     kernel = head or reference
     return Table(kernel.function if kernel else "", tuple(rows))

@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from ratchet import units
-from ratchet.report import escape
+from ratchet import units, untrusted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,7 +67,7 @@ class LineProgress:
         self._write(f"Measuring {total_cases} case{'' if total_cases == 1 else 's'} in up to {pairs} pairs of processes")
 
     def stage(self, text: str) -> None:
-        self._write(escape.log_line(text))
+        self._write(untrusted.log_line(text))
 
     def case(self, name: str, pair: int, done: int, total: int) -> None:  # noqa: ARG002 - a log names no single case
         if self._open and self._open[0] != pair and self._clock() - self._last >= _LINE_S:
@@ -121,13 +120,13 @@ class LiveProgress:
         self._draw(at_once=True)
 
     def stage(self, text: str) -> None:
-        self._bar.update(self._task, description=escape.clean(text, 60))
+        self._bar.update(self._task, description=untrusted.clean(text, 60))
         self._draw(at_once=True)
 
     def case(self, name: str, pair: int, done: int, total: int) -> None:
         if self._clock() - self._drawn < _REDRAW_S and done < total:
             return
-        description = f"pair {pair + 1} of {self._pairs}: {escape.clean(name, 40)}"
+        description = f"pair {pair + 1} of {self._pairs}: {untrusted.clean(name, 40)}"
         self._bar.update(self._task, completed=done, total=max(1, total), description=description)
         self._draw()
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ratchet import units
 from ratchet.records.roofline import Roof, Roofline, RooflinePoint
 from ratchet.report.baseline import table
-from ratchet.report.escape import CELL, log_line
 from ratchet.report.words import ABOVE, NOTHING
+from ratchet.untrusted import CELL, log_line
 
 BOUND = {
     "memory": "memory",

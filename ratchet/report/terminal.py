@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ratchet import untrusted
 from ratchet.records import CaseVerdict, Outcome, ReportRecord
-from ratchet.report import escape, words
+from ratchet.report import words
 from ratchet.report.profile import why_lines
 
 if TYPE_CHECKING:
@@ -62,16 +63,16 @@ def print_report(report: ReportRecord, console: Console) -> None:
         outcome = words.earned(case, report)
         if outcome not in _QUIET:
             line = Text.assemble(
-                (escape.clean(case.name, escape.CELL), "bold"),
-                f" {words.WORDS[outcome].text}: {escape.clean(words.reason(case))}",
+                (untrusted.clean(case.name, untrusted.CELL), "bold"),
+                f" {words.WORDS[outcome].text}: {untrusted.clean(words.reason(case))}",
             )
             console.print(line)
         for last in case.last_lines[-_LAST_LINES:]:
-            console.print(Padding(Text(escape.output_line(last), style="dim"), (0, 0, 0, 4), expand=False))
+            console.print(Padding(Text(untrusted.output_line(last), style="dim"), (0, 0, 0, 4), expand=False))
     for sentence in _why(report):
         console.print(Text(sentence))
     for warning in report.warnings:
-        console.print(Text.assemble(("warning: ", "yellow"), escape.clean(warning)))
+        console.print(Text.assemble(("warning: ", "yellow"), untrusted.clean(warning)))
     console.print()
     console.print(Text(_headline(report), style=_headline_style(report)))
 
@@ -86,14 +87,14 @@ def plain_lines(report: ReportRecord) -> list[str]:
     wide = [max(len(row[column]) for row in rows) for column in range(len(_PLAIN_ALIGNED))] if rows else []
     lines = [_padded(row, wide) for row in rows]
     for case in listed:
-        name = escape.log_line(case.name, escape.CELL)
+        name = untrusted.log_line(case.name, untrusted.CELL)
         outcome = words.earned(case, report)
         if outcome not in _QUIET:
-            lines.append(f"{outcome} {name}: {escape.log_line(words.reason(case))}")
-        lines += [f"  | {name}: {escape.output_line(last)}" for last in case.last_lines[-_LAST_LINES:]]
+            lines.append(f"{outcome} {name}: {untrusted.log_line(words.reason(case))}")
+        lines += [f"  | {name}: {untrusted.output_line(last)}" for last in case.last_lines[-_LAST_LINES:]]
     lines += _why(report)
-    lines += [f"warning: {escape.log_line(warning)}" for warning in report.warnings]
-    return [*lines, escape.log_line(_headline(report))]
+    lines += [f"warning: {untrusted.log_line(warning)}" for warning in report.warnings]
+    return [*lines, untrusted.log_line(_headline(report))]
 
 
 def _why(report: ReportRecord) -> list[str]:
@@ -117,7 +118,7 @@ def _plain_row(case: CaseVerdict, report: ReportRecord) -> tuple[str, ...]:
     detectable = f"MDE {words.detectable(case.comparison)}" if case.comparison else ""
     outcome = str(words.earned(case, report) or "")
     note = words.NO_SLOWDOWN.text if words.word(case) is words.NO_SLOWDOWN else ""
-    return outcome, escape.log_line(case.name, escape.CELL), *times, moved, interval, detectable, note
+    return outcome, untrusted.log_line(case.name, untrusted.CELL), *times, moved, interval, detectable, note
 
 
 def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table:
@@ -139,7 +140,7 @@ def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table
 
 
 def _columns(report: ReportRecord, form: _Form) -> list[_Column]:
-    case = _Column("Case", lambda case: escape.clean(case.name, escape.CELL), 0, "left")
+    case = _Column("Case", lambda case: untrusted.clean(case.name, untrusted.CELL), 0, "left")
     roof = _Column(_ROOF, lambda case: words.roof(case.head), _EXTRA + 2)
     outcome = _Column("Outcome", lambda case: _outcome(case, report), 0, "left")
     if not words.compares(report):
@@ -204,7 +205,7 @@ def _outcome(case: CaseVerdict, report: ReportRecord) -> str:
 
 
 def _headline(report: ReportRecord) -> str:
-    return escape.clean(report.headline)
+    return untrusted.clean(report.headline)
 
 
 def _headline_style(report: ReportRecord) -> str:

@@ -1,26 +1,89 @@
-"""Samples of two sides → one comparison; samples of one side → its figures."""
+"""From the samples of one case to one number per pair."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from ratchet.records.run import SESSION_PAIRS, Performance, WorkerSamples, WorkloadIdentity
+from ratchet.records.run import SESSION_PAIRS, Block, Performance, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import Comparison
-from ratchet.stats.effect import cliffs_delta
-from ratchet.stats.estimate import (
-    Estimate,
-    estimate,
-    estimate_apart,
-    estimate_between_days,
-    student_interval,
-    without_outliers,
-)
-from ratchet.stats.ratios import Pair, kept_blocks, pairs_of, worker_median_ms
+from ratchet.stats.estimate import Estimate, estimate, estimate_apart, estimate_between_days, student_interval, without_outliers
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One pair of workers: the log of head time / reference time, and the median of each side."""
+
+    log_ratio: float
+    head_ms: float
+    reference_ms: float
+
+
+def kept_blocks(worker: WorkerSamples) -> list[Block]:
+    """The blocks that count: those not slowed by heat or a hardware brake."""
+    return [block for block in worker.blocks if not block.throttled]
+
+
+def worker_median_ms(worker: WorkerSamples) -> float | None:
+    """The median of a worker's block medians; None where every block was dropped."""
+    medians = _block_medians(worker)
+    return statistics.median(medians.values()) if medians else None
+
+
+def pairs_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> list[Pair]:
+    """Every pair that both sides have and in which a block was kept on both, in the order in which they were taken.
+
+    A pair's log ratio is the median over blocks that were taken next to each other: neighbouring blocks share clocks and
+    temperature, so these cancel within a block's ratio.
+    """
+    others = {worker.pair: worker for worker in reference}
+    taken = sorted((worker for worker in head if worker.pair in others), key=lambda worker: worker.pair)
+    both = ((_block_medians(worker), _block_medians(others[worker.pair])) for worker in taken)
+    return [pair for a, b in both if (pair := _pair(a, b)) is not None]
+
+
+def pairs_of_medians(head: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]) -> list[Pair]:
+    """The same of times that no worker of ours took: for each pair, the medians of its blocks in milliseconds."""
+    both = zip(head, reference, strict=True)
+    return [pair for a, b in both if (pair := _pair(dict(enumerate(a)), dict(enumerate(b)))) is not None]
+
+
+def _pair(a: Mapping[int, float], b: Mapping[int, float]) -> Pair | None:
+    """From the block medians of head and reference by the number of the block."""
+    logs = [math.log(a[index] / b[index]) for index in a.keys() & b.keys()]
+    if not logs:
+        return None
+    return Pair(statistics.median(logs), statistics.median(a.values()), statistics.median(b.values()))
+
+
+def _block_medians(worker: WorkerSamples) -> dict[int, float]:
+    return {block.index: block.median_ms for block in worker.blocks if not block.throttled}
+
+
+# Cliff's delta: how often one side beats the other. An effect size to read, never the gate.
+
+
+def cliffs_delta(head: Sequence[float], reference: Sequence[float]) -> float:
+    """P(head > reference) − P(head < reference) over all pairs of values, in O(n log n).
+
+    −1: every head time is below every reference time; +1: above; 0: no tendency. Source: N. Cliff, Psychological
+    Bulletin 114 (1993), 494. Raises ValueError where a side is empty or holds NaN.
+    """
+    a, b = np.asarray(head, dtype=np.float64), np.sort(np.asarray(reference, dtype=np.float64))
+    if a.size == 0 or b.size == 0 or np.isnan(a).any() or np.isnan(b).any():
+        raise ValueError("Cliff's delta needs values on both sides, none of them NaN")
+    above = np.searchsorted(b, a, side="left").sum()
+    below = (b.size - np.searchsorted(b, a, side="right")).sum()
+    return float((int(above) - int(below)) / (a.size * b.size))
+
+
+# Samples of two sides → one comparison; samples of one side → its figures.
+
 
 FEWEST_PAIRS = 3
 FEWEST_DAYS = 3

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ratchet.errors import HostError, UnfitError, UsageError
-from ratchet.records.tasks import Done, Task
+from ratchet.records.tuning import Done, Task
 
 if TYPE_CHECKING:
     from ratchet.tune.executor import Report, Station

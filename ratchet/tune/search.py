@@ -1,4 +1,4 @@
-"""The search: a space and what is known of it → which configurations to try next. Pure: no clock, no files."""
+"""What a search knows: which configurations were handed out, and what came of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ratchet.errors import UsageError
-from ratchet.tune.seen import Seen
+from ratchet.tune.space import Candidates
 from ratchet.tune.strategies import STRATEGIES, Auto
+from ratchet.tune.strategies.local import Seen
 
 if TYPE_CHECKING:
-    from ratchet.tune.configurations import Candidates, Configuration, Value
+    from ratchet.tune.space import Candidates, Configuration, Value
+
+
+# The search: a space and what is known of it → which configurations to try next. Pure: no clock, no files.
 
 
 class Search:

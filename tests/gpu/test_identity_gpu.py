@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playground import Playground
 
 from ratchet import nvcc
 from ratchet.errors import CudaBuildError
-from ratchet.measure.gpu import choose_gpu
-from ratchet.measure.hosts import Hosts
+from ratchet.measure.client import HostOptions, Hosts, Worker
+from ratchet.measure.device.nvml import choose_gpu
 from ratchet.measure.messages import Identified, Prepared, Sampled
-from ratchet.measure.side import HostOptions, Worker
 from ratchet.records.run import Side
+from tests.integration.playground import Playground
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playground import HARNESS, PROOF, Playground, commit, new_repository
 
-from ratchet.measure.surroundings import of_benchmarks
-from ratchet.measure.target import Target
-from ratchet.pipeline.profiling_side import INSTEAD, NO_KERNEL, Look, Looked, look_at
-from ratchet.profile.ncu import Wish, find_ncu
-from ratchet.profile.tools import ProfileError
+from ratchet.commands.profile.side import INSTEAD, NO_KERNEL, Look, Looked, look_at
+from ratchet.measure.build import of_benchmarks
+from ratchet.measure.child.profile_target import Target
+from ratchet.profile.ncu import ProfileError, Wish, find_ncu
+from tests.integration.playground import HARNESS, PROOF, Playground, commit, new_repository
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]

@@ -7,15 +7,15 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from playground import HARNESS, Playground
 
-from ratchet.measure.surroundings import of_benchmarks
-from ratchet.measure.target import Target
-from ratchet.pipeline.profiling_side import Look, look_at
+from ratchet.commands.profile.side import Look, look_at
+from ratchet.measure.build import of_benchmarks
+from ratchet.measure.child.profile_target import Target
 from ratchet.profile import roofline
 from ratchet.profile.ncu import Wish
 from ratchet.records.profile import Profile
 from ratchet.records.run import WorkloadIdentity
+from tests.integration.playground import HARNESS, Playground
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]

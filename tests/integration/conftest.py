@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fake_github import FakeGitHub
 from filelock import FileLock
-from playground import ADDS, Finished, Playground, commit, copy_repository, new_repository
-from publish_scene import Scene
-from zoo import check_zoo
+
+from tests.fake_github import FakeGitHub
+from tests.integration.playground import ADDS, Finished, Playground, commit, copy_repository, new_repository
+from tests.integration.publish_scene import Scene
+from tests.integration.zoo import check_zoo
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ QUICK = ("--device", "cpu", "--pairs", str(PAIRS), "--blocks", "2")
 """As few pairs as unchanged code takes, and too few to prove a change."""
 PROOF = ("--pairs", "40")
 """As many as a verdict may take on a busy machine: in general six for unchanged code, twenty for what is slower."""
-SETTINGS = "[tool.ratchet]\nblock_ms = 2\n"
+SETTINGS = "[tool.ratchet]\nblock_ms = 10\n"
 CERTAIN = 'regression_threshold = "60%"\n'
 """A gate so wide that the times of a busy machine are certain enough to enter the baseline."""
 LENIENT = ("--gate", "60%", "--improvement", "60%")
@@ -56,9 +56,10 @@ def adds(*, device, size):
         tolerance={"float32": 1e-3},
     )
 """
-"""Nearly all of its time is a wait, which takes as long on a busy machine as on an idle one: what a test sees of it is no luck."""
+"""Nearly all of its time is a wait, which takes as long on a busy machine as on an idle one."""
 SLOW_ADDS = ADDS.replace(
-    "    def run():\n", "    def run():\n        for _ in range(4 * REPEAT):\n            x + 1\n        time.sleep(4 * REPEAT * 1e-5)\n"
+    "    def run():\n",
+    "    def run():\n        for _ in range(4 * REPEAT):\n            x + 1\n        time.sleep(4 * REPEAT * 1e-5)\n",
 )
 
 

@@ -8,15 +8,15 @@ import subprocess
 from datetime import timedelta
 from pathlib import Path
 
-import examples
 import pytest
-from examples import gone, new, timed
-from playground import Playground, only_json
 
-from ratchet.judge.chain import problems
+from ratchet.judge.baseline.chain import problems
 from ratchet.records import Baseline, CaseRun, RunRecord, Tree
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.files import load, save
+from tests import examples
+from tests.examples import gone, new, timed
+from tests.integration.playground import Playground, only_json
 
 NAME = "attention/training_512"
 REASON = ("--reason", "masked rows were wrong")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import ADDS, PROOF, SLOW_ADDS, Playground, only_json
 
 from ratchet.records.verdict import Outcome, ReportRecord
+from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Playground, only_json
 
 MISSING = "import a_module_that_nobody_has\n" + ADDS
 

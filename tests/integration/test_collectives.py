@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from playground import HARNESS, Finished, Playground
 
+from ratchet.commands.collectives import Wish, group_of, wanted_of
 from ratchet.errors import UsageError
 from ratchet.measure.collectives import OPERATIONS, Collective, elements
-from ratchet.pipeline.collectives import Wish, group_of, wanted_of
 from ratchet.records.files import load
 from ratchet.records.run import RunRecord
+from tests.integration.playground import HARNESS, Finished, Playground
 
 SCRIPT = HARNESS / "bench" / "collectives.py"
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(SCRIPT), "--device", "cpu")

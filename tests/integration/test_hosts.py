@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from playground import Playground, new_repository
 
 from ratchet.errors import HostError
-from ratchet.measure import side
-from ratchet.measure.hosts import Hosts
+from ratchet.measure import client
+from ratchet.measure.client import CaseTrouble, HostOptions, Hosts, Hung, Worker
 from ratchet.measure.messages import Prepared
-from ratchet.measure.side import CaseTrouble, HostOptions, Hung, Worker
+from tests.integration.playground import Playground, new_repository
 
 TREE = """
 import torch
@@ -92,7 +91,7 @@ def test_who_waits_for_a_worker_to_end_keeps_no_other_from_being_forked(
 ) -> None:
     """While one thread waits for a worker that takes long to end, another thread is given a fresh one."""
     play = make({"bench/adds.py": TREE})
-    monkeypatch.setattr(side, "REAP_S", 300.0)
+    monkeypatch.setattr(client, "REAP_S", 300.0)
     ended: list[int | None] = []
     with Hosts({"head": play.repo}, options_of(play, tmp_path), play.environ()) as hosts:
         host = hosts.sides["head"]

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import ADDS, LENIENT, QUICK, Playground, wait_until
+
+from tests.integration.playground import ADDS, LENIENT, QUICK, Playground, wait_until
 
 GATED = ADDS.replace(
     "    return Workload(",

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import ADDS, PAIRS, QUICK, Finished, Playground
 
 from ratchet.records.verdict import Outcome
+from tests.integration.playground import ADDS, PAIRS, QUICK, Finished, Playground
 
 LOST = """\
 import os, pathlib, signal, time

@@ -10,17 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import ADDS, PROOF, SLOW_ADDS, Finished, Playground, only_json
 
-from ratchet.measure.target import MARK, TROUBLE, Target
-from ratchet.pipeline.profile_files import INDEX, stem_of, write_metrics
-from ratchet.pipeline.profiling_side import INSTEAD, Look, look_at
+from ratchet.commands.profile.files import INDEX, stem_of, write_metrics
+from ratchet.commands.profile.side import INSTEAD, Look, look_at
+from ratchet.measure.child.profile_target import MARK, TROUBLE, Target
 from ratchet.profile.ncu import Wish
-from ratchet.profile.reading import read
+from ratchet.profile.readers import read
 from ratchet.records.files import load
-from ratchet.records.profile import Activity, CaseProfile, KernelProfile, Profile
-from ratchet.records.profiles import Profiles
+from ratchet.records.profile import Activity, CaseProfile, KernelProfile, Profile, Profiles
 from ratchet.records.verdict import Outcome
+from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Finished, Playground, only_json
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
 EXTRA = ADDS.replace("def adds", "def extra")

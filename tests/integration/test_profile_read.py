@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 from ratchet.errors import Exit
-from ratchet.profile import ncu_module
-from ratchet.profile.ncu import find_ncu
-from ratchet.profile.ncu_csv import read_report
-from ratchet.profile.reading import read
-from ratchet.profile.tools import ProfileError
+from ratchet.profile.ncu import ProfileError, find_ncu
+from ratchet.profile.readers import ncu_module, read
+from ratchet.profile.readers.ncu_csv import read_report
 from ratchet.records.profile import CaseProfile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"

@@ -7,9 +7,9 @@ import textwrap
 from collections.abc import Callable
 
 import pytest
-from playground import Finished, Playground
 
 from ratchet.records.tuning import TuningRecord
+from tests.integration.playground import Finished, Playground
 
 pytest.importorskip("ray", reason="Ray is not installed.")
 
@@ -21,7 +21,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from ratchet.errors import RatchetError
-from ratchet.records.tasks import Done, Task
+from ratchet.records.tuning import Done, Task
 from ratchet.records.tuning import Evaluation
 from ratchet.tune.executor import LocalExecutor
 from ratchet.tune.ray_stations import ray_actors

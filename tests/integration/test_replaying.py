@@ -6,13 +6,13 @@ import io
 from pathlib import Path
 from typing import Any
 
-import examples
 import numpy as np
 import pytest
-from playground import Finished, Playground, only_json
 
 from ratchet.records import CaseRun, Outcome, RunRecord
 from ratchet.records.files import load, save
+from tests import examples
+from tests.integration.playground import Finished, Playground, only_json
 
 RECORDED = Path(__file__).parents[1] / "data" / "h200_paired.npz"
 QUIET = "attn_1k,attn_2k,attn_4k,attn_512,copy,gemm_2k,gemm_4k,warm:attn_2k"

@@ -7,15 +7,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
-from playground import HARNESS, Finished, Playground
 
 from ratchet.records import Baseline, Performance, RunRecord, Tree
 from ratchet.records.files import load, save
-from ratchet.records.profile import CaseProfile, Profile
-from ratchet.records.profiles import Profiles
+from ratchet.records.profile import CaseProfile, Profile, Profiles
 from ratchet.records.roofline import Roofline
+from tests import examples
+from tests.integration.playground import HARNESS, Finished, Playground
 
 STORED = HARNESS / "results" / "baseline.json"
 COPY = Performance(**(examples.performance(0.1).model_dump() | {"bandwidth_gb_s": 4100.0, "throughput_gflops": 0.0}))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from playground import ADDS, PROOF, SLOW_ADDS, Playground
-
 from ratchet.records.verdict import SLOWDOWNS, Outcome
+from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Playground
 
 EXTRA, SLOW_EXTRA = (text.replace("def adds", "def extra") for text in (ADDS, SLOW_ADDS))
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import ADDS, PROOF, SLOW_ADDS, Playground
 
 from ratchet.records.verdict import Outcome
+from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Playground
 
 NAMES = ("adds", "extra", "more")
 FILES = {f"bench/{name}.py": ADDS.replace("def adds", f"def {name}") for name in NAMES}
@@ -78,9 +78,9 @@ import os, sys
 from pathlib import Path
 from ratchet.config import load_settings
 from ratchet.forge.git import Repository
-from ratchet.forge.worktrees import worktrees
-from ratchet.pipeline.machine import Machine
-from ratchet.pipeline.site import Site, measure
+from ratchet.forge.git import worktrees
+from ratchet.commands.machine import Machine
+from ratchet.commands.trees import Site, measure
 from ratchet.report.progress import SilentProgress
 repository = Repository(Path("."))
 settings = load_settings(repository.root, os.environ, {"device": "cpu", "pairs": 8, "blocks": 2, "regression_threshold": 0.6})

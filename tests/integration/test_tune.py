@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import PROOF, Finished, Playground, commit, wait_until
 
 from ratchet.records.files import load
 from ratchet.records.tuning import TuningRecord
+from tests.integration.playground import PROOF, Finished, Playground, commit, wait_until
 
 KNOBS = """\
 import os, pathlib, time
@@ -327,7 +327,7 @@ def _apply(play: Playground, device: str, **parameters: object) -> None:
 
 
 def _cpu() -> str:
-    from ratchet.measure.environment import cpu_model
+    from ratchet.measure.device.environment import cpu_model
 
     return cpu_model(Path("/proc/cpuinfo"))
 

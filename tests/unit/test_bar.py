@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import examples
 import numpy as np
 import pytest
 from scipy import stats
@@ -22,6 +21,7 @@ from ratchet.judge.outcome import (
 )
 from ratchet.records import Comparison, Outcome, Policy
 from ratchet.stats.comparison import compare_pairs
+from tests import examples
 
 POLICY = Policy()
 BAR = examples.bar()

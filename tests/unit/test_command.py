@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.judge.command import Accept, BadCommand, ProfileWanted, parse_command
+from ratchet.judge.github.command import Accept, BadCommand, ProfileWanted, parse_command
 from ratchet.records.acceptance import LONGEST_REASON
 
 ACCEPT = Accept(("a/b",), "masked rows were wrong")

@@ -6,20 +6,16 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-import examples
-import pages
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import RUN_URL
-from rendered import Page, faults
 
 from ratchet.errors import UsageError
 from ratchet.records import Outcome
-from ratchet.report.chart import MOST_BARS, chart_of_changes
-from ratchet.report.comment import LIMIT, render_comment
-from ratchet.report.comment_page import CommentPage
-from ratchet.report.markers import marker, run_id_of, sha_of
+from ratchet.report.comment import LIMIT, MOST_BARS, CommentPage, chart_of_changes, marker, render_comment, run_id_of, sha_of
+from tests import examples, pages
+from tests.pages import RUN_URL
+from tests.rendered import Page, faults
 
 Make = Callable[[], CommentPage]
 EVERY = pytest.mark.parametrize("make", pages.ALL, ids=lambda make: make.__name__)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import examples
-import pages
 import pytest
-from examples import blocks, compared, gone, new, run_of, timed
 
 from ratchet.judge.consistency import contradictions, with_own_figures
 from ratchet.records import CaseRun, RunRecord
 from ratchet.records.run import Shard
+from tests import examples, pages
+from tests.examples import blocks, compared, gone, new, run_of, timed
 
 CASE = timed(1.0)
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-import examples
 import pytest
 
 from ratchet.errors import HostError
+from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
 from ratchet.measure.duet import Duet, Measured, Rounds, Surveyed, Unsurveyed, Wanted, _order
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
-from ratchet.measure.side import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
 from ratchet.records.profile import Peaks
 from ratchet.records.run import LostWorker, Plan, Side
+from tests import examples
 
 SIDES: tuple[Side, ...] = ("reference", "head")
 CASE = "adds/small"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.errors import UsageError
-from ratchet.judge.event import Change, CommentMade, Dispatched, Labelled, Push, WorkflowRunDone, parse_event
+from ratchet.judge.github.event import Change, CommentMade, Dispatched, Labelled, Push, WorkflowRunDone, parse_event
 
 SHA, BASE = "3f" * 20, "9e" * 20
 PULL = {

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +21,7 @@ from ratchet.errors import OutputError, RecordError
 from ratchet.records import Baseline, Block, CaseRun, Config, ReportRecord, RunRecord, files
 from ratchet.records.files import dumps, load, save, save_over
 from ratchet.records.schema import SCHEMAS, schema, write_schemas
+from tests import examples
 
 ROOT = Path(__file__).parents[2]
 FIELD = "fingerprints.h200.affef97004.configs.attention/training_512"

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from ratchet.tune.search import Search
-from ratchet.tune.seen import Seen
 from ratchet.tune.space import Candidates, Space, candidates
-from ratchet.tune.strategies.features import MOST_PAIRS, Features
-from ratchet.tune.strategies.forest import Forest, improvement
+from ratchet.tune.strategies.local import Seen
+from ratchet.tune.strategies.models import MOST_PAIRS, Features, Forest, improvement
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
 SPACE = Space({"x": POWERS, "y": POWERS, "layout": ("row", "column", "tile")})

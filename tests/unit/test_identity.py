@@ -14,16 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.measure import identity
-from ratchet.measure.identity.base import MOST_LAUNCHES, Identity, Opaque
-from ratchet.measure.identity.contents import Contents, weights
-from ratchet.measure.identity.driver import Driver
+from ratchet.measure.child.provenance import Provenance
+from ratchet.measure.child.worker import Grounds, Worker
+from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Identity, Opaque
 from ratchet.measure.identity.launches import Launches, Node, Place, comparable, digest, shown
-from ratchet.measure.identity.memory import Memory, covering, live, reserved
+from ratchet.measure.identity.memory import Contents, Memory, covering, live, reserved, weights
 from ratchet.measure.messages import Identified, parse
-from ratchet.measure.provenance import Provenance
 from ratchet.measure.wire import Rubbish
-from ratchet.measure.worker import Grounds, Worker
-from ratchet.records.tuned import Tuned
+from ratchet.records.tuning import Tuned
 from ratchet.workload import Benchmark, Workload
 
 PAGE = 1 << 40

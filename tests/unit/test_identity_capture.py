@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from ratchet.measure import identity
-from ratchet.measure.identity import contents, graph
+from ratchet.measure.identity import launches, memory
 from ratchet.measure.identity.driver import Driver
 from ratchet.measure.identity.launches import Launches, Node
 
@@ -114,9 +114,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
         monkeypatch.setattr(torch.cuda, name, value)
     monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None, raising=False)
     monkeypatch.setattr(identity, "_driver", lambda: made)
-    monkeypatch.setattr(contents.Contents, "__init__", lambda *_: None)
-    monkeypatch.setattr(contents.Contents, "sums", lambda _, ranges: [(0,) for _ in ranges])
-    monkeypatch.setattr(graph.Reader, "launches", lambda _, number: Launches(tuple(made.graphs[number]), ()))
+    monkeypatch.setattr(memory.Contents, "__init__", lambda *_: None)
+    monkeypatch.setattr(memory.Contents, "sums", lambda _, ranges: [(0,) for _ in ranges])
+    monkeypatch.setattr(launches.Reader, "launches", lambda _, number: Launches(tuple(made.graphs[number]), ()))
     return made
 
 

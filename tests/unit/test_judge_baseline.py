@@ -6,17 +6,17 @@ import math
 import random
 from datetime import timedelta
 
-import examples
 import pytest
-from examples import check_of, commit, gone, new, timed
 
 from ratchet.errors import UsageError
-from ratchet.judge.baseline import record
-from ratchet.judge.chain import problems
-from ratchet.judge.moves import MoveKind, Recorded
+from ratchet.judge.baseline.chain import problems
+from ratchet.judge.baseline.steps import MoveKind, Recorded
+from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, BaselineEntry, CaseRun, Failure, Fingerprint, RunRecord, Tree
 from ratchet.records.baseline import MOST_DAYS, MOST_MERGES
+from tests import examples
+from tests.examples import check_of, commit, gone, new, timed
 
 NAME = "attention/training_512"
 KEY = examples.FINGERPRINT.key

@@ -7,7 +7,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.measure.layout import scattered
+from ratchet.measure.child.worker import scattered
 
 SEEDS = st.integers(0, 2**32)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
-import examples
 import numpy as np
 import pytest
 
 from ratchet.judge.drift import Drift
-from ratchet.judge.looks import bar_of_run, is_decided, looks, looks_for_change, suspects, undecided, urgent
 from ratchet.judge.outcome import compared, decide
+from ratchet.judge.sequential import bar_of_run, is_decided, looks, looks_for_change, suspects, undecided, urgent
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, CaseRun, Outcome, Policy
+from tests import examples
 
 POLICY = Policy()
 SAME = examples.STEADY

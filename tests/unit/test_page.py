@@ -12,8 +12,9 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
+
+from tests import examples
 
 pytest.importorskip("matplotlib")
 
@@ -23,9 +24,9 @@ from matplotlib.text import Text
 from PIL import Image
 
 from ratchet.errors import OutputError, PageError
-from ratchet.judge.roof import measured_roofs
+from ratchet.judge.profile import measured_roofs
 from ratchet.profile import roofline as pure
-from ratchet.profile.peaks import datasheet
+from ratchet.profile.roofline import datasheet
 from ratchet.records import CaseVerdict, Outcome
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load

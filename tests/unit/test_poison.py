@@ -6,10 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pages
 import pytest
-from poisons import GREEN, POLICY, RED, Poison, everything
-from rendered import faults
 
 from ratchet.errors import ArtifactError
 from ratchet.forge import artifact
@@ -18,8 +15,10 @@ from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline
 from ratchet.records.files import dumps
 from ratchet.report.check_run import check_output, workflow_commands
-from ratchet.report.comment import render_comment
-from ratchet.report.comment_page import CommentPage
+from ratchet.report.comment import CommentPage, render_comment
+from tests import pages
+from tests.poisons import GREEN, POLICY, RED, Poison, everything
+from tests.rendered import faults
 
 POISONS = everything()
 ENTRY = re.compile(r"[0-9A-Za-z_.-]+")

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from ratchet.errors import RatchetError, RecordError
-from ratchet.profile import ncu_csv
-from ratchet.profile.reading import read
-from ratchet.profile.report_file import examine
-from ratchet.profile.tools import ProfileError
+from ratchet.profile.ncu import ProfileError
+from ratchet.profile.readers import ncu_csv, read
+from ratchet.profile.readers.report_file import examine
 from ratchet.records.profile import KernelProfile, Profile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"

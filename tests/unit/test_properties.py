@@ -6,20 +6,18 @@ import math
 import random
 from dataclasses import replace
 
-import examples
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ratchet.judge.looks import bar_of_run
 from ratchet.judge.outcome import Bar, decide
+from ratchet.judge.sequential import bar_of_run
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, Block, CaseRun, Comparison, Outcome, Policy, WorkerSamples
-from ratchet.stats.comparison import compare_pairs, compare_stored, compare_workers, performance
-from ratchet.stats.effect import cliffs_delta
+from ratchet.stats.comparison import Pair, cliffs_delta, compare_pairs, compare_stored, compare_workers, performance
 from ratchet.stats.estimate import estimate, estimate_apart, estimate_between_days
-from ratchet.stats.ratios import Pair
+from tests import examples
 
 STEADY = settings(deadline=None, derandomize=True, max_examples=80)
 BAR = examples.bar(cases=4)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-import examples
 import pytest
 
 from ratchet.records import WorkerSamples
-from ratchet.stats.ratios import Pair, kept_blocks, pairs_of, pairs_of_medians, worker_median_ms
+from ratchet.stats.comparison import Pair, kept_blocks, pairs_of, pairs_of_medians, worker_median_ms
+from tests import examples
 
 LOG2 = math.log(2)
 

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.errors import GitError
-from ratchet.forge.answers import Answer, answer_of
-from ratchet.forge.push import Change, Found, Target, push_file
-from ratchet.forge.remote import Remote, Tip
+from ratchet.forge.push import Answer, Change, Found, Remote, Target, Tip, answer_of, push_file
 
 
 @pytest.mark.parametrize(

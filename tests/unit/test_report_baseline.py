@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-import examples
-from examples import check_of, commit, gone, new, timed
-
-from ratchet.judge.baseline import record
-from ratchet.judge.chain import Place, continued, problems
-from ratchet.judge.steps import Person, accept, rename
+from ratchet.judge.baseline.chain import Place, continued, problems
+from ratchet.judge.baseline.steps import Person, accept, rename
+from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, Fingerprint, FingerprintBaseline, RunRecord
-from ratchet.records.chain import Step, StepKind
-from ratchet.report.baseline import baseline_lines, history_lines, verified_lines
-from ratchet.report.moves import accepted_fields, accepted_lines, recorded_fields, recorded_lines, renamed_lines
+from ratchet.records.baseline import Step, StepKind
+from ratchet.report.baseline import (
+    accepted_fields,
+    accepted_lines,
+    baseline_lines,
+    history_lines,
+    recorded_fields,
+    recorded_lines,
+    renamed_lines,
+    verified_lines,
+)
+from tests import examples
+from tests.examples import check_of, commit, gone, new, timed
 
 NAME = "attention/training_512"
 FILE = "results/baseline.json"

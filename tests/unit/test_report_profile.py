@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import examples
 import pytest
 
-from ratchet.pipeline.profile_page import diagnosed
+from ratchet.commands.profile.pages import diagnosed
 from ratchet.records import CaseVerdict, Outcome
 from ratchet.records.profile import CaseProfile, Finding, Profile
 from ratchet.report.markdown import render_markdown
 from ratchet.report.profile import first_sentence, profile_lines, tables, why_lines
 from ratchet.report.terminal import plain_lines
+from tests import examples
 
 FALLEN = examples.case_profile(
     head=examples.traced(10, 2e-5, launches=30, gaps_s=1e-4, pageable_copies=1),

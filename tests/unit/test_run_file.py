@@ -9,13 +9,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
 
 from ratchet.errors import RecordError
-from ratchet.records import Block, RunRecord, run_file
-from ratchet.records.files import LARGEST_BYTES, dumps, load
-from ratchet.records.run_file import read_by_case
+from ratchet.records import Block, RunRecord, files
+from ratchet.records.files import LARGEST_BYTES, dumps, load, read_by_case
+from tests import examples
 
 RUN = examples.run_record().model_copy(update={"best": examples.run_record().cases[:2]})
 TEXT = dumps(RUN)
@@ -44,7 +43,7 @@ def read(text: str, most: int = LARGEST_BYTES) -> RunRecord | None:
 @pytest.mark.parametrize("chunk_bytes", [1, 7, 4096, 2**20])
 def test_same_record(chunk_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the text is cut into chunks, the record is the one that was saved, and its text is the same again."""
-    monkeypatch.setattr(run_file, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(files, "CHUNK_BYTES", chunk_bytes)
     record = read(TEXT)
     assert record == RUN
     assert record is not None

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from examples import run_of, timed
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -14,6 +13,7 @@ from pydantic import ValidationError
 from ratchet.errors import Exit, IncompleteError, UsageError
 from ratchet.judge.shards import joined
 from ratchet.records.run import CaseRun, RunRecord, Shard
+from tests.examples import run_of, timed
 
 WHOLE = tuple(timed(1.0 + number / 1000, f"attention/case_{number}") for number in range(7))
 

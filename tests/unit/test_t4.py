@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.commands.tune.recorded import tune_replay
 from ratchet.errors import RecordError, UsageError
-from ratchet.pipeline.tune_replaying import tune_replay
-from ratchet.report.tuning import replay_lines
-from ratchet.tune.replay import recorded_space, replayed
-from ratchet.tune.t4 import Result, read_t4, t4_text, write_t4
+from ratchet.report.suggestions import replay_lines
+from ratchet.tune.recorded import Result, read_t4, recorded_space, replayed, t4_text, write_t4
 
 DATA = Path(__file__).parents[1] / "data" / "tuning"
 FILES = sorted(DATA.glob("*.json.gz"))

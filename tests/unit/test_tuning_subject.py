@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
+from ratchet.commands.machine import Machine
+from ratchet.commands.tune.subject import Site, space_of
 from ratchet.config import Settings
 from ratchet.errors import Exit, RatchetError
-from ratchet.measure.side import CaseTrouble, HostHandle
-from ratchet.pipeline.machine import Machine
-from ratchet.pipeline.tuning_subject import Site, space_of
+from ratchet.measure.client import CaseTrouble, HostHandle
 from ratchet.records.run import CaseRun, Config
 from ratchet.report.progress import SilentProgress
 

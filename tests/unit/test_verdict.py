@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import examples
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from ratchet.errors import Exit, FingerprintError
 from ratchet.judge.verdict import exit_code, headline, judge_run, judge_two
 from ratchet.records import Baseline, CaseRun, CaseVerdict, Failure, Outcome, Policy, ReportRecord
+from tests import examples
 
 POLICY = Policy()
 STRICT = Policy(on_inconclusive="fail")

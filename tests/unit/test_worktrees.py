@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.errors import GitError, OutputError
-from ratchet.forge.git import Repository, Snapshot
-from ratchet.forge.worktrees import worktrees
+from ratchet.forge.git import Repository, Snapshot, worktrees
 from ratchet.records import Tree
 
 

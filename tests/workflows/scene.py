@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bridge import Bridge
-from fake_github import Check, FakeGitHub
-from playground import ADDS, HARNESS, SLOW_ADDS, commit, git, new_repository
-from reading import ROOT
-from runner import Actions
-
-from results import Run
+from tests.fake_github import Check, FakeGitHub
+from tests.integration.playground import ADDS, HARNESS, SLOW_ADDS, commit, git, new_repository
+from tests.workflows.bridge import Bridge
+from tests.workflows.reading import ROOT
+from tests.workflows.results import Run
+from tests.workflows.runner import Actions
 
 WORKFLOWS = ROOT / ".github" / "workflows"
 SETTINGS = 'pairs = 40\nblocks = 2\ndevice = "cpu"\nbudget = "30s"\n'

@@ -7,9 +7,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from scene import NUMBER, QUIET, SLOW_ADDS, Scene
-
-from results import Run
+from tests.workflows.results import Run
+from tests.workflows.scene import NUMBER, QUIET, SLOW_ADDS, Scene
 
 BRANCH = "$(touch${IFS}pwned)`touch${IFS}pwned`"
 TITLE = "`touch pwned` $(touch pwned)\n::set-output name=verdict::passed\n::error::pwned @everyone <img src=x>"

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from playground import commit, git, new_repository
-from reading import ROOT
+
+from tests.integration.playground import commit, git, new_repository
+from tests.workflows.reading import ROOT
 
 SCRIPTS = ROOT / ".github" / "scripts"
 

@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from bridge import Bridge
-from reading import ROOT
-from scene import SLOW_ADDS, Scene, git
-from shims import tool
+
+from tests.workflows.bridge import Bridge
+from tests.workflows.reading import ROOT
+from tests.workflows.scene import SLOW_ADDS, Scene, git
+from tests.workflows.shims import tool
 
 GUIDE = (ROOT / "docs" / "setup-github.md").read_text(encoding="utf-8")
 FILES = {

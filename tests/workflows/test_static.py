@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bridge import NODE, Bridge
-from reading import ROOT, read_yaml
-from shims import tool
+
+from tests.workflows.bridge import NODE, Bridge
+from tests.workflows.reading import ROOT, read_yaml
+from tests.workflows.shims import tool
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ACTIONS = [ROOT / "action.yml", *sorted((ROOT / ".github" / "actions").glob("*/action.yml"))]

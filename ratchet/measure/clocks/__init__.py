@@ -31,11 +31,11 @@ class Clock(Protocol):
 def make_clock(name: str, cache: Literal["cold", "warm"], call: Call) -> Clock:
     """``event``, ``graph`` or ``cpu``."""
     if name == "event":
-        from ratchet.measure.clocks.event import EventClock
+        from ratchet.measure.clocks.gpu import EventClock
 
         return EventClock(call, cache)
     if name == "graph":
-        from ratchet.measure.clocks.graph import GraphClock
+        from ratchet.measure.clocks.gpu import GraphClock
 
         return GraphClock(call)
     from ratchet.measure.clocks.cpu import CpuClock

@@ -19,14 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.measure.identity import launches
-from ratchet.measure.identity.base import Identity, Opaque
 from ratchet.measure.identity.capture import Recorder, undisturbed
 from ratchet.measure.identity.code import Codes, refuse_namesakes
-from ratchet.measure.identity.contents import Contents
-from ratchet.measure.identity.driver import Driver
-from ratchet.measure.identity.graph import Reader
-from ratchet.measure.identity.memory import Memory, live, reserved
-from ratchet.measure.text import clean
+from ratchet.measure.identity.driver import Driver, Identity, Opaque
+from ratchet.measure.identity.launches import Reader
+from ratchet.measure.identity.memory import Contents, Memory, live, reserved
+from ratchet.untrusted import clean
 
 __all__ = ["Identity", "failed", "of"]
 

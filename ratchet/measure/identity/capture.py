@@ -23,8 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet.measure.identity.base import Opaque
-from ratchet.measure.identity.driver import Driver
+from ratchet.measure.identity.driver import Driver, Opaque
 
 Call = Callable[[], object]
 

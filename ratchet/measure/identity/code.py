@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.measure.identity import elf, mapped
-from ratchet.measure.identity.base import Opaque
+from ratchet.measure.identity import elf
+from ratchet.measure.identity.driver import Opaque
 
 _ENVIRONMENT = re.compile(
     r"_ZN(2at|3c10|14at_cuda_detail|13pytorch_flash)\d"  # torch: at::native::…
@@ -41,8 +41,8 @@ class Codes:
     """Looks the code of kernels up, in this process as it is now."""
 
     def __init__(self, tree: Path, capability: tuple[int, int], module_of: Callable[[int], int]) -> None:
-        there, gone = mapped.executable(Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape"))
-        roots = mapped.roots(tree)
+        there, gone = elf.executable(Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape"))
+        roots = elf.roots(tree)
         if missing := [path for path in gone if not roots.is_shared(path)]:
             raise Opaque(f"the library {missing[0].name} was deleted after it was loaded")
         files = [path for path in there if path.is_file()]
@@ -59,7 +59,7 @@ class Codes:
             # name alone: a kernel of CUDA C++ may have the same one.
             if each.function == function or (each.name == name and each.module == self._module_of(function)):
                 return Code("triton", (elf.machine_code(each.cubin),))
-        libraries = {path: mapped.library(path) for path in self._own}
+        libraries = {path: elf.library(path) for path in self._own}
         images = {path: tuple(each for each in one.images if name in each.kernels) for path, one in libraries.items()}
         for path, found in images.items():
             if libraries[path].hidden or not found:
@@ -71,11 +71,11 @@ class Codes:
         return Code("environment")
 
     def ambiguous(self) -> list[list[object]]:
-        """Shared libraries of which two might hold such code: see `mapped.ambiguous`."""
-        return mapped.ambiguous(self._shared)
+        """Shared libraries of which two might hold such code: see `elf.ambiguous`."""
+        return elf.ambiguous(self._shared)
 
 
-def in_libraries(name: str, images: Iterable[Sequence[mapped.Image]], capability: tuple[int, int]) -> Code:
+def in_libraries(name: str, images: Iterable[Sequence[elf.Image]], capability: tuple[int, int]) -> Code:
     """The code of a kernel, from the cubins of each library that hold it.
 
     All of them count, since the name alone does not say which one was launched. Raises Opaque where the driver may run
@@ -100,7 +100,7 @@ def refuse_namesakes(found: Iterable[tuple[str, Code]]) -> None:
 
 def refuse_hidden(path: Path, name: str) -> None:
     """Raises Opaque for a library that speaks of a kernel without showing its code."""
-    if mapped.mentions(path, name):
+    if elf.mentions(path, name):
         raise Opaque(f"{path.name} hides the code of {_short(name)}: build it with nvcc -no-compress")
 
 

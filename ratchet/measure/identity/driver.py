@@ -1,16 +1,44 @@
-"""The CUDA driver, by ctypes.
-
-CUDA Driver API, sections Unified Addressing, Memory Management, Module Management, Stream Management and Context Management.
-Names that end in _v2 are what cuda.h turns the documented ones into.
-"""
+"""What is said of a workload's identity, and why nothing can be said."""
 
 from __future__ import annotations
 
 import ctypes
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from dataclasses import dataclass
 from typing import Any
 
-from ratchet.measure.identity.base import Opaque
+MOST_LAUNCHES = 50
+"""Launches that are shown to people; all of them are in the digest."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Two workloads with one ``digest`` do the same on one GPU; of an ``opaque`` one nobody knows, so it is timed."""
+
+    digest: str
+    opaque: str
+    launches: tuple[str, ...] = ()
+    spent: bool = False
+    """The process may be damaged, since a capture failed in it: end it, and prepare the next case in a fresh one."""
+
+    def __post_init__(self) -> None:
+        if bool(self.digest) == bool(self.opaque):
+            raise ValueError("an identity has a digest, or a reason why it has none")
+
+
+class Opaque(Exception):
+    """Part of what decides the time of a workload cannot be seen; the message says which."""
+
+    def __init__(self, reason: str, *, spent: bool = False) -> None:
+        super().__init__(reason)
+        self.spent = spent
+
+
+# The CUDA driver, by ctypes.
+#
+# CUDA Driver API, sections Unified Addressing, Memory Management, Module Management, Stream Management and Context Management.
+# Names that end in _v2 are what cuda.h turns the documented ones into.
+
 
 _DEVICE = 2
 _MEMORY_TYPE, _IS_MANAGED = 2, 8

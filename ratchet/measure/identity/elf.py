@@ -5,13 +5,20 @@ Layout: System V ABI, chapters 4 (object files) and 5; of 64-bit little-endian f
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import mmap
 import re
 import struct
-from collections.abc import Iterator
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.cache import cache_root
 
 _NOBITS, _SYMTAB = 8, 2
 _INFO_LINK = 0x40
@@ -148,3 +155,212 @@ def _text(names: bytes, at: int) -> str:
     if at > len(names) or end < 0:
         raise NotElf("damaged ELF file: a name is cut off")
     return names[at:end].decode("utf-8")
+
+
+# Cubins in the section ``.nv_fatbin`` of a library that nvcc built.
+#
+# NVIDIA does not document the format beyond the outer header (fatbinary.h of the CUDA toolkit): a magic number, a version,
+# the header's length and the length of what follows. Each entry then begins with its kind, the length of its own header
+# and of its payload; the architecture is at byte 28. What does not look exactly so is reported as hidden.
+
+
+SECTION = ".nv_fatbin"
+_MAGIC = 0xBA55ED50
+_CUBIN = 2
+_ARCHITECTURE_AT = 28
+
+
+@dataclass(frozen=True)
+class Cubin:
+    architecture: int
+    """Such as 90."""
+    image: bytes
+
+
+@dataclass(frozen=True)
+class Fatbin:
+    cubins: tuple[Cubin, ...]
+    hidden: bool
+    """Some code in it is compressed or not understood."""
+
+
+def read(section: bytes) -> Fatbin:
+    """All cubins of a section. PTX in it is left aside: the driver compiles it only where no cubin fits."""
+    cubins: list[Cubin] = []
+    hidden = False
+    at = 0
+    while at + 16 <= len(section):
+        magic, version, header, size = struct.unpack_from("<IHHQ", section, at)
+        if magic == 0:  # padding between two of them, in steps of 8 bytes
+            at += 8
+            continue
+        end = at + header + size
+        if magic != _MAGIC or version != 1 or header < 16 or end > len(section):
+            return Fatbin(tuple(cubins), hidden=True)
+        found, whole = _entries(section, at + header, end)
+        cubins += found
+        hidden |= not whole
+        at = end
+    return Fatbin(tuple(cubins), hidden)
+
+
+def _entries(section: bytes, at: int, end: int) -> tuple[list[Cubin], bool]:
+    cubins: list[Cubin] = []
+    whole = True
+    while at < end:
+        if at + 32 > end:
+            return cubins, False
+        kind, _, header, size = struct.unpack_from("<HHIQ", section, at)
+        (architecture,) = struct.unpack_from("<I", section, at + _ARCHITECTURE_AT)
+        payload = at + header
+        if header < 32 or payload + size > end:
+            return cubins, False
+        if kind == _CUBIN:
+            image = section[payload : payload + size]
+            if image.startswith(b"\x7fELF"):
+                cubins.append(Cubin(architecture, image))
+            else:
+                whole = False
+        at = payload + size
+    return cubins, whole
+
+
+# The libraries that this process has loaded, and which of them belong to the environment that both sides share.
+
+
+_GONE = " (deleted)"
+_IN_A_WORD = re.compile(rb"[A-Za-z0-9_$]")
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Folders of the environment, and of what one side alone may have built."""
+
+    shared: tuple[Path, ...]
+    own: tuple[Path, ...]
+
+    def is_shared(self, path: Path) -> bool:
+        """Whether a file is the environment's: the longest folder that holds it decides, and a doubt is against it."""
+        return _depth(self.shared, path) > _depth(self.own, path)
+
+
+@dataclass(frozen=True)
+class Image:
+    """A cubin in a library."""
+
+    architecture: int
+    kernels: frozenset[str]
+    code: str
+    """`machine_code` of it."""
+    variables: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Library:
+    """The code for a GPU in a library."""
+
+    images: tuple[Image, ...]
+    hidden: bool
+    """It has more of it, which cannot be read."""
+
+
+def roots(tree: Path) -> Roots:
+    """Of a process that runs the benchmarks of ``tree``."""
+    import torch
+
+    python = [sys.prefix, sys.base_prefix, *(sysconfig.get_path(name) for name in ("purelib", "platlib"))]
+    shared: list[str | Path | None] = [*python, Path(torch.__file__).parents[1], "/usr", "/lib", "/lib64", "/opt"]
+    own: list[str | Path | None] = [tree, cache_root(), tempfile.gettempdir(), Path("~/.cache").expanduser()]
+    return Roots(tuple(_resolved(shared)), tuple(_resolved(own)))
+
+
+def executable(maps: str) -> tuple[list[Path], list[Path]]:
+    """Files with executable pages in a text like /proc/self/maps (proc(5)): those still there, and libraries that are gone."""
+    there: set[Path] = set()
+    gone: set[Path] = set()
+    for line in maps.splitlines():
+        fields = line.split(maxsplit=5)
+        if len(fields) < 6 or "x" not in fields[1] or not fields[5].startswith("/"):
+            continue
+        name = fields[5]
+        if not name.endswith(_GONE):
+            there.add(Path(name))
+        elif ".so" in name:  # other files that are gone are Python's and libffi's own
+            gone.add(Path(name.removesuffix(_GONE)))
+    return sorted(there), sorted(gone)
+
+
+def ambiguous(paths: Iterable[Path]) -> list[list[object]]:
+    """Path, size and time of libraries with code for a GPU that are loaded from several places at once.
+
+    Of one library the environment has one file, the same for both sides. Which others are loaded too says nothing: the side that
+    is checked loads what its check needs.
+    """
+    families: dict[str, set[Path]] = {}
+    for path in paths:
+        families.setdefault(path.name.partition(".so")[0], set()).add(path.resolve())
+    several = sorted(path for family in families.values() if len(family) > 1 for path in family)
+    about = [(path, path.stat()) for path in several]
+    return [[str(path), one.st_size, one.st_mtime_ns] for path, one in about if _has_code(path, one.st_size, one.st_mtime_ns)]
+
+
+def library(path: Path) -> Library:
+    """A library's code for a GPU, as far as nvcc put it there."""
+    about = path.stat()
+    return _library(path, about.st_size, about.st_mtime_ns)
+
+
+def mentions(path: Path, name: str) -> bool:
+    """Whether the bytes of a file hold a name, as a whole word that ends a string of C."""
+    about = path.stat()
+    return _mentions(path, about.st_size, about.st_mtime_ns, name)
+
+
+@functools.cache
+def _has_code(path: Path, size: int, _time: int) -> bool:
+    if size == 0:
+        return False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as image:
+        try:
+            return any(each.name == SECTION for each in Elf(image).sections)
+        except NotElf:
+            return False
+
+
+@functools.cache
+def _library(path: Path, size: int, time: int) -> Library:
+    if not _has_code(path, size, time):
+        return Library((), hidden=False)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as image:
+        whole = Elf(image)
+        found = [read(whole.data(each)) for each in whole.sections if each.name == SECTION]
+    try:
+        images = tuple(_image(each) for one in found for each in one.cubins)
+    except NotElf:
+        return Library((), hidden=True)
+    return Library(images, any(one.hidden for one in found))
+
+
+@functools.cache
+def _mentions(path: Path, size: int, _time: int, name: str) -> bool:
+    if size == 0:
+        return False
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as image:
+        word, at = name.encode() + b"\0", -1
+        while (at := image.find(word, at + 1)) >= 0:
+            if at == 0 or not _IN_A_WORD.match(image[at - 1 : at]):
+                return True
+    return False
+
+
+def _image(cubin: Cubin) -> Image:
+    read = Elf(cubin.image)
+    return Image(cubin.architecture, kernels(read), machine_code(cubin.image), variables(read))
+
+
+def _depth(folders: Sequence[Path], path: Path) -> int:
+    return max((len(folder.parts) for folder in folders if path.is_relative_to(folder)), default=-1)
+
+
+def _resolved(folders: Iterable[str | Path | None]) -> list[Path]:
+    return [Path(folder).resolve() for folder in folders if folder]

@@ -9,12 +9,11 @@ import threading
 from collections.abc import Callable
 
 from ratchet.errors import HostError
-from ratchet.measure.gpu import Gpu
+from ratchet.measure.client import CaseTrouble, HostHandle, Hung, Worker
+from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.messages import Compiled
-from ratchet.measure.side import CaseTrouble, HostHandle, Hung, Worker
 from ratchet.measure.tuning.timing import Aim
-from ratchet.records.tasks import Task
-from ratchet.records.tuning import Configuration
+from ratchet.records.tuning import Configuration, Task
 
 MOST = 12
 AT_FIRST = 2

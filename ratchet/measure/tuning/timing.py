@@ -1,23 +1,45 @@
-"""Configurations of one case, timed on one device: each takes turns with the default, in two processes that stay.
-
-So a time is known in terms of the default's at the same moment, and devices, clocks and heat do not matter.
-"""
+"""When a configuration is timed no further. Pure."""
 
 from __future__ import annotations
 
+import math
 import statistics
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
 from ratchet.errors import WorkerError
+from ratchet.measure.client import CaseTrouble, HostHandle, Hung, Worker
 from ratchet.measure.messages import Compiled, Ready, Sampled, Tried
-from ratchet.measure.side import CaseTrouble, HostHandle, Hung, Worker
-from ratchet.measure.tuning import race
 from ratchet.records.run import Plan
 from ratchet.records.tuning import Configuration, Ending, Evaluation
+
+FEWEST = 2
+"""Turns before anybody is dropped."""
+SLACK = 0.05
+"""How far behind the best even the fastest turn has to be: processes that run the same code differ by a percent or two."""
+
+
+def behind(ratios: Sequence[float], best: float | None) -> bool:
+    """Whether turns, as ratios to the default's neighbouring ones, are clearly slower than the best configuration's time.
+
+    The fastest of them is held to it, so that one slow turn drops nobody.
+    """
+    return best is not None and len(ratios) >= FEWEST and min(ratios) > best * (1 + SLACK)
+
+
+def normalised(times_ms: Sequence[float], default_ms: Sequence[float]) -> float:
+    """The time over the default's: the median over neighbouring turns, whose clocks and temperature are alike."""
+    return math.exp(statistics.median(math.log(a / b) for a, b in zip(times_ms, default_ms, strict=True)))
+
+
+# Configurations of one case, timed on one device: each takes turns with the default, in two processes that stay.
+#
+# So a time is known in terms of the default's at the same moment, and devices, clocks and heat do not matter.
+
 
 TURNS = 5
 """Of each of the two, for a configuration that is not dropped."""
@@ -85,7 +107,7 @@ class Timer:
             reason=f"clearly behind the best after {len(mine)} turns" if dropped else "",
             samples_ms=tuple(sample for block in mine for sample in block),
             median_ms=statistics.median(times),
-            normalised=race.normalised(times, beside) if beside else None,
+            normalised=normalised(times, beside) if beside else None,
             compile_s=compiled.compile_s if compiled else tried.first_s,
             wall_s=time.monotonic() - began,
             gpu=self._place,
@@ -110,7 +132,7 @@ class Timer:
                 if index >= 0:
                     taken[role].append(sampled.samples_ms)
             pairs = zip(taken["candidate"], taken["default"], strict=False)
-            if race.behind([statistics.median(mine) / statistics.median(other) for mine, other in pairs], best):
+            if behind([statistics.median(mine) / statistics.median(other) for mine, other in pairs], best):
                 return taken["candidate"], taken["default"], True
         return taken["candidate"], taken["default"], False
 

@@ -1,14 +1,48 @@
-"""What a profile shows, or what differs between two: sentences for people. Pure."""
+"""All rules about kernels. A new one goes into the file of its theme; this table only joins the themes."""
 
 from __future__ import annotations
 
-from ratchet.judge.matching import matched
-from ratchet.profile.diagnosis.activity import standing_costs, trace_changes
+from ratchet.judge.profile import matched
+from ratchet.profile.diagnosis import arithmetic, memory, occupancy, rule
 from ratchet.profile.diagnosis.launches import call_seconds, launches_changed, seconds, short_kernels
-from ratchet.profile.diagnosis.rule import Difference, Pair, changed, direction_of, judged, standing
-from ratchet.profile.diagnosis.table import CHANGES, STATES, SUBSUMED
-from ratchet.profile.diagnosis.times import moved_s, same_name_times, traced_times
+from ratchet.profile.diagnosis.rule import ChangeRule, Difference, Pair, StateRule, changed, direction_of, judged, standing
+from ratchet.profile.diagnosis.times import moved_s, same_name_times, standing_costs, trace_changes, traced_times
 from ratchet.records.profile import Finding, KernelProfile, Profile
+
+CHANGES: tuple[ChangeRule, ...] = (
+    *occupancy.SPILL_CHANGES,
+    *arithmetic.CHANGES,
+    *memory.CHANGES,
+    *occupancy.SHARED_CHANGES,
+    *occupancy.OCCUPANCY_CHANGES,
+)
+STATES: tuple[StateRule, ...] = (
+    *occupancy.SPILL_STATES,
+    *arithmetic.STATES,
+    *memory.STATES,
+    *occupancy.SHARED_STATES,
+    *occupancy.OCCUPANCY_STATES,
+)
+METRICS = (*rule.METRICS, *occupancy.METRICS)
+"""What rules read besides the fields of `KernelProfile`."""
+SUBSUMED: dict[str, tuple[str, ...]] = {
+    "spills": ("DRAM bytes", "L2 hits", "instructions", "occupancy"),
+    "extra pass": ("DRAM bytes", "L2 hits"),
+    "L2 hits": ("DRAM bytes",),
+    "tensor cores": ("instructions", "precision", "steps"),
+    "precision": ("instructions",),
+    "divergence": ("instructions",),
+    "tile": ("instructions", "steps"),
+    "steps": ("instructions",),
+    "bytes in flight": ("throughput",),
+    "occupancy": ("throughput",),
+    "atomics": ("bytes in flight", "throughput"),
+}
+"""Key → what follows from it, and is not said again of the same kernel."""
+
+
+# What a profile shows, or what differs between two: sentences for people. Pure.
+
 
 SMALLEST_SHARE = 0.05
 """A kernel with less of the call's time, or of its change, is not worth a sentence."""

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from ratchet import units
-from ratchet.profile.diagnosis import thresholds as at
-from ratchet.profile.diagnosis.figures import (
+from ratchet.profile.diagnosis import rule as at
+from ratchet.profile.diagnosis.rule import (
     THREADS_PER_INSTRUCTION,
+    Change,
+    ChangeRule,
+    Pair,
+    State,
+    StateRule,
     all_flops,
     arrow,
     blocks,
@@ -15,7 +20,6 @@ from ratchet.profile.diagnosis.figures import (
     tensor_flops,
     whole,
 )
-from ratchet.profile.diagnosis.rule import Change, ChangeRule, Pair, State, StateRule
 from ratchet.records.profile import KernelProfile
 
 TENSOR_RATE = 8.0

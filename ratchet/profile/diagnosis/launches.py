@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.profile.diagnosis import thresholds as at
-from ratchet.profile.diagnosis.figures import arrow
-from ratchet.profile.diagnosis.rule import Difference
+from ratchet.profile.diagnosis import rule as at
+from ratchet.profile.diagnosis.rule import Difference, arrow
 from ratchet.profile.diagnosis.times import LONGEST_NAME, NAMES_SHOWN, REPLACED_ADVICE, REPLACED_WHY, Spent, replaced
 from ratchet.records.profile import Effect, Finding, KernelProfile, Profile
 

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from ratchet import units
-from ratchet.profile.diagnosis import thresholds as at
-from ratchet.profile.diagnosis.figures import SECTOR_BYTES, arrow, global_sectors, points, ratio, worst_stall
-from ratchet.profile.diagnosis.rule import Change, ChangeRule, Pair, State, StateRule
+from ratchet.profile.diagnosis import rule as at
+from ratchet.profile.diagnosis.rule import (
+    SECTOR_BYTES,
+    Change,
+    ChangeRule,
+    Pair,
+    State,
+    StateRule,
+    arrow,
+    global_sectors,
+    points,
+    ratio,
+    worst_stall,
+)
 from ratchet.records.profile import KernelProfile
 
 WAITING_FOR_MEMORY = "long_scoreboard"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ratchet.errors import PageError
 from ratchet.records.files import save_bytes
-from ratchet.report.escape import SENTENCE, clean
+from ratchet.untrusted import SENTENCE, clean
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

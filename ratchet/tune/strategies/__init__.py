@@ -1,13 +1,40 @@
-"""The strategies by name. Each has ``next()``: a candidate that was not handed out, of which there is at least one."""
+"""`auto`: all of them where the budget pays for it, else what did best on recorded and made-up spaces: `trees`."""
 
 from __future__ import annotations
 
-from ratchet.tune.strategies.auto import Auto
-from ratchet.tune.strategies.base import Strategy
-from ratchet.tune.strategies.climb import Climb
-from ratchet.tune.strategies.plain import Exhaustive, Random
-from ratchet.tune.strategies.tpe import Tpe
-from ratchet.tune.strategies.trees import Trees
+import numpy as np
+
+from ratchet.tune.strategies.local import Climb, Exhaustive, Random, Seen, Strategy
+from ratchet.tune.strategies.models import Tpe, Trees
+
+
+class Auto(Strategy):
+    """See docs/decisions/0011-search.md."""
+
+    name = "auto"
+
+    def __init__(self, seen: Seen, rng: np.random.Generator, budget: int | None) -> None:
+        super().__init__(seen, rng, budget)
+        self._used: dict[type[Strategy], Strategy] = {}
+
+    @property
+    def chosen(self) -> str:
+        """What it came down to: ``exhaustive``, ``trees``, or one after the other."""
+        return ", then ".join(each.name for each in self._used or [self._wanted()])
+
+    def next(self) -> int:
+        wanted = self._wanted()
+        if wanted not in self._used:
+            self._used[wanted] = wanted(self.seen, self.rng, self.budget)
+        return self._used[wanted].next()
+
+    def _wanted(self) -> type[Strategy]:
+        fits = self.to_come is not None and self.seen.candidates.exact and self.seen.left <= self.to_come
+        return Exhaustive if fits else Trees
+
+
+# The strategies by name. Each has ``next()``: a candidate that was not handed out, of which there is at least one.
+
 
 STRATEGIES: dict[str, type[Strategy]] = {each.name: each for each in (Auto, Exhaustive, Random, Climb, Trees, Tpe)}
 

@@ -1,0 +1,104 @@
+"""`ratchet calibrate`: unchanged code against itself, for a given time."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ratchet.commands.machine import machine_of, plan_of
+from ratchet.commands.output import record_of
+from ratchet.commands.request import CALIBRATION, CALIBRATION_SAMPLES, Request, apart_of, watched, writable
+from ratchet.commands.trees import Site, build
+from ratchet.config import load_settings
+from ratchet.errors import UnfitError
+from ratchet.forge.git import Repository, worktrees
+from ratchet.judge.replay import CHECKS, FEWEST
+from ratchet.judge.replay import calibrate as judge
+from ratchet.judge.sequential import looks
+from ratchet.measure.suite import Task, measure_suite
+from ratchet.records.calibration import Calibration
+from ratchet.records.files import save
+from ratchet.records.run import CaseRun, RunRecord
+from ratchet.report.progress import Progress
+
+MOST_PAIRS = 200
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """What was found, and where its files belong."""
+
+    calibration: Calibration
+    run: RunRecord
+    results: Path
+
+
+def calibrate(request: Request, seconds: float, progress: Progress, environ: Mapping[str, str]) -> Calibrated:
+    """Measure the checkout against itself for ``seconds`` and judge whether the configured gate can be held.
+
+    Every case is timed, machine code being equal or not, and nothing is decided early.
+    """
+    repository = Repository(request.folder)
+    settings = load_settings(repository.root, environ, request.options)
+    results = writable(repository.root / settings.results)
+    code = repository.working_snapshot(apart_of(repository, results))
+    clock, started = time.monotonic(), datetime.now(UTC)
+    with (
+        machine_of(request, settings, f"ratchet calibrate in {repository.root}", progress, environ) as machine,
+        worktrees(repository, code, code) as trees,
+        watched(repository.root, results, progress),
+    ):
+        site = Site(repository, settings, machine, trees, progress, environ)
+        broken = build(site, "head", trees.head, code) or (trees.reference and build(site, "reference", trees.reference, code))
+        if broken:
+            raise broken
+        plan = plan_of(settings, machine.device).model_copy(update={"pairs": MOST_PAIRS, "budget_s": seconds})
+        rounds = (looks(settings.pairs)[0], MOST_PAIRS)
+        task = Task(plan, request.patterns, rounds, _all, compared=True, idle=machine.idle, time_identical=True)
+        suite = measure_suite(site.ground(trees.reference), settings, task, progress)
+    timing = (started, time.monotonic() - clock)
+    run = record_of("check", request, settings, machine, suite, timing, code.tree, code.tree)
+    run = run.model_copy(update={"plan": plan})
+    found = judge(run, settings.policy, settings.pairs)
+    if not found.cases:
+        most = max((len(case.head) for case in run.cases), default=0)
+        enough = f"about {math.ceil(seconds * FEWEST / most * 1.2)} s would do" if most else "see the failures of `ratchet run`"
+        raise UnfitError(
+            f"{seconds:g} s gave {most} pairs of each case, and {FEWEST} are needed to say anything.",
+            f"Give it more time with --time: {enough}.",
+        )
+    calibration = Calibration(
+        holds=found.holds,
+        gate=found.gate,
+        any_red=found.any_red,
+        checks=CHECKS,
+        biased=found.biased,
+        unmeasured=found.unmeasured,
+        cases=found.cases,
+        policy=settings.policy,
+        plan=plan_of(settings, machine.device),
+        environment=run.environment,
+        code=code.tree,
+        started_at=started,
+        wall_s=timing[1],
+        command=request.command,
+        warnings=run.warnings,
+    )
+    return Calibrated(calibration, run, results)
+
+
+def write_calibration(done: Calibrated) -> list[Path]:
+    """Write what was found and the samples; returns their paths."""
+    paths = [done.results / CALIBRATION, done.results / CALIBRATION_SAMPLES]
+    save(paths[0], done.calibration)
+    save(paths[1], done.run)
+    return paths
+
+
+def _all(cases: Sequence[CaseRun]) -> list[str]:
+    """Nothing is decided before the time is over."""
+    return [case.name for case in cases]

@@ -1,0 +1,67 @@
+"""Recorded runs, judged again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ratchet.commands.profile import files
+from ratchet.commands.profile.changed import with_stored_profiles
+from ratchet.commands.request import CURRENT, Done, Request, load_baseline, root_of, writable
+from ratchet.config import load_settings
+from ratchet.judge.shards import joined
+from ratchet.judge.verdict import judge_run, judge_two
+from ratchet.records.files import load
+from ratchet.records.run import RunRecord
+from ratchet.records.verdict import ReportRecord
+
+
+def compare(first: Path, second: Path, request: Request, environ: Mapping[str, str]) -> ReportRecord:
+    """Judge two recorded runs of one machine, ``first`` being the reference."""
+    root = root_of(request.folder)
+    settings = load_settings(root, environ, request.options)
+    return judge_two(load(first, RunRecord), load(second, RunRecord), settings.policy)
+
+
+def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, str]) -> Done:
+    """Judge a recorded run again: by the thresholds given, else by its own."""
+    root = root_of(request.folder)
+    settings = load_settings(root, environ, request.options)
+    results = root / settings.results
+    past = load(recorded or results / CURRENT, RunRecord)
+    names = {"regression_threshold": "regression", "improvement_threshold": "improvement", "on_inconclusive": "on_inconclusive"}
+    given = {name: getattr(settings.policy, name) for key, name in names.items() if request.options.get(key) is not None}
+    report = judge_run(past, load_baseline(results), past.policy.model_copy(update=given))
+    return Done(past, with_stored_profiles(report, past, results), results)
+
+
+# `ratchet merge`: the shards of one check, measured on several runners → one run and one verdict.
+
+
+def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -> Done:
+    """Join the shards and judge them as one run; the profiles beside each come along.
+
+    Raises UsageError where they do not belong together, IncompleteError where one is missing.
+    """
+    root = root_of(request.folder)
+    settings = load_settings(root, environ, request.options)
+    results = writable(root / settings.results)
+    run = joined([load(path, RunRecord) for path in paths]).model_copy(update={"command": request.command})
+    for path in paths:
+        _take_profiles(path.parent / files.FOLDER, results / files.FOLDER)
+    report = judge_run(run, load_baseline(results))
+    return Done(run, with_stored_profiles(report, run, results), results)
+
+
+def _take_profiles(source: Path, folder: Path) -> None:
+    """Profiles and their files, from beside a shard's run."""
+    found = files.read_index(source).profiles
+    if not found or source.resolve() == folder.resolve():
+        return
+    for each in found:
+        files.clear(folder, each.case)
+        for name in each.files.values():
+            place = source / Path(name).name
+            if place.is_file():
+                files.keep(place, folder, place.name)
+    files.add_to_index(folder, found)

@@ -1,0 +1,123 @@
+"""`ratchet profile`: the profile of cases by name, with or without a reference beside them, and nothing timed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ratchet.commands.check import reference_of
+from ratchet.commands.machine import environment_of, machine_of
+from ratchet.commands.profile.changed import Places, Wanted, profile_cases, wish_of
+from ratchet.commands.profile.pages import background_of
+from ratchet.commands.request import Request, apart_of, load_baseline, watched, writable
+from ratchet.commands.trees import Site, build
+from ratchet.config import load_settings
+from ratchet.errors import UsageError
+from ratchet.forge.git import Repository, worktrees
+from ratchet.judge.profile import Match, matched
+from ratchet.measure.suite import list_cases
+from ratchet.profile.diagnosis import diagnose
+from ratchet.profile.ncu import SetName
+from ratchet.profile.readers import read
+from ratchet.records.baseline import BaselineEntry
+from ratchet.records.profile import CaseProfile
+from ratchet.records.run import CaseRun, Tree
+from ratchet.records.verdict import CaseVerdict, Outcome
+from ratchet.report.progress import Progress
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """What `ratchet profile` found, and the folder that the paths in it are relative to."""
+
+    profiles: tuple[CaseProfile, ...]
+    results: Path
+
+
+def profile(request: Request, set_name: SetName, progress: Progress, environ: Mapping[str, str], *, compare: bool) -> Profiled:
+    """Profile the named cases of the checkout; with ``compare``, those of a reference commit too.
+
+    Raises UsageError where no case matches, BuildError where the head does not build.
+    """
+    repository = Repository(request.folder)
+    settings = load_settings(repository.root, environ, request.options)
+    results = writable(repository.root / settings.results)
+    baseline = load_baseline(results)
+    apart = apart_of(repository, results)
+    wants_commit = compare and not request.against_baseline
+    head = repository.working_snapshot(apart)
+    reference = repository.commit_snapshot(reference_of(request, repository, head)) if wants_commit else None
+    with (
+        machine_of(request, settings, f"ratchet profile in {repository.root}", progress, environ) as machine,
+        worktrees(repository, head, reference) as trees,
+        watched(repository.root, results, progress),
+    ):
+        site = Site(repository, settings, machine, trees, progress, environ)
+        broken = build(site, "head", trees.head, head)
+        if broken:
+            raise broken
+        unbuilt = build(site, "reference", trees.reference, reference) if reference and trees.reference else None
+        found = list_cases(site.ground(None), settings, request.patterns)
+        environment = environment_of(machine, settings)
+        stored = baseline.entries(environment.fingerprint)
+        wish = wish_of(site, set_name=set_name)
+        wanted = []
+        for case in found:
+            tree, why = (reference.tree if reference else None), str(unbuilt or "")
+            if request.against_baseline:
+                tree, why = _of_baseline(case.name, stored)
+            wanted.append(Wanted(_unjudged(case), wish, None, None if why else tree, why))
+        if not wanted:
+            raise UsageError("There is no case to profile.", "`ratchet list` shows what there is.")
+        background = background_of(None, environment, datetime.now(UTC), baseline, results)
+        places = Places(site, head.tree, reference.tree if reference else None, background)
+        return Profiled(tuple(profile_cases(places, wanted)), results)
+
+
+def _of_baseline(case: str, stored: Mapping[str, BaselineEntry]) -> tuple[Tree | None, str]:
+    entry = stored.get(case)
+    if entry is None:
+        return None, f"The baseline names no commit for {case} on this machine."
+    return Tree(commit=entry.git_commit), ""
+
+
+def _unjudged(case: CaseRun) -> CaseVerdict:
+    return CaseVerdict(name=case.name, outcome=Outcome.MEASURED, reason="Profiled by hand: nothing was timed.")
+
+
+# `ratchet profile --read`: one report file, or two beside each other.
+
+
+@dataclass(frozen=True)
+class ReadProfiles:
+    """What the files show, and which launch belongs to which."""
+
+    profile: CaseProfile
+    pairs: tuple[Match, ...]
+
+
+def read_profiles(paths: Sequence[Path], environ: Mapping[str, str]) -> ReadProfiles:
+    """Read the report of a head, or of a reference and a head in this order, and say what they show.
+
+    Raises UsageError for another number of files, RecordError and ProfileError where one cannot be read.
+    """
+    if not 1 <= len(paths) <= 2:
+        raise UsageError(f"--read takes one report, or a reference and a head, not {len(paths)} files.")
+    *references, head = [read(path, environ) for path in paths]
+    reference = references[0] if references else None
+    pairs = matched(head, reference)
+    notes = []
+    if reference and None not in (reference.gpu, head.gpu) and reference.gpu != head.gpu:
+        notes.append(f"The reports are from different GPUs ({reference.gpu} and {head.gpu}): their figures compare chips too.")
+    if reference and not any(one and other for one, other in pairs):
+        notes.append("No kernel of the one report has a namesake in the other, so nothing is compared.")
+    profile = CaseProfile(
+        case=str(paths[-1]),
+        head=head,
+        reference=reference,
+        findings=diagnose(head, reference),
+        steps_down=tuple(notes),
+    )
+    return ReadProfiles(profile, tuple(pairs))

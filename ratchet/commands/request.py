@@ -1,0 +1,231 @@
+"""What a command asks for, and what it gets."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ratchet.errors import DamageError, GitError, OutputError, RatchetError, UsageError
+from ratchet.forge.git import Repository
+from ratchet.records.baseline import Baseline
+from ratchet.records.files import load, save_bytes
+from ratchet.records.run import RunRecord, Shard, Tree
+from ratchet.records.tuning import TUNING_FOLDER, WRITTEN
+from ratchet.records.verdict import ReportRecord
+from ratchet.report.progress import Progress
+
+BASELINE, CURRENT, REPORT, MARKDOWN = "baseline.json", "current.json", "report.json", "ratchet_report.md"
+CALIBRATION, CALIBRATION_SAMPLES = "calibration.json", "calibration_samples.json"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a command asks for. ``options`` are settings given on the command line; None means not given."""
+
+    folder: Path
+    command: tuple[str, ...]
+    patterns: tuple[str, ...] = ()
+    base: str | None = None
+    merge_base: str | None = None
+    against_baseline: bool = False
+    """Compare every case with the commit that the baseline names for it."""
+    gpu: int | None = None
+    gpus: tuple[int, ...] | Literal["all"] | None = None
+    """Spread the cases over these GPUs; None: one GPU."""
+    shard: Shard | None = None
+    """Measure this part of the cases only."""
+    wait_s: float = 0.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Done:
+    """A run, what it means, and where its files belong."""
+
+    run: RunRecord
+    report: ReportRecord
+    results: Path
+    damage: str = ""
+    """What changed in the user's repository meanwhile and cannot be put back."""
+
+    def with_changes(self, notes: Sequence[str], damage: str) -> Done:
+        """Also say what became of the checkout."""
+        said = [*notes, damage] if damage else notes
+        run = self.run.model_copy(update={"warnings": (*self.run.warnings, *said)})
+        report = self.report.model_copy(update={"warnings": (*self.report.warnings, *said)})
+        return Done(run, report, self.results, damage)
+
+
+# The stored baseline of a checkout.
+
+
+def load_baseline(results: Path) -> Baseline:
+    """The stored baseline; an empty one where there is no file yet."""
+    path = results / BASELINE
+    return load(path, Baseline) if path.exists() else Baseline()
+
+
+# The repository that a command works in.
+
+
+def root_of(folder: Path) -> Path:
+    """The root of a checkout; outside git, the folder itself."""
+    try:
+        return Repository(folder).root
+    except (GitError, UsageError):
+        return folder.resolve()
+
+
+def checked_out(root: Path, results: Path, tuning: Path | None = None) -> Tree:
+    """The commit that stands in a checkout, and whether it was changed since; outside git, none."""
+    try:
+        repository = Repository(root)
+        tree = repository.commit_snapshot("HEAD").tree
+        return tree.model_copy(update={"dirty": repository.is_dirty(apart_of(repository, results, tuning))})
+    except (GitError, UsageError):
+        return Tree(commit="")
+
+
+def apart_of(repository: Repository, results: Path, tuning: Path | None = None) -> tuple[str, ...]:
+    """Globs of what earlier runs wrote within the repository, which is no change of the code.
+
+    All of the folder ``results``; of ``tuning`` (None: the usual one) only what a search writes there, since a repository may
+    keep code of its own in a folder of that name.
+    """
+    root = repository.root
+    reports = () if results == root else _within(root, results, ("", "/**"))  # the folder itself may be a link
+    return (*reports, *_within(root, tuning or root / TUNING_FOLDER, [f"/{each}" for each in WRITTEN]))
+
+
+def _within(root: Path, folder: Path, globs: Sequence[str]) -> tuple[str, ...]:
+    if not folder.is_relative_to(root):
+        return ()
+    inside = "" if folder == root else glob.escape(folder.relative_to(root).as_posix())
+    return tuple(f"{inside}{each}".removeprefix("/") for each in globs)
+
+
+def writable(results: Path) -> Path:
+    """Find out now, not after a minute of measuring."""
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=results):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"The results folder {results} cannot be written: {error.strerror}.", "Choose another with --results."
+        ) from None
+    return results
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What became of a checkout while code that is not ours ran."""
+
+    notes: tuple[str, ...] = ()
+    """What was put back, and what looks like somebody's own work."""
+    damage: str = ""
+    """What cannot be put back, since it may be somebody's own doing."""
+
+
+class Watch:
+    """The baseline of a checkout and the state of its git repository, before code that is not ours runs."""
+
+    def __init__(self, root: Path, results: Path) -> None:
+        self._root = root
+        self._baseline = (results / BASELINE).resolve()
+        self._content = _content(self._baseline)
+        try:
+            self._repository: Repository | None = Repository(root)
+            self._state = self._repository.state()
+        except (GitError, UsageError):
+            self._repository = None
+        self.was_asked = False
+
+    def changes(self) -> Changes:
+        """Put the baseline back if it was changed, and say what else was."""
+        self.was_asked = True
+        notes, damages = [], []
+        shown = os.path.relpath(self._baseline, self._root)
+        try:
+            if aside := self._put_back():
+                notes.append(f"{shown} was changed while this ran, and was put back; what stood there is in {aside}.")
+        except (OSError, OutputError) as error:
+            damages.append(f"{shown} was changed while this ran, and cannot be put back: {error}")
+        if self._repository:
+            work, harm = _moves(self._repository, self._state, self._repository.state())
+            where = f"In the git repository {self._root}, while this ran,"
+            notes += [f"{where} {', '.join(work)}."] if work else []
+            damages += [f"{where} {', '.join(harm)}. If that was not you, measured code did it."] if harm else []
+        return Changes(tuple(notes), " ".join(damages))
+
+    def _put_back(self) -> str:
+        """Where what stands in the baseline's place was moved to; empty if it is as it was."""
+        path, aside = self._baseline, self._baseline.with_name(f"{BASELINE}.changed")
+        if not path.is_symlink() and _content(path) == self._content and path.exists() == (self._content is not None):
+            return ""
+        if os.path.lexists(path):
+            path.replace(aside)
+        if self._content is not None:
+            save_bytes(path, self._content)
+        return aside.name if os.path.lexists(aside) else "no file"
+
+
+@contextlib.contextmanager
+def watched(root: Path, results: Path, progress: Progress) -> Iterator[Watch]:
+    """Watch a checkout while the body runs. Raises DamageError at its end where something changed that cannot be put back.
+
+    A body that asks for the changes itself reports them itself; otherwise ``progress`` gets what was put back.
+    """
+    watch = Watch(root, results)
+    try:
+        yield watch
+    except RatchetError as error:
+        changes = watch.changes()
+        error.hint = " ".join(filter(None, (error.hint, *changes.notes, changes.damage)))
+        raise
+    except BaseException:
+        watch.changes()
+        raise
+    if not watch.was_asked:
+        changes = watch.changes()
+        for note in changes.notes:
+            progress.stage(note)
+        if changes.damage:
+            raise DamageError(changes.damage)
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _moves(repository: Repository, before: Mapping[str, str], after: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """What changed as people change it while a check runs, and what nobody should lose."""
+    work, harm = [], []
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if old == new:
+            continue
+        if name in ("config", "hooks"):
+            harm.append("its settings (.git/config) changed" if name == "config" else "its hooks (.git/hooks) changed")
+        elif name == "index":
+            work.append("what is staged changed")
+        elif name == "HEAD":
+            back = f"git symbolic-ref HEAD {old}" if str(old).startswith("refs/") else f"git update-ref --no-deref HEAD {old}"
+            harm.append(f"HEAD moved from {old} to {new} (`{back}` takes it back)")
+        elif old is None:
+            work.append(f"{name} appeared")
+        elif new is not None and repository.holds(new, old):
+            work.append(f"{name} went on from {old[:10]} to {new[:10]}")
+        else:
+            what = f"moved to {new[:10]}, which does not hold {old[:10]}" if new else "vanished"
+            harm.append(f"{name} {what} (`git update-ref {name} {old}` takes it back)")
+    return work, harm

@@ -1,0 +1,1 @@
+"""Search a case's tuning space, record what was found, and apply it."""

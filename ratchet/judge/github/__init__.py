@@ -1,0 +1,1 @@
+"""What GitHub's events and people's comments mean. Pure."""

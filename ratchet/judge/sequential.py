@@ -1,0 +1,92 @@
+"""When the pairs of a case are looked at, and which cases are worth more of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ratchet.judge.drift import Drift, is_own, may_add_up
+from ratchet.judge.outcome import CHANGE_PAIRS, Bar, bar_for, compared, decide, with_persistence
+from ratchet.records.run import SESSION_PAIRS, CaseRun, Policy
+from ratchet.records.verdict import Comparison, Outcome
+
+LOOKS = (6, SESSION_PAIRS, 12, CHANGE_PAIRS, 28, 40, 64, 100)
+MOST_URGENT = 3
+"""Cases that are measured on when the time is over."""
+LATER = 1.4
+"""Beyond these, each look has so many times the pairs of the one before."""
+
+
+def looks(pairs: int) -> tuple[int, ...]:
+    """Numbers of pairs at which a case is looked at, where at most ``pairs`` are taken: the last one is ``pairs``."""
+    numbers = list(LOOKS)
+    while numbers[-1] < pairs:
+        numbers.append(2 * round(LATER * numbers[-1] / 2))
+    return (*(number for number in numbers if number < pairs), pairs)
+
+
+def looks_for_change(pairs: int) -> int:
+    """At how many of these looks a case may be called changed: its false alarms are shared among them."""
+    return max(1, sum(1 for number in looks(pairs) if number >= CHANGE_PAIRS))
+
+
+def undecided(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapping[str, Drift] | None = None) -> set[str]:
+    """Names of the cases that more pairs could still decide; one without a reference, none could.
+
+    ``drifts`` has the cases whose reference is not the best commit of the baseline: there a small slowdown matters too.
+    """
+    comparisons = _comparisons(cases, policy)
+    bar = bar_of_run(comparisons, policy, pairs)
+    return {
+        name
+        for name, comparison in comparisons.items()
+        if comparison is None or not is_decided(comparison, bar, (drifts or {}).get(name))
+    }
+
+
+def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
+    """Names of the few cases that look slowest and lack the pairs to prove it: a budget must not hide a regression.
+
+    One of them suffices to make the run red, so the others may end without proof.
+    """
+    comparisons = _comparisons(cases, policy)
+    suspects = {
+        name: comparison.low
+        for name, comparison in comparisons.items()
+        if comparison and comparison.pairs < min(CHANGE_PAIRS, pairs)
+        if comparison.low > 1 and comparison.ratio > 1 + policy.regression
+    }
+    return sorted(suspects, key=lambda name: suspects[name], reverse=True)[:MOST_URGENT]
+
+
+def _comparisons(cases: Sequence[CaseRun], policy: Policy) -> dict[str, Comparison | None]:
+    """What the pairs of each case with a reference show; None where there are too few."""
+    return {case.name: compared(case, policy.confidence) for case in cases if case.reference}
+
+
+def bar_of_run(comparisons: Mapping[str, Comparison | None], policy: Policy, pairs: int) -> Bar:
+    """What a change of one of these cases must pass, where each may take up to ``pairs`` pairs."""
+    return with_persistence(bar_for(policy, len(comparisons), looks_for_change(pairs)), comparisons.values())
+
+
+def is_decided(comparison: Comparison, bar: Bar, drift: Drift | None = None) -> bool:
+    """Whether more pairs would be a waste."""
+    outcome, _ = decide(comparison, bar)
+    if outcome in (Outcome.REGRESSED, Outcome.IMPROVED):
+        return True
+    may_improve = comparison.ratio <= 1 - bar.policy.improvement
+    open_part = drift is not None and not is_own(comparison) and may_add_up(comparison, drift, bar.policy)
+    return outcome is Outcome.UNCHANGED and not (may_improve or open_part)
+
+
+def suspects(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapping[str, Drift]) -> dict[str, list[str]]:
+    """Best commit → the cases to measure against it: this change, with earlier ones, may have pushed them past the gate."""
+    comparisons = {case.name: compared(case, policy.confidence) for case in cases if case.head and case.reference}
+    bar = bar_of_run(comparisons, policy, pairs)
+    listed: dict[str, list[str]] = {}
+    for name, comparison in comparisons.items():
+        drift = drifts.get(name)
+        if drift is None or comparison is None or decide(comparison, bar)[0] is Outcome.REGRESSED:
+            continue
+        if is_own(comparison) and may_add_up(comparison, drift, policy):
+            listed.setdefault(drift.best, []).append(name)
+    return listed

@@ -1,0 +1,260 @@
+"""Calls under torch.profiler → an `Activity`. Runs in the process that holds the workload."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ratchet.errors import ForeignModuleError, RatchetError, UsageError
+from ratchet.records.profile import Activity
+from ratchet.workload import Device
+
+ALLOCATIONS = ("aten::empty", "aten::new_empty", "aten::resize_", "cudaMalloc", "cudaFree", "cudaHostAlloc", "cuMem")
+"""How the names of calls begin that allocate or free memory."""
+_LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch")
+_US = 1e-6
+
+
+def trace(call: Callable[[], object], calls: int, device: Device) -> Activity:
+    """What torch.profiler sees of ``calls`` calls, one right after the other. The call has to be warm."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    wanted = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
+    settle: Callable[[], object] = torch.cuda.synchronize if device == "cuda" else (lambda: None)
+    with profile(activities=wanted):  # the first one sets the tracer up, and its events are late
+        call()
+        settle()
+    with profile(activities=wanted) as taken:
+        for _ in range(calls):
+            call()
+        settle()
+    return activity_of(taken.events(), calls, device)
+
+
+def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
+    """Times of torch.profiler's events by name; on the CPU an operator's own time, without that of those it calls."""
+    kernels: dict[str, float] = defaultdict(float)
+    spent: dict[str, float] = defaultdict(float)
+    busy: list[tuple[float, float]] = []
+    every: list[tuple[float, float]] = []
+    launches = kernel_count = pageable = 0
+    copies_s = 0.0
+    for event in events:
+        name, span = str(event.name), (event.time_range.start * _US, event.time_range.end * _US)
+        every.append(span)
+        if "CPU" in str(event.device_type):
+            spent[name] += max(0.0, event.self_cpu_time_total * _US)
+            launches += name.startswith(_LAUNCHES)
+            continue
+        busy.append(span)
+        if name.startswith("Memcpy"):
+            copies_s += span[1] - span[0]
+            pageable += "Pageable" in name
+        else:
+            kernels[name] += span[1] - span[0]
+            kernel_count += not name.startswith("Memset")
+    return Activity(
+        calls=calls,
+        wall_s=max((end for _, end in every), default=0.0) - min((start for start, _ in every), default=0.0),
+        kernels=dict(kernels) if device == "cuda" else dict(spent),
+        launches=launches or kernel_count,
+        copies_s=copies_s,
+        pageable_copies=pageable,
+        gaps_s=idle_between(busy) if device == "cuda" else None,
+        cpu_s=dict(spent),
+        allocation_s=sum(seconds for name, seconds in spent.items() if name.startswith(ALLOCATIONS)),
+    )
+
+
+def idle_between(spans: Iterable[tuple[float, float]]) -> float:
+    """Time between the first start and the last end that no span covers."""
+    idle, reached = 0.0, None
+    for start, end in sorted(spans):
+        if reached is not None and start > reached:
+            idle += start - reached
+        reached = end if reached is None else max(reached, end)
+    return idle
+
+
+# The process that a profiler looks at: imports one tree's benchmarks, warms one case up, and calls it in a marked range.
+#
+# Run as ``python -u -P -m ratchet.measure.child.profile_target``. Between ``cudaProfilerStart`` and ``cudaProfilerStop``
+# there is one call and the wait for it, so that a profiler that starts switched off sees nothing of the imports, the tuning and
+# the warm-up.
+# With ``--trace`` it is its own profiler: torch.profiler over some calls, written as an `Activity`.
+
+
+TROUBLE = 70
+"""Exit status where the case could not be called; the last line on stderr begins with `MARK` and says why."""
+MARK = "ratchet target: "
+_WARM_CALLS, _WARM_S = (3, 50), 0.3
+"""Fewest and most calls before anything is looked at, and for how long they go on in between."""
+_TRACED_S = 1.0
+"""Calls that take longer than this together are traced in a smaller number."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One case of one tree, as a process of its own."""
+
+    tree: Path
+    checkout: Path
+    bench: str
+    case: str
+    device: Device
+    seed: int
+    threads: int
+    python_path: tuple[str, ...]
+
+    def command(self, time_limit_s: float, *, trace: Path | None = None, calls: int = 1) -> list[str]:
+        """The argument list; after ``time_limit_s`` the process ends itself, whoever started it."""
+        # -P: the folder this runs in must not offer its own `ratchet`; the harness is always the installed one.
+        words = [sys.executable, "-u", "-P", "-m", "ratchet.measure.child.profile_target"]
+        words += ["--tree", str(self.tree), "--checkout", str(self.checkout), "--bench", self.bench, "--case", self.case]
+        words += ["--device", self.device, "--seed", str(self.seed), "--threads", str(self.threads)]
+        words += ["--time-limit", str(max(1, round(time_limit_s)))]
+        for place in self.python_path:
+            words += ["--python-path", place]
+        return [*words, "--trace", str(trace), "--calls", str(calls)] if trace else words
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _parser().parse_args(arguments)
+    signal.alarm(options.time_limit)  # its default is to end the process, also within a call that never returns
+    trace = options.trace.resolve() if options.trace else None
+    target = Target(
+        options.tree.resolve(),
+        options.checkout.resolve(),
+        options.bench,
+        options.case,
+        options.device,
+        options.seed,
+        options.threads,
+        tuple(options.python_path or (".", "src")),
+    )
+    try:
+        call = _built(target)
+        warm_s = _warmed(call, target.device)
+        if trace is not None:
+            from ratchet.measure.child.profile_target import trace as traced
+
+            calls = max(1, min(options.calls, int(_TRACED_S / max(warm_s, 1e-9))))
+            _written(trace, traced(call, calls, target.device))
+        else:
+            _marked(call, target.device)
+    except RatchetError as error:
+        _give_up(str(error))
+    except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs this profile only
+        _give_up(f"the case raised {type(error).__name__}: {error}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ratchet.measure.child.profile_target")
+    parser.add_argument("--tree", type=Path, required=True)
+    parser.add_argument("--checkout", type=Path, required=True)
+    parser.add_argument("--bench", required=True)
+    parser.add_argument("--case", required=True)
+    parser.add_argument("--device", choices=["cuda", "cpu"], required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--python-path", action="append")
+    parser.add_argument("--time-limit", type=int, default=600)
+    parser.add_argument("--trace", type=Path)
+    parser.add_argument("--calls", type=int, default=10)
+    return parser
+
+
+def _built(target: Target) -> Callable[[], object]:
+    """The call that a worker would time: the same seed, the same tuning, from the tree's own modules."""
+    from ratchet.measure.child.provenance import Provenance, own_names
+    from ratchet.measure.child.registry import discover, overlaid, read_tuned
+    from ratchet.workload import Workload
+
+    tree, checkout = target.tree, target.checkout
+    os.chdir(tree)
+    sys.path[:0] = [str((tree / place).resolve()) for place in target.python_path if (tree / place).is_dir()]
+    provenance = Provenance(tree, checkout, own_names(tree, target.python_path) | own_names(checkout, target.python_path))
+    catalogue = discover(tree, target.bench, target.device)
+    found = next((case for case in catalogue.cases if case.name == target.case), None)
+    if found is None or found.skipped:
+        raise UsageError(f"{target.case} is not among the cases of this tree{f': {found.skipped}' if found else ''}.")
+    import torch
+
+    if target.device == "cpu":
+        allowed = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, allowed[-target.threads :])
+        torch.set_num_threads(target.threads)
+    torch.manual_seed(target.seed)
+    workload = catalogue.benchmarks[found.benchmark].build(device=torch.device(target.device), **found.parameters)
+    if not isinstance(workload, Workload):
+        raise UsageError(f"{target.case} returned {type(workload).__name__}, not a Workload.")
+    workload = overlaid(workload, read_tuned(tree / target.bench), found.name, _device_name(target.device))
+    foreign = provenance.foreign()
+    if foreign:
+        raise ForeignModuleError(f"The tree loaded {foreign[0]} instead of its own copy.", "Uninstall that package.")
+    run, tuning = workload.run, dict(workload.tuning)
+    return (lambda: run(**tuning)) if tuning else run
+
+
+def _device_name(device: Device) -> str:
+    import torch
+
+    from ratchet.measure.device.environment import cpu_model
+
+    return torch.cuda.get_device_name() if device == "cuda" else cpu_model(Path("/proc/cpuinfo"))
+
+
+def _warmed(call: Callable[[], object], device: Device) -> float:
+    """Call until tuning, compilation and clocks have settled; returns the seconds of the last call."""
+    began = time.perf_counter()
+    for count in range(1, _WARM_CALLS[1] + 1):
+        started = time.perf_counter()
+        call()
+        _settle(device)
+        now = time.perf_counter()
+        if count >= _WARM_CALLS[0] and now - began > _WARM_S:
+            break
+    return now - started
+
+
+def _marked(call: Callable[[], object], device: Device) -> None:
+    import torch
+
+    if device == "cuda":
+        torch.cuda.profiler.start()
+    call()
+    _settle(device)
+    if device == "cuda":
+        torch.cuda.profiler.stop()
+
+
+def _settle(device: Device) -> None:
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def _written(path: Path, activity: Activity) -> None:
+    from ratchet.records.files import save
+
+    save(path, activity)
+
+
+def _give_up(sentence: str) -> None:
+    sys.stderr.write(f"{MARK}{' '.join(sentence.split())[:500]}\n")
+    sys.stderr.flush()
+    os._exit(TROUBLE)  # a broken CUDA context may hang in exit hooks
+
+
+if __name__ == "__main__":
+    main()

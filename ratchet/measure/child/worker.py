@@ -1,0 +1,381 @@
+"""Where the objects of a workload lie in the memory of a process on the CPU."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import importlib
+import os
+import random
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import torch
+
+from ratchet.errors import RatchetError
+from ratchet.measure import identity
+from ratchet.measure.child import correctness
+from ratchet.measure.child.provenance import Provenance
+from ratchet.measure.child.registry import overlaid
+from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
+from ratchet.measure.clocks import Clock, make_clock
+from ratchet.measure.device.environment import cpu_model
+from ratchet.measure.messages import DECLARATION
+from ratchet.measure.wire import Channel, Closed
+from ratchet.records.tuning import Tuned
+from ratchet.subprocesses import begin_section
+from ratchet.workload import Benchmark, Device, Parameter, SpaceError, Workload, constraint_text
+
+MOST = 3000
+"""Objects of each kind; all of them take some milliseconds and at most 16 MiB."""
+
+
+def scattered(seed: int) -> list[object]:
+    """Objects in the way of what is built next, which so lies elsewhere than for another seed. Keep them as long as that.
+
+    A change of code moves what lies beside it in memory, which alone changes times by some per cent. The two workers of a pair
+    use one seed and other pairs use others: so unchanged code has the same layout on both sides, and a changed one has many.
+    C. Curtsinger and E. Berger, STABILIZER: Statistically Sound Performance Evaluation, ASPLOS 2013.
+    """
+    drawn = random.Random(seed)  # noqa: S311  a layout, not a secret
+    large = [bytes(drawn.randrange(1, 5000)) for _ in range(drawn.randrange(MOST))]
+    small = [[number] * drawn.randrange(1, 40) for number in range(drawn.randrange(MOST))]
+    return [*large, *small]
+
+
+# A worker: forked from a host, owns a device context, answers one question at a time, and dies with its pair.
+
+
+PLACED_BYTES = 1 << 30
+"""Most memory that several copies of one workload may take together."""
+EXPOSED_TRIES, EXPOSED_MS = 6, 20.0
+"""How often, and for about how long each time, `identify` asks whether the GPU ever waits for the host."""
+
+# Bound here, before an author's code is imported: what that replaces in these modules must not change what is measured.
+_collect, _collector_off, _collector_on = gc.collect, gc.disable, gc.enable
+_synchronize, _empty_cache = torch.cuda.synchronize, torch.cuda.empty_cache
+_reset_peak, _peak_allocated = torch.cuda.reset_peak_memory_stats, torch.cuda.max_memory_allocated
+_OutOfGpuMemory = torch.OutOfMemoryError
+_NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "CUDA error: out of memory")
+"""In the first line of errors that are no MemoryError."""
+
+
+@dataclass(frozen=True)
+class Grounds:
+    """What a host hands to the workers it forks."""
+
+    provenance: Provenance
+    device: Device
+    threads: int
+    benchmarks: dict[str, Benchmark]
+    parameters: dict[str, tuple[str, dict[str, Parameter]]]
+    tuned: Tuned
+    """What was applied in this tree, in place of its workloads' own tuning."""
+
+
+@dataclass
+class Job:
+    """The case in hand."""
+
+    case: str
+    tuning: Mapping[str, Any] | None
+    """Asked for in place of the workload's own."""
+    workload: Workload
+    clocks: tuple[Clock, ...]
+    """One for each place in memory where the workload was built."""
+    cache: Literal["cold", "warm"]
+    call_ms: float
+
+
+def serve(channel: Channel, grounds: Grounds) -> NoReturn:
+    """Answer until the controller hangs up. Never returns: the process was forked from a host."""
+    worker = Worker(grounds)
+    try:
+        while True:
+            answer = worker.answer(channel.receive(None))
+            try:
+                channel.send(answer)
+            except (TypeError, ValueError) as error:  # an infinite number of bytes, a tuning that is no int
+                channel.send({"stage": "prepare", "trouble": f"the workload cannot be recorded: {error}", "last_lines": []})
+    except Closed:
+        pass
+    finally:
+        # Skips the destructors and exit hooks inherited from the host; the driver frees the device's memory.
+        os._exit(0)
+
+
+class Worker:
+    """State between questions: the device, and the case prepared last."""
+
+    def __init__(self, grounds: Grounds) -> None:
+        self._grounds = grounds
+        self._device = torch.device(grounds.device)
+        self._job: Job | None = None
+        self._in_the_way: list[object] = []
+        self._trials: Trials | None = None
+        self._compiler: Compiler | None = None
+
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one request; what an author's code raises becomes an account of the trouble."""
+        stage = str(message["op"])
+        if "case" in message:
+            begin_section(message["case"])
+        try:
+            return dict(getattr(self, f"_{stage}")(**{k: v for k, v in message.items() if k != "op"}))
+        except correctness.WrongResult as error:
+            return {"stage": "check", "trouble": f"wrong result: {error}", "last_lines": []}
+        except _OutOfGpuMemory as error:
+            lines = str(error).splitlines()[:3]
+            return {"stage": stage, "trouble": "ran out of GPU memory", "last_lines": lines, "out_of_memory": True}
+        except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs this case
+            lines = "".join(traceback.format_exception(error)).strip().splitlines()
+            text = f"{type(error).__name__}: {error}".splitlines()[0]
+            return {
+                "stage": stage,
+                "trouble": text[:300],
+                "last_lines": [line[:300] for line in lines[-12:]],
+                "out_of_memory": isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY),
+            }
+
+    def _start(self) -> dict[str, Any]:
+        if self._device.type == "cuda":
+            torch.zeros(1, device=self._device)
+            torch.cuda.synchronize()
+            return {"ready": True, "l2_bytes": int(torch.cuda.get_device_properties(self._device).L2_cache_size)}
+        allowed = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, allowed[-self._grounds.threads :])  # the controller keeps the first cores
+        torch.set_num_threads(self._grounds.threads)
+        return {"ready": True}
+
+    def _prepare(
+        self,
+        case: str,
+        seed: int,
+        clock: str,
+        cache: Literal["cold", "warm"],
+        placements: int,
+        *,
+        check: bool,
+        tuning: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        self._release()
+        if self._device.type == "cpu":
+            self._in_the_way = scattered(seed)
+        workload = self._build(case, seed, tuning)
+        error = correctness.check(workload) if check else 0.0
+        peak = self._peak(workload)
+        more = [self._build(case, seed, tuning) for _ in range(1, self._places(placements, peak))]
+        made = self._take_up(case, tuning, (workload, *more), self._clock(workload, clock), cache)
+        call_ms = self._current().call_ms
+        self._forget_memory()
+        return {
+            "workload": self._identity(case, workload, made.name, made.cache),
+            "tuning": dict(workload.tuning),
+            "error": error,
+            "call_ms": call_ms,
+            "peak_memory_bytes": peak,
+            "stages": list(workload.stages),
+            "foreign": self._grounds.provenance.foreign(),
+        }
+
+    def _identify(self) -> dict[str, Any]:
+        """Who the case in hand is, to be compared with the other side's. This gives the case up: prepare it again to time it."""
+        job = self._current()
+        workload, clock, call_ms = job.workload, job.clocks[0], job.call_ms
+        del job
+        try:
+            # The workload's other placements hold memory that nobody has written yet, so that no two processes agree on it.
+            self._release()
+            if self._device.type == "cuda" and _waits_for_host(clock, call_ms):
+                return vars(
+                    identity.Identity("", "the GPU waits for the host while it is timed, and the host's code is not compared")
+                )
+            del clock  # with what it allocated for itself
+            self._forget_memory()
+            return vars(identity.of(self._call(workload), self._grounds.provenance.tree, self._device.type))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
+            return vars(identity.failed(error))
+
+    def _block(self, samples: int, place: int) -> dict[str, Any]:
+        clocks = self._current().clocks
+        taken = _without_collector(clocks[place % len(clocks)], samples)
+        return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
+
+    def _stage(self, name: str, samples: int) -> dict[str, Any]:
+        job = self._current()
+        name_of_clock = "cpu" if self._device.type == "cpu" else "event"
+        clock = make_clock(name_of_clock, job.cache, job.workload.stages[name])
+        taken = _without_collector(clock, samples)
+        return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
+
+    def _finish(self, seed: int) -> dict[str, Any]:
+        """Check once more, on inputs nobody has seen: a result kept from before would be found here."""
+        job = self._current()
+        case, tuning = job.case, job.tuning
+        del job
+        self._release()
+        workload = self._build(case, seed, tuning)
+        error = correctness.check(workload)
+        del workload
+        self._release()
+        return {"error": error}
+
+    def _space(
+        self, case: str, seed: int, clock: str, cache: Literal["cold", "warm"], enumerator: str, codes: str
+    ) -> dict[str, Any]:
+        """What a case may be tuned in. Its constraints are the author's own code, so the space is enumerated here.
+
+        ``enumerator`` names the function that does it, ``module:function``; it writes to the file ``codes``. Empty: nothing does.
+        """
+        try:
+            workload = self._build(case, seed)
+        except SpaceError as error:
+            return {"stage": DECLARATION, "trouble": str(error)[:300], "last_lines": []}
+        clock = self._clock(workload, clock)
+        found = {}
+        if workload.tune and enumerator:
+            module, _, function = enumerator.partition(":")
+            try:
+                found = getattr(importlib.import_module(module), function)(workload, Path(codes))
+            except RatchetError as error:
+                found = {"error": error.message, "hint": error.hint}
+        return {
+            "workload": self._identity(case, workload, clock, cache if clock == "event" else "warm"),
+            "space": {name: list(values) for name, values in workload.tune.items()},
+            "constraints": [constraint_text(constraint) for constraint in workload.constraints],
+            "default": dict(workload.tuning),
+            "foreign": self._grounds.provenance.foreign(),
+            **found,
+        }
+
+    def _open(self, case: str, seed: int, placements: int) -> dict[str, Any]:
+        """Build a case whose configurations are going to be tried."""
+        self._release()
+        first = self._build(case, seed)
+        held = int(torch.cuda.memory_allocated()) if self._device.type == "cuda" else 0
+        more = [self._build(case, seed) for _ in range(1, self._places(placements, held))]
+        self._trials = Trials((first, *more))
+        self._forget_memory()
+        return {"ready": True}
+
+    def _try(self, tuning: dict[str, Parameter], clock: str, cache: Literal["cold", "warm"]) -> dict[str, Any]:
+        """Compile and check a configuration of the case that is open; ``block`` then times it."""
+        self._release()
+        gc.freeze()  # kernels stay: among a thousand of them the collector takes longer than timing, for each configuration
+        if self._trials is None:
+            raise RuntimeError("no case is open")
+        try:
+            workloads = self._trials.tuned(tuning)
+            error, first_s = self._trials.check(workloads[0])
+            self._take_up("", tuning, workloads, self._clock(workloads[0], clock), cache)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but it costs this configuration only
+            return {"ending": ending_of(error), "reason": reason_of(error)}
+        return {"ending": "correct", "error": error, "first_s": first_s, "call_ms": self._current().call_ms}
+
+    def _compile(self, case: str, seed: int, tuning: dict[str, Parameter] | None, *, verify: bool) -> dict[str, Any]:
+        """Compile a configuration and launch nothing: from then on, this worker can do nothing else."""
+        if self._compiler is None:
+            self._compiler = Compiler(lambda: self._build(case, seed))
+        return self._compiler.compile(tuning, verify=verify)
+
+    def _take_up(
+        self,
+        case: str,
+        tuning: Mapping[str, Any] | None,
+        workloads: tuple[Workload, ...],
+        clock: str,
+        cache: Literal["cold", "warm"],
+    ) -> Clock:
+        """Make these workloads, one for each place, the case in hand."""
+        clocks = tuple(make_clock(clock, cache, self._call(each)) for each in workloads)
+        call_ms = sorted(clocks[0].take(3).times_ms)[1]
+        self._job = Job(case, tuning, workloads[0], clocks, cache, call_ms)
+        return clocks[0]
+
+    def _clock(self, workload: Workload, wanted: str) -> str:
+        if self._device.type == "cpu":
+            return "cpu"
+        return workload.clock if wanted == "auto" else wanted
+
+    def _identity(self, case: str, workload: Workload, clock: str, cache: str) -> dict[str, Any]:
+        return {
+            "parameters": self._grounds.parameters[case][1],
+            "device": self._device.type,
+            "dtype": workload.dtype,
+            "flops": float(workload.flops),
+            "bytes": float(workload.bytes),
+            "clock": clock,
+            "cache": cache,
+        }
+
+    def _build(self, case: str, seed: int, tuning: Mapping[str, Any] | None = None) -> Workload:
+        """The workload as its tree has it today, or with the values asked for."""
+        name, parameters = self._grounds.parameters[case]
+        torch.manual_seed(seed)
+        workload = self._grounds.benchmarks[name].build(device=self._device, **parameters)
+        if not isinstance(workload, Workload):
+            raise TypeError(f"benchmark {name} returned {type(workload).__name__}, not a Workload")
+        if tuning is not None:
+            return dataclasses.replace(workload, tuning=dict(tuning))
+        return overlaid(workload, self._grounds.tuned, case, self._device_name()) if self._grounds.tuned.cases else workload
+
+    def _device_name(self) -> str:
+        on_gpu = self._device.type == "cuda"
+        return torch.cuda.get_device_name() if on_gpu else cpu_model(Path("/proc/cpuinfo"))
+
+    def _places(self, wanted: int, peak: int) -> int:
+        """How often to build the workload: a short kernel's time depends on where its data lies, by a percent or two."""
+        return max(1, min(wanted, PLACED_BYTES // max(1, peak))) if self._device.type == "cuda" else 1
+
+    def _call(self, workload: Workload) -> Any:
+        run, tuning = workload.run, dict(workload.tuning)
+        return (lambda: run(**tuning)) if tuning else run
+
+    def _peak(self, workload: Workload) -> int:
+        """Largest memory held during one call, inputs included: of the device, or of the process on the CPU."""
+        if self._device.type == "cuda":
+            self._forget_memory()
+            _reset_peak()
+            workload.run(**workload.tuning)
+            _synchronize()
+            return int(_peak_allocated())
+        _collect()
+        with contextlib.suppress(OSError):  # where it is not allowed, the peak is that of the process so far
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets VmHWM: proc(5)
+        workload.run(**workload.tuning)
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+
+    def _current(self) -> Job:
+        if self._job is None:
+            raise RuntimeError("no case is prepared")
+        return self._job
+
+    def _release(self) -> None:
+        self._job = None
+        self._forget_memory()
+
+    def _forget_memory(self) -> None:
+        _collect()
+        if self._device.type == "cuda":
+            _synchronize()
+            _empty_cache()
+
+
+def _waits_for_host(clock: Clock, call_ms: float) -> bool:
+    """Whether the host's own time is in every block: several are taken, since the clock's lead adapts itself."""
+    count = min(30, max(3, round(EXPOSED_MS / call_ms)))
+    return all(_without_collector(clock, count).exposed for _ in range(EXPOSED_TRIES))
+
+
+def _without_collector(clock: Clock, samples: int) -> Any:
+    _collector_off()
+    try:
+        return clock.take(samples)
+    finally:
+        _collector_on()

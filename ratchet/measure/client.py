@@ -1,0 +1,380 @@
+"""The controller's end of one tree: its host, and the worker of the current pair."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from ratchet.config import Settings
+from ratchet.errors import ForeignModuleError, HostError, WorkerError
+from ratchet.measure import wire
+from ratchet.measure.build import of_benchmarks
+from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.lost import REPEATS
+from ratchet.measure.messages import Listing, Ready, Trouble, parse
+from ratchet.records.base import Record
+from ratchet.records.run import Side
+from ratchet.subprocesses import Output, end_guard
+from ratchet.untrusted import clean
+from ratchet.workload import Device
+
+Answer = TypeVar("Answer", bound=Record)
+
+REAP_S = 2.0
+"""For a worker that was told to end."""
+LONGEST_START_S = 60.0
+"""For a worker to get its device, however short the time for one step of a case."""
+_OUR_FRAMES = re.compile(rf'File "({re.escape(str(Path(__file__).parent))}/|<frozen runpy>)|Extension modules: ')
+"""What faulthandler prints of the harness when a worker crashes; the author's own frames stay."""
+
+
+class CaseTrouble(WorkerError):
+    """One case cannot be measured on ``side``; ``stage`` and ``last_lines`` say where and what was last printed."""
+
+    def __init__(self, side: Side, stage: str, message: str, last_lines: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.side = side
+        self.stage = stage
+        self.last_lines = last_lines
+
+
+class Lost(CaseTrouble):
+    """The worker is gone without having said why: this may come from outside, so it is no verdict on the code.
+
+    ``how`` completes the sentence "The worker …".
+    """
+
+    def __init__(self, side: Side, stage: str, message: str, last_lines: tuple[str, ...], how: str) -> None:
+        super().__init__(side, stage, message, last_lines)
+        self.how = how
+
+
+class Hung(Lost):
+    """No answer in time."""
+
+
+class Crashed(Lost):
+    """The worker's process ended."""
+
+
+class OutOfMemory(Lost):
+    """The device or the machine had no memory left."""
+
+
+class Nonsense(CaseTrouble):
+    """What the worker answered is not what was agreed."""
+
+
+class Implausible(CaseTrouble):
+    """What the worker measured cannot be true."""
+
+
+class HostLost(HostError):
+    """A tree's process ended or fell silent without having said why."""
+
+
+@dataclass(frozen=True)
+class HostOptions:
+    """How to start the hosts of one device."""
+
+    checkout: Path
+    bench: str
+    python_path: tuple[str, ...]
+    device: Device
+    threads: int
+    gpu_uuid: str | None
+    logs: Path
+    start_timeout_s: float
+    step_timeout_s: float
+
+    @classmethod
+    def of(cls, settings: Settings, *, checkout: Path, device: Device, gpu: Gpu | None, logs: Path) -> HostOptions:
+        """As the settings say, on this device."""
+        return cls(
+            checkout=checkout,
+            bench=settings.bench,
+            python_path=settings.python_path,
+            device=device,
+            threads=settings.cpu_threads,
+            gpu_uuid=gpu.uuid if gpu else None,
+            logs=logs,
+            start_timeout_s=settings.host_timeout,
+            step_timeout_s=settings.case_timeout,
+        )
+
+
+class HostHandle:
+    """One tree's host process. Several threads may fork workers; each worker is for one thread."""
+
+    until: float = math.inf
+    """On the monotonic clock: no worker is waited for longer, whatever it does."""
+    l2_bytes: int | None = None
+    """Size of the GPU's L2 cache, once a worker has said it."""
+
+    def __init__(self, side: Side, options: HostOptions, channel: wire.Channel, output: Output, common: Output) -> None:
+        self.side = side
+        self._talking = threading.Lock()
+        self._options = options
+        self._channel = channel
+        self._output = output
+        self._common = common
+        self._listing: Listing | None = None
+
+    def named(self, side: Side) -> HostHandle:
+        """The same host under the name of another side, for two sides that have one tree."""
+        other = copy.copy(self)
+        other.side = side
+        return other
+
+    def close(self) -> None:
+        """Nothing is asked any more."""
+        self._channel.close()
+
+    def listing(self) -> Listing:
+        """What the tree offers; waits until it is imported. Raises HostError or ForeignModuleError with a sentence."""
+        if self._listing is None:
+            self._listing = self._received_listing()
+        return self._listing
+
+    def _received_listing(self) -> Listing:
+        try:
+            found = parse(self._channel.receive(self._options.start_timeout_s), Listing)
+        except wire.Late:
+            raise HostLost(
+                f"Importing {self._imported()} of the {self.side} took more than {self._options.start_timeout_s:g} s.",
+                "Move work out of the modules' top level, or raise host_timeout.",
+            ) from None
+        except (wire.Closed, wire.Rubbish):
+            raise HostLost(
+                f"The {self.side}'s process ended while it imported {self._imported()}: {self._last_lines()}", ""
+            ) from None
+        if found.error:
+            raise HostError(f"{self.side.capitalize()}: {found.error}", found.hint)
+        refuse_foreign(self.side, found.foreign)
+        if found.touched_cuda:
+            raise HostError(
+                f"{self._options.bench}/ of the {self.side} uses CUDA while it is imported; no worker can be forked after that.",
+                "Move that work into the benchmark function.",
+            )
+        return found
+
+    def fork(self) -> Worker:
+        """A fresh worker with a usable device. Raises HostError, and CaseTrouble where `until` is over before it is there.
+
+        One that crashes before it has its device is replaced, twice at most.
+        """
+        tries = 0
+        while True:
+            try:
+                return self._started()
+            except Crashed as error:
+                tries += 1
+                if time.monotonic() >= self.until:
+                    raise
+                if tries > REPEATS:
+                    raise _no_device(error) from None
+
+    def _started(self) -> Worker:
+        started = time.perf_counter()
+        ours, theirs = socket.socketpair()
+        output = Output()
+        with theirs, output.handed_over() as writer, self._talking:
+            try:
+                self._channel.send_with_files({"op": "fork"}, [theirs.fileno(), writer])
+                pid = int(self._channel.receive(30)["pid"])
+            except (wire.Closed, wire.Late, wire.Rubbish, KeyError, TypeError, ValueError, OSError):
+                ours.close()
+                raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
+        worker = Worker(self, pid, wire.Channel(ours), output, max(LONGEST_START_S, self._options.step_timeout_s))
+        try:
+            self.l2_bytes = worker.ask("start", Ready).l2_bytes
+        except CaseTrouble as error:
+            worker.end()
+            if isinstance(error, Crashed) or time.monotonic() >= self.until:
+                raise
+            raise _no_device(error) from None
+        worker.timeout_s = self._options.step_timeout_s
+        worker.ready_s = time.perf_counter() - started
+        return worker
+
+    def reap(self, pid: int) -> int | None:
+        """A worker's exit code (negative: the signal that ended it), or None if it runs on, or that cannot be known."""
+        deadline = time.monotonic() + REAP_S
+        while True:
+            try:
+                with self._talking:
+                    self._channel.send({"op": "reap", "pid": pid})
+                    answer = self._channel.receive(5)
+            except (wire.Closed, wire.Late, wire.Rubbish, OSError):  # the last: this host was left meanwhile, in another thread
+                return None
+            status = answer.get("status")
+            if isinstance(status, int):
+                return status
+            if answer.get("ended") is not False or time.monotonic() > deadline:
+                return None
+            time.sleep(0.002)
+
+    def _imported(self) -> str:
+        """The file that the host imports now, or imported last."""
+        return f"{self._options.bench}/{clean(self._output.section)}"
+
+    def _last_lines(self) -> str:
+        """What was printed before the host ended, or before there was one."""
+        return " | ".join(tail(self._output, 3) or tail(self._common, 3)) or "it printed nothing"
+
+
+class Worker:
+    """A forked worker. Any trouble ends it, since a CUDA context does not survive an illegal access."""
+
+    def __init__(self, host: HostHandle, pid: int, channel: wire.Channel, output: Output, timeout_s: float) -> None:
+        self._host = host
+        self.pid = pid
+        self._channel = channel
+        self._output = output
+        self.timeout_s = timeout_s
+        self.ready_s = 0.0
+        self.alive = True
+
+    def ask(self, op: str, expected: type[Answer], **arguments: object) -> Answer:
+        """Send one request and wait for its answer. Raises CaseTrouble."""
+        patience_s = max(0.1, min(self.timeout_s, self._host.until - time.monotonic()))
+        try:
+            self._channel.send({"op": op, **arguments})
+            message = self._channel.receive(patience_s)
+            if "trouble" in message:
+                told = parse(message, Trouble)
+                lines = tuple(clean(line) for line in told.last_lines)
+                if told.out_of_memory:
+                    how = "ran out of GPU memory" if "GPU" in told.trouble else "ran out of memory"
+                    raise OutOfMemory(self._host.side, told.stage, clean(told.trouble), lines, how)
+                raise CaseTrouble(self._host.side, told.stage, clean(told.trouble), lines)
+            return parse(message, expected)
+        except wire.Late:
+            self.end(kill=True)
+            answer = f"no answer within {round(patience_s, 1):g} s"
+            raise Hung(self._host.side, op, f"hung: {answer}", tail(self._output), f"gave {answer}") from None
+        except wire.Closed:
+            how = _how_it_ended(self.end())
+            perhaps = "; perhaps the machine ran out of memory" if "SIGKILL" in how else ""
+            raise Crashed(self._host.side, op, f"crashed: the worker {how}{perhaps}", tail(self._output), how) from None
+        except wire.Rubbish as error:
+            self.end(kill=True)
+            raise Nonsense(self._host.side, op, f"spoke nonsense: {clean(error.message)}", tail(self._output)) from None
+
+    def end(self, *, kill: bool = False) -> int | None:
+        """Close the conversation, upon which the worker exits; or kill it."""
+        if not self.alive:
+            return None
+        self.alive = False
+        self._channel.close()
+        if kill:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        status = self._host.reap(self.pid)
+        if status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            status = self._host.reap(self.pid)
+        return status
+
+
+def _no_device(error: CaseTrouble) -> HostError:
+    lines = " | ".join(error.last_lines[-3:])
+    text = f"The {error.side}'s worker could not use the device: {error.message} {lines}".strip()
+    return HostError(text, "See `ratchet doctor`.")
+
+
+def refuse_foreign(side: Side, modules: tuple[str, ...]) -> None:
+    """Raise ForeignModuleError if any module of the repository was loaded from outside its tree."""
+    if modules:
+        raise ForeignModuleError(
+            f"The {side} loaded {clean(modules[0])} instead of its own copy, so its code was not what would be timed.",
+            "Uninstall that package from this environment, or add the folder it lives in to python_path in [tool.ratchet].",
+        )
+
+
+def tail(output: Output, count: int = 12) -> tuple[str, ...]:
+    """The last lines that a process printed for the case or the file in hand, made harmless."""
+    lines = (clean(raw) for raw in output.text()[-8192:].splitlines())
+    return tuple(line for line in lines if line and not _OUR_FRAMES.match(line))[-count:]
+
+
+def _how_it_ended(status: int | None) -> str:
+    if status is None:
+        return "is gone"
+    if status == -signal.SIGKILL:
+        return "was killed (SIGKILL)"
+    if status < 0:
+        return f"died of {signal.Signals(-status).name}"
+    return f"exited with status {status}"
+
+
+# The controller's end of the process from which the hosts of one device are forked.
+
+
+class Hosts:
+    """A host for each tree, all forked from one process that has imported torch: its libraries lie in the same places.
+
+    Where they lie changes the time of code that is bound by the CPU by several per cent (docs/decisions/0007-biases.md).
+    Use as a context manager, in a thread that lives as long: when either ends, the hosts, their workers and all that these have
+    started are killed.
+    """
+
+    def __init__(self, trees: Mapping[Side, Path], options: HostOptions, environ: Mapping[str, str]) -> None:
+        self.sides: dict[Side, HostHandle] = {}
+        command = _command(options)
+        common = Output()  # of what is printed before the hosts are forked
+        with contextlib.ExitStack() as held, contextlib.ExitStack() as on_failure:
+            descriptors = []
+            writer = held.enter_context(common.handed_over())
+            for side, tree in trees.items():
+                ours, theirs = socket.socketpair()
+                on_failure.callback(ours.close)
+                held.enter_context(theirs)
+                output = Output()
+                pair = [theirs.fileno(), held.enter_context(output.handed_over())]
+                descriptors += pair
+                command += ["--host", side, *map(str, pair), str(tree)]
+                self.sides[side] = HostHandle(side, options, wire.Channel(ours), output, common)
+            self._child = subprocess.Popen(
+                command,
+                env=of_benchmarks(environ, options.device, options.threads, options.gpu_uuid),
+                cwd=options.logs,  # a relative PYTHONPATH must not find a harness in the tree
+                stdin=subprocess.PIPE,  # closed when the controller ends in any way
+                stdout=writer,
+                stderr=writer,
+                pass_fds=descriptors,
+                start_new_session=True,  # Ctrl-C reaches the controller alone, which then ends this in order
+            )
+            on_failure.pop_all()
+
+    def __enter__(self) -> Hosts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for host in self.sides.values():
+            host.close()
+        end_guard(self._child)
+
+
+def _command(options: HostOptions) -> list[str]:
+    # -u: what was printed before a crash is not lost in a buffer.
+    # -P: the folder this runs in must not offer its own `ratchet`; the harness is always the installed one.
+    command = [sys.executable, "-u", "-P", "-m", "ratchet.measure.child.host", "--checkout", str(options.checkout)]
+    command += ["--bench", options.bench, "--device", options.device, "--threads", str(options.threads)]
+    for place in options.python_path:
+        command += ["--python-path", place]
+    return command
