@@ -46,7 +46,7 @@ from scipy import stats
 import ratchet
 from ratchet.config import Settings, load_settings
 from ratchet.errors import RatchetError
-from ratchet.measure.client import CaseTrouble, HostHandle, HostOptions, Hosts, Worker, refuse_foreign
+from ratchet.measure.client import CaseTrouble, HostClient, HostOptions, Hosts, WorkerClient, refuse_foreign
 from ratchet.measure.device.environment import describe
 from ratchet.measure.device.lock import hold, lock_folder
 from ratchet.measure.device.nvml import Gpu, choose_gpu
@@ -199,13 +199,13 @@ def open_hosts(
     *,
     first: Side = "reference",
     environs: Mapping[Side, Mapping[str, str]] | None = None,
-) -> Iterator[dict[Side, HostHandle]]:
+) -> Iterator[dict[Side, HostClient]]:
     """A host for each tree, ``first`` forked first; both have imported their benchmarks.
 
     Sides with an environment of their own have a process of their own, too.
     """
     with contextlib.ExitStack() as stack:
-        hosts: dict[Side, HostHandle] = {}
+        hosts: dict[Side, HostClient] = {}
         inherited = {side: trees[side] for side in from_first(first)}
         groups = [({side: tree}, environs[side]) for side, tree in inherited.items()] if environs else [(inherited, {})]
         for group, own in groups:
@@ -240,11 +240,11 @@ def other_side(side: Side) -> Side:
 class Workers:
     """The workers of one pair, each forked when it is first needed. Leaving the context ends them."""
 
-    def __init__(self, ground: Ground, hosts: Mapping[Side, HostHandle], seed: int) -> None:
+    def __init__(self, ground: Ground, hosts: Mapping[Side, HostClient], seed: int) -> None:
         self._ground = ground
         self._hosts = hosts
         self._seed = seed
-        self._alive: dict[Side, Worker] = {}
+        self._alive: dict[Side, WorkerClient] = {}
         self._held: dict[Side, tuple[str, Prepared]] = {}
 
     def __enter__(self) -> Workers:
@@ -253,7 +253,7 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self.end(*SIDES)
 
-    def fork(self, side: Side) -> Worker:
+    def fork(self, side: Side) -> WorkerClient:
         if side not in self._alive:
             self._alive[side] = self._hosts[side].fork()
         return self._alive[side]
@@ -356,7 +356,7 @@ def measure_pair(ground: Ground, workers: Workers, order: Order, share: Share, f
         })  # fmt: skip
 
 
-def compile_cases(ground: Ground, hosts: Mapping[Side, HostHandle], cases: Sequence[str], found: Found) -> None:
+def compile_cases(ground: Ground, hosts: Mapping[Side, HostClient], cases: Sequence[str], found: Found) -> None:
     """Build every case once on each side, so that no compilation is left for later."""
     for side in hosts:
         with Workers(ground, hosts, ground.settings.seed) as workers:
@@ -392,7 +392,7 @@ def parents(ground: Ground, share: Share, found: Found) -> None:
             pairs_of(ground, hosts, share, found, parent, ground.counts.pairs_of_parent)
 
 
-def pairs_of(ground: Ground, hosts: Mapping[Side, HostHandle], share: Share, found: Found, parent: int, count: int) -> None:
+def pairs_of(ground: Ground, hosts: Mapping[Side, HostClient], share: Share, found: Found, parent: int, count: int) -> None:
     """Pairs of workers of one pair of hosts; over an even number of hosts their orders balance also if ``count`` is odd."""
     for index in share.steps(count):
         order = usual_order(parent * count + index)
@@ -1192,7 +1192,7 @@ def set_up(ground: Ground, wanted: Sequence[str]) -> tuple[Ground, Listing]:
     """Copy the trees, compile, and leave out what this machine cannot run."""
     for tree in ground.trees.values():
         copy_tree(tree, ground.settings.bench)
-    with HostHandle("head", host_options(ground, ground.trees["head"]), ground.environ) as host:
+    with HostClient("head", host_options(ground, ground.trees["head"]), ground.environ) as host:
         listing = host.listing()
         there = {case.name: case.skipped for case in listing.cases}
         for case in wanted:

@@ -20,7 +20,7 @@ from common import row, table
 
 from ratchet.commands.machine import plan_of
 from ratchet.config import load_settings
-from ratchet.measure.client import HostHandle, HostOptions, Hosts
+from ratchet.measure.client import HostClient, HostOptions, Hosts
 from ratchet.measure.device.telemetry import Owner
 from ratchet.measure.duet import Duet, Rounds, Wanted
 from ratchet.records.run import Side
@@ -92,7 +92,7 @@ def compared(beside: str, seed: int, *, forked: bool) -> Comparison:
 
 
 @contextlib.contextmanager
-def hosts_of(folder: Path, beside: str, *, forked: bool) -> Iterator[Mapping[Side, HostHandle]]:
+def hosts_of(folder: Path, beside: str, *, forked: bool) -> Iterator[Mapping[Side, HostClient]]:
     trees: dict[Side, Path] = {side: folder / f"tree-of-{side[:4]}" for side in SIDES}
     for side, tree in trees.items():
         (tree / "bench").mkdir(parents=True)
@@ -101,7 +101,7 @@ def hosts_of(folder: Path, beside: str, *, forked: bool) -> Iterator[Mapping[Sid
     options = HostOptions.of(settings, checkout=folder, device="cpu", gpu=None, logs=folder)
     groups: list[dict[Side, Path]] = [trees] if forked else [{side: tree} for side, tree in trees.items()]
     with contextlib.ExitStack() as stack:
-        hosts: dict[Side, HostHandle] = {}
+        hosts: dict[Side, HostClient] = {}
         for group in groups:
             hosts |= stack.enter_context(Hosts(group, options, os.environ)).sides
         for host in hosts.values():

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ratchet.judge.baseline.chain import Place, begun_anew
+from ratchet.judge.baseline.chain import ChainPlace, new_chain_entry
 from ratchet.judge.drift import Drift
 from ratchet.judge.outcome import Bar, bar_for, decide
 from ratchet.judge.sequential import bar_of_run, is_decided, looks, looks_for_change
@@ -464,7 +464,7 @@ def first_entry(name: str = "attention/training_512", fingerprint: Fingerprint =
     usual: dict[str, Any] = figures().model_dump() | changes
     entered = Figures(**usual)
     step = Step(kind=StepKind.FIRST, commit=entered.git_commit, timestamp=entered.timestamp)
-    return begun_anew(entered, None, step, Place(fingerprint.key, name))
+    return new_chain_entry(entered, None, step, ChainPlace(fingerprint.key, name))
 
 
 def figures() -> Figures:

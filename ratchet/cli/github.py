@@ -36,10 +36,10 @@ def publish(
     ARTIFACT is its folder, archive or run.json; it may be missing. Baseline and thresholds are the base branch's. Exits with 0
     when it was published, whatever the verdict; with 2 for a token without rights, with 3 where it could not be published.
     """
-    from ratchet.commands.github.publish import Asked, publish
+    from ratchet.commands.github.publish import PublishRequest, publish
     from ratchet.forge.github import GitHub
 
-    asked = Asked(artifact, run_id, comment, report_id, options)
+    asked = PublishRequest(artifact, run_id, comment, report_id, options)
     done = publish(asked, GitHub.from_environ(os.environ), os.environ)
     _tell(done, as_json=as_json)
     if done.failed:

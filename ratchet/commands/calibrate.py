@@ -19,7 +19,7 @@ from ratchet.forge.git import Repository, worktrees
 from ratchet.judge.replay import CHECKS, FEWEST
 from ratchet.judge.replay import calibrate as judge
 from ratchet.judge.sequential import looks
-from ratchet.measure.suite import Task, measure_suite
+from ratchet.measure.suite import CaseTask, measure_suite
 from ratchet.records.calibration import Calibration
 from ratchet.records.files import save
 from ratchet.records.run import CaseRun, RunRecord
@@ -58,7 +58,7 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
             raise broken
         plan = plan_of(settings, machine.device).model_copy(update={"pairs": MOST_PAIRS, "budget_s": seconds})
         rounds = (looks(settings.pairs)[0], MOST_PAIRS)
-        task = Task(plan, request.patterns, rounds, _all, compared=True, idle=machine.idle, time_identical=True)
+        task = CaseTask(plan, request.patterns, rounds, _all, compared=True, idle=machine.idle, time_identical=True)
         suite = measure_suite(site.ground(trees.reference), settings, task, progress)
     timing = (started, time.monotonic() - clock)
     run = record_of("check", request, settings, machine, suite, timing, code.tree, code.tree)

@@ -12,7 +12,7 @@ from ratchet.commands.output import record_of
 from ratchet.commands.request import Done, Request, checked_out, load_baseline, root_of, watched, writable
 from ratchet.config import load_settings
 from ratchet.judge.verdict import judge_run
-from ratchet.measure.suite import Ground, Task, list_cases, measure_suite
+from ratchet.measure.suite import CaseTask, Ground, list_cases, measure_suite
 from ratchet.profile.roofline import highest
 from ratchet.records.run import CaseRun
 from ratchet.report.progress import Progress
@@ -38,7 +38,7 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Don
     ):
         peaks = highest(machine.gpu.name) if machine.gpu else None
         ground = Ground({"head": root}, root, machine.device, machine.gpu, logs, environ, peaks)
-        task = Task(
+        task = CaseTask(
             plan_of(settings, machine.device), request.patterns, (settings.pairs,), _none, compared=False, idle=machine.idle
         )
         suite = measure_suite(ground, settings, task, progress)

@@ -14,7 +14,7 @@ from ratchet.forge.git import Repository, Snapshot, Trees
 from ratchet.judge.drift import Drift
 from ratchet.judge.sequential import looks, undecided, urgent
 from ratchet.measure.build import build_tree
-from ratchet.measure.suite import Ground, Suite, Task, measure_suite
+from ratchet.measure.suite import CaseTask, Ground, Suite, measure_suite
 from ratchet.profile.roofline import highest
 from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Shard, Side
 from ratchet.report.progress import Progress
@@ -62,7 +62,7 @@ def measure(
         return urgent(cases, policy, plan.pairs)
 
     def on(machine: Machine, part: Shard | None, progress: Progress) -> Suite:
-        task = Task(
+        task = CaseTask(
             plan,
             patterns,
             looks(plan.pairs),

@@ -185,7 +185,7 @@ class Protected(GitError):
 
 
 @dataclass(frozen=True)
-class Target:
+class PushTarget:
     """Where the file goes. ``main`` is the branch whose code was measured."""
 
     mode: Mode
@@ -199,7 +199,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Found:
+class RemoteFile:
     """What is there at this moment."""
 
     main: str
@@ -229,9 +229,9 @@ class Pushed:
 
 def push_file(
     remote: Remote,
-    target: Target,
+    target: PushTarget,
     path: str,
-    change: Callable[[Found], Change | None],
+    change: Callable[[RemoteFile], Change | None],
     wait: Callable[[float], None] = time.sleep,
 ) -> Pushed:
     """Apply ``change`` to the file as it is on the remote, and push; when overtaken, fetch and apply it again.
@@ -275,13 +275,13 @@ def commit_on(remote: Remote, tip: str, commit: str, content: str) -> str | None
 
 
 def _next_commit(
-    remote: Remote, target: Target, path: str, change: Callable[[Found], Change | None], tips: dict[str, Tip]
+    remote: Remote, target: PushTarget, path: str, change: Callable[[RemoteFile], Change | None], tips: dict[str, Tip]
 ) -> str | None:
     if target.main not in tips:
         raise GitError(f"{remote.name} has no branch {target.main}.", "Name the branch with --onto.")
     main = tips[target.main].commit
     side = tips[target.side].commit if target.mode != "push" and target.side in tips else None
-    wanted = change(Found(main, remote.file_in(main, path), remote.file_in(side, path) if side else None))
+    wanted = change(RemoteFile(main, remote.file_in(main, path), remote.file_in(side, path) if side else None))
     if wanted is None:
         return None
     base: str | None

@@ -116,7 +116,7 @@ class HostOptions:
         )
 
 
-class HostHandle:
+class HostClient:
     """One tree's host process. Several threads may fork workers; each worker is for one thread."""
 
     until: float = math.inf
@@ -133,7 +133,7 @@ class HostHandle:
         self._common = common
         self._listing: Listing | None = None
 
-    def named(self, side: Side) -> HostHandle:
+    def named(self, side: Side) -> HostClient:
         """The same host under the name of another side, for two sides that have one tree."""
         other = copy.copy(self)
         other.side = side
@@ -152,12 +152,12 @@ class HostHandle:
     def _received_listing(self) -> Listing:
         try:
             found = parse(self._channel.receive(self._options.start_timeout_s), Listing)
-        except wire.Late:
+        except wire.Timeout:
             raise HostLost(
                 f"Importing {self._imported()} of the {self.side} took more than {self._options.start_timeout_s:g} s.",
                 "Move work out of the modules' top level, or raise host_timeout.",
             ) from None
-        except (wire.Closed, wire.Rubbish):
+        except (wire.Disconnected, wire.ProtocolError):
             raise HostLost(
                 f"The {self.side}'s process ended while it imported {self._imported()}: {self._last_lines()}", ""
             ) from None
@@ -171,7 +171,7 @@ class HostHandle:
             )
         return found
 
-    def fork(self) -> Worker:
+    def fork(self) -> WorkerClient:
         """A fresh worker with a usable device. Raises HostError, and CaseTrouble where `until` is over before it is there.
 
         One that crashes before it has its device is replaced, twice at most.
@@ -187,7 +187,7 @@ class HostHandle:
                 if tries > REPEATS:
                     raise _no_device(error) from None
 
-    def _started(self) -> Worker:
+    def _started(self) -> WorkerClient:
         started = time.perf_counter()
         ours, theirs = socket.socketpair()
         output = Output()
@@ -195,10 +195,10 @@ class HostHandle:
             try:
                 self._channel.send_with_files({"op": "fork"}, [theirs.fileno(), writer])
                 pid = int(self._channel.receive(30)["pid"])
-            except (wire.Closed, wire.Late, wire.Rubbish, KeyError, TypeError, ValueError, OSError):
+            except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError, TypeError, ValueError, OSError):
                 ours.close()
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
-        worker = Worker(self, pid, wire.Channel(ours), output, max(LONGEST_START_S, self._options.step_timeout_s))
+        worker = WorkerClient(self, pid, wire.Channel(ours), output, max(LONGEST_START_S, self._options.step_timeout_s))
         try:
             self.l2_bytes = worker.ask("start", Ready).l2_bytes
         except CaseTrouble as error:
@@ -218,7 +218,12 @@ class HostHandle:
                 with self._talking:
                     self._channel.send({"op": "reap", "pid": pid})
                     answer = self._channel.receive(5)
-            except (wire.Closed, wire.Late, wire.Rubbish, OSError):  # the last: this host was left meanwhile, in another thread
+            except (
+                wire.Disconnected,
+                wire.Timeout,
+                wire.ProtocolError,
+                OSError,
+            ):  # OSError: another thread closed the host
                 return None
             status = answer.get("status")
             if isinstance(status, int):
@@ -236,10 +241,10 @@ class HostHandle:
         return " | ".join(tail(self._output, 3) or tail(self._common, 3)) or "it printed nothing"
 
 
-class Worker:
+class WorkerClient:
     """A forked worker. Any trouble ends it, since a CUDA context does not survive an illegal access."""
 
-    def __init__(self, host: HostHandle, pid: int, channel: wire.Channel, output: Output, timeout_s: float) -> None:
+    def __init__(self, host: HostClient, pid: int, channel: wire.Channel, output: Output, timeout_s: float) -> None:
         self._host = host
         self.pid = pid
         self._channel = channel
@@ -262,15 +267,15 @@ class Worker:
                     raise OutOfMemory(self._host.side, told.stage, clean(told.trouble), lines, how)
                 raise CaseTrouble(self._host.side, told.stage, clean(told.trouble), lines)
             return parse(message, expected)
-        except wire.Late:
+        except wire.Timeout:
             self.end(kill=True)
             answer = f"no answer within {round(patience_s, 1):g} s"
             raise Hung(self._host.side, op, f"hung: {answer}", tail(self._output), f"gave {answer}") from None
-        except wire.Closed:
+        except wire.Disconnected:
             how = _how_it_ended(self.end())
             perhaps = "; perhaps the machine ran out of memory" if "SIGKILL" in how else ""
             raise Crashed(self._host.side, op, f"crashed: the worker {how}{perhaps}", tail(self._output), how) from None
-        except wire.Rubbish as error:
+        except wire.ProtocolError as error:
             self.end(kill=True)
             raise Nonsense(self._host.side, op, f"spoke nonsense: {clean(error.message)}", tail(self._output)) from None
 
@@ -334,7 +339,7 @@ class Hosts:
     """
 
     def __init__(self, trees: Mapping[Side, Path], options: HostOptions, environ: Mapping[str, str]) -> None:
-        self.sides: dict[Side, HostHandle] = {}
+        self.sides: dict[Side, HostClient] = {}
         command = _command(options)
         common = Output()  # of what is printed before the hosts are forked
         with contextlib.ExitStack() as held, contextlib.ExitStack() as on_failure:
@@ -348,7 +353,7 @@ class Hosts:
                 pair = [theirs.fileno(), held.enter_context(output.handed_over())]
                 descriptors += pair
                 command += ["--host", side, *map(str, pair), str(tree)]
-                self.sides[side] = HostHandle(side, options, wire.Channel(ours), output, common)
+                self.sides[side] = HostClient(side, options, wire.Channel(ours), output, common)
             self._child = subprocess.Popen(
                 command,
                 env=of_benchmarks(environ, options.device, options.threads, options.gpu_uuid),

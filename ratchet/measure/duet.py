@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ratchet.errors import HostError
-from ratchet.measure.client import CaseTrouble, HostHandle, Implausible, Lost, Nonsense, Worker, refuse_foreign
+from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Lost, Nonsense, WorkerClient, refuse_foreign
 from ratchet.measure.lost import always_on_head, beyond_hardware, could_not_measure, in_every_try, problem_of, worth_repeating
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
 from ratchet.records.profile import Peaks
@@ -72,7 +72,7 @@ class Variant:
 
 
 @dataclass
-class Taken:
+class TimedBlock:
     """A block, and when it was taken."""
 
     block: Block
@@ -80,14 +80,14 @@ class Taken:
 
 
 @dataclass
-class Turned:
+class WorkerResult:
     """What one worker gave for one case, before the blocks are marked."""
 
     pair: int
     started_first: bool
     ready_s: float
     peak_memory_bytes: int
-    blocks: list[Taken] = field(default_factory=list)
+    blocks: list[TimedBlock] = field(default_factory=list)
     stages_ms: dict[str, tuple[float, ...]] = field(default_factory=dict)
     checked: Checked | None = None
 
@@ -112,7 +112,7 @@ class Turned:
 class Measured:
     """All of one case."""
 
-    turned: dict[Side, list[Turned]] = field(default_factory=lambda: {"reference": [], "head": []})
+    turned: dict[Side, list[WorkerResult]] = field(default_factory=lambda: {"reference": [], "head": []})
     failures: list[Failure] = field(default_factory=list)
     lost: list[LostWorker] = field(default_factory=list)
     unfit: str | None = None
@@ -127,7 +127,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Surveyed:
+class PreparedCase:
     """A case that can be built, and who it is, where that was asked."""
 
     prepared: Prepared
@@ -139,7 +139,7 @@ class Surveyed:
 
 
 @dataclass(frozen=True)
-class Unsurveyed:
+class UnpreparedCase:
     """A case that cannot be built, or gives a wrong result; or each of its workers was lost."""
 
     failure: Failure
@@ -148,7 +148,7 @@ class Unsurveyed:
     """Why this says nothing of the code, and what to do."""
 
 
-Restart = Callable[[Collection[str]], Mapping[Side, HostHandle]]
+Restart = Callable[[Collection[str]], Mapping[Side, HostClient]]
 """Ends the hosts and starts new ones, for the cases that are named. Raises HostError."""
 
 
@@ -173,7 +173,7 @@ class Duet:
 
     def __init__(
         self,
-        hosts: Mapping[Side, HostHandle],
+        hosts: Mapping[Side, HostClient],
         plan: Plan,
         progress: Progress,
         watch: Watch,
@@ -187,17 +187,17 @@ class Duet:
         self.progress = progress
         self._watch = watch
         self._random = random.Random(plan.order_seed)  # noqa: S311  an order of cases, not a secret
-        self._workers: dict[Side, Worker] = {}
+        self._workers: dict[Side, WorkerClient] = {}
 
     def survey(
         self, side: Side, cases: Sequence[str], *, identify: bool, twins: Mapping[str, str] | None = None
-    ) -> dict[str, Surveyed | Unsurveyed]:
+    ) -> dict[str, PreparedCase | UnpreparedCase]:
         """Build and check every case of one side once: compilation happens here, and what is broken is found here.
 
         A case whose worker was lost is tried again after all others. ``identify`` asks for each case's identity too. ``twins``
         are identities of cases of the other side, which was checked: a case with the same one is the same, and not checked again.
         """
-        found: dict[str, Surveyed | Unsurveyed] = {}
+        found: dict[str, PreparedCase | UnpreparedCase] = {}
         lost: dict[str, tuple[LostWorker, ...]] = dict.fromkeys(cases, ())
         left = list(cases)
         while left:
@@ -213,24 +213,24 @@ class Duet:
                         again.append(name)
                     else:
                         failure = _failure(error, in_every_try(error.message, lost[name]))
-                        found[name] = Unsurveyed(failure, lost[name], could_not_measure(lost[name]))
+                        found[name] = UnpreparedCase(failure, lost[name], could_not_measure(lost[name]))
                 except CaseTrouble as error:
                     self._retire(side)
-                    found[name] = Unsurveyed(_failure(error), lost[name], _says_nothing(error))
+                    found[name] = UnpreparedCase(_failure(error), lost[name], _says_nothing(error))
             left = again
         self._retire(side)
         return {name: found[name] for name in cases}
 
-    def _survey(self, side: Side, name: str, twin: str, *, identify: bool) -> Surveyed:
+    def _survey(self, side: Side, name: str, twin: str, *, identify: bool) -> PreparedCase:
         prepared = self._prepare(side, name, self._seed(0), check=not twin)
         if not identify:
-            return Surveyed(prepared)
+            return PreparedCase(prepared)
         identified = self._workers[side].ask("identify", Identified)
         if identified.spent:
             self._retire(side)
         if twin and identified.digest != twin:
             prepared = self._prepare(side, name, self._seed(0), check=True)
-        return Surveyed(prepared, identified.digest, identified.opaque)
+        return PreparedCase(prepared, identified.digest, identified.opaque)
 
     def measure(self, cases: Sequence[Wanted], rounds: Rounds) -> dict[str, Measured]:
         """Every case in rounds of pairs, until nothing is undecided, the last round is over, or the budget is spent.
@@ -335,16 +335,16 @@ class Duet:
             self._retire_all()
         return True
 
-    def _measure_case(self, pair: int, case: Wanted, *, mirrored: bool = False) -> dict[Side, Turned]:
+    def _measure_case(self, pair: int, case: Wanted, *, mirrored: bool = False) -> dict[Side, WorkerResult]:
         """One pair of one case. ``mirrored`` exchanges the sides in the order of everything. Raises CaseTrouble."""
         forks, times = (flipped != mirrored for flipped in _order(self._plan.order_seed, case.name, pair))
         sides = _turn(case.sides, flipped=forks)
-        turned: dict[Side, Turned] = {}
+        turned: dict[Side, WorkerResult] = {}
         prepared: dict[Side, Prepared] = {}
         for side in sides:
             prepared[side] = self._prepare(side, case.name, self._seed(2 * pair), check=False)
             ready_s, peak = self._workers[side].ready_s, prepared[side].peak_memory_bytes
-            turned[side] = Turned(pair, side == sides[0], ready_s, peak)
+            turned[side] = WorkerResult(pair, side == sides[0], ready_s, peak)
         count = min(MOST, max(FEWEST, round(self._plan.block_ms / max(one.call_ms for one in prepared.values()))))
         first = _turn(case.sides, flipped=times)
         self._warm_up(first, count, prepared)
@@ -353,7 +353,7 @@ class Duet:
             for side in _turn(first, flipped=index % 2 == 1):
                 sampled, window = self._sample(side, prepared[side], "block", count, place=index)
                 block = Block(index=index, position=position, samples_ms=sampled.samples_ms, exposed=sampled.exposed)
-                turned[side].blocks.append(Taken(block, window))
+                turned[side].blocks.append(TimedBlock(block, window))
                 position += 1
         for side in first:
             for stage in prepared[side].stages:

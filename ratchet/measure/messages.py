@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from ratchet.measure.wire import Rubbish
+from ratchet.measure.wire import ProtocolError
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.run import SampleMs, WorkloadIdentity
 from ratchet.records.tuning import Ending
@@ -158,4 +158,4 @@ def parse(message: dict[str, object], expected: type[Answer]) -> Answer:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise Rubbish(f"not the answer expected ({place}: {first['msg']})") from None
+        raise ProtocolError(f"not the answer expected ({place}: {first['msg']})") from None

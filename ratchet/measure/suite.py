@@ -10,11 +10,11 @@ from pathlib import Path
 
 from ratchet.config import Settings
 from ratchet.errors import HostError
-from ratchet.measure.client import HostHandle, HostLost, HostOptions, Hosts
+from ratchet.measure.client import HostClient, HostLost, HostOptions, Hosts
 from ratchet.measure.device.fitness import problem_during
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Owner, Sampler
-from ratchet.measure.duet import Duet, Measured, Progress, Rounds, Surveyed, Unsurveyed, Wanted
+from ratchet.measure.duet import Duet, Measured, PreparedCase, Progress, Rounds, UnpreparedCase, Wanted
 from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
@@ -48,7 +48,7 @@ class Ground:
 
 
 @dataclass(frozen=True)
-class Task:
+class CaseTask:
     """What is measured of it, and how long."""
 
     plan: Plan
@@ -82,7 +82,7 @@ class Suite:
     """Size of the GPU's L2 cache."""
 
 
-def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Progress) -> Suite:
+def measure_suite(ground: Ground, settings: Settings, task: CaseTask, progress: Progress) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
     Raises HostError for the head, ForeignModuleError or UsageError; whatever goes wrong with one case stays in its record.
@@ -108,7 +108,7 @@ def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Prog
         if wanted:
             progress.start(len(wanted), task.looks[-1])
 
-        def restart(names: Collection[str]) -> Mapping[Side, HostHandle]:
+        def restart(names: Collection[str]) -> Mapping[Side, HostClient]:
             count = f"{len(names)} case{'' if len(names) == 1 else 's'} that need{'s' if len(names) == 1 else ''}"
             progress.stage(f"Starting fresh processes for {count} more pairs")
             again = sessions.open([side for side in reversed(SIDES) if side in hosts])
@@ -154,7 +154,7 @@ class _Sessions:
     def __exit__(self, *_: object) -> None:
         self._held.close()
 
-    def open(self, sides: Sequence[Side]) -> dict[Side, HostHandle]:
+    def open(self, sides: Sequence[Side]) -> dict[Side, HostClient]:
         """End the hosts that there are, and start one for each of these sides that has a tree, in this order."""
         self._held.close()
         ground = self._ground
@@ -164,7 +164,7 @@ class _Sessions:
         return dict(self._held.enter_context(Hosts(trees, options, ground.environ)).sides)
 
 
-def _reference_listing(hosts: dict[Side, HostHandle], *, compared: bool) -> tuple[Listing | None, str | None]:
+def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tuple[Listing | None, str | None]:
     """What the reference offers, or why it cannot be asked; a reference that cannot is left out from here on.
 
     Raises HostLost, since a process that was killed says nothing of the code.
@@ -182,7 +182,7 @@ def _reference_listing(hosts: dict[Side, HostHandle], *, compared: bool) -> tupl
         return None, str(error)
 
 
-def _refuse_missing(name: str, hosts: Sequence[HostHandle]) -> None:
+def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:
     """Raise HostError if any of these hosts does not offer the case."""
     for host in hosts:
         listed = next((case for case in host.listing().cases if case.name == name), None)
@@ -191,15 +191,15 @@ def _refuse_missing(name: str, hosts: Sequence[HostHandle]) -> None:
 
 
 def _surveyed(
-    cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostHandle], gpu: Gpu | None, *, identify: bool
+    cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], gpu: Gpu | None, *, identify: bool
 ) -> list[CaseRun]:
     """The cases with what each side says of them; those that do not fit into the GPU's memory together are unfit."""
-    found: dict[Side, dict[str, Surveyed | Unsurveyed]] = {}
+    found: dict[Side, dict[str, PreparedCase | UnpreparedCase]] = {}
     for side in reversed(SIDES):
         if side in hosts:
             duet.progress.stage(f"Compiling and checking the cases of the {side}")
             there = [case.name for case in cases if not case.skipped and _has(case, side)]
-            twins = {name: one.digest for name, one in found.get("head", {}).items() if isinstance(one, Surveyed)}
+            twins = {name: one.digest for name, one in found.get("head", {}).items() if isinstance(one, PreparedCase)}
             found[side] = duet.survey(side, there, identify=identify and len(hosts) == len(SIDES), twins=twins)
     free = gpu.free_memory_bytes() if gpu else None
     return [_with_survey(case, {side: found[side].get(case.name) for side in found}, free) for case in cases]
@@ -210,9 +210,9 @@ def _has(case: CaseRun, side: Side) -> bool:
     return present and not any(failure.side == side for failure in case.failures)
 
 
-def _with_survey(case: CaseRun, answers: Mapping[Side, Surveyed | Unsurveyed | None], free: int | None) -> CaseRun:
-    found = {side: answer for side, answer in answers.items() if isinstance(answer, Surveyed)}
-    broken = {side: answer for side, answer in answers.items() if isinstance(answer, Unsurveyed)}
+def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | UnpreparedCase | None], free: int | None) -> CaseRun:
+    found = {side: answer for side, answer in answers.items() if isinstance(answer, PreparedCase)}
+    broken = {side: answer for side, answer in answers.items() if isinstance(answer, UnpreparedCase)}
     unfit = _says_nothing(broken)
     prepared = {side: answer.prepared for side, answer in found.items()}
     head, reference = prepared.get("head"), prepared.get("reference")
@@ -231,7 +231,7 @@ def _with_survey(case: CaseRun, answers: Mapping[Side, Surveyed | Unsurveyed | N
     )
 
 
-def _says_nothing(broken: Mapping[Side, Unsurveyed]) -> str | None:
+def _says_nothing(broken: Mapping[Side, UnpreparedCase]) -> str | None:
     """Why the survey of a case says nothing of its code; None where it does, or where only the head fails."""
     head, reference = broken.get("head"), broken.get("reference")
     if reference is None or reference.unfit is None or (head and head.unfit is None):

@@ -13,15 +13,15 @@ from ratchet.errors import WorkerError
 LONGEST_LINE = 32 * 2**20
 
 
-class Closed(WorkerError):
+class Disconnected(WorkerError):
     """The other end is gone."""
 
 
-class Late(WorkerError):
+class Timeout(WorkerError):
     """The other end did not answer in time."""
 
 
-class Rubbish(WorkerError):
+class ProtocolError(WorkerError):
     """What the other end said is not what was agreed."""
 
 
@@ -37,9 +37,9 @@ class Channel:
             self._socket.settimeout(60)
             self._socket.sendall(dumps(message, allow_nan=False).encode() + b"\n")
         except (BrokenPipeError, ConnectionError):
-            raise Closed("the connection is closed") from None
+            raise Disconnected("the connection is closed") from None
         except TimeoutError:
-            raise Late("nobody reads the connection") from None
+            raise Timeout("nobody reads the connection") from None
 
     def receive(self, timeout_s: float | None) -> dict[str, Any]:
         """The next message. Raises Closed, Late or Rubbish."""
@@ -47,7 +47,7 @@ class Channel:
         while b"\n" not in self._rest:
             left = None if deadline is None else deadline - monotonic()
             if left is not None and left <= 0:
-                raise Late(f"no answer within {timeout_s:g} s")
+                raise Timeout(f"no answer within {timeout_s:g} s")
             self._socket.settimeout(left)
             try:
                 part = self._socket.recv(1 << 16)
@@ -56,17 +56,17 @@ class Channel:
             except ConnectionError:
                 part = b""
             if not part:
-                raise Closed("the connection is closed")
+                raise Disconnected("the connection is closed")
             self._rest += part
             if len(self._rest) > LONGEST_LINE:
-                raise Rubbish("a message of more than 32 MiB")
+                raise ProtocolError("a message of more than 32 MiB")
         line, self._rest = self._rest.split(b"\n", 1)
         try:
             message = loads(line, parse_constant=_refuse)
         except (ValueError, RecursionError):
-            raise Rubbish(f"not a message: {line[:80]!r}") from None
+            raise ProtocolError(f"not a message: {line[:80]!r}") from None
         if not isinstance(message, dict):
-            raise Rubbish(f"not a message: {line[:80]!r}")
+            raise ProtocolError(f"not a message: {line[:80]!r}")
         return message
 
     def send_with_files(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:

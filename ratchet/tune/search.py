@@ -10,7 +10,7 @@ import numpy as np
 from ratchet.errors import UsageError
 from ratchet.tune.space import Candidates
 from ratchet.tune.strategies import STRATEGIES, Auto
-from ratchet.tune.strategies.local import Seen
+from ratchet.tune.strategies.local import History
 
 if TYPE_CHECKING:
     from ratchet.tune.space import Candidates, Configuration, Value
@@ -29,7 +29,7 @@ class Search:
         """``budget``: about how many evaluations there will be, where known. Raises UsageError for an unknown strategy."""
         if strategy not in STRATEGIES:
             raise UsageError(f"There is no strategy called {strategy}.", f"There are {', '.join(STRATEGIES)}.")
-        self._seen = Seen(candidates)
+        self._seen = History(candidates)
         self._strategy = STRATEGIES[strategy](self._seen, np.random.default_rng(seed), budget)
         default = candidates.space.default
         self._first = candidates.index(default) if default is not None else None

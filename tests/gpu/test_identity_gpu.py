@@ -14,7 +14,7 @@ import pytest
 
 from ratchet import nvcc
 from ratchet.errors import CudaBuildError
-from ratchet.measure.client import HostOptions, Hosts, Worker
+from ratchet.measure.client import HostOptions, Hosts, WorkerClient
 from ratchet.measure.device.nvml import choose_gpu
 from ratchet.measure.messages import Identified, Prepared, Sampled
 from ratchet.records.run import Side
@@ -255,7 +255,7 @@ class Sides:
     def close(self) -> None:
         self.hosts.__exit__()
 
-    def prepare(self, worker: Worker, case: str, *, check: bool = True) -> Prepared:
+    def prepare(self, worker: WorkerClient, case: str, *, check: bool = True) -> Prepared:
         settings = {"seed": 7, "clock": "auto", "cache": "cold", "placements": 2}
         return worker.ask("prepare", Prepared, case=case, check=check, **settings)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.profile.side import INSTEAD, NO_KERNEL, Look, Looked, look_at
+from ratchet.commands.profile.side import INSTEAD, NO_KERNEL, ProfileRequest, SideProfile, look_at
 from ratchet.measure.build import of_benchmarks
-from ratchet.measure.child.profile_target import Target
+from ratchet.measure.child.profile_target import ProfileTarget
 from ratchet.profile.ncu import ProfileError, Wish, find_ncu
 from tests.integration.playground import HARNESS, PROOF, Playground, commit, new_repository
 
@@ -36,13 +36,13 @@ def scale(*, device, size):
 """
 
 
-def look(case: str, tmp_path: Path, environ: dict[str, str], time_limit_s: float = 60) -> Looked:
-    target = Target(HARNESS, HARNESS, "bench", case, "cuda", 1, 1, (".", "src"))
+def look(case: str, tmp_path: Path, environ: dict[str, str], time_limit_s: float = 60) -> SideProfile:
+    target = ProfileTarget(HARNESS, HARNESS, "bench", case, "cuda", 1, 1, (".", "src"))
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-    return look_at(target, Look(of_benchmarks(environ, "cuda", 1, uuid), tmp_path, time_limit_s, Wish()))
+    return look_at(target, ProfileRequest(of_benchmarks(environ, "cuda", 1, uuid), tmp_path, time_limit_s, Wish()))
 
 
-def needs_counters(looked: Looked) -> None:
+def needs_counters(looked: SideProfile) -> None:
     refused = [sentence for sentence in looked.steps_down if "ERR_NVGPUCTRPERM" in sentence or "not installed" in sentence]
     if refused:
         pytest.skip(refused[0])

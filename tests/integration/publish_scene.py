@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ratchet.commands.github.publish import Asked, Published, publish
+from ratchet.commands.github.publish import Published, PublishRequest, publish
 from ratchet.forge.github import GitHub
 from ratchet.judge.github.acceptance import acknowledgement
 from ratchet.records import CaseRun, Tree
@@ -69,7 +69,7 @@ class Scene:
         return GitHub(self.fake.token, self.fake.url, self.state.repository, patience_s=0, sleep=lambda _: None, **changes)
 
     def publish(self, **changes: Any) -> Published:
-        return publish(Asked(self.place, **changes), self.client(), self.environ)
+        return publish(PublishRequest(self.place, **changes), self.client(), self.environ)
 
     def ours(self) -> list[str]:
         return [each.body for each in self.state.comments.values() if each.author == BOT and each.body.startswith(FIRST)]

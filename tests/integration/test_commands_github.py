@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.github.command import Answered, answer
+from ratchet.commands.github.command import CommandReply, answer
 from ratchet.errors import Exit, ForgeError, UsageError
 from ratchet.forge.github import GitHub
 from ratchet.judge.github.acceptance import LABEL, acknowledged_in
@@ -54,11 +54,11 @@ class Scene:
         given = {"pr": "7", "sha": HEAD, "actor": "a-maintainer"} | inputs
         return "workflow_dispatch", {"ref": "refs/heads/main", "sender": {"login": sender}, "inputs": given}
 
-    def answer(self, event: tuple[str, dict[str, Any]]) -> Answered:
+    def answer(self, event: tuple[str, dict[str, Any]]) -> CommandReply:
         client = GitHub(self.fake.token, self.fake.url, self.state.repository, patience_s=0, sleep=lambda _: None)
         return answer(parse_event(*event), client, {}, "default")
 
-    def say(self, body: str, author: str = "a-maintainer") -> Answered:
+    def say(self, body: str, author: str = "a-maintainer") -> CommandReply:
         """Somebody comments, and the command runs."""
         self.said = self.state.add_comment(7, author, body)
         return self.answer(self.event(self.said))

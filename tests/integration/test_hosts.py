@@ -15,7 +15,7 @@ import pytest
 
 from ratchet.errors import HostError
 from ratchet.measure import client
-from ratchet.measure.client import CaseTrouble, HostOptions, Hosts, Hung, Worker
+from ratchet.measure.client import CaseTrouble, HostOptions, Hosts, Hung, WorkerClient
 from ratchet.measure.messages import Prepared
 from tests.integration.playground import Playground, new_repository
 
@@ -120,7 +120,7 @@ def test_a_worker_that_comes_too_late_is_nobodys_failure(
     with Hosts({"head": play.repo}, options_of(play, tmp_path), play.environ()) as hosts:
         host = hosts.sides["head"]
         host.listing()
-        monkeypatch.setattr(Worker, "ask", hung)
+        monkeypatch.setattr(WorkerClient, "ask", hung)
         with pytest.raises(HostError, match="could not use the device"):
             host.fork()
         host.until = time.monotonic()

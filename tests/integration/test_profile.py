@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ratchet.commands.profile.files import INDEX, stem_of, write_metrics
-from ratchet.commands.profile.side import INSTEAD, Look, look_at
-from ratchet.measure.child.profile_target import MARK, TROUBLE, Target
+from ratchet.commands.profile.side import INSTEAD, ProfileRequest, look_at
+from ratchet.measure.child.profile_target import MARK, TROUBLE, ProfileTarget
 from ratchet.profile.ncu import Wish
 from ratchet.profile.readers import read
 from ratchet.records.files import load
@@ -154,7 +154,7 @@ def test_wrong_words(play: Playground, words: tuple[str, ...], sentence: str) ->
     assert sentence in done.err
 
 
-def target(play: Playground, case: str = "adds/small", **changes: object) -> Target:
+def target(play: Playground, case: str = "adds/small", **changes: object) -> ProfileTarget:
     usual = {
         "tree": play.repo,
         "checkout": play.repo,
@@ -165,7 +165,7 @@ def target(play: Playground, case: str = "adds/small", **changes: object) -> Tar
         "threads": 1,
         "python_path": (".", "src"),
     }
-    return Target(**(usual | changes))  # type: ignore[arg-type]
+    return ProfileTarget(**(usual | changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_the_profiled_process_ends_itself(make: Callable[..., Playground]) -> No
     assert done.code < 0
 
 
-class OnGpu(Target):
+class OnGpu(ProfileTarget):
     """Says that it is on a GPU, so that ncu is asked. What it does under torch.profiler is as written down here."""
 
     activity = Activity(calls=10, wall_s=1e-3, kernels={"uncoalesced(const float *, float *)": 1e-3}, launches=10, gaps_s=0.0)
@@ -214,7 +214,7 @@ def on_gpu(play: Playground) -> OnGpu:
     return OnGpu(**(vars(target(play)) | {"device": "cuda"}))
 
 
-def surroundings(play: Playground, tmp_path: Path, **tools: str) -> Look:
+def surroundings(play: Playground, tmp_path: Path, **tools: str) -> ProfileRequest:
     """With programs of these names, which run this Python code, ahead of any installed ones."""
     folder = tmp_path / "tools"
     folder.mkdir()
@@ -222,7 +222,7 @@ def surroundings(play: Playground, tmp_path: Path, **tools: str) -> Look:
         (folder / name).write_text(f"#!{sys.executable}\nimport pathlib, sys\n{body}\n", encoding="utf-8")
         (folder / name).chmod(0o755)
     environ = play.environ({"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"})
-    return Look(environ, tmp_path, 60, Wish())
+    return ProfileRequest(environ, tmp_path, 60, Wish())
 
 
 def test_without_permission_the_trace_stands_in(play: Playground, tmp_path: Path) -> None:

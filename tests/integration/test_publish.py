@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.github.publish import Asked, publish
+from ratchet.commands.github.publish import PublishRequest, publish
 from ratchet.errors import Exit
 from ratchet.judge.github.acceptance import LABEL
 from ratchet.records import Policy, Tree
@@ -275,7 +275,7 @@ def test_a_head_that_moves_meanwhile(scene: Scene) -> None:
         return replace(pull(number), head_sha=LATER)
 
     client.pull = moved  # type: ignore[method-assign]
-    publish(Asked(scene.place), client, scene.environ)
+    publish(PublishRequest(scene.place), client, scene.environ)
     assert looks == [7]
     assert LATER[:7] in scene.ours()[0]
     assert scene.check.conclusion == "success"
@@ -311,7 +311,7 @@ def test_closed_between_verdict_and_comment(scene: Scene) -> None:
     client = scene.client()
     pull = client.pull
     client.pull = lambda number: replace(pull(number), state="closed")  # type: ignore[method-assign]
-    done = publish(Asked(scene.place), client, scene.environ)
+    done = publish(PublishRequest(scene.place), client, scene.environ)
     assert done.notes == ("#7 was closed meanwhile: no comment.",)
     assert (scene.ours(), scene.check.conclusion) == ([], "success")
 

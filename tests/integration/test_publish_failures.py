@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.github.publish import Asked, publish
+from ratchet.commands.github.publish import PublishRequest, publish
 from ratchet.errors import Exit, ForgeError, RatchetError
 from ratchet.forge.github import GitHub
 from ratchet.report.check_run import check_output
@@ -57,7 +57,7 @@ def test_a_comment_whose_answer_was_lost(scene: Scene, answer: Answer) -> None:
     scene.artifact(SAME)
     scene.fake.script("POST", r"/issues/7/comments", [answer])
     client = GitHub(scene.fake.token, scene.fake.url, scene.state.repository, patience_s=30, sleep=lambda _: None)
-    assert publish(Asked(scene.place), client, scene.environ).failed is None
+    assert publish(PublishRequest(scene.place), client, scene.environ).failed is None
     assert len(scene.ours()) == 1
 
 
@@ -67,7 +67,7 @@ def test_a_comment_deleted_meanwhile(scene: Scene) -> None:
     old = scene.state.add_comment(7, BOT, f"{FIRST}\nold")
     scene.fake.script("PATCH", rf"/issues/comments/{old.id}", [Answer(404)])
     client = GitHub(scene.fake.token, scene.fake.url, scene.state.repository, patience_s=30, sleep=lambda _: None)
-    assert publish(Asked(scene.place), client, scene.environ).failed is None
+    assert publish(PublishRequest(scene.place), client, scene.environ).failed is None
     assert len(scene.ours()) == 1
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ratchet.errors import RecordError, UsageError
-from ratchet.judge.baseline.chain import Place, continued, problems
+from ratchet.judge.baseline.chain import ChainPlace, continued, problems
 from ratchet.judge.baseline.steps import Person, accept, rename
 from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
@@ -202,7 +202,7 @@ def test_any_text_has_a_digest(name: str) -> None:
     """Hostile names, letters that are not ASCII, half a pair of surrogates: what was written verifies, under that name only."""
     entry = examples.first_entry(name)
     step = Step(kind=StepKind.REMOVED, commit=commit(2), timestamp=examples.STARTED, reason=name)
-    assert problems(examples.stored({name: continued(entry, step, Place(KEY, name))})) == []
+    assert problems(examples.stored({name: continued(entry, step, ChainPlace(KEY, name))})) == []
     assert problems(examples.stored({NAME: entry})) != []
 
 

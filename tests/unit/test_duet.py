@@ -14,7 +14,7 @@ import pytest
 
 from ratchet.errors import HostError
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
-from ratchet.measure.duet import Duet, Measured, Rounds, Surveyed, Unsurveyed, Wanted, _order
+from ratchet.measure.duet import Duet, Measured, PreparedCase, Rounds, UnpreparedCase, Wanted, _order
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
 from ratchet.records.profile import Peaks
@@ -310,15 +310,15 @@ def test_the_survey_tries_again() -> None:
     """A worker lost while a case is built is replaced, after the other cases; three times, and nothing is known of the case."""
     script = Script(lambda at, _, tries: killed(at) if tries <= 1 else None)
     surveyed = duet_of(script).survey("head", ["a/x"], identify=False)["a/x"]
-    assert isinstance(surveyed, Surveyed)
+    assert isinstance(surveyed, PreparedCase)
     assert [(one.side, one.pair, one.how) for one in surveyed.lost] == [("head", None, KILLED)]
     unsurveyed = duet_of(Script(lambda at, *_: killed(at))).survey("head", ["a/x"], identify=False)["a/x"]
-    assert isinstance(unsurveyed, Unsurveyed)
+    assert isinstance(unsurveyed, UnpreparedCase)
     assert unsurveyed.failure.message == f"crashed: the worker {KILLED}, in each of 3 tries"
     assert unsurveyed.unfit is not None
     assert unsurveyed.unfit.startswith(f"The head's worker {KILLED} three times.")
     broken = duet_of(Script(lambda at, *_: raised(at))).survey("head", ["a/x"], identify=False)["a/x"]
-    assert isinstance(broken, Unsurveyed)
+    assert isinstance(broken, UnpreparedCase)
     assert (broken.unfit, broken.lost) == (None, ())
 
 

@@ -20,7 +20,7 @@ from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Identity, Opa
 from ratchet.measure.identity.launches import Launches, Node, Place, comparable, digest, shown
 from ratchet.measure.identity.memory import Contents, Memory, covering, live, reserved, weights
 from ratchet.measure.messages import Identified, parse
-from ratchet.measure.wire import Rubbish
+from ratchet.measure.wire import ProtocolError
 from ratchet.records.tuning import Tuned
 from ratchet.workload import Benchmark, Workload
 
@@ -199,7 +199,7 @@ def test_without_a_driver_a_workload_is_opaque() -> None:
 )
 def test_nonsense_is_no_identity(message: dict[str, object]) -> None:
     """A worker's answer with both, neither, or a digest that is none, is Rubbish."""
-    with pytest.raises(Rubbish):
+    with pytest.raises(ProtocolError):
         parse(message, Identified)
 
 

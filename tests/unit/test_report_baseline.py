@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from ratchet.judge.baseline.chain import Place, continued, problems
+from ratchet.judge.baseline.chain import ChainPlace, continued, problems
 from ratchet.judge.baseline.steps import Person, accept, rename
 from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
@@ -215,7 +215,7 @@ def test_hostile_text() -> None:
     evil = f"::error::x ##[group] {examples.HOSTILE}"
     entry = examples.first_entry(evil)
     step = Step(kind=StepKind.RENAMED, commit=commit(2), timestamp=examples.STARTED, by=evil, reason=evil, previous_name=evil)
-    stored = examples.stored({evil: continued(entry, step, Place(KEY, evil))})
+    stored = examples.stored({evil: continued(entry, step, ChainPlace(KEY, evil))})
     run = check_of(timed(1.2, evil), gone("a/b"), new(evil), day=1, head=2)
     moved = record(stored, [(run, judge_run(run, stored))])
     _, accepted = accept(stored, run, judge_run(run, stored), [evil], Person(evil, evil, PERSON.now))

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from ratchet.commands.machine import Machine
-from ratchet.commands.tune.subject import Site, space_of
+from ratchet.commands.tune.subject import TuningSite, space_of
 from ratchet.config import Settings
 from ratchet.errors import Exit, RatchetError
-from ratchet.measure.client import CaseTrouble, HostHandle
+from ratchet.measure.client import CaseTrouble
 from ratchet.records.run import CaseRun, Config
 from ratchet.report.progress import SilentProgress
 
@@ -33,7 +33,7 @@ class Refusing:
 
 def refusal(trouble: str, tmp_path: Path, stage: str = "space") -> RatchetError:
     machine = Machine("cpu", None, (), ())
-    site = Site(tmp_path, Settings(), (machine,), (), SilentProgress(), {})
+    site = TuningSite(tmp_path, Settings(), (machine,), (), SilentProgress(), {})
     case = CaseRun(name="knobs/small", benchmark="knobs", config=Config(name="small", parameters={}))
     with pytest.raises(RatchetError) as raised:
         space_of(cast("HostHandle", Refusing(trouble, stage)), case, site, tmp_path / "codes.npy")

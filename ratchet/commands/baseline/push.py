@@ -12,7 +12,7 @@ from ratchet.commands.github.judge_again import acceptances_of, by_case, intact_
 from ratchet.commands.request import BASELINE, Request
 from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, UsageError
-from ratchet.forge.push import Change, Found, Mode, Protected, Remote, Target, commit_on, push_file
+from ratchet.forge.push import Change, Mode, Protected, PushTarget, Remote, RemoteFile, commit_on, push_file
 from ratchet.judge.baseline import steps
 from ratchet.judge.baseline import update as judge_baseline
 from ratchet.judge.baseline.chain import joined
@@ -35,7 +35,7 @@ class Moving:
     """The steps of some runs. Called once a try; what the last call did is kept."""
 
     remote: Remote
-    target: Target
+    target: PushTarget
     path: str
     policy: Policy
     runs: tuple[RunRecord, ...]
@@ -44,7 +44,7 @@ class Moving:
     accepted: tuple[Accepted, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def __call__(self, found: Found) -> Change | None:
+    def __call__(self, found: RemoteFile) -> Change | None:
         """The next file, or None where nothing changes. Raises GitError, RecordError and UsageError: then nothing is pushed."""
         main = intact_baseline(found.content, f"{self.path} of {self.target.main}")
         waiting = None if found.waiting is None else intact_baseline(found.waiting, f"{self.path} of {self.target.side}")
@@ -120,7 +120,7 @@ def push_baseline(
     """
     clone = Remote(request.folder, way.remote)
     settings = load_settings(clone.root, environ, request.options)
-    target = Target(way.mode or settings.baseline_mode, way.onto or _branch(clone, environ), settings.baseline_branch)
+    target = PushTarget(way.mode or settings.baseline_mode, way.onto or _branch(clone, environ), settings.baseline_branch)
     if target.mode != "push" and target.main == target.side:
         raise UsageError(f"{target.side} is the branch that was measured.", "Set baseline_branch to another one.")
     runs = tuple(_checked(load(each, RunRecord), environ) for each in recorded)
@@ -141,7 +141,7 @@ def push_baseline(
     return _carried(done, target, github) if target.mode == "pull-request" and pushed.commit else done
 
 
-def _carried(done: Forward, target: Target, github: GitHub | None) -> Forward:
+def _carried(done: Forward, target: PushTarget, github: GitHub | None) -> Forward:
     """The same with the pull request that carries the branch to main: the one that is open already, or a new one."""
     if github is None:
         return replace(done, notes=(*done.notes, f"There is no GITHUB_TOKEN: open the pull request of {target.side} by hand."))

@@ -138,7 +138,7 @@ _INPUTS = {"pr": r"[1-9][0-9]{0,9}", "sha": r"[0-9a-f]{40}([0-9a-f]{24})?", "act
 
 
 @dataclass(frozen=True)
-class Answered:
+class CommandReply:
     """What came of it, in one sentence."""
 
     sentence: str
@@ -146,7 +146,7 @@ class Answered:
     """Whether a command was carried out."""
 
 
-def answer(event: Event, github: GitHub, environ: Mapping[str, str], report_id: str) -> Answered:
+def answer(event: Event, github: GitHub, environ: Mapping[str, str], report_id: str) -> CommandReply:
     """Carry out what a person with write access asks for, or say under the pull request why not.
 
     Raises UsageError for an event that asks for nothing, ForgeError where GitHub does not do its part.
@@ -155,7 +155,7 @@ def answer(event: Event, github: GitHub, environ: Mapping[str, str], report_id: 
         return _to_comment(event, github, environ, report_id)
     if isinstance(event, Labelled):
         if (event.action, event.label) != ("labeled", LABEL):
-            return Answered("This label is none of ours.")
+            return CommandReply("This label is none of ours.")
         return _to_label(event.number, event.head_sha, event.actor, github, environ, report_id)
     if isinstance(event, Dispatched):
         given = {name: event.inputs.get(name, "") for name in _INPUTS}
@@ -170,15 +170,15 @@ def answer(event: Event, github: GitHub, environ: Mapping[str, str], report_id: 
     raise UsageError("This event holds no command.", "Commands come by issue_comment, or by a label; see docs/github.md.")
 
 
-def _to_comment(event: CommentMade, github: GitHub, environ: Mapping[str, str], report_id: str) -> Answered:
+def _to_comment(event: CommentMade, github: GitHub, environ: Mapping[str, str], report_id: str) -> CommandReply:
     if event.action != "created" or not event.on_pull_request or event.author == github.bot:
-        return Answered("This is no new comment of a person on a pull request.")
+        return CommandReply("This is no new comment of a person on a pull request.")
     if parse_command(event.body) is None:
-        return Answered("The comment holds no command.")
+        return CommandReply("The comment holds no command.")
     said = github.comment(event.comment_id)
     wanted = parse_command(said.body) if said else None
     if said is None or wanted is None:
-        return Answered("The comment was deleted or changed before it was read.")
+        return CommandReply("The comment was deleted or changed before it was read.")
     order = Order(github, event.number, said.author, said, environ, report_id)
     refusal = _barred(order, said) or (wanted.sentence if isinstance(wanted, BadCommand) else "")
     if refusal or isinstance(wanted, BadCommand):
@@ -189,7 +189,9 @@ def _to_comment(event: CommentMade, github: GitHub, environ: Mapping[str, str], 
         return _refused(order, refusal)
     github.react(said.id, "+1")
     what = "Accepted" if isinstance(wanted, Accept) else "Profiling"
-    return Answered(f"{what}: {', '.join(wanted.cases)} at {order.pull.head_sha[:10]}, asked for by {said.author}.", done=True)
+    return CommandReply(
+        f"{what}: {', '.join(wanted.cases)} at {order.pull.head_sha[:10]}, asked for by {said.author}.", done=True
+    )
 
 
 def _barred(order: Order, said: Comment) -> str:
@@ -201,21 +203,21 @@ def _barred(order: Order, said: Comment) -> str:
     return "" if order.pull.state == "open" else "The pull request is closed: there is nothing to do."
 
 
-def _to_label(number: int, sha: str, by: str, github: GitHub, environ: Mapping[str, str], report_id: str) -> Answered:
+def _to_label(number: int, sha: str, by: str, github: GitHub, environ: Mapping[str, str], report_id: str) -> CommandReply:
     order = Order(github, number, by, None, environ, report_id)
     if github.permission(by) not in WRITERS:
         return _refused(order, f"{shown(by)} set the label {shown(LABEL)}, which takes write access to the repository.")
     if order.pull.state != "open" or LABEL not in order.pull.labels:
-        return Answered("The pull request is closed, or the label was taken off again.")
+        return CommandReply("The pull request is closed, or the label was taken off again.")
     if sha != order.pull.head_sha:
         return _refused(order, f"The head moved since {shown(LABEL)} was set: take the label off, look again, set it again.")
     refusal = accept_by_label(order)
     if refusal:
         return _refused(order, refusal)
-    return Answered(f"Accepted: every regression at {sha[:10]}, by the label that {by} set.", done=True)
+    return CommandReply(f"Accepted: every regression at {sha[:10]}, by the label that {by} set.", done=True)
 
 
-def _refused(order: Order, sentence: str) -> Answered:
+def _refused(order: Order, sentence: str) -> CommandReply:
     """Say so under the pull request, once."""
     said: Comment | None = order.said
     if said:
@@ -223,4 +225,4 @@ def _refused(order: Order, sentence: str) -> Answered:
     about = f"comment:{said.id}" if said else f"label:{order.pull.head_sha}"
     marker = f"<!-- ratchet:reply:{about} -->"
     order.github.reply(order.pull.number, f"{marker}\n{sentence}", marker)
-    return Answered(sentence)
+    return CommandReply(sentence)

@@ -31,7 +31,7 @@ _UNFINISHED = "Publishing ended before there was a verdict: the log of the job t
 
 
 @dataclass(frozen=True)
-class Asked:
+class PublishRequest:
     """What the command line asks for."""
 
     place: Path
@@ -75,7 +75,7 @@ class Published:
         return Exit(self.report.exit_code) if self.report else Exit.NOT_MEASURED
 
 
-def publish(asked: Asked, github: GitHub, environ: Mapping[str, str]) -> Published:
+def publish(asked: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Published:
     """Judge an artifact again and tell the pull request and the commit; `Published.failed` says what could not be told.
 
     Raises UsageError where nothing says what to publish, ForgeError where GitHub did not even let a check run be opened.
@@ -101,7 +101,7 @@ class _Box:
 
 
 @contextmanager
-def _told(done: Published, asked: Asked, github: GitHub, environ: Mapping[str, str]) -> Iterator[_Box]:
+def _told(done: Published, asked: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Iterator[_Box]:
     """The check run, completed however it ends. An end that nobody planned, by a defect of ours or a cancelled job, is told in
     the comment as well: after the check run, since there may be little time left.
     """
@@ -136,7 +136,7 @@ def _log(github: GitHub, environ: Mapping[str, str]) -> str | None:
     return f"{_address(github, environ)}/actions/runs/{run_id}" if run_id else None
 
 
-def _judged(done: Published, asked: Asked, github: GitHub, environ: Mapping[str, str]) -> Published:
+def _judged(done: Published, asked: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Published:
     """The same with its page; where our own side fails, with a page that says so."""
     subject = done.subject
     try:
@@ -147,7 +147,7 @@ def _judged(done: Published, asked: Asked, github: GitHub, environ: Mapping[str,
         return replace(done, page=blank_page(subject, github, asked.report_id, error.message), failed=error)
 
 
-def _commented(done: Published, asked: Asked, github: GitHub) -> Published:
+def _commented(done: Published, asked: PublishRequest, github: GitHub) -> Published:
     """The same with the comment, written once more if it is ours; not where a later run has reported, or nobody reads it."""
     pull, page = done.subject.pull, done.page
     if pull is None or page is None or not asked.comment:

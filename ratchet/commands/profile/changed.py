@@ -10,12 +10,12 @@ from pathlib import Path
 
 from ratchet.commands.profile import files
 from ratchet.commands.profile.pages import Background, background_of, diagnosed, kept
-from ratchet.commands.profile.side import Look, Looked, look_at
+from ratchet.commands.profile.side import ProfileRequest, SideProfile, look_at
 from ratchet.commands.trees import Site, build
 from ratchet.errors import RatchetError
 from ratchet.forge.git import worktree
 from ratchet.measure.build import of_benchmarks
-from ratchet.measure.child.profile_target import Target
+from ratchet.measure.child.profile_target import ProfileTarget
 from ratchet.profile.ncu import SetName, Wish
 from ratchet.records.baseline import Baseline
 from ratchet.records.profile import CaseProfile
@@ -164,12 +164,12 @@ def _profiled(places: Places, wanted: Wanted, reference: Path | None) -> CasePro
     return kept(diagnosed(found), wanted.verdict, wanted.case, places.background, looked)
 
 
-def _looked(site: Site, case: str, tree: Path, wish: Wish, side: Side) -> Looked:
+def _looked(site: Site, case: str, tree: Path, wish: Wish, side: Side) -> SideProfile:
     settings, machine = site.settings, site.machine
     uuid = machine.gpu.uuid if machine.gpu else None
     folder = Path(tempfile.mkdtemp(prefix=f"profile-{side}-", dir=site.trees.logs))  # gone with the trees
     environ = of_benchmarks(site.environ, machine.device, settings.cpu_threads, uuid)
-    target = Target(
+    target = ProfileTarget(
         tree=tree,
         checkout=site.repository.root,
         bench=settings.bench,
@@ -179,14 +179,14 @@ def _looked(site: Site, case: str, tree: Path, wish: Wish, side: Side) -> Looked
         threads=settings.cpu_threads,
         python_path=settings.python_path,
     )
-    return look_at(target, Look(environ, folder, settings.profile_timeout * _SHARE / len(files.SIDES), wish))
+    return look_at(target, ProfileRequest(environ, folder, settings.profile_timeout * _SHARE / len(files.SIDES), wish))
 
 
-def _why(looked: Looked) -> str:
+def _why(looked: SideProfile) -> str:
     return " ".join(looked.steps_down) or "No profiler saw anything."
 
 
-def _steps_down(looked: Mapping[Side, Looked]) -> tuple[str, ...]:
+def _steps_down(looked: Mapping[Side, SideProfile]) -> tuple[str, ...]:
     """Each sentence once; those of one side alone say of which."""
     sentences = dict.fromkeys(sentence for one in looked.values() for sentence in one.steps_down)
     both = len(looked) > 1

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ratchet.commands.profile.files import FOLDER, clear, keep, stem_of, write_metrics
-from ratchet.commands.profile.side import Looked
+from ratchet.commands.profile.side import SideProfile
 from ratchet.errors import RatchetError
 from ratchet.judge.profile import is_warm, measured_roofs
 from ratchet.profile import roofline as pure
@@ -56,7 +56,7 @@ def diagnosed(found: CaseProfile) -> CaseProfile:
 
 
 def kept(
-    found: CaseProfile, verdict: CaseVerdict, case: CaseRun | None, background: Background, looked: Mapping[Side, Looked]
+    found: CaseProfile, verdict: CaseVerdict, case: CaseRun | None, background: Background, looked: Mapping[Side, SideProfile]
 ) -> CaseProfile:
     """The profile without its thousands of metrics, which are in the files that it names."""
     from ratchet.report.page import draw

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ratchet.errors import RatchetError
-from ratchet.measure.child.profile_target import MARK, Target
+from ratchet.measure.child.profile_target import MARK, ProfileTarget
 from ratchet.profile import ncu
 from ratchet.profile.ncu import ProfileError, Surroundings
 from ratchet.profile.readers import traces
@@ -24,7 +24,7 @@ INSTEAD = "The times of torch.profiler stand in for the counters."
 
 
 @dataclass
-class Looked:
+class SideProfile:
     """What came of one side."""
 
     profile: Profile | None = None
@@ -34,7 +34,7 @@ class Looked:
 
 
 @dataclass(frozen=True)
-class Look:
+class ProfileRequest:
     """How a side is looked at, and where its files may lie meanwhile."""
 
     environ: Mapping[str, str]
@@ -43,14 +43,14 @@ class Look:
     wish: ncu.Wish
 
 
-def look_at(target: Target, look: Look) -> Looked:
+def look_at(target: ProfileTarget, look: ProfileRequest) -> SideProfile:
     """Profile one case of one tree within the time limit. What cannot be had is a sentence in ``steps_down``.
 
     torch.profiler comes first: it is quick, it names the kernel that has to be in ncu's report, and it is all that is left
     where ncu takes the rest of the time and gives nothing.
     """
     ends = time.monotonic() + look.time_limit_s
-    found = Looked()
+    found = SideProfile()
     traced = _traced(target, look, ends, found)
     if target.device == "cpu":
         found.profile = traced
@@ -68,7 +68,7 @@ def look_at(target: Target, look: Look) -> Looked:
     return found
 
 
-def _traced(target: Target, look: Look, ends: float, found: Looked) -> Profile | None:
+def _traced(target: ProfileTarget, look: ProfileRequest, ends: float, found: SideProfile) -> Profile | None:
     left = ends - time.monotonic()
     written = look.folder / "activity.json"
     try:
@@ -79,7 +79,9 @@ def _traced(target: Target, look: Look, ends: float, found: Looked) -> Profile |
         return None
 
 
-def _counted(target: Target, look: Look, ends: float, found: Looked, traced: Profile | None) -> Profile | None:
+def _counted(
+    target: ProfileTarget, look: ProfileRequest, ends: float, found: SideProfile, traced: Profile | None
+) -> Profile | None:
     """ncu's report, read; with what torch.profiler saw of the same case beside it."""
     from ratchet.profile.readers import read
 
@@ -101,7 +103,7 @@ def _counted(target: Target, look: Look, ends: float, found: Looked, traced: Pro
     return profile.model_copy(update={"activity": traced.activity if traced else profile.activity, "warnings": warnings})
 
 
-def _systems(target: Target, look: Look, ends: float, found: Looked) -> None:
+def _systems(target: ProfileTarget, look: ProfileRequest, ends: float, found: SideProfile) -> None:
     """nsys, where it is installed and there is time: its report is kept, and its summaries stand in where torch saw nothing."""
     left = ends - time.monotonic()
     program = traces.find_nsys(look.environ)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ratchet.commands.request import checked_out
-from ratchet.commands.tune.subject import Site, TuneRequest
+from ratchet.commands.tune.subject import TuneRequest, TuningSite
 from ratchet.errors import FingerprintError, UsageError
 from ratchet.measure.child.provenance import HARNESS
 from ratchet.measure.device.environment import describe
@@ -124,7 +124,7 @@ def _parsed(path: Path) -> ast.Module:
 # The record with which a tuning session begins.
 
 
-def begun(asked: TuneRequest, site: Site, folder: Path, listing: Listing, case: CaseRun, found: SpaceFound) -> TuningRecord:
+def begun(asked: TuneRequest, site: TuningSite, folder: Path, listing: Listing, case: CaseRun, found: SpaceFound) -> TuningRecord:
     """The record with which this session begins: a new one, or with --resume that of earlier sessions.
 
     Raises RecordError where that cannot be read, FingerprintError where it is of another space or of other code.

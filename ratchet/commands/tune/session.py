@@ -22,7 +22,7 @@ from ratchet.config import Settings
 from ratchet.errors import HostError, UnfitError
 from ratchet.measure.client import Hosts
 from ratchet.measure.device.nvml import choose_gpu
-from ratchet.measure.tuning.station import LocalStation, Place
+from ratchet.measure.tuning.station import LocalStation, StationPlace
 from ratchet.measure.tuning.timing import Aim
 from ratchet.records.tuning import Configuration, Confirmation, Done, Evaluation, Task, TuningFile, TuningRecord
 from ratchet.report.progress import Progress
@@ -38,7 +38,7 @@ Begin = Callable[[Aim], AbstractContextManager[LocalExecutor]]
 
 
 @contextlib.contextmanager
-def local(places: Sequence[Place], scout: Hosts) -> Iterator[Begin]:
+def local(places: Sequence[StationPlace], scout: Hosts) -> Iterator[Begin]:
     """One station a place; the first takes over the host that is there already."""
     with contextlib.ExitStack() as stack:
         heads = [scout, *(stack.enter_context(place.hosts()) for place in places[1:])]
@@ -69,7 +69,7 @@ class Distant:
         gpu = choose_gpu(None, os.environ.get("CUDA_VISIBLE_DEVICES")) if self.device == "cuda" else None
         if self.device == "cuda" and gpu is None:
             raise UnfitError("This process of the cluster may use no GPU.", "Start its nodes with --num-gpus.")
-        place = Place(self.root, self.settings, self.device, gpu, dict(os.environ), logs)
+        place = StationPlace(self.root, self.settings, self.device, gpu, dict(os.environ), logs)
         head = held.enter_context(place.hosts())
         return lambda aim: LocalStation(place, aim, head)
 

@@ -11,10 +11,10 @@ from ratchet.commands.machine import Machine, plan_of
 from ratchet.commands.request import Request
 from ratchet.config import Settings
 from ratchet.errors import RatchetError, UnfitError, UsageError
-from ratchet.measure.client import CaseTrouble, HostHandle, Worker, refuse_foreign
+from ratchet.measure.client import CaseTrouble, HostClient, WorkerClient, refuse_foreign
 from ratchet.measure.messages import DECLARATION, Listing, SpaceFound
 from ratchet.measure.selection import choose_cases
-from ratchet.measure.tuning.station import Place
+from ratchet.measure.tuning.station import StationPlace
 from ratchet.records.run import CaseRun
 from ratchet.records.tuning import TUNING_FOLDER, Configuration, TuningRecord, kept_earlier
 from ratchet.report.progress import Progress
@@ -90,13 +90,13 @@ def restored(found: SpaceFound, codes: Path) -> Candidates:
 
 
 @dataclass(frozen=True)
-class Site:
+class TuningSite:
     """Where a case is tuned."""
 
     root: Path
     settings: Settings
     machines: tuple[Machine, ...]
-    places: tuple[Place, ...]
+    places: tuple[StationPlace, ...]
     progress: Progress
     environ: Mapping[str, str]
 
@@ -117,7 +117,7 @@ def chosen(listing: Listing, patterns: Sequence[str]) -> tuple[CaseRun, list[str
     return case, siblings
 
 
-def space_of(scout: HostHandle, case: CaseRun, site: Site, codes: Path) -> SpaceFound:
+def space_of(scout: HostClient, case: CaseRun, site: TuningSite, codes: Path) -> SpaceFound:
     """What the case may be tuned in.
 
     Raises UsageError where there is nothing to choose or the declaration contradicts itself, UnfitError where it cannot be built.
@@ -154,7 +154,7 @@ def _unbuilt(case: str, trouble: CaseTrouble) -> RatchetError:
     return UnfitError(f"{case} cannot be built: {trouble.message}.", f"See `ratchet run {case}`.")
 
 
-def _asked_space(worker: Worker, case: str, site: Site, codes: Path | None) -> SpaceFound:
+def _asked_space(worker: WorkerClient, case: str, site: TuningSite, codes: Path | None) -> SpaceFound:
     """What a worker says of a case's space, which it enumerates to ``codes`` if that is given. Raises CaseTrouble."""
     plan = plan_of(site.settings, site.machines[0].device)
     enumerator = ENUMERATOR if codes else ""
@@ -170,11 +170,11 @@ def _asked_space(worker: Worker, case: str, site: Site, codes: Path | None) -> S
     )
 
 
-def sharing(scout: HostHandle, siblings: Sequence[str], best: Configuration, site: Site, until: float) -> list[str]:
+def sharing(scout: HostClient, siblings: Sequence[str], best: Configuration, site: TuningSite, until: float) -> list[str]:
     """The other cases of the benchmark that have these parameters with these values; none of them after ``until``."""
     scout.until = until
     found: list[str] = []
-    worker: Worker | None = None
+    worker: WorkerClient | None = None
     for name in siblings:
         try:
             worker = worker or scout.fork()

@@ -16,13 +16,13 @@ from ratchet.commands.request import root_of, watched, writable
 from ratchet.commands.tune.record import begun
 from ratchet.commands.tune.recorded import apply_tuning
 from ratchet.commands.tune.session import Begin, Distant, Session, finalists, local, on_ray
-from ratchet.commands.tune.subject import FOLDER, Site, Tuned, TuneRequest, chosen, restored, sharing, space_of
+from ratchet.commands.tune.subject import FOLDER, Tuned, TuneRequest, TuningSite, chosen, restored, sharing, space_of
 from ratchet.config import load_settings
 from ratchet.errors import PageError, RecordError, UnfitError
 from ratchet.judge.tuning import recommend
 from ratchet.measure.client import Hosts
 from ratchet.measure.messages import SpaceFound
-from ratchet.measure.tuning.station import Place
+from ratchet.measure.tuning.station import StationPlace
 from ratchet.measure.tuning.timing import Aim
 from ratchet.records.files import load, save_text
 from ratchet.records.tuning import (
@@ -110,7 +110,7 @@ def refuse_all_failed(session: Session) -> None:
         )
 
 
-def decide(session: Session, site: Site, budget: Budget, executor: Executor) -> Configuration | None:
+def decide(session: Session, site: TuningSite, budget: Budget, executor: Executor) -> Configuration | None:
     """Confirm the best few, and keep what that means; what is recommended, if anything is."""
     record = session.record
     most = budget.finalists(time.monotonic())
@@ -139,7 +139,7 @@ def _none_promising(record: TuningRecord) -> str:
     return f"No change recommended: {best}."
 
 
-def try_elsewhere(session: Session, site: Site, budget: Budget, names: Sequence[str], executor: Executor) -> None:
+def try_elsewhere(session: Session, site: TuningSite, budget: Budget, names: Sequence[str], executor: Executor) -> None:
     """Compare the winner with the defaults of the benchmark's other configs, and add that to the verdict."""
     for left, name in zip(range(len(names), 0, -1), names, strict=True):
         seconds = budget.for_others(time.monotonic()) / left
@@ -170,11 +170,11 @@ def tune(asked: TuneRequest, progress: Progress, environ: Mapping[str, str]) -> 
         watched(root, root / settings.results, progress),
     ):
         budget = Budget(time.monotonic(), asked.budget_s)
-        places = tuple(Place(root, settings, each.device, each.gpu, environ, logs) for each in machines)
-        return _tuned(asked, Site(root, settings, machines, places, progress, environ), folder, budget)
+        places = tuple(StationPlace(root, settings, each.device, each.gpu, environ, logs) for each in machines)
+        return _tuned(asked, TuningSite(root, settings, machines, places, progress, environ), folder, budget)
 
 
-def _tuned(asked: TuneRequest, site: Site, folder: Path, budget: Budget) -> Tuned:
+def _tuned(asked: TuneRequest, site: TuningSite, folder: Path, budget: Budget) -> Tuned:
     site.progress.stage("Importing benchmarks")
     with contextlib.ExitStack() as stack:
         hosts = stack.enter_context(site.places[0].hosts())
@@ -211,7 +211,7 @@ def _search(asked: TuneRequest, found: SpaceFound, codes: Path, budget: Budget, 
     return Search(restored(found, codes), asked.strategy, asked.seed, expected)
 
 
-def _stations(asked: TuneRequest, site: Site, scout: Hosts) -> contextlib.AbstractContextManager[Begin]:
+def _stations(asked: TuneRequest, site: TuningSite, scout: Hosts) -> contextlib.AbstractContextManager[Begin]:
     if asked.executor == "ray":
         return on_ray(Distant(site.root, site.settings, site.places[0].device), site.environ)
     return local(site.places, scout)
@@ -229,7 +229,7 @@ def _with_session(record: TuningRecord, **update: object) -> TuningRecord:
     return record.model_copy(update={"sessions": (*before, last.model_copy(update=update))})
 
 
-def _apply_best(asked: TuneRequest, site: Site, record: TuningRecord, path: Path) -> Tuned:
+def _apply_best(asked: TuneRequest, site: TuningSite, record: TuningRecord, path: Path) -> Tuned:
     """Write what people read, and with --apply what is used from now on."""
     written = [path, *write_suggestions(path)]
     if asked.apply and record.best is not None:

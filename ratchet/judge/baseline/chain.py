@@ -18,7 +18,7 @@ _UNDO = "Undo the edit, or restore the file from git."
 _FIGURES = set(Figures.model_fields)
 
 
-class Place(NamedTuple):
+class ChainPlace(NamedTuple):
     """Where an entry stands in the file."""
 
     machine: str
@@ -26,21 +26,21 @@ class Place(NamedTuple):
     case: str
 
 
-def begun_anew(figures: Figures, before: BaselineEntry | None, step: Step, place: Place) -> BaselineEntry:
+def new_chain_entry(figures: Figures, before: BaselineEntry | None, step: Step, place: ChainPlace) -> BaselineEntry:
     """An entry of these figures: ``step`` set them, after the steps of the entry ``before``."""
     told = {"median_ms": figures.median_ms, "figures": _digest(figures, _FIGURES)}
     steps = _with_step(before.steps if before else (), step.model_copy(update=told), place)
     day = Day(timestamp=figures.timestamp, median_ms=figures.median_ms)
     known = {name: getattr(figures, name) for name in Figures.model_fields}
-    return sealed(BaselineEntry(**known, days=(day,), steps=steps), place)
+    return with_digest(BaselineEntry(**known, days=(day,), steps=steps), place)
 
 
-def continued(entry: BaselineEntry, step: Step, place: Place) -> BaselineEntry:
+def continued(entry: BaselineEntry, step: Step, place: ChainPlace) -> BaselineEntry:
     """The entry with one more step, which leaves its figures as they are."""
-    return sealed(entry.model_copy(update={"steps": _with_step(entry.steps, step, place)}), place)
+    return with_digest(entry.model_copy(update={"steps": _with_step(entry.steps, step, place)}), place)
 
 
-def sealed(entry: BaselineEntry, place: Place) -> BaselineEntry:
+def with_digest(entry: BaselineEntry, place: ChainPlace) -> BaselineEntry:
     """The entry with the digest of all that it holds now."""
     return entry.model_copy(update={"digest": _entry_digest(entry, place)})
 
@@ -50,11 +50,11 @@ def problems(baseline: Baseline) -> list[str]:
     return [
         f"{name} [{machine}]{problem}"
         for machine, name, entry in baseline.every()
-        for problem in _problems(entry, Place(machine, name))
+        for problem in _problems(entry, ChainPlace(machine, name))
     ]
 
 
-def _problems(entry: BaselineEntry, place: Place) -> Iterator[str]:
+def _problems(entry: BaselineEntry, place: ChainPlace) -> Iterator[str]:
     """The edited steps, then those that do not follow, then the figures; the rest is asked about only where all these fit."""
     written = _written(entry, place)
     edited = {index for index, digest in enumerate(written) if digest not in (None, entry.steps[index].digest)}
@@ -81,7 +81,7 @@ def _problems(entry: BaselineEntry, place: Place) -> Iterator[str]:
         yield f": its candidate, its days, its merges, its digest or its list of steps was edited. {_UNDO}"
 
 
-def _written(entry: BaselineEntry, place: Place) -> list[str | None]:
+def _written(entry: BaselineEntry, place: ChainPlace) -> list[str | None]:
     """The digest that each step should have; None where a broken renaming hides what the case was called then."""
     name: str | None = place.case
     digests: list[str | None] = []
@@ -93,20 +93,20 @@ def _written(entry: BaselineEntry, place: Place) -> list[str | None]:
     return digests
 
 
-def _with_step(steps: tuple[Step, ...], step: Step, place: Place) -> tuple[Step, ...]:
+def _with_step(steps: tuple[Step, ...], step: Step, place: ChainPlace) -> tuple[Step, ...]:
     following = step.model_copy(update={"predecessor": steps[-1].digest if steps else None})
     return (*steps, following.model_copy(update={"digest": _step_digest(following, place)}))
 
 
-def _step_digest(step: Step, place: Place) -> str:
+def _step_digest(step: Step, place: ChainPlace) -> str:
     return _digest(step, set(Step.model_fields) - {"digest"}, place)
 
 
-def _entry_digest(entry: BaselineEntry, place: Place) -> str:
+def _entry_digest(entry: BaselineEntry, place: ChainPlace) -> str:
     return _digest(entry, set(BaselineEntry.model_fields) - {"digest"}, place)
 
 
-def _digest(record: Record, fields: set[str], place: Place | None = None) -> str:
+def _digest(record: Record, fields: set[str], place: ChainPlace | None = None) -> str:
     """Of the canonical JSON of these fields. Defaults are left out, so that a field added later changes no digest."""
     told: dict[str, Any] = {"place": place, "fields": record.model_dump(mode="json", include=fields, exclude_defaults=True)}
     text = json.dumps(told, sort_keys=True, separators=(",", ":"))

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from ratchet.errors import UsageError
-from ratchet.judge.baseline.chain import Place, begun_anew, continued
+from ratchet.judge.baseline.chain import ChainPlace, continued, new_chain_entry
 from ratchet.records.baseline import Baseline, BaselineEntry, Day, Figures, Measurement, Step, StepKind
 from ratchet.records.run import CaseRun, RunRecord, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord
@@ -65,7 +65,7 @@ _HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 @dataclass(frozen=True)
-class Seen:
+class Observation:
     """What one run says of one case."""
 
     run: RunRecord
@@ -75,8 +75,8 @@ class Seen:
     """The same case measured once more against the best commit of the baseline."""
 
     @property
-    def place(self) -> Place:
-        return Place(self.run.environment.fingerprint.key, self.case.name)
+    def place(self) -> ChainPlace:
+        return ChainPlace(self.run.environment.fingerprint.key, self.case.name)
 
     @property
     def is_there(self) -> bool:
@@ -156,7 +156,7 @@ class Seen:
         return tree.commit if tree else ""
 
 
-def seen_in(run: RunRecord, report: ReportRecord) -> list[Seen]:
+def observations(run: RunRecord, report: ReportRecord) -> list[Observation]:
     """Every case of a run of a commit.
 
     Raises UsageError for a dirty tree, or one without a commit, whose figures no commit could give again; and for a run that
@@ -170,7 +170,7 @@ def seen_in(run: RunRecord, report: ReportRecord) -> list[Seen]:
     _ended_at(run)
     verdicts = {case.name: case for case in report.cases}
     best = {case.name: case for case in run.best}
-    return [Seen(run, case, verdicts[case.name], best.get(case.name)) for case in run.cases]
+    return [Observation(run, case, verdicts[case.name], best.get(case.name)) for case in run.cases]
 
 
 def _ended_at(run: RunRecord) -> datetime:
@@ -221,7 +221,7 @@ def accept(
     """
     if not (person.reason or "").strip():
         raise UsageError("A baseline moves back only for a reason, and there is none.", "Give one with --reason.")
-    known = {seen.case.name: seen for seen in seen_in(run, report)}
+    known = {seen.case.name: seen for seen in observations(run, report)}
     entries = baseline.entries(run.environment.fingerprint)
     moved = []
     for name in dict.fromkeys(names):
@@ -252,7 +252,7 @@ def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) 
         step = Step(
             kind=StepKind.RENAMED, commit=commit, timestamp=person.now, by=person.by, reason=person.reason, previous_name=old
         )
-        entries[new] = continued(entry, step, Place(machine, new))
+        entries[new] = continued(entry, step, ChainPlace(machine, new))
         done.append(Renamed(machine, entries[new], there))
         baseline = baseline.with_entries(part.fingerprint, entries)
     if not done:
@@ -277,7 +277,7 @@ def likely_renames(run: RunRecord) -> dict[str, str]:
     return {new: old for new, old in found.items() if olds.count(old) == 1}
 
 
-def _accepted(seen: Seen, before: BaselineEntry | None, person: Person) -> Accepted:
+def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -> Accepted:
     figures = _acceptable(seen)
     if before and (before.git_commit, before.workload) == (figures.git_commit, figures.workload) and not before.removed:
         raise UsageError(f"{seen.case.name}: {figures.git_commit[:10]} is its baseline commit already.", "Nothing was moved.")
@@ -292,10 +292,10 @@ def _accepted(seen: Seen, before: BaselineEntry | None, person: Person) -> Accep
         by=person.by,
         reason=person.reason,
     )
-    return Accepted(seen.case.name, begun_anew(figures, before, step, seen.place), before, found)
+    return Accepted(seen.case.name, new_chain_entry(figures, before, step, seen.place), before, found)
 
 
-def _acceptable(seen: Seen) -> Figures:
+def _acceptable(seen: Observation) -> Figures:
     name, outcome = seen.case.name, seen.verdict.outcome
     if outcome in (Outcome.FAILED, Outcome.UNFIT, Outcome.SKIPPED, Outcome.MISSING):
         raise UsageError(f"{name} gave no time that counts: {seen.verdict.reason}", "Fix that, measure again, then accept.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ratchet.judge.baseline.chain import begun_anew, continued, sealed
-from ratchet.judge.baseline.steps import Move, MoveKind, Recorded, Seen, likely_renames, seen_in
+from ratchet.judge.baseline.chain import continued, new_chain_entry, with_digest
+from ratchet.judge.baseline.steps import Move, MoveKind, Observation, Recorded, likely_renames, observations
 from ratchet.records.baseline import (
     MOST_DAYS,
     MOST_MERGES,
@@ -46,7 +46,7 @@ def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]
     for run, report in sorted(measured, key=lambda pair: pair[0].started_at):
         machine = run.environment.fingerprint
         entries, carried = baseline.entries(machine), baseline.carried(machine)
-        for seen in seen_in(run, report):
+        for seen in observations(run, report):
             name = seen.case.name
             outcomes[name] = seen.verdict.outcome
             before = entries.get(name)
@@ -64,7 +64,7 @@ def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]
     return Recorded(baseline, tuple(moves), unchanged, left_out, renames)
 
 
-def _note(kind: MoveKind, before: BaselineEntry | None, seen: Seen) -> str:
+def _note(kind: MoveKind, before: BaselineEntry | None, seen: Observation) -> str:
     """What the entries alone do not say."""
     if before and kind is MoveKind.DROPPED and before.candidate:
         return f"{before.candidate.commit[:10]} is not shown to be faster a second time"
@@ -74,7 +74,7 @@ def _note(kind: MoveKind, before: BaselineEntry | None, seen: Seen) -> str:
 
 
 def _next(
-    before: BaselineEntry | None, seen: Seen, carried: BaselineEntry | None
+    before: BaselineEntry | None, seen: Observation, carried: BaselineEntry | None
 ) -> tuple[BaselineEntry | None, MoveKind | None]:
     """The entry after this run, and what happened to it."""
     outcome, run = seen.verdict.outcome, seen.run
@@ -94,7 +94,9 @@ def _next(
     return _weighed(entry, seen, figures)
 
 
-def _first(figures: Figures | None, seen: Seen, carried: BaselineEntry | None) -> tuple[BaselineEntry | None, MoveKind | None]:
+def _first(
+    figures: Figures | None, seen: Observation, carried: BaselineEntry | None
+) -> tuple[BaselineEntry | None, MoveKind | None]:
     """The first entry of a case on this machine: the best commit under its older software, if this run measured that.
 
     An uncertain figure waits for a better one.
@@ -107,7 +109,7 @@ def _first(figures: Figures | None, seen: Seen, carried: BaselineEntry | None) -
     return _set(None, figures, seen, StepKind.FIRST)
 
 
-def _weighed(entry: BaselineEntry, seen: Seen, figures: Figures | None) -> tuple[BaselineEntry, MoveKind | None]:
+def _weighed(entry: BaselineEntry, seen: Observation, figures: Figures | None) -> tuple[BaselineEntry, MoveKind | None]:
     """One more measurement of an entry's candidate, or of a commit that may become it."""
     commit, waiting = seen.run.head.commit, entry.candidate
     known = waiting.measurement if waiting and waiting.commit == commit else None
@@ -124,7 +126,7 @@ def _weighed(entry: BaselineEntry, seen: Seen, figures: Figures | None) -> tuple
     return _set(entry, figures, seen, StepKind.IMPROVED, *sorted((known, found), key=lambda each: each.started_at))
 
 
-def _contradicts(seen: Seen, entry: BaselineEntry) -> bool:
+def _contradicts(seen: Observation, entry: BaselineEntry) -> bool:
     """Whether a run that proved no improvement says that there is none: the commit was measured against the baseline's."""
     if seen.verdict.outcome is Outcome.FAILED:
         return True
@@ -140,7 +142,7 @@ def _are_apart(one: Measurement, other: Measurement) -> bool:
 def _set(
     before: BaselineEntry | None,
     figures: Figures,
-    seen: Seen,
+    seen: Observation,
     kind: StepKind,
     *proof: Measurement,
     reason: str | None = None,
@@ -155,29 +157,31 @@ def _set(
         measurements=proof,
         reason=reason or "; ".join(differences) or None,
     )
-    return begun_anew(figures, before, step, seen.place), MoveKind(kind.value)
+    return new_chain_entry(figures, before, step, seen.place), MoveKind(kind.value)
 
 
-def _noted(entry: BaselineEntry, seen: Seen, kind: StepKind) -> tuple[BaselineEntry, MoveKind]:
+def _noted(entry: BaselineEntry, seen: Observation, kind: StepKind) -> tuple[BaselineEntry, MoveKind]:
     step = Step(kind=kind, commit=seen.run.head.commit, timestamp=seen.run.started_at)
     return continued(entry.model_copy(update={"candidate": None}), step, seen.place), MoveKind(kind.value)
 
 
-def _waiting(entry: BaselineEntry, candidate: Candidate | None, seen: Seen, kind: MoveKind) -> tuple[BaselineEntry, MoveKind]:
-    return sealed(entry.model_copy(update={"candidate": candidate}), seen.place), kind
+def _waiting(
+    entry: BaselineEntry, candidate: Candidate | None, seen: Observation, kind: MoveKind
+) -> tuple[BaselineEntry, MoveKind]:
+    return with_digest(entry.model_copy(update={"candidate": candidate}), seen.place), kind
 
 
-def _with_days(entry: BaselineEntry, seen: Seen) -> BaselineEntry:
+def _with_days(entry: BaselineEntry, seen: Observation) -> BaselineEntry:
     """Its commit on one more day, where this run measured it: one median a day, the latest thirty."""
     dates = {day.timestamp.date() for day in entry.days}
     new = next((day for day in seen.days(entry) if day.timestamp.date() not in dates), None)
     if new is None:
         return entry
     days = sorted((*entry.days, new), key=lambda day: day.timestamp)[-MOST_DAYS:]
-    return sealed(entry.model_copy(update={"days": tuple(days)}), seen.place)
+    return with_digest(entry.model_copy(update={"days": tuple(days)}), seen.place)
 
 
-def _with_merge(entry: BaselineEntry, seen: Seen) -> BaselineEntry:
+def _with_merge(entry: BaselineEntry, seen: Observation) -> BaselineEntry:
     """Its record of merges that are slower than the baseline commit, with this run where it measured one.
 
     A merge that is not slower by a part that counts ends the creep. Kept only while there is one, so that the file of a
@@ -192,4 +196,4 @@ def _with_merge(entry: BaselineEntry, seen: Seen) -> BaselineEntry:
         return entry
     slower = measured[-1].ratio >= 1 + seen.run.policy.part
     merges = (*known, Candidate(commit=seen.run.head.commit, measurement=measured[-1]))[-MOST_MERGES:] if slower else ()
-    return entry if merges == known else sealed(entry.model_copy(update={"merges": merges}), seen.place)
+    return entry if merges == known else with_digest(entry.model_copy(update={"merges": merges}), seen.place)

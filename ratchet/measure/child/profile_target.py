@@ -103,7 +103,7 @@ _TRACED_S = 1.0
 
 
 @dataclass(frozen=True)
-class Target:
+class ProfileTarget:
     """One case of one tree, as a process of its own."""
 
     tree: Path
@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     signal.alarm(options.time_limit)  # its default is to end the process, also within a call that never returns
     trace = options.trace.resolve() if options.trace else None
-    target = Target(
+    target = ProfileTarget(
         options.tree.resolve(),
         options.checkout.resolve(),
         options.bench,
@@ -173,7 +173,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _built(target: Target) -> Callable[[], object]:
+def _built(target: ProfileTarget) -> Callable[[], object]:
     """The call that a worker would time: the same seed, the same tuning, from the tree's own modules."""
     from ratchet.measure.child.provenance import Provenance, own_names
     from ratchet.measure.child.registry import discover, overlaid, read_tuned

@@ -25,7 +25,7 @@ from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Clock, make_clock
 from ratchet.measure.device.environment import cpu_model
 from ratchet.measure.messages import DECLARATION
-from ratchet.measure.wire import Channel, Closed
+from ratchet.measure.wire import Channel, Disconnected
 from ratchet.records.tuning import Tuned
 from ratchet.subprocesses import begin_section
 from ratchet.workload import Benchmark, Device, Parameter, SpaceError, Workload, constraint_text
@@ -101,7 +101,7 @@ def serve(channel: Channel, grounds: Grounds) -> NoReturn:
                 channel.send(answer)
             except (TypeError, ValueError) as error:  # an infinite number of bytes, a tuning that is no int
                 channel.send({"stage": "prepare", "trouble": f"the workload cannot be recorded: {error}", "last_lines": []})
-    except Closed:
+    except Disconnected:
         pass
     finally:
         # Skips the destructors and exit hooks inherited from the host; the driver frees the device's memory.

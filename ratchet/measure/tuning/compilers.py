@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 
 from ratchet.errors import HostError
-from ratchet.measure.client import CaseTrouble, HostHandle, Hung, Worker
+from ratchet.measure.client import CaseTrouble, HostClient, Hung, WorkerClient
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.messages import Compiled
 from ratchet.measure.tuning.timing import Aim
@@ -42,7 +42,7 @@ def how_many(gpu: Gpu, workload_bytes: float, stations: int = 1) -> int:
 class Compilers:
     """Takes tasks, and delivers each with what compiling it gave: None where it has to be compiled when it is first called."""
 
-    def __init__(self, host: HostHandle, aim: Aim, count: int, alone: threading.RLock, deliver: Deliver) -> None:
+    def __init__(self, host: HostClient, aim: Aim, count: int, alone: threading.RLock, deliver: Deliver) -> None:
         """``deliver`` is called in threads of this object's; ``alone`` is held whenever the GPU is used."""
         self._host, self._aim, self._alone, self._deliver = host, aim, alone, deliver
         self._inbox: queue.Queue[Task | None] = queue.Queue()
@@ -51,7 +51,7 @@ class Compilers:
         """Whether compiling launches nothing; None while nobody knows."""
         self._first = threading.Event()
         self._wanted = threading.Semaphore(AT_FIRST - 1)
-        self._workers: dict[int, Worker] = {}
+        self._workers: dict[int, WorkerClient] = {}
         self.count = count
         for number in range(count):
             threading.Thread(target=self._serve, args=(number,), name=f"ratchet-compile-{number}", daemon=True).start()

@@ -16,7 +16,7 @@ from ratchet.config import Settings
 from ratchet.errors import RatchetError
 from ratchet.judge.outcome import decide
 from ratchet.judge.tuning import FINAL_PAIRS, bar_of_finals
-from ratchet.measure.client import HostHandle, HostOptions, Hosts
+from ratchet.measure.client import HostClient, HostOptions, Hosts
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Owner, Sampler
 from ratchet.measure.duet import Duet, Measured, Rounds, Variant, Wanted
@@ -31,7 +31,7 @@ from ratchet.workload import Device
 
 
 @dataclass(frozen=True)
-class Place:
+class StationPlace:
     """Where a station stands."""
 
     root: Path
@@ -81,7 +81,7 @@ class Finals:
     policy: Policy
     seconds: float
 
-    def confirmed(self, hosts: Mapping[Side, HostHandle], sampler: Sampler | None) -> tuple[Confirmation, ...]:
+    def confirmed(self, hosts: Mapping[Side, HostClient], sampler: Sampler | None) -> tuple[Confirmation, ...]:
         """Each configuration as the head against the workload's own tuning as the reference.
 
         Ends with the pairs that there are after ``seconds``. Raises HostError.
@@ -150,7 +150,7 @@ _AHEAD = 2
 class LocalStation:
     """The station on one device of this host."""
 
-    def __init__(self, place: Place, aim: Aim, hosts: Hosts, stations: int = 1) -> None:
+    def __init__(self, place: StationPlace, aim: Aim, hosts: Hosts, stations: int = 1) -> None:
         """The host of the head may still be importing its benchmarks; it belongs to the station from now on.
 
         ``stations`` share the cores of this host.

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from ratchet.errors import WorkerError
-from ratchet.measure.client import CaseTrouble, HostHandle, Hung, Worker
+from ratchet.measure.client import CaseTrouble, HostClient, Hung, WorkerClient
 from ratchet.measure.messages import Compiled, Ready, Sampled, Tried
 from ratchet.records.run import Plan
 from ratchet.records.tuning import Configuration, Ending, Evaluation
@@ -69,10 +69,10 @@ class Aim:
 class Timer:
     """Times one configuration after the other on one device. For one thread."""
 
-    def __init__(self, host: HostHandle, aim: Aim, place: str, alone: threading.RLock) -> None:
+    def __init__(self, host: HostClient, aim: Aim, place: str, alone: threading.RLock) -> None:
         """``alone`` is held while anything is timed, built or checked on the device."""
         self._host, self._aim, self._place, self._alone = host, aim, place, alone
-        self._workers: dict[Role, Worker] = {}
+        self._workers: dict[Role, WorkerClient] = {}
         self._default: Tried | None = None
         self._broken_off = 0
         self.default_failure = ""

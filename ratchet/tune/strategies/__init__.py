@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ratchet.tune.strategies.local import Climb, Exhaustive, Random, Seen, Strategy
+from ratchet.tune.strategies.local import Climb, Exhaustive, History, Random, Strategy
 from ratchet.tune.strategies.models import Tpe, Trees
 
 
@@ -13,7 +13,7 @@ class Auto(Strategy):
 
     name = "auto"
 
-    def __init__(self, seen: Seen, rng: np.random.Generator, budget: int | None) -> None:
+    def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
         super().__init__(seen, rng, budget)
         self._used: dict[type[Strategy], Strategy] = {}
 

@@ -11,7 +11,7 @@ import numpy as np
 from ratchet.tune.space import Candidates
 
 
-class Seen:
+class History:
     """The candidates and the answers so far."""
 
     def __init__(self, candidates: Candidates) -> None:
@@ -57,7 +57,7 @@ class Strategy(ABC):
 
     name: ClassVar[str]
 
-    def __init__(self, seen: Seen, rng: np.random.Generator, budget: int | None) -> None:
+    def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
         """``budget``: about how many evaluations there will be; None where nobody knows."""
         self.seen, self.rng, self.budget = seen, rng, budget
         self.to_come = budget

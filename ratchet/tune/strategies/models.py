@@ -14,7 +14,7 @@ from scipy.special import ndtr
 
 from ratchet.errors import UsageError
 from ratchet.tune.space import Candidates, Places, Value
-from ratchet.tune.strategies.local import Seen, Strategy
+from ratchet.tune.strategies.local import History, Strategy
 
 if TYPE_CHECKING:
     import optuna
@@ -106,7 +106,7 @@ class Forest:
         self._tree: Any = importlib.import_module("sklearn.tree").ExtraTreeRegressor
         self._grown: list[Any] = []
 
-    def learn(self, seen: Seen) -> None:
+    def learn(self, seen: History) -> None:
         """From now on predict from this; at least one configuration has a time."""
         times = np.array([np.nan if value is None else value for value in seen.values.values()])
         speeds = np.nanmin(times) / np.where(np.isnan(times), np.nanmax(times), times)
@@ -167,7 +167,7 @@ class Trees(Strategy):
     pool = 3000
     """Random candidates that are looked at where more are free; the neighbours of the best few come on top."""
 
-    def __init__(self, seen: Seen, rng: np.random.Generator, budget: int | None) -> None:
+    def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
         super().__init__(seen, rng, budget)
         self._forest = Forest(seen.candidates, rng)
         self._random = self.first if budget is None else min(self.first, budget // 3)
@@ -212,7 +212,7 @@ class Tpe(Strategy):
 
     name = "optuna"
 
-    def __init__(self, seen: Seen, rng: np.random.Generator, budget: int | None) -> None:
+    def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
         """Raises UsageError where Optuna is not installed."""
         super().__init__(seen, rng, budget)
         try:
