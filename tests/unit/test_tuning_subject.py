@@ -36,7 +36,7 @@ def refusal(trouble: str, tmp_path: Path, stage: str = "space") -> RatchetError:
     site = TuningSite(tmp_path, Settings(), (machine,), (), SilentProgress(), {})
     case = CaseRun(name="knobs/small", benchmark="knobs", config=Config(name="small", parameters={}))
     with pytest.raises(RatchetError) as raised:
-        space_of(cast("HostHandle", Refusing(trouble, stage)), case, site, tmp_path / "codes.npy")
+        space_of(cast("HostClient", Refusing(trouble, stage)), case, site, tmp_path / "codes.npy")
     return raised.value
 
 
