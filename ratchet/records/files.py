@@ -87,20 +87,15 @@ def _cases(text: _Text, parse: Parse) -> Iterator[CaseRun]:
 
 
 def _without_plain_blocks(case: bytes) -> bytes:
-    """The text of a case without those blocks in which certainly no field stands twice: they are nearly all of it."""
+    """The text of a case without its blocks, where certainly no field stands twice in one of these: they are nearly all of it."""
     first, *parts = case.split(_BLOCKS)
-    kept = [first]
-    for part in parts:
-        blocks, end, after = part.partition(_BLOCKS_END)
-        kept += [_BLOCKS, b"]" + after if end and _are_plain(blocks) else part]
-    return b"".join(kept)
-
-
-def _are_plain(blocks: bytes) -> bool:
-    bare = blocks.translate(None, _NUMBERS_AND_SPACE)
+    cut = [part.partition(_BLOCKS_END) for part in parts]
+    bare = b"".join([blocks for blocks, _, _ in cut]).translate(None, _NUMBERS_AND_SPACE)
     for name in (b'"throttled":', b'"exposed":'):
         bare = bare.replace(name + b"true", name + b"false")
-    return bare == _BLOCK * (len(bare) // len(_BLOCK))
+    if bare.replace(_BLOCK, b"") or not all(end for _, end, _ in cut):
+        return case
+    return (_BLOCKS + b"]").join([first, *(after for _, _, after in cut)])
 
 
 class _Text:
