@@ -9,26 +9,14 @@ from typing import TYPE_CHECKING, Any
 from ratchet.judge.tuning import best_so_far, compares_with_default, ranked
 from ratchet.records.tuning import TuningRecord
 from ratchet.report.figures import style
-from ratchet.report.figures.style import (
-    FAINT,
-    GREY,
-    HEAD,
-    PALETTE,
-    PAPER,
-    REFERENCE,
-    TITLE,
-    Section,
-    legend_section,
-    lines_of,
-    text_section,
-)
+from ratchet.report.figures.style import FAINT, GREY, HEAD, REFERENCE, TITLE, Section, legend_section, lines_of, text_section
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-_FAILED = PALETTE[1]
+_FAILED = style.PALETTE[1]
 _FAR = 3.0
 """Costs beyond so many times the default's (or the best one's) are drawn at the upper edge."""
 _MANY = 150
@@ -73,11 +61,11 @@ def _marks(record: TuningRecord, low: float, high: float) -> list[Line2D]:
     )  # fmt: skip
     if compares_with_default(record):
         mark([0, len(record.evaluations) + 1], [1.0, 1.0], "default", color=GREY, linewidth=1.1, linestyle=(0, (6, 2)), zorder=1)
-    for outcome, words, face in (("correct", "timed", REFERENCE), ("dropped", "dropped after a few samples", PAPER)):
+    for outcome, words, face in (("correct", "timed", REFERENCE), ("dropped", "dropped after a few samples", style.PAPER)):
         near = [each for each in timed if each.evaluation.outcome == outcome and each.cost <= _FAR]
         mark([each.number for each in near], [each.cost for each in near], f"{len(near)} {words}", markerfacecolor=face, **dot)
     far = [each for each in timed if each.cost > _FAR]
-    look = dot | {"marker": "^", "markerfacecolor": PAPER}
+    look = dot | {"marker": "^", "markerfacecolor": style.PAPER}
     mark([each.number for each in far], [_FAR] * len(far), f"{len(far)} past {_FAR:g}×, timed or dropped", **look)
     failed = [number for number, evaluation in enumerate(record.evaluations, 1) if not evaluation.timed]
     look = dot | {"marker": "x", "markersize": size + 1, "markeredgecolor": _FAILED, "markeredgewidth": 1.4}

@@ -17,26 +17,7 @@ from ratchet.report import words
 from ratchet.report.figures import quantities, style
 from ratchet.report.figures.quantities import Bar, Fact, Launch
 from ratchet.report.figures.roofline import sides_sections
-from ratchet.report.figures.style import (
-    BODY,
-    FAINT,
-    HEAD,
-    HEADING,
-    INK,
-    NOTE,
-    REFERENCE,
-    ROOM,
-    SMALL,
-    STRONG,
-    TITLE,
-    Line,
-    Section,
-    bar_axes,
-    drawable,
-    lines_of,
-    shortened,
-    text_section,
-)
+from ratchet.report.figures.style import BODY, FAINT, HEADING, NOTE, TITLE, Line, Section, lines_of, text_section
 from ratchet.report.profile import findings_of, unexplained
 
 if TYPE_CHECKING:
@@ -44,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SIDES: tuple[Side, ...] = ("reference", "head")
-_INK = {"reference": REFERENCE, "head": HEAD}
+_INK = {"reference": style.REFERENCE, "head": style.HEAD}
 _COLOURS = {Outcome.REGRESSED: "#b5300f", Outcome.FAILED: "#b5300f", Outcome.IMPROVED: "#00724f"}
 _TOOLS = {"ncu": "Nsight Compute", "nsys": "Nsight Systems", "torch": "torch.profiler"}
 _TRACK = "#f2f2f2"
@@ -112,7 +93,7 @@ def _head(profile: CaseProfile, verdict: CaseVerdict | None, sides: Sequence[Sid
         compared = verdict.comparison
         outcome = "" if verdict.outcome is Outcome.MEASURED else words.word(verdict).text.upper()
         change = f"{outcome} {words.change(compared)}" if compared else outcome
-        lines += lines_of(change, replace(TITLE, colour=_COLOURS.get(verdict.outcome, INK)), most=1)
+        lines += lines_of(change, replace(TITLE, colour=_COLOURS.get(verdict.outcome, style.INK)), most=1)
         times = " → ".join(words.time(side) for side in (verdict.reference, verdict.head) if side)
         lines += lines_of(" · ".join(filter(None, (times, f"{words.interval(compared)} %" if compared else ""))))
     for side in sides:
@@ -128,7 +109,7 @@ def _kernel(launches: Sequence[Launch], launch: Launch | None) -> str:
     if launch is None:
         return ""
     others = list(dict.fromkeys(other.kernel.function for other in launches if other is not launch))
-    parts = [f"kernel {drawable(launch.kernel.name, 110 if others else 300)}"]
+    parts = [f"kernel {style.drawable(launch.kernel.name, 110 if others else 300)}"]
     if not (launch.reference and launch.head):
         parts.append(f"only in the {'head' if launch.head else 'reference'}")
     if others:
@@ -157,9 +138,9 @@ def _bars(title: str, explanation: str, bars: Sequence[Bar], sides: Sequence[Sid
             ]
             axes.barh(rows, full, thick * 0.86, color=_TRACK)
             drawn = axes.barh(rows, [value or 0.0 for value in values], thick * 0.86, color=_INK[side])
-            axes.bar_label(drawn, texts, padding=4, size=SMALL, color=_INK[side])
+            axes.bar_label(drawn, texts, padding=4, size=style.SMALL, color=_INK[side])
         axes.set_xlim(0, full)
-        bar_axes(axes, [bar.label for bar in bars])
+        style.bar_axes(axes, [bar.label for bar in bars])
 
     height = 0.04 + (0.35 if len(sides) == 2 else 0.26) * len(bars)
     return [_heading(title, explanation), Section(height, lambda part: draw(part.subplots()))]
@@ -181,7 +162,8 @@ def _table(facts: Sequence[Fact], sides: Sequence[Side]) -> Section:
     def draw(axes: Axes) -> None:
         texts = [[fact.label, *(fact.head if side == "head" else fact.reference for side in sides)] for fact in facts]
         cells = [
-            [shortened(text, BODY.points, width * 0.9 * ROOM) for text, width in zip(row, widths, strict=True)] for row in texts
+            [style.shortened(text, BODY.points, width * 0.9 * style.ROOM) for text, width in zip(row, widths, strict=True)]
+            for row in texts
         ]
         table = axes.table(cells, colWidths=widths, cellLoc="left", bbox=Bbox.unit(), edges="open")
         table.auto_set_font_size(value=False)
@@ -201,7 +183,7 @@ def _findings(profile: CaseProfile) -> Section:
     """The findings, the likeliest first, and what is missing."""
     lines = [Line("What the profiles show", HEADING)]
     for number, finding in enumerate(findings_of(profile), 1):
-        lines += lines_of(f"{number}. {finding.what}", STRONG, most=3)
+        lines += lines_of(f"{number}. {finding.what}", style.STRONG, most=3)
         lines += lines_of(f"{finding.why} {finding.advice} ({finding.confidence} confidence)", FAINT, most=5)
     if not profile.findings:
         lines += lines_of("nothing that stands out", FAINT)

@@ -11,24 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ratchet import units
 from ratchet.records.roofline import Roof, Roofline, RooflinePoint
 from ratchet.report.figures import style
-from ratchet.report.figures.style import (
-    FAINT,
-    GREY,
-    HEAD,
-    INK,
-    NOTE,
-    PALETTE,
-    PAPER,
-    REFERENCE,
-    SMALL,
-    TITLE,
-    Section,
-    bar_axes,
-    legend_section,
-    lines_of,
-    text_section,
-    wrapped,
-)
+from ratchet.report.figures.style import FAINT, INK, NOTE, SMALL, TITLE, Section, legend_section, lines_of, text_section
 from ratchet.report.roofline import BOUND, ceiling_text, share_text, slope_text
 
 if TYPE_CHECKING:
@@ -58,16 +41,21 @@ class Mark:
 
     @property
     def face(self) -> str:
-        """Solid where the profiler counted the work, hollow where the benchmark declares it."""
-        return self.colour if self.point.source == "counters" else PAPER
+        """Solid where the profiler counted the work, hollow where the benchmark declares it; a hollow mark hides no other."""
+        return self.colour if self.point.source == "counters" else "none"
 
-    def line(self, x: Sequence[float] = (), y: Sequence[float] = ()) -> Line2D:
-        """Draw the mark at a place; without one, for a legend."""
+    @property
+    def place(self) -> tuple[float, float]:
+        """FLOP per byte and FLOP per second."""
+        return self.point.intensity or 1.0, self.point.flops_per_s
+
+    def line(self) -> Line2D:
+        """The mark at its place, for the axes and for a legend."""
         from matplotlib.lines import Line2D
 
         return Line2D(
-            x, y, label=self.label, marker=self.shape, markersize=7, markerfacecolor=self.face, markeredgecolor=self.colour,
-            markeredgewidth=1.6, linestyle="none", zorder=5,
+            [self.place[0]], [self.place[1]], label=self.label, marker=self.shape, markersize=7, markeredgewidth=1.6,
+            markerfacecolor=self.face, markeredgecolor=self.colour, linestyle="none", zorder=5,
         )  # fmt: skip
 
 
@@ -105,10 +93,9 @@ def marks_of(points: Sequence[RooflinePoint]) -> list[Mark]:
         known = configs.setdefault(benchmark, [])
         if point.case not in known:
             known.append(point.case)
-        colour = PALETTE[list(configs).index(benchmark) % len(PALETTE)]
-        marks.append(
-            Mark(point, f"{point.case} {share(point)}".rstrip(), colour, _SHAPES[known.index(point.case) % len(_SHAPES)])
-        )
+        colour = style.PALETTE[list(configs).index(benchmark) % len(style.PALETTE)]
+        shape = _SHAPES[known.index(point.case) % len(_SHAPES)]
+        marks.append(Mark(point, f"{point.case} {share(point)}".rstrip(), colour, shape))
     return marks
 
 
@@ -124,10 +111,9 @@ def sides_sections(roofline: Roofline | None) -> list[Section]:
     points = roofline.points if roofline else ()
     if roofline is None or not points:
         return [text_section(lines_of("no counters of FLOPs and DRAM bytes", FAINT), above=0)]
-    sides = [
-        Mark(point, f"{point.side or 'case'} {share(point)}".rstrip(), REFERENCE if point.side == "reference" else HEAD)
-        for point in points
-    ]
+    colours = {"reference": style.REFERENCE}
+    names = [f"{point.side or 'case'} {share(point)}".rstrip() for point in points]
+    sides = [Mark(point, name, colours.get(point.side or "", style.HEAD)) for point, name in zip(points, names, strict=True)]
     charted = [mark for mark in sides if mark.point.intensity]
     if not charted:
         rates = ", ".join(f"{mark.label}: {units.rate(mark.point.bytes_per_s, 'B/s')}" for mark in sides)
@@ -165,13 +151,13 @@ def _draw_chart(axes: Axes, roofline: Roofline, ceilings: Sequence[tuple[Roof, .
         axis.set_minor_formatter(NullFormatter())
     axes.grid(visible=True, linewidth=0.6)
     _draw_roofs(axes, roofline, ceilings, [mark.point for mark in marks])
-    places = {mark.point.side: (mark.point.intensity or 1.0, mark.point.flops_per_s) for mark in marks}
+    places = {mark.point.side: mark.place for mark in marks}
     for mark in marks:
-        axes.add_line(mark.line([mark.point.intensity or 1.0], [mark.point.flops_per_s]))
+        axes.add_line(mark.line())
     if not marks:
-        axes.text(0.5, 0.1, "no case with FLOPs and bytes", transform=axes.transAxes, color=GREY, ha="center")
+        axes.text(0.5, 0.1, "no case with FLOPs and bytes", transform=axes.transAxes, color=style.GREY, ha="center")
     if {"reference", "head"} <= set(places):
-        arrow = {"arrowstyle": "-|>", "color": HEAD, "linewidth": 1.4, "shrinkA": 4, "shrinkB": 4}
+        arrow = {"arrowstyle": "-|>", "color": style.HEAD, "linewidth": 1.4, "shrinkA": 4, "shrinkB": 4}
         axes.annotate("", xy=places["head"], xytext=places["reference"], arrowprops=arrow, zorder=4)
 
 
@@ -185,10 +171,8 @@ def _draw_roofs(axes: Axes, roofline: Roofline, ceilings: Sequence[tuple[Roof, .
     corner = highest / min(memory) if ceilings and memory else max(intensities)  # where the slopes end
     left, right = min(min(intensities) / 4, corner / 30), max(max(intensities) * 3, corner * 3)
     top = 1.6 * max([*([highest] if ceilings else [rate * right / 3 for rate in memory]), *rates], default=1e12)
-    low = min(
-        [*(rate / 4 for rate in rates), *(rate * left for rate in memory), *(group[0].rate / 2 for group in ceilings)],
-        default=1e9,
-    )
+    bottoms = [*(rate / 4 for rate in rates), *(rate * left for rate in memory), *(group[0].rate / 2 for group in ceilings)]
+    low = min(bottoms, default=top / 1e3)
     axes.set(xlim=(left, right), ylim=(low, top))
     for roof in slopes:
         end = min(right, highest / roof.rate)
@@ -203,9 +187,9 @@ def _draw_roofs(axes: Axes, roofline: Roofline, ceilings: Sequence[tuple[Roof, .
         axes.plot([min(rate / max(memory), right) if memory else left, right], [rate, rate], linestyle=_DASHES[source], **line)
         written = max(rate, written * apart)
         axes.annotate(
-            "\n".join(wrapped(ceiling_text(group), SMALL, _LABEL, 2)), xy=(1, rate), xytext=(1.04, written),
+            "\n".join(style.wrapped(ceiling_text(group), SMALL, _LABEL, 2)), xy=(1, rate), xytext=(1.04, written),
             xycoords=("axes fraction", "data"), textcoords=("axes fraction", "data"), va="center", size=SMALL, linespacing=1,
-            color=INK if is_needed else GREY,
+            color=INK if is_needed else style.GREY,
             arrowprops=line | {"arrowstyle": "-", "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)},
         )  # fmt: skip
 
@@ -243,4 +227,4 @@ def _draw_idle(axes: Axes, roofs: Sequence[Roof], idle: Sequence[Mark]) -> None:
     for roof in roofs:
         if roof.kind == "dram":
             axes.axvline(roof.rate, color=INK, linewidth=1.2, linestyle=_DASHES[roof.source], zorder=0)
-    bar_axes(axes, [mark.label for mark in idle])
+    style.bar_axes(axes, [mark.label for mark in idle])

@@ -157,16 +157,15 @@ def legend_section(handles: Sequence[Artist]) -> Section:
     """Explain marks and lines by their labels, in two columns where the labels are short enough."""
     labels = [shortened(str(handle.get_label()), SMALL, ROOM - 36) for handle in handles]
     columns = 2 if all(width_of(label, SMALL) < ROOM / 2 - 36 for label in labels) else 1
-    rows = math.ceil(len(labels) / columns)
+    height = math.ceil(len(labels) / columns) * 1.55 * SMALL / 72 + 0.1
 
     def draw(part: SubFigure) -> None:
-        box = (MARGIN / WIDTH, 0, 1 - 2 * MARGIN / WIDTH, 1)
         part.legend(
-            handles, labels, loc="upper left", bbox_to_anchor=box, mode="expand" if columns == 2 else None, ncols=columns,
+            handles, labels, loc="upper left", bbox_to_anchor=(MARGIN / WIDTH, 1 - 0.06 / height), ncols=columns, columnspacing=2,
             frameon=False, fontsize=SMALL, borderaxespad=0, borderpad=0, handlelength=2.4,
         )  # fmt: skip
 
-    return Section(rows * 1.55 * SMALL / 72 + 0.04, draw)
+    return Section(height, draw)
 
 
 def bar_axes(axes: Axes, labels: Sequence[str]) -> None:
