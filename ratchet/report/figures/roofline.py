@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,9 +94,9 @@ def marks_of(points: Sequence[RooflinePoint]) -> list[Mark]:
         known = configs.setdefault(benchmark, [])
         if point.case not in known:
             known.append(point.case)
-        colour = style.PALETTE[list(configs).index(benchmark) % len(style.PALETTE)]
-        shape = _SHAPES[known.index(point.case) % len(_SHAPES)]
-        marks.append(Mark(point, f"{point.case} {share(point)}".rstrip(), colour, shape))
+        again, colour = divmod(list(configs).index(benchmark), len(style.PALETTE))  # colours come again with other shapes
+        shape = _SHAPES[(known.index(point.case) + 4 * again) % len(_SHAPES)]
+        marks.append(Mark(point, f"{point.case} {share(point)}".rstrip(), style.PALETTE[colour], shape))
     return marks
 
 
@@ -179,19 +180,24 @@ def _draw_roofs(axes: Axes, roofline: Roofline, ceilings: Sequence[tuple[Roof, .
         axes.plot([left, end], [roof.rate * left, roof.rate * end], color=INK, linewidth=1.2, linestyle=_DASHES[roof.source])
     needed = {point.precision for point in roofline.points}
     apart = (top / low) ** (2.3 * SMALL / (72 * (1.4 + 0.2 * len(ceilings))))  # factor between labels of two lines of text
-    written = 0.0
-    for group in reversed(ceilings):
+    heights = _spread([group[0].rate for group in ceilings], apart, top)
+    for group, height in zip(ceilings, heights, strict=True):
         rate, is_needed = group[0].rate, any(roof.precision in needed for roof in group)
         source = "measured" if any(roof.source == "measured" for roof in group) else group[0].source
         line: dict[str, Any] = {"color": INK if is_needed else _UNUSED, "linewidth": 1.2 if is_needed else 0.9}
         axes.plot([min(rate / max(memory), right) if memory else left, right], [rate, rate], linestyle=_DASHES[source], **line)
-        written = max(rate, written * apart)
         axes.annotate(
-            "\n".join(style.wrapped(ceiling_text(group), SMALL, _LABEL, 2)), xy=(1, rate), xytext=(1.04, written),
+            "\n".join(style.wrapped(ceiling_text(group), SMALL, _LABEL, 2)), xy=(1, rate), xytext=(1.04, height),
             xycoords=("axes fraction", "data"), textcoords=("axes fraction", "data"), va="center", size=SMALL, linespacing=1,
             color=INK if is_needed else style.GREY,
             arrowprops=line | {"arrowstyle": "-", "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)},
         )  # fmt: skip
+
+
+def _spread(rates: Sequence[float], apart: float, top: float) -> list[float]:
+    """Heights for labels near falling rates: all below ``top``, each lower than the one before by a factor of ``apart``."""
+    raised = list(accumulate(reversed(rates), lambda below, rate: max(rate, below * apart)))
+    return list(accumulate(reversed(raised), lambda above, rate: min(rate, above / apart), initial=top * apart**0.5))[1:]
 
 
 def grouped(roofs: Sequence[Roof]) -> list[tuple[Roof, ...]]:
