@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tuning_examples
 
-from tests import examples
+from tests import examples, tuning_examples
 
 pytest.importorskip("matplotlib")
 
