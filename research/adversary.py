@@ -13,15 +13,14 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import repeat
 
 import numpy as np
-from common import row, table
+from common import row, table, workers
 from noises import KEPT_ASIDE, NAMED, PAIRS, Attack, Floats, Noise, normal, outliers
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from ratchet import units
 from ratchet.judge.drift import Drift, held_to_best, is_own, may_add_up
@@ -40,7 +39,6 @@ FAMILIES = (1, 11, 50, 200)
 RUNS = {1: 100_000, 11: 30_000, 50: 10_000, 200: 10_000}
 RUNS_BEYOND = {1: 20_000, 11: 3_000, 50: 800, 200: 250}
 """Under noise that the rule does not promise to bear, where many more cases have to be judged in full."""
-PROCESSES = 2
 SEED = 20261121
 SCREEN = 3.0
 """A sum of twenty or more random signs within so many standard deviations has p > 0.1 %, more than any level of a change."""
@@ -87,7 +85,7 @@ def red_runs(attack: Attack, cases: int, runs: int, seed: int) -> int:
 
 
 def may_be_red(log_ratios: Floats, level: float) -> NDArray[np.bool_]:
-    """For each row: at some look, are the p-value and the estimates of all pairs and of both sessions as a red case has them?"""
+    """Tell for each row whether the p-value and the estimates are, at some look, those of a red case."""
     red = np.zeros(len(log_ratios), dtype=np.bool_)
     for count in (look for look in looks(PAIRS) if look >= CHANGE_PAIRS):
         for case in np.flatnonzero(~red & (_standard_scores(log_ratios[:, :count]) > SCREEN)):
@@ -103,7 +101,7 @@ def _standard_scores(log_ratios: Floats) -> Floats:
 
 
 def _has_evidence(log_ratios: Floats, level: float) -> bool:
-    """Whether all that a red case takes is there, but for what the interval and the other cases say."""
+    """Return whether p-value and estimates are those of a red case; the interval and the other cases are not asked."""
     gate = math.log1p(POLICY.regression)
     sessions = (log_ratios[:SESSION_PAIRS], log_ratios[SESSION_PAIRS:])
     return (
@@ -218,7 +216,7 @@ COVERED = ((0.003, 0.0), (0.02, 0.0), (0.02, 0.03), (0.05, 0.03), (0.05, 0.10))
 
 
 def coverage(sd: float, change: float, runs: int, seed: int, *, stopping: bool) -> float:
-    """How often the interval holds the true change: at 12 pairs, or where a check stops."""
+    """Return the share of intervals that hold the true change: at 12 pairs, or where a check stops."""
     rng = np.random.default_rng((seed, 9))
     bar = bar_for(POLICY, 1, looks_for_change(PAIRS))
     held = 0
@@ -310,7 +308,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--only", choices=["unchanged", "slower", "creep", "intervals"], help="one of the tables")
     options = parser.parse_args(None if arguments is None else list(arguments))
     started = time.perf_counter()
-    with ProcessPoolExecutor(PROCESSES, initializer=threadpool_limits, initargs=(1,)) as pool:
+    with workers() as pool:
         if options.only in (None, "slower"):
             slower_heads(max(10, round(2000 * options.scale)), pool)
         if options.only in (None, "creep"):

@@ -1,4 +1,4 @@
-"""Which interval covers what it says? ``python research/intervals.py`` prints the tables of docs/trust.md.
+"""Coverage of six kinds of 95 % intervals: ``python research/intervals.py`` prints the tables of docs/trust.md.
 
 Draws runs of 5, 8, 12 and 20 pairs from the pair ratios of unchanged code that were recorded on a real GPU (see
 tests/data/README.md), smoothed a little because the pools are finite, and counts how often each nominal 95 % interval holds the
@@ -25,9 +25,9 @@ COUNTS = (5, 8, 12, 20)
 RESAMPLES, SEED = 999, 3
 CONFIDENCE = 0.95
 SMOOTHING = 0.05
-"""Of a pool's standard deviation, added as normal noise."""
+"""Share of a pool's standard deviation, added as normal noise."""
 TRIM = 0.125
-"""Of the values at each end."""
+"""Share of the values that is cut off at each end."""
 BATCH = 100
 """Runs that are resampled at once."""
 
@@ -46,14 +46,14 @@ class Method:
 
 def in_use(runs: Floats, _: np.random.Generator) -> Bounds:
     """The studentised bootstrap as ratchet judges by it, without outliers: 10,000 resamples, always the same ones."""
-    found = [estimate(run, CONFIDENCE) for run in runs.tolist()]
-    return np.array([each.low for each in found]), np.array([each.high for each in found])
+    estimates = [estimate(run, CONFIDENCE) for run in runs.tolist()]
+    return np.array([one.low for one in estimates]), np.array([one.high for one in estimates])
 
 
 def student(runs: Floats, _: np.random.Generator) -> Bounds:
     """Student's t, without outliers: what ratchet shows of one side alone."""
-    found = np.array([student_interval(run, CONFIDENCE) for run in runs.tolist()])
-    return found[:, 1], found[:, 2]
+    bounds = np.array([student_interval(run, CONFIDENCE)[1:] for run in runs.tolist()])
+    return bounds[:, 0], bounds[:, 1]
 
 
 def trimmed_t(runs: Floats, _: np.random.Generator) -> Bounds:
@@ -102,7 +102,7 @@ def studentized(runs: Floats, resampled: Floats) -> Bounds:
 
 
 def _quantiles(values: Floats, shares: Floats) -> Floats:
-    """Of each row its own quantile."""
+    """Return a quantile of each row, with its own share."""
     places = shares * (values.shape[1] - 1)
     ordered, whole = np.sort(values, axis=1), np.floor(places).astype(int)
     rows, above = np.arange(len(values)), np.minimum(whole + 1, values.shape[1] - 1)
