@@ -237,19 +237,24 @@ def _red_share(attack: tuple[bool, int], cases: int, runs: int) -> str:
     return f"({share})" if noise.beyond else share
 
 
-def unchanged(scale: float, pool: Executor) -> None:
-    counts = [", ".join(f"{max(1, round(runs * scale)):,}" for runs in of_family.values()) for of_family in (RUNS, RUNS_BEYOND)]
+def unchanged(scale: float, name: str, pool: Executor) -> None:
+    beyond = RUNS if name else RUNS_BEYOND
+    counts = [", ".join(f"{max(1, round(runs * scale)):,}" for runs in of_family.values()) for of_family in (RUNS, beyond)]
     print("Any red case in a run of unchanged code, in %; in brackets what is stronger than a run can tell from a change.")
     print(f"{counts[0]} runs for the columns, in brackets {counts[1]}.\n")
     for aside, attacks in ((False, NAMED), (True, KEPT_ASIDE)):
         print("Kept aside until the rule was frozen:\n" if aside else "Noises that broke the earlier rule:\n")
         table("noise", *map(_cases, FAMILIES))
-        shares = [
-            [pool.submit(_red_share, (aside, index), cases, max(1, round(runs[cases] * scale))) for cases in FAMILIES]
-            for index, runs in enumerate(RUNS_BEYOND if attack.beyond else RUNS for attack in attacks)
-        ]
-        for attack, of_attack in zip(attacks, shares, strict=True):
-            row(attack.name, *(share.result() for share in of_attack))
+        shares = {
+            attack.name: [
+                pool.submit(_red_share, (aside, index), cases, max(1, round((beyond if attack.beyond else RUNS)[cases] * scale)))
+                for cases in FAMILIES
+            ]
+            for index, attack in enumerate(attacks)
+            if name in attack.name
+        }
+        for attack_name, of_attack in shares.items():
+            row(attack_name, *(share.result() for share in of_attack))
         print()
 
 
@@ -306,6 +311,9 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies every number of runs")
     parser.add_argument("--only", choices=["unchanged", "slower", "creep", "intervals"], help="one of the tables")
+    parser.add_argument(
+        "--noise", default="", help="unchanged code under noises whose names hold this text, all with the most runs"
+    )
     options = parser.parse_args(None if arguments is None else list(arguments))
     started = time.perf_counter()
     with workers() as pool:
@@ -316,7 +324,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
         if options.only in (None, "intervals"):
             intervals(max(50, round(4000 * options.scale)), pool)
         if options.only in (None, "unchanged"):
-            unchanged(options.scale, pool)
+            unchanged(options.scale, options.noise, pool)
     print(f"{time.perf_counter() - started:.0f} s")
 
 

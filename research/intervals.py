@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from common import QUIET, Pools, paired, row, table, today
+from common import QUIET, Pools, paired, row, table, today, workers
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
@@ -154,16 +154,29 @@ def together(pools: dict[str, Floats]) -> dict[str, Floats]:
     return {"all": np.concatenate(scaled)}
 
 
-def coverage(method: Method, pools: dict[str, Floats], count: int, runs: int) -> dict[str, float]:
-    """Case → share of its runs whose interval holds the centre. All methods get the same runs."""
+SOURCES: dict[str, Callable[[], dict[str, Floats]]] = {
+    "h200_checks, 144 pairs of each of 10 cases, and 64 of rows_8k of h200_graph": lambda: logs(today()),
+    "h200_paired, 48 pairs of 8 cases together, each case centred and scaled": lambda: together(logs(paired(*QUIET))),
+}
+
+
+def coverage(source: str, method: str, count: int, runs: int) -> list[float]:
+    """Return for each case the share of its runs whose interval holds the centre. All methods get the same runs."""
+    pools = SOURCES[source]()
     rng = np.random.default_rng((SEED, count))
-    held = {}
-    for name, pool in pools.items():
-        drawn = rng.choice(pool, (runs, count)) + rng.normal(0, SMOOTHING * pool.std(), (runs, count))
-        low, high = method.bounds(drawn, np.random.default_rng((SEED, count, 1)))
-        centre = method.centre(pool)
-        held[name] = float(np.mean((low <= centre) & (centre <= high)))
+    held = []
+    for pool in pools.values():
+        drawn = rng.choice(pool, (max(1, runs // len(pools)), count))
+        drawn += rng.normal(0, SMOOTHING * pool.std(), drawn.shape)
+        low, high = METHODS[method].bounds(drawn, np.random.default_rng((SEED, count, 1)))
+        centre = METHODS[method].centre(pool)
+        held.append(float(np.mean((low <= centre) & (centre <= high))))
     return held
+
+
+def shown(held: list[float]) -> str:
+    mean = units.percent(statistics.fmean(held), 1)
+    return f"{mean} ({100 * min(held):.1f} to {100 * max(held):.1f})" if len(held) > 1 else mean
 
 
 def main() -> None:
@@ -171,24 +184,15 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=8000, help="runs to draw for each figure, of all cases together")
     runs = parser.parse_args().runs
     started = time.perf_counter()
-    quiet = logs(paired(*QUIET))
-    sources = {
-        "h200_checks, 144 pairs of each of 10 cases, and 64 of rows_8k of h200_graph": logs(today()),
-        "h200_paired, 6 pairs of each of 8 cases": quiet,
-        "h200_paired, these 48 pairs together, each case centred and scaled": together(quiet),
-    }
-    for title, pools in sources.items():
-        print(f"{title}: mean coverage of a nominal 95 % interval (of the worst and the best case)\n")
-        table("interval", *(f"{count} pairs" for count in COUNTS))
-        for name, method in METHODS.items():
-            row(name, *(shown(list(coverage(method, pools, count, max(1, runs // len(pools))).values())) for count in COUNTS))
-        print()
-    print(f"{runs} runs for each figure; {time.perf_counter() - started:.0f} s")
-
-
-def shown(held: list[float]) -> str:
-    mean = units.percent(statistics.fmean(held), 1)
-    return f"{mean} ({100 * min(held):.1f} to {100 * max(held):.1f})" if len(held) > 1 else mean
+    with workers() as pool:
+        for source in SOURCES:
+            print(f"{source}: mean coverage of a nominal 95 % interval (of the worst and the best case), {runs:,} runs\n")
+            table("interval", *(f"{count} pairs" for count in COUNTS))
+            held = {method: [pool.submit(coverage, source, method, count, runs) for count in COUNTS] for method in METHODS}
+            for method, of_counts in held.items():
+                row(method, *(shown(share.result()) for share in of_counts))
+            print()
+    print(f"{time.perf_counter() - started:.0f} s")
 
 
 if __name__ == "__main__":
