@@ -22,11 +22,12 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import repeat
 
-from common import DATA, MOVED, QUIET, SLOWED, SOURCES, Pools, mirrored, paired, row, table, workers
+from common import DATA, LAUNCH_BOUND, MOVED, QUIET, SLOWED, SOURCES, Pools, mirrored, paired, row, table, workers
 
 from ratchet import units
 from ratchet.judge.drift import POOLED, Drift, held_to_best, is_own, may_add_up
-from ratchet.judge.looks import bar_of_run
+from ratchet.judge.looks import bar_of_run, looks_for_change
+from ratchet.judge.outcome import Bar, bar_for, smallest_slowdown
 from ratchet.judge.recorded import judge_pairs
 from ratchet.judge.replay import Rates, draw, simulate, slowed_by
 from ratchet.records.policy import Policy
@@ -45,6 +46,8 @@ SLOWER = 1.01
 SEED = 11
 RECORDED = ("h200_checks.json.gz", "h200_looks.json.gz", "h200_graph.json.gz")
 """Live checks and calibrations of unchanged code."""
+ANSWERED = tuple(source for source in SOURCES if LAUNCH_BOUND not in source)
+"""Sources without the case that hardly ever gets an answer."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,9 @@ def unchanged(source: str, cases: int | None, policy: Policy, runs: int) -> Rate
     return simulate(pools_of(source, cases), policy, pairs=PAIRS, runs=runs, seed=SEED)
 
 
-def caught(source: str, cases: int | None, policy: Policy, runs: int, factor: float) -> Caught:
-    """One case after the other is slower; ``runs`` pull requests of all."""
-    pools = pools_of(source, cases)
+def caught(source: str, policy: Policy, runs: int, factor: float) -> Caught:
+    """Slow one case after the other; ``runs`` pull requests of all."""
+    pools = SOURCES[source]()
     turns = max(1, runs // len(pools))
     shares = {
         name: simulate(pools, policy, pairs=PAIRS, runs=turns, seed=SEED + turn, planted={name: factor}).red[name]
@@ -83,23 +86,29 @@ def caught(source: str, cases: int | None, policy: Policy, runs: int, factor: fl
     return Caught(statistics.fmean(shares.values()), shares[worst], worst)
 
 
-def verdicts(pool: Executor, runs: int, policy: Policy, *factors: float, cases: int | None = None) -> None:
-    turns = "each case has its turn" if cases is None else f"{cases} cases, which are those of the source under other names"
-    print(f"Gate {units.threshold(policy.regression)}; {runs:,} pull requests for each figure; slower in one case, {turns}.\n")
+def verdicts(
+    pool: Executor, runs: int, policy: Policy, *factors: float, sources: Sequence[str] = ANSWERED, cases: int | None = None
+) -> None:
+    slower_runs = max(1, runs // 3)
+    print(f"Gate {units.threshold(policy.regression)}; {runs:,} pull requests of unchanged code", end="")
+    print(
+        f", {slower_runs:,} for each slowdown, each case in turn.\n"
+        if factors
+        else f" with {cases} cases: each source repeated.\n"
+    )
     slower = (f"{units.change(factor, 1)} caught" for factor in factors)
     table("recorded pairs", "any red, unchanged", "no answer, unchanged", "pairs taken", *slower)
     answers = {
         source: (
             pool.submit(unchanged, source, cases, policy, runs),
-            [pool.submit(caught, source, cases, policy, runs, factor) for factor in factors],
+            [pool.submit(caught, source, policy, slower_runs, factor) for factor in factors],
         )
-        for source in SOURCES
+        for source in sources
     }
     for source, (same, reds) in answers.items():
         rates = same.result()
         shares = units.percent(rates.any_red, 2), units.percent(rates.inconclusive, 1)
-        shown = (red.result() if cases is None else units.percent(red.result().mean, 1) for red in reds)
-        row(source, *shares, f"{rates.pairs_mean:.2f}", *shown)
+        row(source, *shares, f"{rates.pairs_mean:.2f}", *(red.result() for red in reds))
 
 
 def real_slowdowns(pool: Executor, runs: int) -> None:
@@ -146,7 +155,7 @@ def false_steps(pool: Executor, merges: int) -> None:
 
 
 def _steps(source: str, merges: int) -> Steps:
-    pools, rng = pools_of(source, None), random.Random(SEED)
+    pools, rng = SOURCES[source](), random.Random(SEED)
     improved = steps = 0
     drift, best = dict.fromkeys(pools, 1.0), dict.fromkeys(pools, 1.0)
     for _ in range(merges):
@@ -166,7 +175,7 @@ def small_slowdowns(pool: Executor, histories: int) -> None:
     """Print how often small slowdowns that add up are red."""
     print(f"Ten merges, of which every other one slows a case by 1 %; {histories} such histories, each case in turn; gate 3 %.\n")
     table("recorded pairs", "red within ten", "at the third slow one", "the fourth", "the fifth", "an unchanged one red")
-    ends = {source: pool.map(_history, repeat(source), range(histories)) for source in SOURCES}
+    ends = {source: pool.map(_history, repeat(source), range(histories)) for source in ANSWERED}
     for source, of_source in ends.items():
         by_case: dict[str, list[History]] = {}
         for history in of_source:
@@ -195,7 +204,7 @@ def _history(source: str, turn: int) -> History:
 
     After each merge main is measured against the best commit, and what it is slower by is kept as in the baseline file.
     """
-    pools, rng = pools_of(source, None), random.Random(f"{SEED}.{turn}")
+    pools, rng = SOURCES[source](), random.Random(f"{SEED}.{turn}")
     slow = list(pools)[turn % len(pools)]
     count = 0
     blamed = False
@@ -245,7 +254,7 @@ def _pooled(logs: Sequence[float]) -> float | None:
 
 
 def sides() -> None:
-    """Mean log ratio of each case, over every check and calibration of unchanged code that was recorded on a GPU."""
+    """Print the mean log ratio of each case, over every check and calibration of unchanged code that was recorded on a GPU."""
     logs: dict[str, list[float]] = {}
     checks = 0
     for file in RECORDED:
@@ -254,15 +263,22 @@ def sides() -> None:
             for case, recorded in check["cases"].items():
                 between = case == MOVED and recorded.get("clock", "event") == "event"
                 name = f"{case}, between events" if between else case
-                logs.setdefault(name, []).extend(pair["log_ratio"] * 100 for pair in recorded["pairs"])
-    print(f"{checks} checks\n")
-    table("case", "pairs", "spread of one pair", "mean, ± standard error", "in standard errors")
+                logs.setdefault(name, []).extend(pair["log_ratio"] for pair in recorded["pairs"])
+    bar = bar_for(GATE, len(logs) - 1, looks_for_change(PAIRS))
+    print(f"{checks} checks of unchanged code; MDE in {PAIRS} pairs at a gate of 3 %\n")
+    table("case", "pairs", "spread of one pair", "mean, ± standard error", "in standard errors", "MDE")
     for case, values in logs.items():
         mean, spread = statistics.fmean(values), statistics.stdev(values)
         error = spread / math.sqrt(len(values))
-        row(case, len(values), f"{spread:.2f} %", f"{mean:+.3f} ± {error:.3f} %", f"{mean / error:+.1f}")
-    means = [statistics.fmean(values) for values in logs.values()]
-    print(f"\nover the cases: {statistics.fmean(means):+.3f} %")
+        shown = f"{100 * mean:+.3f} ± {100 * error:.3f} %"
+        row(case, len(values), units.percent(spread, 2), shown, f"{mean / error:+.1f}", units.percent(_smallest(spread, bar), 2))
+    print(f"\nMean over the cases: {100 * statistics.fmean(map(statistics.fmean, logs.values())):+.3f} %")
+
+
+def _smallest(spread: float, bar: Bar) -> float:
+    smallest = smallest_slowdown(spread, bar, PAIRS)
+    assert smallest is not None
+    return smallest
 
 
 def main() -> None:
@@ -274,9 +290,9 @@ def main() -> None:
     started = time.perf_counter()
     with workers() as pool:
         parts: dict[str, Callable[[], None]] = {
-            "gate": lambda: verdicts(pool, runs, GATE, 1.035, 1.05),
+            "gate": lambda: verdicts(pool, runs, GATE, 1.035, 1.05, sources=tuple(SOURCES)),
             "tight": lambda: verdicts(pool, runs, TIGHT, 1.015),
-            "families": lambda: verdicts(pool, max(1, runs // 3), GATE, 1.035, cases=FAMILY),
+            "families": lambda: verdicts(pool, max(1, runs // 3), GATE, cases=FAMILY),
             "slower": lambda: real_slowdowns(pool, max(1, runs // 3)),
             "steps": lambda: false_steps(pool, max(1, runs // 3)),
             "merges": lambda: small_slowdowns(pool, max(1, runs // 10)),
