@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
@@ -60,9 +61,13 @@ def _joined(name: str) -> Pools:
     pools: Pools = {}
     for check in json.loads(gzip.decompress(DATA.joinpath(name).read_bytes())):
         for case, recorded in check["cases"].items():
-            pairs = (Pair(pair["log_ratio"], pair["head_ms"], pair["reference_ms"]) for pair in recorded["pairs"])
-            pools.setdefault(case, []).extend(pairs)
+            pools.setdefault(case, []).extend(pairs_in(recorded))
     return pools
+
+
+def pairs_in(recorded: dict[str, Any]) -> list[Pair]:
+    """The pairs of one case of a recorded check."""
+    return [Pair(pair["log_ratio"], pair["head_ms"], pair["reference_ms"]) for pair in recorded["pairs"]]
 
 
 SOURCES: dict[str, Callable[[], Pools]] = {

@@ -17,12 +17,13 @@ import math
 import random
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import repeat
 
-from common import DATA, LAUNCH_BOUND, MOVED, QUIET, SLOWED, SOURCES, Pools, mirrored, paired, row, table, workers
+from common import DATA, LAUNCH_BOUND, MOVED, QUIET, SLOWED, SOURCES, Pools, mirrored, paired, pairs_in, row, table, workers
 
 from ratchet import units
 from ratchet.judge.drift import POOLED, Drift, held_to_best, is_own, may_add_up
@@ -256,22 +257,29 @@ def _pooled(logs: Sequence[float]) -> float | None:
 def sides() -> None:
     """Print the mean log ratio of each case, over every check and calibration of unchanged code that was recorded on a GPU."""
     logs: dict[str, list[float]] = {}
+    outcomes: Counter[Outcome] = Counter()
     checks = 0
     for file in RECORDED:
-        for check in json.loads(gzip.decompress(DATA.joinpath(file).read_bytes())):
-            checks += check.get("command", "check") == "check"
-            for case, recorded in check["cases"].items():
-                between = case == MOVED and recorded.get("clock", "event") == "event"
+        for record in json.loads(gzip.decompress(DATA.joinpath(file).read_bytes())):
+            pairs_of_case = {case: pairs_in(recorded) for case, recorded in record["cases"].items()}
+            for case, pairs in pairs_of_case.items():
+                between = case == MOVED and record["cases"][case].get("clock", "event") == "event"
                 name = f"{case}, between events" if between else case
-                logs.setdefault(name, []).extend(pair["log_ratio"] for pair in recorded["pairs"])
+                logs.setdefault(name, []).extend(pair.log_ratio for pair in pairs)
+            if record.get("command", "check") == "check":
+                checks += 1
+                outcomes.update(case.outcome for case in judge_pairs(pairs_of_case, GATE).cases)
+    judged = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+    print(f"{checks} checks of unchanged code. Their cases, each with all its pairs, by the rule as it is: {judged}.\n")
     bar = bar_for(GATE, len(logs) - 1, looks_for_change(PAIRS))
-    print(f"{checks} checks of unchanged code; MDE in {PAIRS} pairs at a gate of 3 %\n")
-    table("case", "pairs", "spread of one pair", "mean, ± standard error", "in standard errors", "MDE")
-    for case, values in logs.items():
+    table(
+        "case", "pairs", "spread of one pair", "mean, ± standard error", "in standard errors", f"MDE in {PAIRS} pairs, gate 3 %"
+    )
+    for name, values in logs.items():
         mean, spread = statistics.fmean(values), statistics.stdev(values)
         error = spread / math.sqrt(len(values))
         shown = f"{100 * mean:+.3f} ± {100 * error:.3f} %"
-        row(case, len(values), units.percent(spread, 2), shown, f"{mean / error:+.1f}", units.percent(_smallest(spread, bar), 2))
+        row(name, len(values), units.percent(spread, 2), shown, f"{mean / error:+.1f}", units.percent(_smallest(spread, bar), 2))
     print(f"\nMean over the cases: {100 * statistics.fmean(map(statistics.fmean, logs.values())):+.3f} %")
 
 
