@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from ratchet import units
 from ratchet.judge.baseline.steps import Accepted, Move, MoveKind, Recorded, Renamed
 from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline, Measurement, Step
 from ratchet.report.words import aligned
-from ratchet.untrusted import CELL, clean, fenced, log_line
+from ratchet.untrusted import CELL, clean, fenced, inert, log_line
 
 
 def baseline_lines(stored: Baseline, path: str) -> list[str]:
@@ -261,8 +260,6 @@ def _change_of_accepted(done: Accepted) -> str:
 
 _NAMED = 3
 _SKIP = "[skip ci]"
-_ACTIVE = re.compile(r"(?:[@#\[]|\bgh-)(?=\w)", re.IGNORECASE)
-"""What GitHub acts upon in a message: a mention, an issue that it closes, a word that skips workflows."""
 _STEPS = (MoveKind.IMPROVED, MoveKind.FIRST, MoveKind.CHANGED, MoveKind.REMOVED, MoveKind.RETURNED)
 
 
@@ -296,7 +293,7 @@ def commit_message(recorded: Recorded, accepted: Sequence[Accepted], mode: str) 
     """Title, and a line for each case that moved. It starts no workflow, except as a pull request, whose checks must run."""
     skip = "" if mode == "pull-request" else f" {_SKIP}"
     lines = [line for line in _steps(recorded, accepted, "baseline") if not line.startswith("What ")]  # what to do is for people
-    return "\n".join([f"{title(recorded, accepted)}{skip}", "", *map(_inert, lines)])
+    return "\n".join([f"{title(recorded, accepted)}{skip}", "", *map(inert, lines)])
 
 
 def pull_body(recorded: Recorded, accepted: Sequence[Accepted], path: str) -> str:
@@ -348,10 +345,6 @@ def _steps(recorded: Recorded, accepted: Sequence[Accepted], path: str) -> list[
     return [*taken, *recorded_lines(recorded, path)]
 
 
-def _inert(text: str) -> str:
-    return _ACTIVE.sub(lambda match: f"{match[0]}\u200b", text)
-
-
 def _names(cases: Sequence[str]) -> str:
-    names = [_inert(clean(name, 60)) for name in dict.fromkeys(cases)]
+    names = [inert(clean(name, 60)) for name in dict.fromkeys(cases)]
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
