@@ -77,14 +77,14 @@ def read(paths: Sequence[Path], as_json: bool) -> int:
     import os
 
     from ratchet.commands.profile.by_hand import read_profiles
-    from ratchet.report.kernels import read_lines
+    from ratchet.report.profile import read_lines
 
     found = read_profiles(paths, os.environ)
     with verdict():
         if as_json:
-            click.echo(json.dumps(found.profile.model_dump(mode="json"), ensure_ascii=False, indent=2))
+            click.echo(json.dumps(found.model_dump(mode="json"), ensure_ascii=False, indent=2))
         else:
-            for line in read_lines(found.profile, found.pairs):
+            for line in read_lines(found):
                 click.echo(line)
     return int(Exit.PASS)
 
