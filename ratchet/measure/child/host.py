@@ -1,7 +1,7 @@
 """A host: imports one tree's benchmarks once, never touches CUDA, and forks a worker whenever it is asked.
 
 The controller (`client.Hosts`) runs this module with one JSON argument. It imports torch and then forks a host for each tree,
-whose libraries are then in the same places. Each host's conversation, and what it prints, go to the file descriptors given for it.
+whose libraries are then in the same places. Each host talks, and prints, to the file descriptors that it is given.
 
 The process that forks the hosts ends when its input is closed, as it is when the controller ends in any way. It then ends every
 process that the hosts and workers have started, those that left for a session of their own included.

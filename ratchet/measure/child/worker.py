@@ -20,7 +20,9 @@ from ratchet.measure import identity
 from ratchet.measure.child import correctness
 from ratchet.measure.child.loader import LoadedTree, use_last_cores
 from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
-from ratchet.measure.clocks import Clock, make_clock
+from ratchet.measure.clocks import Call, Clock, Samples
+from ratchet.measure.clocks.cpu import CpuClock
+from ratchet.measure.clocks.gpu import EventClock, GraphClock
 from ratchet.measure.messages import DECLARATION
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import begin_section
@@ -347,13 +349,20 @@ _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
 }
 
 
+def make_clock(name: str, cache: Literal["cold", "warm"], call: Call) -> Clock:
+    """``event``, ``graph`` or ``cpu``; only the first can empty the caches before each sample."""
+    if name == "event":
+        return EventClock(call, cache)
+    return GraphClock(call) if name == "graph" else CpuClock(call)
+
+
 def _waits_for_host(clock: Clock, call_ms: float) -> bool:
     """Whether the host's own time is in every block: several are taken, since the clock's lead adapts itself."""
     count = min(30, max(3, round(EXPOSED_MS / call_ms)))
     return all(_without_collector(clock, count).exposed for _ in range(EXPOSED_TRIES))
 
 
-def _without_collector(clock: Clock, samples: int) -> Any:
+def _without_collector(clock: Clock, samples: int) -> Samples:
     _collector_off()
     try:
         return clock.take(samples)
