@@ -46,12 +46,13 @@ from scipy import stats
 import ratchet
 from ratchet.config import Settings, load_settings
 from ratchet.errors import RatchetError
-from ratchet.measure.client import CaseTrouble, HostClient, HostOptions, Hosts, WorkerClient, refuse_foreign
+from ratchet.measure.client import CaseTrouble, HostClient, Hosts, WorkerClient, refuse_foreign
 from ratchet.measure.device.environment import describe
 from ratchet.measure.device.lock import hold, lock_folder
 from ratchet.measure.device.nvml import Gpu, choose_gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.messages import Listing, Prepared, Sampled
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side
 from ratchet.workload import Device
 
@@ -209,24 +210,16 @@ def open_hosts(
         inherited = {side: trees[side] for side in from_first(first)}
         groups = [({side: tree}, environs[side]) for side, tree in inherited.items()] if environs else [(inherited, {})]
         for group, own in groups:
-            hosts |= stack.enter_context(Hosts(group, host_options(ground), {**ground.environ, **own})).sides
+            specs = {side: tree_spec(ground, tree) for side, tree in group.items()}
+            hosts |= stack.enter_context(Hosts(specs, {**ground.environ, **own})).sides
         for host in hosts.values():
             host.listing()
         yield hosts
 
 
-def host_options(ground: Ground) -> HostOptions:
-    return HostOptions(
-        checkout=ROOT,
-        bench=ground.settings.bench,
-        python_path=ground.settings.python_path,
-        device=ground.device,
-        threads=ground.settings.cpu_threads,
-        gpu_uuid=ground.gpu.uuid if ground.gpu else None,
-        logs=ground.folder,
-        start_timeout_s=ground.settings.host_timeout,
-        step_timeout_s=ground.settings.case_timeout,
-    )
+def tree_spec(ground: Ground, tree: Path) -> TreeSpec:
+    uuid = ground.gpu.uuid if ground.gpu else None
+    return TreeSpec.of(ground.settings, tree, checkout=ROOT, device=ground.device, gpu_uuid=uuid)
 
 
 def from_first(first: Side) -> tuple[Side, Side]:
@@ -512,7 +505,7 @@ def age(ground: Ground, share: Share, found: Found) -> None:
     """The reference's tree and caches are old; the head's are made anew for each pair of hosts."""
     aged, old = copy_tree(ground.folder / "aged", ground.settings.bench), caches(ground.folder / "caches_aged")
     make_older(aged)
-    with Hosts({"reference": aged}, host_options(ground), {**ground.environ, **old}) as hosts:
+    with Hosts({"reference": tree_spec(ground, aged)}, {**ground.environ, **old}) as hosts:
         hosts.sides["reference"].listing()
         compile_cases(ground, hosts.sides, ground.cases, found)
     make_older(aged)
@@ -1192,7 +1185,8 @@ def set_up(ground: Ground, wanted: Sequence[str]) -> tuple[Ground, Listing]:
     """Copy the trees, compile, and leave out what this machine cannot run."""
     for tree in ground.trees.values():
         copy_tree(tree, ground.settings.bench)
-    with HostClient("head", host_options(ground, ground.trees["head"]), ground.environ) as host:
+    with Hosts({"head": tree_spec(ground, ground.trees["head"])}, ground.environ) as hosts:
+        host = hosts.sides["head"]
         listing = host.listing()
         there = {case.name: case.skipped for case in listing.cases}
         for case in wanted:

@@ -21,9 +21,10 @@ from common import row, table
 
 from ratchet.commands.machine import plan_of
 from ratchet.config import load_settings
-from ratchet.measure.client import HostClient, HostOptions, Hosts
+from ratchet.measure.client import HostClient, Hosts
 from ratchet.measure.device.telemetry import Owner
 from ratchet.measure.duet import Duet, Rounds, Wanted
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side
 from ratchet.records.verdict import Comparison
 from ratchet.report.progress import SilentProgress
@@ -99,12 +100,12 @@ def hosts_of(folder: Path, beside: str, *, forked: bool) -> Iterator[Mapping[Sid
         (tree / "bench").mkdir(parents=True)
         (tree / "bench" / "adds.py").write_text(beside + CASE if side == "head" else CASE)
     settings = load_settings(folder, os.environ, {"device": "cpu"})
-    options = HostOptions.of(settings, checkout=folder, device="cpu", gpu=None, logs=folder)
-    groups: list[dict[Side, Path]] = [trees] if forked else [{side: tree} for side, tree in trees.items()]
+    specs = {side: TreeSpec.of(settings, tree, checkout=folder, device="cpu", gpu_uuid=None) for side, tree in trees.items()}
+    groups: list[dict[Side, TreeSpec]] = [specs] if forked else [{side: spec} for side, spec in specs.items()]
     with contextlib.ExitStack() as stack:
         hosts: dict[Side, HostClient] = {}
         for group in groups:
-            hosts |= stack.enter_context(Hosts(group, options, os.environ)).sides
+            hosts |= stack.enter_context(Hosts(group, os.environ)).sides
         for host in hosts.values():
             host.listing()
         yield hosts
