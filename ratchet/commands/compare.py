@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ratchet.commands.profile import files
-from ratchet.commands.profile.changed import with_stored_profiles
 from ratchet.commands.request import CURRENT, Done, Request, load_baseline, root_of, writable
 from ratchet.config import load_settings
 from ratchet.judge.shards import joined
@@ -32,7 +31,7 @@ def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, s
     names = {"regression_threshold": "regression", "improvement_threshold": "improvement", "on_inconclusive": "on_inconclusive"}
     given = {name: getattr(settings.policy, name) for key, name in names.items() if request.options.get(key) is not None}
     report = judge_run(past, load_baseline(results), past.policy.model_copy(update=given))
-    return Done(past, with_stored_profiles(report, past, results), results)
+    return _with_profiles(past, report, results)
 
 
 # `ratchet merge`: the shards of one check, measured on several runners → one run and one verdict.
@@ -49,7 +48,12 @@ def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -
     run = joined([load(path, RunRecord) for path in paths]).model_copy(update={"command": request.command})
     for path in paths:
         _take_profiles(path.parent / files.FOLDER, results / files.FOLDER)
-    report = judge_run(run, load_baseline(results))
+    return _with_profiles(run, judge_run(run, load_baseline(results)), results)
+
+
+def _with_profiles(run: RunRecord, report: ReportRecord, results: Path) -> Done:
+    from ratchet.commands.profile.changed import with_stored_profiles  # loads all that measures, which `compare` does not need
+
     return Done(run, with_stored_profiles(report, run, results), results)
 
 

@@ -29,14 +29,6 @@ class Policy(Record):
     on_inconclusive: Literal["pass", "fail"] = "pass"
     """Whether a run with inconclusive cases exits 0 or 3. A case that looks slower without proof exits 3 in any case."""
 
-    def shared(self, parts: int) -> Policy:
-        """The policy of one of so many parts: all together are falsely red no more often than ``false_alarm``."""
-        return self.at(self.false_alarm / parts)
-
-    def at(self, level: float) -> Policy:
-        """The same policy with another rate of false alarms."""
-        return self.model_copy(update={"false_alarm": level})
-
     @property
     def part(self) -> float:
         """The slowdown from which on a change counts as a part of a slowdown that several made together."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
-import secrets
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ratchet.errors import OutputError, RecordError
-from ratchet.records.files import load, save, save_text
+from ratchet.records.files import load, replaced, save, save_text
 from ratchet.records.profile import CaseProfile, Profile, Profiles
 from ratchet.records.run import Side
 from ratchet.untrusted import clean
@@ -46,15 +44,8 @@ def clear(folder: Path, case: str) -> None:
 
 def keep(source: Path, folder: Path, name: str) -> Path:
     """Copy a file into the folder, whole or not at all; returns its place. Raises OutputError."""
-    temporary = folder / f".{name}.{secrets.token_hex(6)}.tmp"
-    try:
-        try:
-            shutil.copyfile(source, temporary)
-            os.replace(temporary, folder / name)  # noqa: PTH105 - the call that is atomic, by its own name
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder / name} cannot be written: {error.strerror}.", "Free some space.") from None
+    with replaced(folder / name) as temporary:
+        shutil.copyfile(source, temporary)
     return folder / name
 
 
