@@ -34,7 +34,7 @@ class ProfileWanted:
 
 @dataclass(frozen=True)
 class BadCommand:
-    """It was meant as a command and is none. ``sentence`` says why, in words of ours alone: it may be shown as it is."""
+    """A command that cannot be read. ``sentence`` says why, in our words alone, so it may be shown as it is."""
 
     sentence: str
 

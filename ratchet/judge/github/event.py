@@ -107,7 +107,7 @@ class _Payload:
     def text(self, place: str, longest: int = _LONGEST) -> str:
         value = self.find(place)
         if not isinstance(value, str):
-            raise self.wrong(place, "is no text")
+            raise self.wrong(place, "is not text")
         if len(value) > longest:
             raise self.wrong(place, f"has more than {longest} characters")
         return value
@@ -115,13 +115,13 @@ class _Payload:
     def number(self, place: str) -> int:
         value = self.find(place)
         if type(value) is not int or not 0 < value < 2**63:
-            raise self.wrong(place, "is no number of GitHub's")
+            raise self.wrong(place, "is not a valid GitHub ID")
         return value
 
     def sha(self, place: str) -> str:
         value = self.text(place)
         if not _SHA.fullmatch(value):
-            raise self.wrong(place, "is no hash of a commit")
+            raise self.wrong(place, "is not the hash of a commit")
         return value
 
     def wrong(self, place: str, what: str) -> UsageError:

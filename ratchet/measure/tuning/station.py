@@ -14,7 +14,7 @@ from pathlib import Path
 from ratchet.config import Settings
 from ratchet.errors import RatchetError
 from ratchet.judge.outcome import decide
-from ratchet.judge.tuning import FINAL_PAIRS, bar_of_finals
+from ratchet.judge.tuning import FINAL_PAIRS, thresholds_of_finals
 from ratchet.measure.client import HostClient, Hosts
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Owner, Sampler
@@ -115,7 +115,7 @@ class Finals:
 
     def _settled(self, found: Comparison) -> bool:
         """Whether more pairs would hardly tell more: it cannot win, or it wins and the interval is as narrow as usual."""
-        improved = decide(found, bar_of_finals(self.policy, len(self.configurations)))[0] is Outcome.IMPROVED
+        improved = decide(found, thresholds_of_finals(self.policy, len(self.configurations)))[0] is Outcome.IMPROVED
         return found.low > 1 - self.policy.improvement or (improved and found.pairs >= USUAL)
 
     def _compared(self, measured: Measured, sampler: Sampler | None) -> Comparison | None:
