@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from ratchet.commands.machine import environment_of, machines_of
 from ratchet.commands.output import record_of
-from ratchet.commands.profile.changed import with_profiles
+from ratchet.commands.profile.cases import with_profiles
 from ratchet.commands.request import CURRENT, Done, Request, apart_of, load_baseline, watched, writable
 from ratchet.commands.trees import Site, build, measure, unbuilt
 from ratchet.config import Settings, load_settings

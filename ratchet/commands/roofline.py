@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.commands.profile.files import FOLDER as PROFILE_FOLDER
-from ratchet.commands.profile.files import INDEX
+from ratchet.commands.profile.results import FOLDER as PROFILE_FOLDER
+from ratchet.commands.profile.results import INDEX
 from ratchet.commands.request import BASELINE, CURRENT, Request, load_baseline, root_of
 from ratchet.config import load_settings
 from ratchet.errors import PageError, RatchetError, UsageError

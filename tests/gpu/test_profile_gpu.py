@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.profile.side import INSTEAD, NO_KERNEL, ProfileRequest, SideProfile, look_at
+from ratchet.commands.profile.cases import INSTEAD, NO_KERNEL, ProfileRequest, SideProfile, profile_side
 from ratchet.measure.build import of_benchmarks
 from ratchet.measure.child.profile_target import ProfileTarget
 from ratchet.profile.ncu import ProfileError, Wish, find_ncu
@@ -39,7 +39,7 @@ def scale(*, device, size):
 def look(case: str, tmp_path: Path, environ: dict[str, str], time_limit_s: float = 60) -> SideProfile:
     target = ProfileTarget(HARNESS, HARNESS, "bench", case, "cuda", 1, 1, (".", "src"))
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-    return look_at(target, ProfileRequest(of_benchmarks(environ, "cuda", 1, uuid), tmp_path, time_limit_s, Wish()))
+    return profile_side(target, ProfileRequest(of_benchmarks(environ, "cuda", 1, uuid), tmp_path, time_limit_s, Wish()))
 
 
 def needs_counters(looked: SideProfile) -> None:

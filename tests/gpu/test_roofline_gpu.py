@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from ratchet.commands.profile.side import ProfileRequest, look_at
+from ratchet.commands.profile.cases import ProfileRequest, profile_side
 from ratchet.measure.build import of_benchmarks
 from ratchet.measure.child.profile_target import ProfileTarget
 from ratchet.profile import roofline
@@ -31,7 +31,7 @@ def counted(case: str, tmp_path: Path) -> Profile:
     target = ProfileTarget(HARNESS, HARNESS, "bench", case, "cuda", 1, 1, (".", "src"))
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
     environ = Playground(tmp_path).environ()
-    looked = look_at(target, ProfileRequest(of_benchmarks(environ, "cuda", 1, uuid), tmp_path, 60, Wish()))
+    looked = profile_side(target, ProfileRequest(of_benchmarks(environ, "cuda", 1, uuid), tmp_path, 60, Wish()))
     if looked.profile is None or looked.profile.tool != "ncu":
         pytest.skip(" ".join(looked.steps_down))
     return looked.profile

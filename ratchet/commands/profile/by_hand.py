@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ratchet.commands.check import reference_of
 from ratchet.commands.machine import environment_of, machine_of
-from ratchet.commands.profile.changed import Places, Wanted, profile_cases, wish_of
-from ratchet.commands.profile.pages import background_of
+from ratchet.commands.profile.cases import Places, Wanted, profile_cases, wish_of
+from ratchet.commands.profile.results import background_of
 from ratchet.commands.request import Request, apart_of, load_baseline, watched, writable
 from ratchet.commands.trees import Site, build
 from ratchet.config import load_settings
