@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ratchet.commands.check import reference_of
 from ratchet.commands.machine import environment_of, machine_of
-from ratchet.commands.profile.cases import Places, Wanted, profile_cases, wish_of
+from ratchet.commands.profile.cases import Places, ProfileSite, Wanted, profile_cases, wish_of
 from ratchet.commands.profile.results import background_of
 from ratchet.commands.request import Request, apart_of, load_baseline, watched, writable
-from ratchet.commands.trees import Site, build
+from ratchet.commands.trees import build, tree_specs
 from ratchet.config import load_settings
 from ratchet.errors import UsageError
 from ratchet.forge.git import Repository, worktrees
@@ -54,12 +54,14 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
         worktrees(repository, head, reference) as trees,
         watched(repository.root, results, progress),
     ):
-        site = Site(repository, settings, machine, trees, progress, environ)
-        broken = build(site, "head", trees.head, head)
+        site = ProfileSite(repository, settings, machine, trees, progress, environ)
+        broken = build(settings, "head", trees.head, head, progress, environ)
         if broken:
             raise broken
-        unbuilt = build(site, "reference", trees.reference, reference) if reference and trees.reference else None
-        found = list_cases(site.ground(None), settings, request.patterns)
+        unbuilt = None
+        if reference and trees.reference:
+            unbuilt = build(settings, "reference", trees.reference, reference, progress, environ)
+        found = list_cases(tree_specs(settings, machine, repository.root, trees.head)["head"], request.patterns, environ)
         environment = environment_of(machine, settings)
         stored = baseline.entries(environment.fingerprint)
         wish = wish_of(site, set_name=set_name)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ratchet.commands.machine import Machine
 from ratchet.commands.profile.results import (
     FOLDER,
     SIDES,
@@ -22,10 +23,11 @@ from ratchet.commands.profile.results import (
     read_index,
     save_case,
 )
-from ratchet.commands.trees import Site, build
+from ratchet.commands.trees import build, tree_spec
+from ratchet.config import Settings
 from ratchet.errors import RatchetError
-from ratchet.forge.git import worktree
-from ratchet.measure.build import of_benchmarks
+from ratchet.forge.git import Repository, Trees, worktree
+from ratchet.measure.build import benchmark_environ
 from ratchet.measure.child.profile_target import MARK, ProfileTarget
 from ratchet.profile import ncu
 from ratchet.profile.ncu import ProfileError, SetName, Surroundings, Wish
@@ -34,6 +36,7 @@ from ratchet.records.baseline import Baseline
 from ratchet.records.profile import CaseProfile, Profile
 from ratchet.records.run import CaseRun, RunRecord, Side, Tree
 from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
+from ratchet.report.progress import Progress
 
 CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
 _SHARE = 0.9
@@ -58,17 +61,29 @@ class Wanted:
 
 
 @dataclass(frozen=True)
+class ProfileSite:
+    """Where cases are profiled: the trees, the machine, and how a reference is built there."""
+
+    repository: Repository
+    settings: Settings
+    machine: Machine
+    trees: Trees
+    progress: Progress
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Places:
     """What the profiles of a command share."""
 
-    site: Site
+    site: ProfileSite
     head: Tree
     reference: Tree | None
     """The tree that is checked out beside the head."""
     background: Background
 
 
-def with_profiles(site: Site, report: ReportRecord, run: RunRecord, baseline: Baseline, results: Path) -> ReportRecord:
+def with_profiles(site: ProfileSite, report: ReportRecord, run: RunRecord, baseline: Baseline, results: Path) -> ReportRecord:
     """The report with a profile of each case that changed, as far as the settings allow; the worst first."""
     if site.settings.profile == "never":
         return report
@@ -123,7 +138,7 @@ def profile_cases(places: Places, wanted: Sequence[Wanted]) -> list[CaseProfile]
     return found
 
 
-def wish_of(site: Site, *, cold: bool | None = None, set_name: SetName = "full") -> Wish:
+def wish_of(site: ProfileSite, *, cold: bool | None = None, set_name: SetName = "full") -> Wish:
     """ncu's options, with the caches as the samples find them."""
     return Wish(set_name, site.settings.cache == "cold" if cold is None else cold)
 
@@ -149,7 +164,7 @@ def _checked_out(places: Places, reference: Tree | None) -> Iterator[tuple[Path 
             try:
                 snapshot = site.repository.commit_snapshot(reference.commit)
                 tree = stack.enter_context(worktree(site.repository, site.trees, snapshot))
-                unbuilt = build(site, "reference", tree, snapshot)
+                unbuilt = build(site.settings, "reference", tree, snapshot, site.progress, site.environ)
             except RatchetError as error:
                 yield None, str(error)
                 return
@@ -181,21 +196,12 @@ def _profiled(places: Places, wanted: Wanted, reference: Path | None) -> CasePro
     return save_case(diagnosed(found), wanted.verdict, wanted.case, places.background, reports)
 
 
-def _profile_tree(site: Site, case: str, tree: Path, wish: Wish, side: Side) -> SideProfile:
-    settings, machine = site.settings, site.machine
-    uuid = machine.gpu.uuid if machine.gpu else None
+def _profile_tree(site: ProfileSite, case: str, tree: Path, wish: Wish, side: Side) -> SideProfile:
+    settings = site.settings
     folder = Path(tempfile.mkdtemp(prefix=f"profile-{side}-", dir=site.trees.logs))  # gone with the trees
-    environ = of_benchmarks(site.environ, machine.device, settings.cpu_threads, uuid)
-    target = ProfileTarget(
-        tree=tree,
-        checkout=site.repository.root,
-        bench=settings.bench,
-        case=case,
-        device=machine.device,
-        seed=settings.seed,
-        threads=settings.cpu_threads,
-        python_path=settings.python_path,
-    )
+    spec = tree_spec(settings, site.machine, site.repository.root, tree)
+    environ = benchmark_environ(site.environ, spec)
+    target = ProfileTarget(spec, case, settings.seed)
     return profile_side(target, ProfileRequest(environ, folder, settings.profile_timeout * _SHARE / len(SIDES), wish))
 
 
@@ -205,8 +211,8 @@ def _steps_down(sides: Mapping[Side, SideProfile]) -> tuple[str, ...]:
     both = len(sides) > 1
     found = []
     for sentence in sentences:
-        sides = [side for side, one in sides.items() if sentence in one.steps_down]
-        found.append(f"{sides[0].capitalize()}: {sentence}" if both and len(sides) == 1 else sentence)
+        names = [side for side, one in sides.items() if sentence in one.steps_down]
+        found.append(f"{names[0].capitalize()}: {sentence}" if both and len(names) == 1 else sentence)
     return tuple(found)
 
 
@@ -242,7 +248,7 @@ def profile_side(target: ProfileTarget, request: ProfileRequest) -> SideProfile:
     ends = time.monotonic() + request.time_limit_s
     found = SideProfile()
     traced = _traced(target, request, ends, found)
-    if target.device == "cpu":
+    if target.tree.device == "cpu":
         found.profile = traced
         found.steps_down.insert(0, ON_THE_CPU)
     elif traced and traced.activity and traced.activity.copies_s and traces.busiest(traced.activity) is None:

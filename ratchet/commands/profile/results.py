@@ -76,7 +76,7 @@ def save_case(
 
     The record leaves out the thousands of metrics. What cannot be written is a sentence in ``steps_down``.
     """
-    from ratchet.report.page import draw
+    from ratchet.report.figures.page import draw_page
 
     stem, folder, written = stem_of(profile.case), background.folder, dict(profile.files)
     steps = list(profile.steps_down)
@@ -89,7 +89,7 @@ def save_case(
         if write_metrics(folder / f"{stem}.csv", {side: found for side, found in both.items() if found}):
             written["metrics.csv"] = _relative(folder / f"{stem}.csv")
         roofline = roofline_of(profile, case, background)
-        for path in draw(profile, verdict, roofline, folder, stem, environment=background.environment, when=background.when):
+        for path in draw_page(profile, verdict, roofline, folder, stem, environment=background.environment, when=background.when):
             written[f"page{path.suffix}"] = _relative(path)
     except (RatchetError, OSError) as error:
         steps.append(str(error))
