@@ -191,7 +191,7 @@ def _alerts(page: CommentPage) -> list[Markdown]:
     if page.report and page.problem:
         found.append(str(untrusted.markdown(page.problem)))
     if page.log_url:
-        found.append(f"Where to look: {untrusted.link(page.log_url, 'the job that publishes')}.")
+        found.append(f"Where to look: {untrusted.link(page.log_url, 'the publishing job')}.")
     if page.edited_baseline:
         found.append(
             f"**This pull request edits the baseline file.** It was judged by the file of {base}; the baseline moves by itself "
@@ -222,7 +222,7 @@ def _hardware(report: ReportRecord) -> str:
 def _artifacts(page: CommentPage) -> Markdown | None:
     if page.artifact_url is None:
         return None
-    return Markdown(f"Samples, reports of the profiler and pictures: {untrusted.link(page.artifact_url, 'artifacts of the run')}")
+    return Markdown(f"Samples, profiler reports and pictures: {untrusted.link(page.artifact_url, 'artifacts of the run')}")
 
 
 # The first two lines: ratchet finds its comment by the first, and the second says which run and commit it is about.
