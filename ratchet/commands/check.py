@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ratchet.commands.machine import Machine, environment_of, in_parallel, machines_of, plan_of
 from ratchet.commands.output import record_of
-from ratchet.commands.profile.changed import ProfileSite, with_profiles
+from ratchet.commands.profile.cases import ProfileSite, with_profiles
 from ratchet.commands.request import CURRENT, Done, Request, apart_of, load_baseline, watched, writable
 from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings, load_settings
