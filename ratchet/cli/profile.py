@@ -13,8 +13,7 @@ from ratchet.cli.output import print_result, progressing, shown
 from ratchet.commands.profile.by_hand import profile, read_profiles
 from ratchet.commands.roofline import draw_roofline
 from ratchet.errors import Exit
-from ratchet.report.kernels import read_lines
-from ratchet.report.profile import profile_lines
+from ratchet.report.profile import profile_lines, read_lines
 from ratchet.report.roofline import roofline_lines
 
 
@@ -48,8 +47,8 @@ def profile_command(cases: tuple[str, ...], set_name: Any, read: bool, compare: 
         if any(bases):
             raise click.UsageError("--read compares files, so it takes no commit.")
         files = read_profiles([Path(case) for case in cases], os.environ)
-        fields = files.profile.model_dump(mode="json")
-        print_result(fields, read_lines(files.profile, files.pairs), as_json=given["as_json"])
+        fields = files.model_dump(mode="json")
+        print_result(fields, read_lines(files), as_json=given["as_json"])
         return int(Exit.PASS)
     with progressing(given) as progress:
         done = profile(request_of(cases, given), set_name, progress, os.environ, compare=any(bases))

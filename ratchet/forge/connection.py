@@ -22,6 +22,7 @@ from github import Auth, BadAttributeException, Github, GithubException
 from pydantic import SecretStr
 
 from ratchet.errors import ForgeError, GoneError, LimitedError, RefusedError, TokenError, UnreachableError, UsageError
+from ratchet.untrusted import clean
 
 DEFAULT_API = "https://api.github.com"
 DEFAULT_BOT = "github-actions[bot]"
@@ -250,6 +251,4 @@ def _said(data: object, secret: str) -> str:
 
 
 def _line(text: str, secret: str) -> str:
-    text = text.replace(secret, "***")  # before it is cut, which could leave a part
-    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return clean(clean(text, len(text)).replace(secret, "***"), _LONGEST)  # cutting first could leave a part of the secret
