@@ -7,7 +7,6 @@ import os
 import re
 import stat
 import struct
-import subprocess
 import sys
 import zipfile
 import zlib
@@ -23,6 +22,7 @@ from ratchet.records.base import Record
 from ratchet.records.files import load, save_bytes
 from ratchet.records.profile import CaseProfile, Profiles
 from ratchet.records.run import RunRecord
+from ratchet.subprocesses import run
 
 MOST_ENTRIES = 2_000
 MOST_BYTES = 2 * 2**30
@@ -245,8 +245,8 @@ def take_in(artifact: Path, workspace: Path) -> Intake:
     base = next((place for place in PLACES if f"{place}{RUN}" in box.sizes), None)
     if base is None:
         raise ArtifactError(f"The artifact has no {RUN}: the job ended before it wrote one.", "Its log says why.")
-    run = _record(box, f"{base}{RUN}", workspace / RUN, LARGEST_RUN, RunRecord)
-    wrong = list(contradictions(run))
+    record = _record(box, f"{base}{RUN}", workspace / RUN, LARGEST_RUN, RunRecord)
+    wrong = list(contradictions(record))
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise ArtifactError(f"{RUN} contradicts itself: {wrong[0]}{more}", _LOOK_AT_JOB)
@@ -258,7 +258,7 @@ def take_in(artifact: Path, workspace: Path) -> Intake:
         except ArtifactError as error:
             problems.append(f"The profiles were left out: {error.message}")
     others = tuple(sorted(name for name in box.sizes if name not in (f"{base}{RUN}", index)))
-    return Intake(with_own_figures(run), profiles, others, tuple(problems))
+    return Intake(with_own_figures(record), profiles, others, tuple(problems))
 
 
 @dataclass(frozen=True)
@@ -321,11 +321,8 @@ def _refuse_bomb(path: Path, name: str, kind: str) -> None:
     """Read a large file once in a child that may take only so much. Raises ArtifactError."""
     command = [sys.executable, "-P", "-m", reading_child.__name__, str(path), kind, str(MEMORY_BYTES), str(SECONDS)]
     environ = {key: value for key, value in os.environ.items() if key in ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH")}
-    try:
-        done = subprocess.run(command, capture_output=True, env=environ, timeout=2 * SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        done = None
-    if done is not None and done.returncode == reading_child.REFUSED:
-        raise ArtifactError(str(json.loads(done.stdout)).replace(str(path), name), _LOOK_AT_JOB)
-    if done is None or done.returncode:
+    ended = run(command, environ=environ, folder=Path.cwd(), time_limit_s=2 * SECONDS)
+    if ended.status == reading_child.REFUSED:
+        raise ArtifactError(str(json.loads(ended.output.splitlines()[-1])).replace(str(path), name), _LOOK_AT_JOB)
+    if ended.status != 0:
         raise ArtifactError(f"{name} takes more memory or time to read than any run of ours.", _LOOK_AT_JOB)
