@@ -34,10 +34,9 @@ from ratchet.profile.readers import traces
 from ratchet.records.baseline import Baseline
 from ratchet.records.profile import CaseProfile, Profile
 from ratchet.records.run import CaseRun, RunRecord, Side, Tree
-from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
+from ratchet.records.verdict import CaseVerdict, ReportRecord
 from ratchet.report.progress import Progress
 
-CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
 _SHARE = 0.9
 """Of the time for one case: the rest is for reading the reports and drawing."""
 ON_THE_CPU = "A CPU has no GPU counters; the times are those of torch's operators."

@@ -23,8 +23,11 @@ from ratchet.records.files import load, replaced, save, save_text
 from ratchet.records.profile import CaseProfile, Profile, Profiles, without_metrics
 from ratchet.records.roofline import Roof, Roofline
 from ratchet.records.run import CaseRun, RunRecord, Side
-from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, ReportRecord
+from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
 from ratchet.untrusted import clean
+
+CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
+
 
 FOLDER, INDEX = "nsight", "profiles.json"
 SIDES: tuple[Side, ...] = ("reference", "head")
