@@ -22,7 +22,7 @@ from ratchet.commands.machine import plan_of
 from ratchet.config import load_settings
 from ratchet.measure.client import HostClient, Hosts
 from ratchet.measure.device.telemetry import Owner
-from ratchet.measure.duet import Duet, Rounds, Wanted
+from ratchet.measure.duet import CaseSides, Duet, Rounds
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side
 from ratchet.records.verdict import Comparison
@@ -86,7 +86,7 @@ def compared(beside: str, seed: int, *, forked: bool) -> Comparison:
         settings = load_settings(Path(folder), os.environ, {"device": "cpu", "seed": seed})
         duet = Duet(hosts, plan_of(settings, "cpu"), SilentProgress(), Owner(None))
         rounds = Rounds((PAIRS,), 0, lambda _: ())
-        turned = duet.measure([Wanted("adds/small", SIDES)], rounds)["adds/small"].turned
+        turned = duet.measure([CaseSides("adds/small", SIDES)], rounds)["adds/small"].workers
         seen = compare_workers(*([one.samples() for one in turned[side]] for side in ("head", "reference")), 0.95)
         assert seen is not None
         return seen

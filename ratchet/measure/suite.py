@@ -11,7 +11,7 @@ from ratchet.measure.client import HostClient, HostLost, Hosts
 from ratchet.measure.device.fitness import problem_during
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Owner, Sampler
-from ratchet.measure.duet import Duet, Measured, PreparedCase, Progress, Rounds, UnpreparedCase, Wanted
+from ratchet.measure.duet import CaseSides, Duet, Measured, PreparedCase, Progress, Rounds, UnpreparedCase
 from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
@@ -87,7 +87,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Prog
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
         duet = Duet(hosts, plan, progress, Owner(sampler), peaks=task.peaks)
         cases = _surveyed(cases, duet, hosts, gpu, identify=not task.time_identical)
-        wanted = [Wanted(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
+        wanted = [CaseSides(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
 
         def taken(results: Mapping[str, Measured]) -> list[CaseRun]:
             return [_with_samples(case, results[case.name], sampler) if case.name in results else case for case in cases]
@@ -239,13 +239,13 @@ def _sides(case: CaseRun, *, time_identical: bool) -> tuple[Side, ...]:
 
 def _with_samples(case: CaseRun, measured: Measured, sampler: Sampler | None) -> CaseRun:
     """The case with its samples so far."""
-    sides = {side: tuple(one.samples(sampler) for one in measured.turned[side]) for side in SIDES}
+    sides = {side: tuple(one.samples(sampler) for one in measured.workers[side]) for side in SIDES}
     return case.model_copy(
         update={
             "head": sides["head"],
             "reference": sides["reference"],
             "failures": (*case.failures, *measured.failures),
-            "pair_s": measured.seconds / max(1, len(measured.turned["head"])),
+            "pair_s": measured.seconds / max(1, len(measured.workers["head"])),
             "lost": (*case.lost, *measured.lost),
             "unfit": measured.unfit,
         }
@@ -256,7 +256,7 @@ def _completed(
     case: CaseRun, measured: Measured, sampler: Sampler | None, ecc: tuple[int | None, int | None], confidence: float
 ) -> CaseRun:
     """The measured case with its figures, and whether the machine was fit meanwhile."""
-    every = [one for side in SIDES for one in measured.turned[side]]
+    every = [one for side in SIDES for one in measured.workers[side]]
     windows = [taken.window for one in every for taken in one.blocks]
     telemetry = sampler.summary(windows) if sampler and windows else None
     blocks = [block for worker in (*case.reference, *case.head) for block in worker.blocks]
