@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ratchet.errors import HostError
-from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Lost, Nonsense, WorkerClient, refuse_foreign
+from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Lost, WorkerClient, refuse_foreign
 from ratchet.measure.lost import always_on_head, beyond_hardware, could_not_measure, in_every_try, problem_of, worth_repeating
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
 from ratchet.records.profile import Peaks
@@ -209,15 +209,15 @@ class Duet:
                     surveyed[name] = replace(case, lost=lost[name])
                 except Lost as error:
                     self._retire(side)
-                    lost[name] += (_lost_worker(error, None),)
+                    lost[name] += (error.lost_worker(None),)
                     if worth_repeating(lost[name]):
                         again.append(name)
                     else:
-                        failure = _failure(error, in_every_try(error.message, lost[name]))
+                        failure = error.failure(in_every_try(error.message, lost[name]))
                         surveyed[name] = UnpreparedCase(failure, lost[name], could_not_measure(lost[name]))
                 except CaseTrouble as error:
                     self._retire(side)
-                    surveyed[name] = UnpreparedCase(_failure(error), lost[name], _no_verdict(error))
+                    surveyed[name] = UnpreparedCase(error.failure(), lost[name], error.no_verdict)
             left = again
         self._retire(side)
         return {name: surveyed[name] for name in cases}
@@ -292,16 +292,16 @@ class Duet:
     def _note(self, error: CaseTrouble, pair: int, case: CaseSides, result: Measured) -> None:
         """Record what this trouble means for the case. Where it means nothing yet, the pair is repeated."""
         if not isinstance(error, Lost) or time.monotonic() >= self._hosts[error.side].until:
-            result.unfit = _no_verdict(error)
+            result.unfit = error.no_verdict
             if not result.unfit:
-                result.failures.append(_failure(error))
+                result.failures.append(error.failure())
             return
-        result.lost.append(_lost_worker(error, pair))
+        result.lost.append(error.lost_worker(pair))
         if worth_repeating(result.lost):
             return
         if always_on_head(result.lost) and self._reference_works(pair, case, result):
             tries = [one for one in result.lost if one.pair == pair]
-            result.failures.append(_failure(error, in_every_try(error.message, tries)))
+            result.failures.append(error.failure(in_every_try(error.message, tries)))
         else:
             result.unfit = could_not_measure(result.lost)
 
@@ -312,7 +312,7 @@ class Duet:
         try:
             self._measure_case(pair, CaseSides(case.name, ("reference",)))
         except Lost as error:
-            result.lost.append(_lost_worker(error, pair))
+            result.lost.append(error.lost_worker(pair))
             return False
         except CaseTrouble:  # it says why, so the machine is not at fault
             return True
@@ -443,22 +443,3 @@ def _turn(sides: Sequence[Side], *, flipped: bool) -> tuple[Side, ...]:
 def _settled(medians: Sequence[float]) -> bool:
     last = medians[-3:]
     return len(last) == 3 and max(last) - min(last) <= SETTLED * min(last)
-
-
-def _no_verdict(error: CaseTrouble) -> str | None:
-    """Why this trouble is no verdict on the code, if it is none: impossible times, or a reference that breaks the protocol."""
-    if isinstance(error, Implausible) or (isinstance(error, Nonsense) and error.side == "reference"):
-        return f"The {error.side} could not be measured: {error.message}"
-    return None
-
-
-def _failure(error: CaseTrouble, message: str = "") -> Failure:
-    return Failure(side=error.side, stage=_stage(error), message=message or error.message, last_lines=error.last_lines)
-
-
-def _lost_worker(error: Lost, pair: int | None) -> LostWorker:
-    return LostWorker(side=error.side, pair=pair, stage=_stage(error), how=error.how, last_lines=error.last_lines)
-
-
-def _stage(error: CaseTrouble) -> str:
-    return {"start": "prepare", "block": "measure", "finish": "check"}.get(error.stage, error.stage)
