@@ -1,4 +1,5 @@
-"""Where a process has its libraries, and what that does to code bound by the CPU: ``python research/layout.py``.
+"""The effect of a process's memory layout on code bound by the CPU: ``python research/layout.py`` prints the table of
+docs/decisions/0007-biases.md.
 
 The hosts of both sides are processes that imported torch each, or are forked from one that had, as in a check: in turns, so
 that one run compares the two. Six pairs of workers each, of unchanged code, and of code with other things beside the case.
@@ -57,12 +58,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     drawn = random.Random(options.seed)
-    found: dict[tuple[str, str], list[Comparison]] = {}
+    comparisons: dict[tuple[str, str], list[Comparison]] = {}
     for number in range(options.repeats):
         for code, beside in (("unchanged", ""), ("other things beside it", filler(drawn))):
             for hosts, forked in (("apart", False), ("forked from one", True)):
-                seen = compared(beside, options.seed + 100 * number, forked=forked)
-                found.setdefault((hosts, code), []).append(seen)
+                comparison = compared(beside, options.seed + 100 * number, forked=forked)
+                comparisons.setdefault((hosts, code), []).append(comparison)
     table(
         "hosts",
         "code",
@@ -72,11 +73,11 @@ def main() -> None:
         f"all {PAIRS} pairs agree",
         "spread of one pair, median",
     )
-    for (hosts, code), all_seen in found.items():
-        logs = [math.log(seen.ratio) for seen in all_seen]
+    for (hosts, code), of_kind in comparisons.items():
+        logs = [math.log(comparison.ratio) for comparison in of_kind]
         farthest = max(logs, key=abs)
-        rare = sum(seen.chance <= 0.5**PAIRS for seen in all_seen)
-        spread = statistics.median(seen.spread for seen in all_seen)
+        rare = sum(comparison.chance <= 0.5**PAIRS for comparison in of_kind)
+        spread = statistics.median(comparison.spread for comparison in of_kind)
         row(hosts, code, len(logs), f"{statistics.stdev(logs):.2%}", f"{math.expm1(farthest):+.1%}", rare, f"{spread:.2%}")
 
 
@@ -86,10 +87,10 @@ def compared(beside: str, seed: int, *, forked: bool) -> Comparison:
         settings = load_settings(Path(folder), os.environ, {"device": "cpu", "seed": seed})
         duet = Duet(hosts, plan_of(settings, "cpu"), SilentProgress(), Owner(None))
         rounds = Rounds((PAIRS,), 0, lambda _: ())
-        turned = duet.measure([CaseSides("adds/small", SIDES)], rounds)["adds/small"].workers
-        seen = compare_workers(*([one.samples() for one in turned[side]] for side in ("head", "reference")), 0.95)
-        assert seen is not None
-        return seen
+        workers = duet.measure([CaseSides("adds/small", SIDES)], rounds)["adds/small"].workers
+        comparison = compare_workers(*([one.samples() for one in workers[side]] for side in ("head", "reference")), 0.95)
+        assert comparison is not None
+        return comparison
 
 
 @contextlib.contextmanager

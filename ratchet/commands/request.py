@@ -160,7 +160,7 @@ class Watch:
         return Changes(tuple(notes), " ".join(damages))
 
     def _put_back(self) -> str | None:
-        """Restore the baseline. Returns the name under which a changed file is kept, empty if it was deleted, None if unchanged."""
+        """Restore the baseline. Returns the name of the kept changed file, empty if it was deleted, None if unchanged."""
         path, aside = self._baseline, self._baseline.with_name(f"{BASELINE}.changed")
         if not path.is_symlink() and _content(path) == self._content and path.exists() == (self._content is not None):
             return None

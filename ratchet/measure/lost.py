@@ -1,7 +1,7 @@
 """Judge a worker's troubles: how often a lost worker is replaced, and whether its samples can be true. Pure.
 
-A lost worker is no verdict on the code. A worker is lost to a signal, to a timeout or to a lack of memory. Any of these may come from outside: a neighbour, the
-kernel's out-of-memory killer, a driver. What an author's code raises, or computes wrongly, is not of this kind.
+A worker is lost to a signal, to a timeout or to a lack of memory. That is no verdict on the code, since any of these may come
+from outside: a neighbour, the kernel's out-of-memory killer, a driver. An error or a wrong result of an author's code is one.
 """
 
 from __future__ import annotations

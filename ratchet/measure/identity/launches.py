@@ -144,8 +144,8 @@ def _topological(count: int, edges: Sequence[Edge]) -> list[int]:
     return order
 
 
-# How a captured CUDA graph is read through the driver: CUDA Driver API, sections Graph Management and Execution Control; structures
-# as in cuda.h.
+# How a captured CUDA graph is read through the driver: CUDA Driver API, sections Graph Management and Execution Control;
+# structures as in cuda.h.
 
 
 _INVALID_VALUE = 1
