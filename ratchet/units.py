@@ -80,6 +80,16 @@ def change(ratio: float, digits: int = 2) -> str:
     return f"{shown.replace('-', '−')} %"
 
 
+def interval(low: float, high: float, digits: int = 2) -> str:
+    """Two ratios of times as changes in percent: ``[+5.02, +5.38]``."""
+    return f"[{change(low, digits).removesuffix(' %')}, {change(high, digits).removesuffix(' %')}]"
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 case``, ``3 cases``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 FACTOR_FROM = 1.5
 """A change is said as a factor too where one time is at least so many times the other."""
 

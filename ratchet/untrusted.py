@@ -1,30 +1,18 @@
-"""Terminal escape sequences, taken out of text that is not ours: the one list of them, for logs and for reports."""
+"""Make text that code under test may have written safe to show: on a terminal, in a log, in Markdown, in a commit message.
+
+Everything that prints such text calls this module, and no other module escapes anything. Each function returns text that
+breaks out of nothing: no terminal commands, no runner commands, no Markdown structure, no mentions.
+
+Markdown escapes are numeric entities rather than backslashes, because an entity means the same in a paragraph, in a table
+cell and inside an HTML tag, and is never read as structure. GitHub looks for ``@name``, ``#123`` and the like in the
+rendered page, where entities are already text, so those get a zero-width space (U+200B), as Renovate does.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Iterable
-
-_ANSI = re.compile(
-    r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c|\Z)"  # operating-system commands, such as links
-    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c|\Z)"  # device control and other strings
-    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # control sequences, such as colours
-    r"|\x1b[ -/]*[0-~]?"  # the rest
-)
-
-
-def without_escapes(text: str) -> str:
-    """``text`` without colours, cursor movements, links and other commands to a terminal (ECMA-48)."""
-    return _ANSI.sub("", text)
-
-
-# Text from code that nobody trusts → text that is only ever shown. The one place where a report neutralises anything.
-#
-# Markdown escapes are numeric entities rather than backslashes, because an entity means the same in a paragraph, in a table
-# cell and inside an HTML tag, and is never read as structure. GitHub looks for ``@name``, ``#123`` and the like in the
-# rendered page, where entities are already text, so those get a zero-width space (U+200B), as Renovate does.
-
 
 CELL = 120
 """Characters of a name in a table."""
@@ -50,34 +38,54 @@ _EMPHASIS = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
 _START = re.compile(r"^(?:[-+](?=[\s-]|$)|=|#)")
 _NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.:-]+(?:/[A-Za-z0-9_.~/?=&%+-]*(?:#[A-Za-z0-9_-]+)?)?")
+_ACTED_ON = re.compile(r"(?:[@#\[]|\bgh-)(?=\w)", re.IGNORECASE)
+"""What GitHub acts upon in a commit message: a mention, an issue that it closes, a word in brackets that skips workflows."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_./+-]+")
+_ANSI = re.compile(
+    r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c|\Z)"  # operating-system commands, such as links
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c|\Z)"  # device control and other strings
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # control sequences, such as colours
+    r"|\x1b[ -/]*[0-~]?"  # the rest
+)
+"""Colours, cursor movements, links and other commands to a terminal (ECMA-48)."""
 
 
 class Markdown(str):
-    """Text that is already Markdown. Whatever else reaches the template is escaped there."""
+    """Text that is already Markdown. A template escapes everything else that it prints."""
 
     __slots__ = ()
 
 
 def clean(text: object, limit: int = SENTENCE) -> str:
     """One line without colours, control characters or invisible ones, at most ``limit`` characters long."""
-    line = _SPACE.sub(" ", _visible(without_escapes(str(text)))).strip()
+    line = _SPACE.sub(" ", _visible(str(text))).strip()
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def log_line(text: object, limit: int = LINE) -> str:
-    """`clean`, and nothing in it is a command to the runner that prints it (``::error::`` first or ``##[group]`` anywhere)."""
+    """`clean`, and never a command to the GitHub runner that prints it (``::error::`` first or ``##[group]`` anywhere)."""
     line = clean(text, limit).replace("##[", "## [")
     return f"' {line}" if line.startswith("::") else line
 
 
 def plain(text: object, limit: int = SENTENCE) -> str:
-    """`log_line` for a place that shows text as it is, such as the title of a check run: no mention, issue or address in it."""
+    """`log_line` without live mentions, issues or addresses, for places that are not Markdown, such as a check run's title."""
     return _LIVE.sub(lambda live: f"{live[0]}\u200b", log_line(text, limit))
 
 
+def inert(line: str) -> str:
+    """A cleaned line for a commit message or a pull request's title: it mentions nobody, closes no issue, skips no workflow."""
+    return _ACTED_ON.sub(lambda match: f"{match[0]}\u200b", line)
+
+
+def last_lines(text: str, count: int) -> tuple[str, ...]:
+    """The last lines that are not empty, each cleaned."""
+    lines = (clean(line) for line in text[-8192:].splitlines())
+    return tuple(line for line in lines if line)[-count:]
+
+
 def link(url: str, text: str) -> Markdown:
-    """A link to an address that GitHub itself gave; the text alone where the address could be anything else."""
+    """A link to an address that GitHub gave; only the text where the address could be anything else."""
     return Markdown(f"[{markdown(text)}]({url})") if _ADDRESS.fullmatch(url) else markdown(text)
 
 
@@ -101,7 +109,7 @@ def name(text: object, limit: int = CELL) -> Markdown:
 
 
 def output_line(text: object) -> str:
-    """One line of a program's output for a log: indented as it was, and no command to the runner that prints it after a mark."""
+    """One line of a program's output for a log, with its indentation. Print it after a mark of ours: it may begin with ``::``."""
     return _code_line(str(text)).replace("##[", "## [")
 
 
@@ -118,28 +126,20 @@ def _entities(text: str) -> str:
 
 
 def _code_line(text: str) -> str:
-    line = _SPACE.sub(lambda space: space[0].translate(_BLANK), _visible(without_escapes(text).expandtabs(4))).rstrip()
+    line = _SPACE.sub(lambda space: space[0].translate(_BLANK), _visible(text.expandtabs(4))).rstrip()
     return line if len(line) <= LINE else line[: LINE - 1] + "…"
 
 
 def _visible(text: str) -> str:
-    return "".join(_show(character) for character in text)
+    """The text without terminal commands, control characters and invisible characters."""
+    return "".join(_show(character) for character in _ANSI.sub("", text))
 
 
 def _show(character: str) -> str:
     match unicodedata.category(character):
-        case "Cc" | "Cf":  # \s is removed later by `clean`; a lone control character has no picture
+        case "Cc" | "Cf":  # a lone control character has no picture; `clean` joins the spaces later
             return " " if character.isspace() else ""
         case "Cs":
             return "\ufffd"
         case _:
             return character
-
-
-# Output of code that is not ours, made safe to print: no control characters, no escapes, no endless lines.
-
-
-def last_lines(text: str, count: int) -> tuple[str, ...]:
-    """The last lines of a text that say anything, made harmless."""
-    lines = (clean(line) for line in text[-8192:].splitlines())
-    return tuple(line for line in lines if line)[-count:]

@@ -1,8 +1,9 @@
-"""What noise that nobody here chose does to verdicts: ``python research/adversary.py`` prints the tables of docs/trust.md.
+"""Verdicts under noise that nobody here chose: ``python research/adversary.py`` prints the tables of docs/trust.md.
 
 Unchanged runs of 1, 11, 50 and 200 cases under each noise of ``noises.py``: how often is any case red? Slower heads in noise: how
 often are they red, and does any pass in silence? Histories of small slowdowns: when are they red? Intervals: how often do they
-hold the true change? Looks, stopping and verdicts are those of ``ratchet.judge``.
+hold the true change? Looks, stopping and verdicts are those of ``ratchet.judge``. Two processes share the work; ``--scale 0.01``
+gives an impression in about a minute.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
-from common import row, table
+from common import row, table, workers
 from noises import KEPT_ASIDE, NAMED, PAIRS, Attack, Floats, Noise, normal, outliers
 from numpy.typing import NDArray
 
@@ -27,14 +29,16 @@ from ratchet.judge.sequential import bar_of_run, is_decided, looks, looks_for_ch
 from ratchet.records.run import SESSION_PAIRS, Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import Pair, compare_pairs
-from ratchet.stats.estimate import OUTLIER_LEAST, OUTLIER_SPREADS, PAIRS_PER_OUTLIER
+from ratchet.stats.estimate import randomisation_p, without_outliers
 
 POLICY = Policy()
 FAMILIES = (1, 11, 50, 200)
-RUNS = {1: 100_000, 11: 30_000, 50: 10_000, 200: 4_000}
+RUNS = {1: 100_000, 11: 30_000, 50: 10_000, 200: 10_000}
+RUNS_BEYOND = {1: 20_000, 11: 3_000, 50: 800, 200: 250}
+"""Under noise that the rule does not promise to bear, where many more cases have to be judged in full."""
 SEED = 20261121
-SCREEN = 2.5
-"""A sum of random signs within so many standard deviations is far likelier than any level that a change has to pass."""
+SCREEN = 3.0
+"""A sum of twenty or more random signs within so many standard deviations has p > 0.1 %, more than any level of a change."""
 
 
 def pairs_of(log_ratios: Sequence[float]) -> list[Pair]:
@@ -55,10 +59,9 @@ def checked(log_ratios: Floats, bar: Bar, most: int = PAIRS, drift: Drift | None
 
 
 def red_runs(attack: Attack, cases: int, runs: int, seed: int) -> int:
-    """How many of so many runs of unchanged code have a red case.
+    """The number of runs of unchanged code, among so many, that have a red case.
 
-    Only cases that could be red at some look are judged; a case whose first eight pairs, whose later pairs or whose estimate is
-    not past the gate cannot be.
+    A case is judged in full only if it could be red at some look. Its run is judged in full only if such a case is red by itself.
     """
     rng = np.random.default_rng((seed, cases))
     bar = bar_for(POLICY, cases, looks_for_change(PAIRS))
@@ -67,45 +70,42 @@ def red_runs(attack: Attack, cases: int, runs: int, seed: int) -> int:
     for start in range(0, runs, batch):
         count = min(batch, runs - start)
         drawn = attack.noise(rng, count * cases)
-        suspected = _may_be_red(drawn).reshape(count, cases)
+        suspected = may_be_red(drawn, bar.level).reshape(count, cases)
         log_ratios = drawn.reshape(count, cases, PAIRS)
         for run in np.flatnonzero(suspected.any(axis=1)):
-            suspects = np.flatnonzero(suspected[run])
-            found = {int(case): checked(log_ratios[run, case], bar) for case in suspects}
-            if any(outcome is Outcome.REGRESSED for outcome, _ in found.values()):
-                every = {str(case): (found.get(case) or checked(log_ratios[run, case], bar))[1] for case in range(cases)}
-                whole = bar_of_run(every, POLICY, PAIRS)
-                red += any(decide(every[str(case)], whole)[0] is Outcome.REGRESSED for case in found)
+            judged = {int(case): checked(log_ratios[run, case], bar) for case in np.flatnonzero(suspected[run])}
+            if any(outcome is Outcome.REGRESSED for outcome, _ in judged.values()):
+                comparisons = {str(case): (judged.get(case) or checked(log_ratios[run, case], bar))[1] for case in range(cases)}
+                whole = bar_of_run(comparisons, POLICY, PAIRS)
+                red += any(decide(comparisons[str(case)], whole)[0] is Outcome.REGRESSED for case in judged)
     return red
 
 
-def _may_be_red(log_ratios: Floats) -> NDArray[np.bool_]:
-    gate = math.log1p(POLICY.regression)
-    possible = _means(log_ratios[:, :SESSION_PAIRS], (SESSION_PAIRS - 1) // 2) > gate
-    later = np.zeros_like(possible)
+def may_be_red(log_ratios: Floats, level: float) -> NDArray[np.bool_]:
+    """Tell for each row whether the p-value and the estimates are, at some look, those of a red case."""
+    red = np.zeros(len(log_ratios), dtype=np.bool_)
     for count in (look for look in looks(PAIRS) if look >= CHANGE_PAIRS):
-        where = np.flatnonzero(possible & ~later)
-        seen = log_ratios[where, :count]
-        second = _means(seen[:, SESSION_PAIRS:], (count - SESSION_PAIRS - 1) // 2)
-        later[where] |= (_means(seen) > gate) & (second > gate) & (_standard_scores(seen) > SCREEN)
-    return np.asarray(possible & later)
+        for case in np.flatnonzero(~red & (_standard_scores(log_ratios[:, :count]) > SCREEN)):
+            red[case] = _has_evidence(log_ratios[case, :count], level)
+    return red
 
 
 def _standard_scores(log_ratios: Floats) -> Floats:
-    """The sum that the randomisation test looks at, in its standard deviations."""
+    """The sum that the randomisation test looks at, in its standard deviations, of each row."""
     sizes = np.abs(log_ratios)
     capped = np.minimum(sizes, np.median(sizes, axis=1, keepdims=True)) * np.sign(log_ratios)
     return np.asarray(capped.sum(axis=1) / np.sqrt((capped**2).sum(axis=1)))
 
 
-def _means(values: Floats, most: int | None = None) -> Floats:
-    """`ratchet.stats.estimate.without_outliers` and the mean, of each row."""
-    middle = np.median(values, axis=1, keepdims=True)
-    distance = np.abs(values - middle)
-    spread = 1.4826 * np.median(distance, axis=1, keepdims=True)
-    outlier = (distance > OUTLIER_SPREADS * spread) & (distance > OUTLIER_LEAST)
-    outlier[outlier.sum(axis=1) > (values.shape[1] // PAIRS_PER_OUTLIER if most is None else most)] = False
-    return np.asarray((values * ~outlier).sum(axis=1) / (~outlier).sum(axis=1))
+def _has_evidence(log_ratios: Floats, level: float) -> bool:
+    """Return whether p-value and estimates are those of a red case; the interval and the other cases are not asked."""
+    gate = math.log1p(POLICY.regression)
+    sessions = (log_ratios[:SESSION_PAIRS], log_ratios[SESSION_PAIRS:])
+    return (
+        all(without_outliers(session, most=(session.size - 1) // 2).mean() > gate for session in sessions)
+        and without_outliers(log_ratios).mean() > gate
+        and randomisation_p(log_ratios, slower=True) <= level
+    )
 
 
 # Slower heads
@@ -121,6 +121,10 @@ class Slower:
     cases: int = 1
 
 
+def _cases(count: int) -> str:
+    return f"{count} case{'' if count == 1 else 's'}"
+
+
 def _three_errors(sd: float) -> float:
     """The gate and three standard errors of twenty pairs."""
     return math.exp(math.log1p(POLICY.regression) + 3 * sd / math.sqrt(CHANGE_PAIRS)) - 1
@@ -128,15 +132,15 @@ def _three_errors(sd: float) -> float:
 
 SLOWER = (
     *(
-        Slower(f"spread {100 * sd:g} %, +3.5 %, {cases} cases", normal(sd), 0.035, cases)
+        Slower(f"spread {100 * sd:g} %, +3.5 %, {_cases(cases)}", normal(sd), 0.035, cases)
         for sd in (0.002, 0.005)
         for cases in (1, 11)
     ),
-    Slower("spread 5 %, +10 %", normal(0.05), 0.10),
+    Slower("spread 5 %, +10 %, 1 case", normal(0.05), 0.10),
     Slower("spread 5 %, +10 %, 11 cases", normal(0.05), 0.10, 11),
     Slower("spread 5 %, +10 %, 200 cases", normal(0.05), 0.10, 200),
-    Slower("spread 30 %, +50 %", normal(0.30), 0.50),
-    Slower("spread 72 %, +272 %", normal(0.72), 2.72),
+    Slower("spread 30 %, +50 %, 1 case", normal(0.30), 0.50),
+    Slower("spread 72 %, +272 %, 1 case", normal(0.72), 2.72),
     *(
         Slower(f"one outlier in six, head {where}, {units.change(1 + change, 0)}", outliers(1 / 6, 1.3, sign=sign), change)
         for change in (0.05, 0.50)
@@ -144,7 +148,7 @@ SLOWER = (
     ),
     *(
         Slower(
-            f"spread {100 * sd:g} %, gate + 3 errors: {units.change(1 + _three_errors(sd), 1)}, {cases} cases",
+            f"spread {100 * sd:g} %, gate + 3 errors: {units.change(1 + _three_errors(sd), 1)}, {_cases(cases)}",
             normal(sd),
             _three_errors(sd),
             cases,
@@ -156,7 +160,9 @@ SLOWER = (
 
 
 def outcomes(slower: Slower, runs: int, seed: int) -> tuple[Counter[Outcome], int, float]:
-    """Outcomes of a slower case; how many had their whole interval past the gate and passed; pairs taken on average."""
+    """The outcomes of a slower case, the number of those that passed with their whole interval past the gate, and the pairs taken
+    on average.
+    """
     rng = np.random.default_rng((seed, 7))
     bar = bar_for(POLICY, slower.cases, looks_for_change(PAIRS))
     counts: Counter[Outcome] = Counter()
@@ -170,6 +176,10 @@ def outcomes(slower: Slower, runs: int, seed: int) -> tuple[Counter[Outcome], in
 
 
 # Creep
+
+
+CREEP = ((0.005, 0.007), (0.005, 0.003), (0.01, 0.007))
+"""Steps, each with the spread of a pair."""
 
 
 def creep(step: float, sd: float, merges: int, rng: np.random.Generator) -> float | None:
@@ -198,8 +208,12 @@ def creep(step: float, sd: float, merges: int, rng: np.random.Generator) -> floa
 # Intervals
 
 
+COVERED = ((0.003, 0.0), (0.02, 0.0), (0.02, 0.03), (0.05, 0.03), (0.05, 0.10))
+"""Spreads of a pair, each with a true change."""
+
+
 def coverage(sd: float, change: float, runs: int, seed: int, *, stopping: bool) -> float:
-    """How often the interval holds the true change: at 12 pairs, or where a check stops."""
+    """Return the share of intervals that hold the true change: at 12 pairs, or where a check stops."""
     rng = np.random.default_rng((seed, 9))
     bar = bar_for(POLICY, 1, looks_for_change(PAIRS))
     held = 0
@@ -213,59 +227,80 @@ def coverage(sd: float, change: float, runs: int, seed: int, *, stopping: bool) 
 # Tables
 
 
-def _red_share(task: tuple[bool, int, int, int]) -> str:
-    aside, index, cases, runs = task
-    attack = (KEPT_ASIDE if aside else NAMED)[index]
-    red = red_runs(attack, cases, runs, SEED + index)
-    return f"{100 * red / runs:.3f}"
+def _red_share(attack: tuple[bool, int], cases: int, runs: int) -> str:
+    aside, index = attack
+    noise = (KEPT_ASIDE if aside else NAMED)[index]
+    share = f"{100 * red_runs(noise, cases, runs, SEED + index) / runs:.3f}"
+    return f"({share})" if noise.beyond else share
 
 
-def unchanged(scale: float, pool: ProcessPoolExecutor) -> None:
+def unchanged(scale: float, name: str, pool: Executor) -> None:
+    beyond = RUNS if name else RUNS_BEYOND
+    counts = [", ".join(f"{max(1, round(runs * scale)):,}" for runs in of_family.values()) for of_family in (RUNS, beyond)]
+    print("Any red case in a run of unchanged code, in %; in brackets what is stronger than a run can tell from a change.")
+    print(f"{counts[0]} runs for the columns, in brackets {counts[1]}.\n")
     for aside, attacks in ((False, NAMED), (True, KEPT_ASIDE)):
-        print("Noises kept aside until the rule was frozen." if aside else "Noises that broke the earlier rule.", end=" ")
-        print("Any red case in a run of unchanged code, in %; in brackets what is stronger than a run can tell from a change.\n")
-        table("noise", *(f"{cases} case{'' if cases == 1 else 's'}" for cases in FAMILIES))
-        for index, attack in enumerate(attacks):
-            tasks = [(aside, index, cases, max(1, round(RUNS[cases] * scale))) for cases in FAMILIES]
-            shares = list(pool.map(_red_share, tasks))
-            row(attack.name, *(f"({share})" if attack.beyond else share for share in shares))
+        print("Kept aside until the rule was frozen:\n" if aside else "Noises that broke the earlier rule:\n")
+        table("noise", *map(_cases, FAMILIES))
+        shares = {
+            attack.name: [
+                pool.submit(_red_share, (aside, index), cases, max(1, round((beyond if attack.beyond else RUNS)[cases] * scale)))
+                for cases in FAMILIES
+            ]
+            for index, attack in enumerate(attacks)
+            if name in attack.name
+        }
+        for attack_name, of_attack in shares.items():
+            row(attack_name, *(share.result() for share in of_attack))
         print()
 
 
-def slower_heads(runs: int) -> None:
-    print(f"Slower heads, {runs} cases each: what becomes of them, in %. Silent: the whole interval past the gate, and a pass.\n")
+def _outcomes(index: int, runs: int) -> tuple[Counter[Outcome], int, float]:
+    return outcomes(SLOWER[index], runs, SEED + index)
+
+
+def slower_heads(runs: int, pool: Executor) -> None:
+    print(f"Slower heads, {runs:,} cases each: their outcomes, in %. Silent: the whole interval past the gate, and a pass.\n")
     table("noise and slowdown", "red", "slower, not proven", "inconclusive", "unchanged", "**silent**", "pairs")
-    for index, slower in enumerate(SLOWER):
-        counts, silent, pairs = outcomes(slower, runs, SEED + index)
+    for slower, (counts, silent, pairs) in zip(SLOWER, pool.map(_outcomes, range(len(SLOWER)), repeat(runs)), strict=True):
         shares = (counts[o] / runs for o in (Outcome.REGRESSED, Outcome.SLOWER, Outcome.INCONCLUSIVE, Outcome.UNCHANGED))
         row(slower.name, *(f"{100 * share:.1f}" for share in shares), silent, f"{pairs:.1f}")
     print()
 
 
-def histories(count: int) -> None:
-    rng = np.random.default_rng(SEED)
+def _histories(step: float, sd: float, merges: int, count: int) -> list[float | None]:
+    rng = np.random.default_rng((SEED, round(1e4 * step), round(1e4 * sd)))
+    return [creep(step, sd, merges, rng) for _ in range(count)]
+
+
+def histories(count: int, pool: Executor) -> None:
     print(
         f"Creep: {count} histories of 30 merges, one case, each merge slower by the step. Red by a slowdown in all of …, in %.\n"
     )
     table("step, spread", "+4 %", "+5 %", "+6 %", "never in 30")
-    for step, sd in ((0.005, 0.007), (0.005, 0.003), (0.01, 0.007)):
-        ends = [creep(step, sd, 30, rng) for _ in range(count)]
+    crept = [pool.submit(_histories, step, sd, 30, count) for step, sd in CREEP]
+    still = [pool.submit(_histories, 0.0, sd, 1000, 1) for sd in (0.003, 0.007, 0.02)]
+    for (step, sd), history in zip(CREEP, crept, strict=True):
+        ends = history.result()
         by = (sum(end is not None and end <= limit + 1e-9 for end in ends) / count for limit in (0.0401, 0.0508, 0.0612))
         row(
             f"{units.change(1 + step, 1)}, {units.percent(sd, 1)}",
             *(f"{100 * share:.1f}" for share in by),
             f"{100 * ends.count(None) / count:.1f}",
         )
-    false = sum(creep(0.0, sd, 1000, rng) is not None for sd in (0.003, 0.007, 0.02))
+    false = sum(history.result() != [None] for history in still)
     print(f"\nUnchanged histories of 1,000 merges with a spread of 0.3, 0.7 and 2 %: {false} of 3 had a red merge.\n")
 
 
-def intervals(runs: int) -> None:
-    print(f"How often the 95 % interval holds the true change, in %, {runs} cases each.\n")
+def intervals(runs: int, pool: Executor) -> None:
+    print(f"How often the 95 % interval holds the true change, in %, {runs:,} cases each.\n")
     table("spread, true change", "12 pairs", "where a check stops")
-    for sd, change in ((0.003, 0.0), (0.02, 0.0), (0.02, 0.03), (0.05, 0.03), (0.05, 0.10)):
-        shares = (coverage(sd, change, runs, SEED, stopping=stopping) for stopping in (False, True))
-        row(f"{units.percent(sd, 1)}, {units.change(1 + change, 1)}", *(f"{100 * share:.1f}" for share in shares))
+    shares = [
+        [pool.submit(coverage, sd, change, runs, SEED + index, stopping=stopping) for stopping in (False, True)]
+        for index, (sd, change) in enumerate(COVERED)
+    ]
+    for (sd, change), held in zip(COVERED, shares, strict=True):
+        row(f"{units.percent(sd, 1)}, {units.change(1 + change, 1)}", *(f"{100 * share.result():.1f}" for share in held))
     print()
 
 
@@ -273,17 +308,20 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies every number of runs")
     parser.add_argument("--only", choices=["unchanged", "slower", "creep", "intervals"], help="one of the tables")
+    parser.add_argument(
+        "--noise", default="", help="unchanged code under noises whose names hold this text, all with the most runs"
+    )
     options = parser.parse_args(None if arguments is None else list(arguments))
     started = time.perf_counter()
-    if options.only in (None, "slower"):
-        slower_heads(max(10, round(2000 * options.scale)))
-    if options.only in (None, "creep"):
-        histories(max(5, round(300 * options.scale)))
-    if options.only in (None, "intervals"):
-        intervals(max(50, round(4000 * options.scale)))
-    if options.only in (None, "unchanged"):
-        with ProcessPoolExecutor(2) as pool:
-            unchanged(options.scale, pool)
+    with workers() as pool:
+        if options.only in (None, "slower"):
+            slower_heads(max(10, round(2000 * options.scale)), pool)
+        if options.only in (None, "creep"):
+            histories(max(5, round(300 * options.scale)), pool)
+        if options.only in (None, "intervals"):
+            intervals(max(50, round(4000 * options.scale)), pool)
+        if options.only in (None, "unchanged"):
+            unchanged(options.scale, options.noise, pool)
     print(f"{time.perf_counter() - started:.0f} s")
 
 

@@ -1,4 +1,4 @@
-"""What biases the paired measuring of unchanged code? ``python research/biases.py`` asks in seven experiments.
+"""Biases of paired measuring on unchanged code: ``python research/biases.py`` looks for them in seven experiments.
 
     python research/biases.py [--out FILE.json] [--seconds 480] [--device cuda|cpu] [--quick] [EXPERIMENT…]
 
@@ -46,12 +46,13 @@ from scipy import stats
 import ratchet
 from ratchet.config import Settings, load_settings
 from ratchet.errors import RatchetError
-from ratchet.measure.client import CaseTrouble, HostClient, HostOptions, Hosts, WorkerClient, refuse_foreign
+from ratchet.measure.client import CaseTrouble, HostClient, Hosts, WorkerClient, refuse_foreign
 from ratchet.measure.device.environment import describe
 from ratchet.measure.device.lock import hold, lock_folder
 from ratchet.measure.device.nvml import Gpu, choose_gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.messages import Listing, Prepared, Sampled
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side
 from ratchet.workload import Device
 
@@ -73,10 +74,10 @@ CASES: dict[Device, tuple[str, ...]] = {
 FEWEST, MOST = 3, 30
 SETTLED = 0.005
 WARM_S: dict[Device, float] = {"cuda": 0.4, "cpu": 0.1}
-"""As in ratchet.measure.duet, which is copied here rather than used: a check must stay free to change."""
+"""Seconds of warm-up, copied from ratchet.measure.duet rather than used: a check must stay free to change."""
 
 LEAD_IN_S = 0.1
-"""What comes before a block in ``heavy``: so long a load, or a pause."""
+"""Seconds of load, or of pause, before a block of ``heavy``."""
 LONGER = 120
 """Characters by which ``path`` makes the head's tree deeper."""
 AGE_S = 30 * 86400.0
@@ -86,7 +87,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Counts:
-    """How much is measured if time allows."""
+    """The numbers of repetitions, if time allows."""
 
     blocks: int
     block_ms: float
@@ -109,7 +110,7 @@ QUICK = Counts(4, 3.0, 2, 3, 8, 2, 2, 2, 1, 4, (2, 2), (2, 2), 2)
 
 @dataclass(frozen=True)
 class Ground:
-    """Where and how everything is measured."""
+    """The place and the settings of all experiments."""
 
     folder: Path
     settings: Settings
@@ -133,7 +134,7 @@ class Share:
         self.cut = False
 
     def room(self, steps: float = 0.0) -> bool:
-        """Is there time for so many more steps?"""
+        """Return whether there is time for so many more steps."""
         enough = time.monotonic() + steps * self._longest < self._end
         self.cut = self.cut or not enough
         return enough
@@ -150,7 +151,7 @@ class Share:
 
 @dataclass
 class Found:
-    """What an experiment has measured so far: kept whatever goes wrong later."""
+    """The rows of an experiment so far: kept whatever goes wrong later."""
 
     rows: list[Row] = field(default_factory=list)
     troubles: dict[str, str] = field(default_factory=dict)
@@ -180,7 +181,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Summary:
-    """What an experiment prints."""
+    """The printed result of an experiment."""
 
     header: tuple[str, ...]
     table: Sequence[tuple[str, ...]]
@@ -209,24 +210,16 @@ def open_hosts(
         inherited = {side: trees[side] for side in from_first(first)}
         groups = [({side: tree}, environs[side]) for side, tree in inherited.items()] if environs else [(inherited, {})]
         for group, own in groups:
-            hosts |= stack.enter_context(Hosts(group, host_options(ground), {**ground.environ, **own})).sides
+            specs = {side: tree_spec(ground, tree) for side, tree in group.items()}
+            hosts |= stack.enter_context(Hosts(specs, {**ground.environ, **own})).sides
         for host in hosts.values():
             host.listing()
         yield hosts
 
 
-def host_options(ground: Ground) -> HostOptions:
-    return HostOptions(
-        checkout=ROOT,
-        bench=ground.settings.bench,
-        python_path=ground.settings.python_path,
-        device=ground.device,
-        threads=ground.settings.cpu_threads,
-        gpu_uuid=ground.gpu.uuid if ground.gpu else None,
-        logs=ground.folder,
-        start_timeout_s=ground.settings.host_timeout,
-        step_timeout_s=ground.settings.case_timeout,
-    )
+def tree_spec(ground: Ground, tree: Path) -> TreeSpec:
+    uuid = ground.gpu.uuid if ground.gpu else None
+    return TreeSpec.of(ground.settings, tree, checkout=ROOT, device=ground.device, gpu_uuid=uuid)
 
 
 def from_first(first: Side) -> tuple[Side, Side]:
@@ -318,7 +311,7 @@ def shuffled(cases: Iterable[str], seed: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Order:
-    """Which side does what first."""
+    """The side that does each thing first."""
 
     fork: Side
     prepare: Side
@@ -326,7 +319,7 @@ class Order:
 
 
 def usual_order(index: int) -> Order:
-    """As in a check: who forks and allocates first changes every pair, who is timed first every other one."""
+    """Order the sides as a check does: who forks and allocates first changes every pair, who is timed first every other one."""
     return Order(SIDES[index % 2], SIDES[index % 2], SIDES[index // 2 % 2])
 
 
@@ -512,7 +505,7 @@ def age(ground: Ground, share: Share, found: Found) -> None:
     """The reference's tree and caches are old; the head's are made anew for each pair of hosts."""
     aged, old = copy_tree(ground.folder / "aged", ground.settings.bench), caches(ground.folder / "caches_aged")
     make_older(aged)
-    with Hosts({"reference": aged}, host_options(ground), {**ground.environ, **old}) as hosts:
+    with Hosts({"reference": tree_spec(ground, aged)}, {**ground.environ, **old}) as hosts:
         hosts.sides["reference"].listing()
         compile_cases(ground, hosts.sides, ground.cases, found)
     make_older(aged)
@@ -547,7 +540,7 @@ class Variant:
     times: int = 2
     """Size of a buffer, in L2 caches."""
     buffers: int = 4
-    """As many as there are places of the workload: one each, as a check has it today. Otherwise taken in turn by the samples."""
+    """Buffers: as many as places of the workload, one each, as in a check today; else the samples take them in turn."""
     before: bool = False
     """The buffers are allocated before the workload rather than after it."""
 
@@ -780,7 +773,7 @@ class EventBlocks:
 
 
 def smallest_step(samples: np.ndarray[Any, Any]) -> float:
-    """How finely the events tell the time."""
+    """Return the resolution of the events."""
     steps = np.diff(np.unique(np.round(samples, 4)))
     return float(steps.min()) if steps.size else 0.0
 
@@ -850,16 +843,16 @@ def summarise_plain(experiment: str, what: str, rows: Sequence[Row]) -> Summary:
 def summarise_parents(experiment: str, rows: Sequence[Row]) -> Summary:
     table, lines, chances = [], [], []
     for case, group in by(rows, "case").items():
-        found = anova(group)
-        means = [statistics.fmean(logs_of(each)) for each in by(group, "parent").values()]
+        parts = anova(group)
+        means = [statistics.fmean(logs_of(rows)) for rows in by(group, "parent").values()]
         line = line_of(experiment, case, "head/reference, over parents", means)
         lines.append(
-            dataclasses.replace(line, note=f"between {found.between:.3f} %, F {found.ratio:.2f}, p {chance(found.chance)}")
+            dataclasses.replace(line, note=f"between {parts.between:.3f} %, F {parts.ratio:.2f}, p {chance(parts.chance)}")
         )
-        chances.append((found.chance, case))
+        chances.append((parts.chance, case))
         table.append((
-            case, str(len(group)), line.shown, f"{found.within:.3f} %", f"{found.between:.3f} %", f"{found.component:+.4f}",
-            f"{found.ratio:.2f}", f"{found.degrees[0]}, {found.degrees[1]}", chance(found.chance),
+            case, str(len(group)), line.shown, f"{parts.within:.3f} %", f"{parts.between:.3f} %", f"{parts.component:+.4f}",
+            f"{parts.ratio:.2f}", f"{parts.degrees[0]}, {parts.degrees[1]}", chance(parts.chance),
         ))  # fmt: skip
     everything = together(experiment, "head/reference, over parents", rows, "log_ratio", "parent")
     tested = [(p, case) for p, case in chances if not math.isnan(p)]
@@ -890,11 +883,11 @@ def anova(rows: Sequence[Row]) -> Anova:
     groups = [group for group in by(rows, "parent").values() if group]
     values = [100 * np.array(logs_of(group)) for group in groups]
     signs = [np.array([1.0 if row["forked_first"] == "head" else -1.0 for row in group]) for group in groups]
-    sign_rest = np.concatenate([each - each.mean() for each in signs])
-    value_rest = np.concatenate([each - each.mean() for each in values])
+    sign_rest = np.concatenate([of_group - of_group.mean() for of_group in signs])
+    value_rest = np.concatenate([of_group - of_group.mean() for of_group in values])
     power = float(sign_rest @ sign_rest)
     effect = float(sign_rest @ value_rest) / power if power > 0 else 0.0
-    sizes = np.array([len(each) for each in values])
+    sizes = np.array([len(of_group) for of_group in values])
     total = int(sizes.sum())
     degrees = (len(groups) - 1, total - len(groups) - (1 if power > 0 else 0))
     if min(degrees) < 1:
@@ -951,12 +944,12 @@ def firsts(rows: Sequence[Row]) -> list[tuple[float, float, int, float]]:
     freedom = len(rows) - design.shape[1]
     if freedom < 1 or np.linalg.matrix_rank(design) < design.shape[1]:
         return [(math.nan, math.nan, len(rows), math.nan)] * design.shape[1]
-    found = np.linalg.lstsq(design, values, rcond=None)[0]
-    rest = values - design @ found
+    coefficients = np.linalg.lstsq(design, values, rcond=None)[0]
+    rest = values - design @ coefficients
     errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * float(rest @ rest) / freedom)
     return [
         (float(mean), float(error), len(rows), chance_of(float(mean), float(error), freedom))
-        for mean, error in zip(found, errors, strict=True)
+        for mean, error in zip(coefficients, errors, strict=True)
     ]
 
 
@@ -969,9 +962,9 @@ def summarise_heavy(experiment: str, rows: Sequence[Row]) -> Summary:
     }
     table, lines = [], []
     for case, group in by(rows, "case").items():
-        found = [line_of(experiment, case, what, logs_of(group, key)) for key, what in keys.items()]
-        lines += found
-        table.append((case, str(len(group)), *(line.shown for line in found)))
+        of_case = [line_of(experiment, case, what, logs_of(group, key)) for key, what in keys.items()]
+        lines += of_case
+        table.append((case, str(len(group)), *(line.shown for line in of_case)))
     everything = [together(experiment, what, rows, key, "pair") for key, what in keys.items()]
     verdict = verdict_of([line for line in lines if line.what == keys["heavy_1"]], everything[0])
     return Summary(("case", "n", *keys.values()), table, [*lines, *everything], verdict)
@@ -1079,7 +1072,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 @dataclass(frozen=True)
 class Experiment:
-    """How it is measured, what is made of it, and its part of the time."""
+    """An experiment: how to measure it, how to sum it up, and its part of the time."""
 
     measure: Callable[[Ground, Share, Found], None]
     summarise: Callable[[str, Sequence[Row]], Summary]
@@ -1102,7 +1095,7 @@ EXPERIMENTS = {
 
 
 def run_experiment(name: str, ground: Ground, seconds: float) -> tuple[dict[str, Any], list[Line]]:
-    """Measure and print one experiment; what it found, also where it broke off."""
+    """Measure and print one experiment; return its rows and lines, also where it broke off."""
     experiment = EXPERIMENTS[name]
     print(f"\n{name}: {seconds:.0f} s at most", flush=True)
     share, found, error = Share(seconds), Found(), ""
@@ -1169,7 +1162,7 @@ def run_all(options: argparse.Namespace, ground: Ground, listing: Listing, deadl
     lines: list[Line] = []
     names = list(options.experiments)
     for position, name in enumerate(names):
-        weights = [EXPERIMENTS[each].weight for each in names[position:]]
+        weights = [EXPERIMENTS[later].weight for later in names[position:]]
         left = max(0.0, deadline - time.monotonic())
         record["experiments"][name], found = run_experiment(name, ground, left * weights[0] / sum(weights))
         lines += found
@@ -1192,7 +1185,8 @@ def set_up(ground: Ground, wanted: Sequence[str]) -> tuple[Ground, Listing]:
     """Copy the trees, compile, and leave out what this machine cannot run."""
     for tree in ground.trees.values():
         copy_tree(tree, ground.settings.bench)
-    with HostClient("head", host_options(ground, ground.trees["head"]), ground.environ) as host:
+    with Hosts({"head": tree_spec(ground, ground.trees["head"])}, ground.environ) as hosts:
+        host = hosts.sides["head"]
         listing = host.listing()
         there = {case.name: case.skipped for case in listing.cases}
         for case in wanted:

@@ -1,10 +1,15 @@
-"""Recorded pairs of unchanged code (see tests/data/README.md), and Markdown tables: for the other scripts of this folder."""
+"""Helpers of the other scripts: recorded pairs of unchanged code (see tests/data/README.md), Markdown tables, and processes."""
 
 from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
 
 from ratchet.commands.replay import pools_in
 from ratchet.stats.comparison import Pair
@@ -19,6 +24,7 @@ MOVED = "normalize/rows_8k"
 """Timed between two events until 2026-11-21, replayed in a graph since."""
 
 Pools = dict[str, list[Pair]]
+"""Case → its recorded pairs."""
 
 
 def paired(*names: str) -> Pools:
@@ -29,12 +35,12 @@ def paired(*names: str) -> Pools:
 
 def checks() -> Pools:
     """All pairs of unchanged code in 18 checks of 8 pairs: 144 of each case. rows_8k was still timed between events."""
-    return _together("h200_checks.json.gz")
+    return _joined("h200_checks.json.gz")
 
 
 def graph() -> Pools:
     """All pairs of unchanged code of one session, in which rows_8k was replayed in a graph: 64 of it, 31 or 32 of the others."""
-    return _together("h200_graph.json.gz")
+    return _joined("h200_graph.json.gz")
 
 
 def today() -> Pools:
@@ -42,22 +48,41 @@ def today() -> Pools:
     return {**checks(), MOVED: graph()[MOVED]}
 
 
-def _together(name: str) -> Pools:
-    found: Pools = {}
-    for recorded in json.loads(gzip.decompress(DATA.joinpath(name).read_bytes())):
-        for case, seen in recorded["cases"].items():
-            pairs = (Pair(pair["log_ratio"], pair["head_ms"], pair["reference_ms"]) for pair in seen["pairs"])
-            found.setdefault(case, []).extend(pairs)
-    return found
+def mirrored(pools: Pools) -> Pools:
+    """Each pair and its mirror image: either side of unchanged code can be the head, since the order of sides is drawn."""
+    return {name: [*pairs, *map(_swapped, pairs)] for name, pairs in pools.items()}
 
 
-SOURCES = {
-    "h200_paired, 8 quiet cases": lambda: paired(*QUIET),
-    f"h200_paired, {LAUNCH_BOUND} for {QUIET[0]}": lambda: paired(LAUNCH_BOUND, *QUIET[1:]),
-    "h200_checks, 11 cases": checks,
-    "h200_checks, rows_8k of h200_graph": today,
-    "h200_graph, 11 cases": graph,
+def _swapped(pair: Pair) -> Pair:
+    return Pair(-pair.log_ratio, pair.reference_ms, pair.head_ms)
+
+
+def _joined(name: str) -> Pools:
+    pools: Pools = {}
+    for check in json.loads(gzip.decompress(DATA.joinpath(name).read_bytes())):
+        for case, recorded in check["cases"].items():
+            pools.setdefault(case, []).extend(pairs_in(recorded))
+    return pools
+
+
+def pairs_in(recorded: dict[str, Any]) -> list[Pair]:
+    """The pairs of one case of a recorded check."""
+    return [Pair(pair["log_ratio"], pair["head_ms"], pair["reference_ms"]) for pair in recorded["pairs"]]
+
+
+SOURCES: dict[str, Callable[[], Pools]] = {
+    "h200_paired, 8 quiet cases": lambda: mirrored(paired(*QUIET)),
+    f"h200_paired, {LAUNCH_BOUND} for {QUIET[0]}": lambda: mirrored(paired(LAUNCH_BOUND, *QUIET[1:])),
+    "h200_checks, 11 cases": lambda: mirrored(checks()),
+    "h200_checks, rows_8k of h200_graph": lambda: mirrored(today()),
+    "h200_graph, 11 cases": lambda: mirrored(graph()),
 }
+"""Cases of unchanged code to draw from."""
+
+
+def workers() -> ProcessPoolExecutor:
+    """Two processes that compute in one thread each: small matrices are slower in several."""
+    return ProcessPoolExecutor(2, initializer=threadpool_limits, initargs=(1,))
 
 
 def table(*heads: str) -> None:

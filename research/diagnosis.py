@@ -1,4 +1,4 @@
-"""Does the top finding name the cause that was planted? Prints the table of docs/diagnosis.md.
+"""Planted causes, each with its top finding: prints the table of docs/diagnosis.md.
 
 python research/diagnosis.py                                 from the extracts in tests/data/planted
 python research/diagnosis.py --from REPORTS [--extract TO]   from what bench/planted/record.py wrote
@@ -41,7 +41,7 @@ NAMED_BY: dict[str, str] = {
 """Planted cause → the key of the finding that names it."""
 TRACED = ("pageable_copies",)
 TRACED_CALLS = 5
-"""As bench/planted/record.py traces them."""
+"""Calls in a trace of bench/planted/record.py."""
 VARIANTS = ("good", "bad")
 
 
@@ -63,12 +63,11 @@ def main() -> int:
 
 
 def extract(cause: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((EXTRACTS / f"{cause}.json").read_text(encoding="utf-8"))
-    return found
+    return dict(json.loads((EXTRACTS / f"{cause}.json").read_text(encoding="utf-8")))
 
 
 def recorded(folder: Path, cause: str) -> dict[str, Any]:
-    """What the rules need of both variants, without what they do not: small enough to be kept in the repository."""
+    """Read both variants and keep no more than the rules need: small enough for the repository."""
     times = json.loads((folder / "times.json").read_text(encoding="utf-8"))
     sides = {}
     for variant in VARIANTS:
@@ -79,7 +78,7 @@ def recorded(folder: Path, cause: str) -> dict[str, Any]:
 
 
 def slim(profile: Profile) -> Profile:
-    """Without rules, peaks and the metrics that no rule reads."""
+    """Leave out rules, peaks and the metrics that no rule reads."""
     kernels = tuple(
         kernel.model_copy(
             update={
@@ -97,28 +96,29 @@ def traced(path: Path) -> Profile:
     """A trace that torch.profiler exported. Its own overhead is left out."""
     events = json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
     spans = [
-        each for each in events if each.get("ph") == "X" and each.get("cat") in ("cpu_op", "cuda_runtime", "gpu_memcpy", "kernel")
+        event
+        for event in events
+        if event.get("ph") == "X" and event.get("cat") in ("cpu_op", "cuda_runtime", "gpu_memcpy", "kernel")
     ]
-    copies = [each for each in spans if each["cat"] == "gpu_memcpy"]
+    copies = [span for span in spans if span["cat"] == "gpu_memcpy"]
     activity = Activity(
         calls=TRACED_CALLS,
-        wall_s=(max(each["ts"] + each["dur"] for each in spans) - min(each["ts"] for each in spans)) / 1e6,
-        copies_s=sum(each["dur"] for each in copies) / 1e6,
-        pageable_copies=sum("Pageable" in each["name"] for each in copies),
+        wall_s=(max(span["ts"] + span["dur"] for span in spans) - min(span["ts"] for span in spans)) / 1e6,
+        copies_s=sum(copy["dur"] for copy in copies) / 1e6,
+        pageable_copies=sum("Pageable" in copy["name"] for copy in copies),
     )
     return Profile(tool="torch", reader="torch", activity=activity)
 
 
 def findings(cause: dict[str, Any]) -> tuple[Finding, ...]:
-    """Of the bad variant as the head against the good one."""
+    """Diagnose the bad variant as the head against the good one."""
     return diagnose(Profile.model_validate(cause["bad"]), Profile.model_validate(cause["good"]))
 
 
 def show(cause: dict[str, Any]) -> bool:
     """Print its row. Returns whether the top finding names the cause."""
     good, bad = (units.duration(cause["times_s"][variant]) for variant in VARIANTS)
-    found = findings(cause)
-    top = found[0] if found else None
+    top = next(iter(findings(cause)), None)
     named = top is not None and top.key == cause["named_by"]
     row(cause["cause"].replace("_", " "), good, bad, top.what if top else "nothing", "yes" if named else "no")
     return named

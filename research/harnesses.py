@@ -1,4 +1,4 @@
-"""How far apart are fresh processes of the same code, as other tools time them? For a machine with an NVIDIA GPU.
+"""Times of fresh processes of the same code, as other tools take them: for a machine with an NVIDIA GPU.
 
 ``python research/harnesses.py --out harnesses.json`` measures three cases, and the copy once more with 3.5 % more
 elements, in fresh processes by each of Triton's ``do_bench``, PyTorch's ``Timer`` and nvbench. It prints for each how much the
@@ -117,7 +117,7 @@ HARNESSES: dict[str, Callable[[Runs, Path], dict[str, Times]]] = {
 
 
 def measure(harness: str, into: Path) -> None:
-    """What a fresh process does. nvbench's own output stays beside ``into``."""
+    """Time all cases in this fresh process. nvbench's own output stays beside ``into``."""
     import torch
 
     runs = workloads()
@@ -139,51 +139,51 @@ def nvbench_output(into: Path) -> Path:
 
 def nvbench_times(root: dict[str, Any], statistic: str) -> Times:
     """``statistic`` ("mean", "median") of the isolated GPU times in nvbench's JSON, where numbers are strings, in seconds."""
-    found = {}
+    times = {}
     for benchmark in root["benchmarks"]:
         state = benchmark["states"][0]
         values = {summary["tag"]: summary["data"] for summary in state["summaries"] or []}
         tag = f"nv/cold/time/gpu/{statistic}"
         if tag not in values:
             raise Failed(f"nvbench reports no {tag} for {benchmark['name']} ({state.get('skip_reason') or 'not skipped'})")
-        found[benchmark["name"]] = next(float(item["value"]) for item in values[tag] if item["name"] == "value") * 1e3
-    return found
+        times[benchmark["name"]] = next(float(item["value"]) for item in values[tag] if item["name"] == "value") * 1e3
+    return times
 
 
 def as_slower_copy(root: dict[str, Any]) -> dict[str, Any]:
-    """The same output with nothing but the longer copy, under the name of the copy: what a head that copies more would write."""
+    """Keep the longer copy alone, under the name of the copy: the output of a head that copies more."""
     return {**root, "benchmarks": [{**one, "name": COPY} for one in root["benchmarks"] if one["name"] == LONGER_COPY]}
 
 
 def verdicts(output: str) -> dict[str, str]:
-    """Benchmark → status, from the Markdown tables that nvbench's comparison tools print."""
-    found, name = {}, None
+    """Read benchmark → status from the Markdown tables that nvbench's comparison tools print."""
+    statuses, name = {}, None
     for line in output.splitlines():
         if line.startswith("# "):
             name = line[2:].strip()
         elif name and line.startswith("|"):
             status = next((status for status in STATUSES if status in line), None)
             if status:
-                found[name] = status
-    return found
+                statuses[name] = status
+    return statuses
 
 
 def compare(tool: str, reference: Path, head: Path) -> dict[str, str]:
     command = [sys.executable, "-m", COMPARE_TOOLS[tool], "--no-color", str(reference), str(head)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    found = verdicts(done.stdout)
-    if not found:
+    statuses = verdicts(done.stdout)
+    if not statuses:
         raise Failed(f"{tool}: {last_line(done.stderr or done.stdout)}")
-    return found
+    return statuses
 
 
 def count_verdicts(outputs: list[Path]) -> tuple[dict[str, dict[str, Counter[str]]], list[str]]:
-    """Tool → case → how often each status, over ordered pairs of processes; and what failed."""
+    """Count each status, tool → case, over ordered pairs of processes; also return the failures."""
     slower = []
     for output in outputs:
         slower.append(output.with_name(f"{output.stem}_slower.json"))
         slower[-1].write_text(json.dumps(as_slower_copy(json.loads(output.read_text(encoding="utf-8")))), encoding="utf-8")
-    found: dict[str, dict[str, Counter[str]]] = {}
+    counts: dict[str, dict[str, Counter[str]]] = {}
     failures = []
     order = [(i, j) for i in range(len(outputs)) for j in range(len(outputs)) if i != j]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
@@ -191,16 +191,16 @@ def count_verdicts(outputs: list[Path]) -> tuple[dict[str, dict[str, Counter[str
             unchanged = [pool.submit(compare, tool, outputs[i], outputs[j]) for i, j in order]
             longer = [pool.submit(compare, tool, outputs[i], slower[j]) for i, j in order]
             try:
-                said = [future.result() for future in unchanged]
-                said_of_longer = [future.result() for future in longer]
+                of_unchanged = [future.result() for future in unchanged]
+                of_longer = [future.result() for future in longer]
             except (Failed, OSError, subprocess.TimeoutExpired) as error:
                 failures.append(str(error))
                 for future in (*unchanged, *longer):
                     future.cancel()
                 continue
-            found[tool] = {case: Counter(one.get(case, "absent") for one in said) for case in UNCHANGED}
-            found[tool][LONGER_COPY] = Counter(one.get(COPY, "absent") for one in said_of_longer)
-    return found, failures
+            counts[tool] = {case: Counter(one.get(case, "absent") for one in of_unchanged) for case in UNCHANGED}
+            counts[tool][LONGER_COPY] = Counter(one.get(COPY, "absent") for one in of_longer)
+    return counts, failures
 
 
 # Between processes
@@ -212,13 +212,13 @@ def spread(values: list[float]) -> tuple[float, float]:
 
 
 def share_past_gate(references: list[float], heads: list[float]) -> float:
-    """Of ordered pairs of different processes, the share whose second time is more than 3 % above the first."""
+    """Return the share of ordered pairs of different processes whose second time is more than 3 % above the first."""
     past = [heads[j] / reference - 1 > GATE for i, reference in enumerate(references) for j in range(len(heads)) if i != j]
     return sum(past) / len(past)
 
 
 def summary(label: str, reported: list[Times]) -> list[dict[str, Any]]:
-    """For each case of one harness: its time, its spread, and what a gate of 3 % makes of two single processes."""
+    """Sum up each case of one harness: its time, its spread, and how often a gate of 3 % is red for two single processes."""
     rows = []
     for case in UNCHANGED:
         values = [times[case] for times in reported]
@@ -292,14 +292,14 @@ def run(harnesses: list[str], processes: int, budget: float, folder: Path) -> di
         for harness in list(alive):
             into = folder / f"{harness}_{number}.json"
             try:
-                found = measure_apart(harness, into)
+                measured = measure_apart(harness, into)
             except Failed as error:
                 failures.append(str(error))
                 if number == 0:
                     alive.remove(harness)
                 continue
-            machine = {key: found[key] for key in ("gpu", "torch")}
-            for label, times in found["times"].items():
+            machine = {key: measured[key] for key in ("gpu", "torch")}
+            for label, times in measured["times"].items():
                 reported.setdefault(label, []).append(times)
             if harness == "nvbench":
                 outputs.append(nvbench_output(into))
@@ -323,7 +323,7 @@ def run(harnesses: list[str], processes: int, budget: float, folder: Path) -> di
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="where to write everything that was found, as JSON")
+    parser.add_argument("--out", type=Path, required=True, help="where to write all results, as JSON")
     parser.add_argument("--processes", type=int, default=8, help="fresh processes for each harness")
     parser.add_argument("--harness", nargs="+", choices=HARNESSES, default=list(HARNESSES), help="leave out the others")
     parser.add_argument("--budget", type=float, default=200, help="seconds for measuring; the comparisons take some 20 more")
@@ -336,13 +336,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        found = run(args.harness, args.processes, args.budget, folder)
-    args.out.write_text(json.dumps(found, indent=1), encoding="utf-8")
-    for failure in found["failures"]:
+        results = run(args.harness, args.processes, args.budget, folder)
+    args.out.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    for failure in results["failures"]:
         print(f"not measured: {failure}")
-    print(f"{found['machine']}, {found['seconds']['all']:.0f} s")
-    print(table(found["rows"], found["verdicts"]))
-    return 0 if found["rows"] else 1
+    print(f"{results['machine']}, {results['seconds']['all']:.0f} s")
+    print(table(results["rows"], results["verdicts"]))
+    return 0 if results["rows"] else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which interval covers what it says? ``python research/intervals.py`` prints the tables of docs/trust.md.
+"""Coverage of six kinds of 95 % intervals: ``python research/intervals.py`` prints the tables of docs/trust.md.
 
 Draws runs of 5, 8, 12 and 20 pairs from the pair ratios of unchanged code that were recorded on a real GPU (see
 tests/data/README.md), smoothed a little because the pools are finite, and counts how often each nominal 95 % interval holds the
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from common import QUIET, Pools, paired, row, table, today
+from common import QUIET, Pools, paired, row, table, today, workers
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
@@ -25,9 +25,9 @@ COUNTS = (5, 8, 12, 20)
 RESAMPLES, SEED = 999, 3
 CONFIDENCE = 0.95
 SMOOTHING = 0.05
-"""Of a pool's standard deviation, added as normal noise."""
+"""Share of a pool's standard deviation, added as normal noise."""
 TRIM = 0.125
-"""Of the values at each end."""
+"""Share of the values that is cut off at each end."""
 BATCH = 100
 """Runs that are resampled at once."""
 
@@ -46,14 +46,14 @@ class Method:
 
 def in_use(runs: Floats, _: np.random.Generator) -> Bounds:
     """The studentised bootstrap as ratchet judges by it, without outliers: 10,000 resamples, always the same ones."""
-    found = [estimate(run, CONFIDENCE) for run in runs.tolist()]
-    return np.array([each.low for each in found]), np.array([each.high for each in found])
+    estimates = [estimate(run, CONFIDENCE) for run in runs.tolist()]
+    return np.array([one.low for one in estimates]), np.array([one.high for one in estimates])
 
 
 def student(runs: Floats, _: np.random.Generator) -> Bounds:
     """Student's t, without outliers: what ratchet shows of one side alone."""
-    found = np.array([student_interval(run, CONFIDENCE) for run in runs.tolist()])
-    return found[:, 1], found[:, 2]
+    bounds = np.array([student_interval(run, CONFIDENCE)[1:] for run in runs.tolist()])
+    return bounds[:, 0], bounds[:, 1]
 
 
 def trimmed_t(runs: Floats, _: np.random.Generator) -> Bounds:
@@ -102,7 +102,7 @@ def studentized(runs: Floats, resampled: Floats) -> Bounds:
 
 
 def _quantiles(values: Floats, shares: Floats) -> Floats:
-    """Of each row its own quantile."""
+    """Return a quantile of each row, with its own share."""
     places = shares * (values.shape[1] - 1)
     ordered, whole = np.sort(values, axis=1), np.floor(places).astype(int)
     rows, above = np.arange(len(values)), np.minimum(whole + 1, values.shape[1] - 1)
@@ -154,16 +154,29 @@ def together(pools: dict[str, Floats]) -> dict[str, Floats]:
     return {"all": np.concatenate(scaled)}
 
 
-def coverage(method: Method, pools: dict[str, Floats], count: int, runs: int) -> dict[str, float]:
-    """Case → share of its runs whose interval holds the centre. All methods get the same runs."""
+SOURCES: dict[str, Callable[[], dict[str, Floats]]] = {
+    "h200_checks, 144 pairs of each of 10 cases, and 64 of rows_8k of h200_graph": lambda: logs(today()),
+    "h200_paired, 48 pairs of 8 cases together, each case centred and scaled": lambda: together(logs(paired(*QUIET))),
+}
+
+
+def coverage(source: str, method: str, count: int, runs: int) -> list[float]:
+    """Return for each case the share of its runs whose interval holds the centre. All methods get the same runs."""
+    pools = SOURCES[source]()
     rng = np.random.default_rng((SEED, count))
-    held = {}
-    for name, pool in pools.items():
-        drawn = rng.choice(pool, (runs, count)) + rng.normal(0, SMOOTHING * pool.std(), (runs, count))
-        low, high = method.bounds(drawn, np.random.default_rng((SEED, count, 1)))
-        centre = method.centre(pool)
-        held[name] = float(np.mean((low <= centre) & (centre <= high)))
+    held = []
+    for pool in pools.values():
+        drawn = rng.choice(pool, (max(1, runs // len(pools)), count))
+        drawn += rng.normal(0, SMOOTHING * pool.std(), drawn.shape)
+        low, high = METHODS[method].bounds(drawn, np.random.default_rng((SEED, count, 1)))
+        centre = METHODS[method].centre(pool)
+        held.append(float(np.mean((low <= centre) & (centre <= high))))
     return held
+
+
+def shown(held: list[float]) -> str:
+    mean = units.percent(statistics.fmean(held), 1)
+    return f"{mean} ({100 * min(held):.1f} to {100 * max(held):.1f})" if len(held) > 1 else mean
 
 
 def main() -> None:
@@ -171,24 +184,15 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=8000, help="runs to draw for each figure, of all cases together")
     runs = parser.parse_args().runs
     started = time.perf_counter()
-    quiet = logs(paired(*QUIET))
-    sources = {
-        "h200_checks, 144 pairs of each of 10 cases, and 64 of rows_8k of h200_graph": logs(today()),
-        "h200_paired, 6 pairs of each of 8 cases": quiet,
-        "h200_paired, these 48 pairs together, each case centred and scaled": together(quiet),
-    }
-    for title, pools in sources.items():
-        print(f"{title}: mean coverage of a nominal 95 % interval (of the worst and the best case)\n")
-        table("interval", *(f"{count} pairs" for count in COUNTS))
-        for name, method in METHODS.items():
-            row(name, *(shown(list(coverage(method, pools, count, max(1, runs // len(pools))).values())) for count in COUNTS))
-        print()
-    print(f"{runs} runs for each figure; {time.perf_counter() - started:.0f} s")
-
-
-def shown(held: list[float]) -> str:
-    mean = units.percent(statistics.fmean(held), 1)
-    return f"{mean} ({100 * min(held):.1f} to {100 * max(held):.1f})" if len(held) > 1 else mean
+    with workers() as pool:
+        for source in SOURCES:
+            print(f"{source}: mean coverage of a nominal 95 % interval (of the worst and the best case), {runs:,} runs\n")
+            table("interval", *(f"{count} pairs" for count in COUNTS))
+            held = {method: [pool.submit(coverage, source, method, count, runs) for count in COUNTS] for method in METHODS}
+            for method, of_counts in held.items():
+                row(method, *(shown(share.result()) for share in of_counts))
+            print()
+    print(f"{time.perf_counter() - started:.0f} s")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How soon does a check start in a large repository? ``python research/large_repository.py`` makes one and times checks in it.
+"""Seconds until a check starts in a large repository: ``python research/large_repository.py`` makes one and times checks in it.
 
 It has 50,000 commits and 20,000 files, made by ``git fast-import``, and a benchmark of one tiny case. Prints the seconds from the
 start of the process until the hosts are started, in a clean and in a dirty checkout, and how long each call of git took. On ext4
@@ -20,7 +20,7 @@ from pathlib import Path
 
 FILES_OF_A_FOLDER = 100
 LINES = 40
-"""Of a file."""
+"""Lines of a file."""
 BENCH = """\
 import torch
 

@@ -1,4 +1,5 @@
-"""Where a process has its libraries, and what that does to code bound by the CPU: ``python research/layout.py``.
+"""The effect of a process's memory layout on code bound by the CPU: ``python research/layout.py`` prints the table of
+docs/decisions/0007-biases.md.
 
 The hosts of both sides are processes that imported torch each, or are forked from one that had, as in a check: in turns, so
 that one run compares the two. Six pairs of workers each, of unchanged code, and of code with other things beside the case.
@@ -20,9 +21,10 @@ from common import row, table
 
 from ratchet.commands.machine import plan_of
 from ratchet.config import load_settings
-from ratchet.measure.client import HostClient, HostOptions, Hosts
+from ratchet.measure.client import HostClient, Hosts
 from ratchet.measure.device.telemetry import Owner
 from ratchet.measure.duet import Duet, Rounds, Wanted
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side
 from ratchet.records.verdict import Comparison
 from ratchet.report.progress import SilentProgress
@@ -56,12 +58,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     drawn = random.Random(options.seed)
-    found: dict[tuple[str, str], list[Comparison]] = {}
+    comparisons: dict[tuple[str, str], list[Comparison]] = {}
     for number in range(options.repeats):
         for code, beside in (("unchanged", ""), ("other things beside it", filler(drawn))):
             for hosts, forked in (("apart", False), ("forked from one", True)):
-                seen = compared(beside, options.seed + 100 * number, forked=forked)
-                found.setdefault((hosts, code), []).append(seen)
+                comparison = compared(beside, options.seed + 100 * number, forked=forked)
+                comparisons.setdefault((hosts, code), []).append(comparison)
     table(
         "hosts",
         "code",
@@ -71,11 +73,11 @@ def main() -> None:
         f"all {PAIRS} pairs agree",
         "spread of one pair, median",
     )
-    for (hosts, code), all_seen in found.items():
-        logs = [math.log(seen.ratio) for seen in all_seen]
+    for (hosts, code), of_kind in comparisons.items():
+        logs = [math.log(comparison.ratio) for comparison in of_kind]
         farthest = max(logs, key=abs)
-        rare = sum(seen.chance <= 0.5**PAIRS for seen in all_seen)
-        spread = statistics.median(seen.spread for seen in all_seen)
+        rare = sum(comparison.chance <= 0.5**PAIRS for comparison in of_kind)
+        spread = statistics.median(comparison.spread for comparison in of_kind)
         row(hosts, code, len(logs), f"{statistics.stdev(logs):.2%}", f"{math.expm1(farthest):+.1%}", rare, f"{spread:.2%}")
 
 
@@ -86,9 +88,9 @@ def compared(beside: str, seed: int, *, forked: bool) -> Comparison:
         duet = Duet(hosts, plan_of(settings, "cpu"), SilentProgress(), Owner(None))
         rounds = Rounds((PAIRS,), 0, lambda _: ())
         turned = duet.measure([Wanted("adds/small", SIDES)], rounds)["adds/small"].turned
-        seen = compare_workers(*([one.samples() for one in turned[side]] for side in ("head", "reference")), 0.95)
-        assert seen is not None
-        return seen
+        comparison = compare_workers(*([worker.samples() for worker in turned[side]] for side in ("head", "reference")), 0.95)
+        assert comparison is not None
+        return comparison
 
 
 @contextlib.contextmanager
@@ -98,12 +100,12 @@ def hosts_of(folder: Path, beside: str, *, forked: bool) -> Iterator[Mapping[Sid
         (tree / "bench").mkdir(parents=True)
         (tree / "bench" / "adds.py").write_text(beside + CASE if side == "head" else CASE)
     settings = load_settings(folder, os.environ, {"device": "cpu"})
-    options = HostOptions.of(settings, checkout=folder, device="cpu", gpu=None, logs=folder)
-    groups: list[dict[Side, Path]] = [trees] if forked else [{side: tree} for side, tree in trees.items()]
+    specs = {side: TreeSpec.of(settings, tree, checkout=folder, device="cpu", gpu_uuid=None) for side, tree in trees.items()}
+    groups: list[dict[Side, TreeSpec]] = [specs] if forked else [{side: spec} for side, spec in specs.items()]
     with contextlib.ExitStack() as stack:
         hosts: dict[Side, HostClient] = {}
         for group in groups:
-            hosts |= stack.enter_context(Hosts(group, options, os.environ)).sides
+            hosts |= stack.enter_context(Hosts(group, os.environ)).sides
         for host in hosts.values():
             host.listing()
         yield hosts

@@ -1,8 +1,8 @@
 """Live checks of code that is unchanged or slowed on purpose: ``python research/live.py --device cuda`` prints a table.
 
 Makes a git repository with four benchmarks, one of which takes longer in the second commit, and runs `ratchet check` in it:
-undisturbed, while another process loads the device half of the time, and with a SIGKILL for one of its processes at a random
-moment. No unchanged case may be red, no slowdown may pass, and no process or folder may stay behind.
+undisturbed, while others keep the GPU or each core of the CPU busy for half of the time, and with a SIGKILL for one of its
+processes at a random moment. No unchanged case may be red, no slowdown may pass, no process or folder may stay behind.
 """
 
 from __future__ import annotations
@@ -61,18 +61,26 @@ def total(*, device: torch.device, n: int) -> Workload:
     return Workload(run=lambda: x.sum(), reference=lambda: x.double().sum(), dtype="float32", flops=n, bytes=4 * n)
 """
 SIZES = {"cuda": {"n": 1 << 26, "side": 4096}, "cpu": {"n": 1 << 20, "side": 384}}
-LOAD = """
-import sys, time, torch
-device = sys.argv[1]
-a = torch.randn(4096 if device == "cuda" else 512, 4096 if device == "cuda" else 512, device=device)
-torch.set_num_threads(2)
+GPU_LOAD = """
+import time, torch
+a = torch.randn(4096, 4096, device="cuda")
 while True:
     end = time.monotonic() + 1.0
     while time.monotonic() < end:
         a @ a
-        if device == "cuda":
-            torch.cuda.synchronize()
+        torch.cuda.synchronize()
     time.sleep(1.0)
+"""
+CPU_LOAD = """
+import os, random, sys, time
+core, seed = map(int, sys.argv[1:])
+os.sched_setaffinity(0, {core})
+drawn = random.Random(seed * 1000 + core)
+while True:
+    end = time.monotonic() + drawn.uniform(0.05, 4.0)
+    while time.monotonic() < end:
+        sum(range(2000))
+    time.sleep(drawn.uniform(0.05, 4.0))
 """
 GIT = ("git", "-c", "user.name=live", "-c", "user.email=live@example.org", "-c", "init.defaultBranch=main")
 
@@ -175,13 +183,15 @@ def _is_zombie(pid: int) -> bool:
 
 
 @contextlib.contextmanager
-def load(device: str, wanted: bool) -> Iterator[None]:
-    """Another process computes on the device for a second, and rests for a second, while the body runs."""
-    process = subprocess.Popen([sys.executable, "-c", LOAD, device]) if wanted else None
+def load(device: str, seed: int) -> Iterator[None]:
+    """Keep the GPU, or each core of the CPU, busy for about half of the time while the body runs."""
+    cores = os.sched_getaffinity(0) if device == "cpu" else ()
+    scripts = [[CPU_LOAD, str(core), str(seed)] for core in cores] or [[GPU_LOAD]]
+    processes = [subprocess.Popen([sys.executable, "-c", *script]) for script in scripts]
     try:
         yield
     finally:
-        if process:
+        for process in processes:
             process.kill()
             process.wait()
 
@@ -202,7 +212,8 @@ def main() -> None:
     for kind in options.kinds:
         for condition in options.conditions:
             for _ in range(options.checks):
-                with tempfile.TemporaryDirectory() as parent, load(options.device, condition == "loaded"):
+                loaded = load(options.device, rng.randrange(1000)) if condition == "loaded" else contextlib.nullcontext()
+                with tempfile.TemporaryDirectory() as parent, loaded:
                     folder = repository(Path(parent, "repository"), options.device, factors[kind])
                     ended = check(folder, options.device, kill=condition == "killed", rng=rng)
                     lost = "" if ended.code in (0, 1, 3) else Path(parent, "log").read_text()[-400:]

@@ -1,4 +1,4 @@
-"""Noise that pairs of unchanged code may show, as generators: what ``research/adversary.py`` throws at the rule.
+"""Noise that pairs of unchanged code may show, as generators, for ``python research/adversary.py``.
 
 Each takes a random generator and a number of cases, and gives log ratios of shape (cases, `PAIRS`), in the order in which the
 pairs are taken. The first eight pairs are the first session; from there on all processes are new.
@@ -162,7 +162,7 @@ NAMED = (
     Attack("offset of a session, sd 1 %", offset(0.01), beyond=True),
     Attack("one outlier in six, ±30 %", outliers(1 / 6, 1.3)),
 )
-"""What broke an earlier rule: this one was made with them in view."""
+"""Noises that broke an earlier rule: this one was made with them in view."""
 
 KEPT_ASIDE = (
     Attack("Student's t, 2 degrees of freedom, 1 %", student(2, 0.01)),

@@ -1,4 +1,4 @@
-"""What would other tools say of the same samples? ``python research/peers.py`` prints the tables of docs/trust.md.
+"""The rules of other tools on the same samples: ``python research/peers.py`` prints the tables of docs/trust.md.
 
 Draws pull requests of eight cases from recorded processes of unchanged code (see tests/data/README.md) and judges them by the
 rules of other tools. In the first table a rule gets, for each case, one process for the reference and another for the head, run
@@ -30,7 +30,7 @@ EARLIER = 10
 PLANTED = (1.0, 1.035, 1.05)
 SEED = 5
 RESAMPLES = 999
-"""Of the bootstrap rules."""
+"""Resamples of the bootstrap rules."""
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -224,44 +224,44 @@ PAIRWISE: dict[str, Rule] = {
 
 
 def processes() -> list[Floats]:
-    """For each case: (processes, samples)."""
+    """Load the samples of each case, of shape (processes, samples)."""
     with np.load(DATA / "h200_unpaired.npz") as data:
         return [data[name].astype(np.float64) for name in UNPAIRED]
 
 
 def pairs(names: tuple[str, ...]) -> list[tuple[Floats, Floats]]:
-    """For each case: both sides, (pairs, samples). A pair counts twice, since either side of unchanged code can be the head."""
-    found = []
+    """Load both sides of each case, (pairs, samples). A pair counts twice: either side of unchanged code can be the head."""
+    sides = []
     with np.load(DATA / "h200_paired.npz") as data:
         for name in names:
             a, b = (data[f"{name}|{side}"].astype(np.float64) for side in "AB")
             a, b = a.reshape(len(a), -1), b.reshape(len(b), -1)
-            found.append((np.concatenate((a, b)), np.concatenate((b, a))))
-    return found
+            sides.append((np.concatenate((a, b)), np.concatenate((b, a))))
+    return sides
 
 
 def of_two_processes(rule: Rule, cases: list[Floats], references: NDArray[np.int64], heads: NDArray[np.int64]) -> list[Booleans]:
-    """For each planted slowdown: red or not, (runs, cases). Decides once for each ordered pair of processes, then looks it up."""
-    found = []
+    """Decide for each planted slowdown, (runs, cases): once for each ordered pair of processes, then by looking it up."""
+    reds = []
     for planted in PLANTED:
         red = np.empty(references.shape, dtype=bool)
         for case, samples in enumerate(cases):
             decisions = np.array([[rule(reference, head * planted) for head in samples] for reference in samples])
             red[:, case] = decisions[references[:, case], heads[:, case]]
-        found.append(red)
-    return found
+        reds.append(red)
+    return reds
 
 
 def of_a_pair(rule: Rule, cases: list[tuple[Floats, Floats]], drawn: NDArray[np.int64]) -> list[Booleans]:
-    found = []
+    reds = []
     for planted in PLANTED:
         decisions = [np.array([rule(a, b * planted) for a, b in zip(*sides, strict=True)]) for sides in cases]
-        found.append(np.stack([decided[drawn[:, case]] for case, decided in enumerate(decisions)], axis=1))
-    return found
+        reds.append(np.stack([decided[drawn[:, case]] for case, decided in enumerate(decisions)], axis=1))
+    return reds
 
 
 def of_earlier_runs(cases: list[Floats], orders: list[NDArray[np.int64]]) -> list[Booleans]:
-    """The same for the best of ten: `orders` holds, for each case, eleven different processes for each run, the head last."""
+    """Decide by the best of ten: `orders` holds, for each case, eleven different processes for each run, the head last."""
     return [
         np.array(
             [
@@ -273,8 +273,8 @@ def of_earlier_runs(cases: list[Floats], orders: list[NDArray[np.int64]]) -> lis
     ]
 
 
-def row(name: str, found: list[Booleans]) -> str:
-    unchanged, slower, slowest = found
+def row(name: str, reds: list[Booleans]) -> str:
+    unchanged, slower, slowest = reds
     shares = (unchanged.any(axis=1).mean(), unchanged.mean(), slower.mean(), slowest.mean())
     return f"| {name} | " + " | ".join(f"{share:.1%}".replace("%", " %") for share in shares) + " |"
 

@@ -1,4 +1,4 @@
-"""How long reading a report takes, and how much memory: ``python research/reading_speed.py REPORT.ncu-rep [20]``.
+"""Seconds and memory that reading a report takes: ``python research/reading_speed.py REPORT.ncu-rep [20]``.
 
 Makes a report of as many launches by repeating those of REPORT, reads it in fresh processes as ``ratchet profile --read`` does,
 and prints seconds from the start of the interpreter, and MiB at their highest of the command and of its child.

@@ -1,4 +1,4 @@
-"""How long do large records take? ``python research/record_speed.py`` times whole processes of ratchet on synthetic records.
+"""Seconds and memory that large records take: ``python research/record_speed.py`` times processes of ratchet on synthetic ones.
 
 They are `ratchet report` of a run of 2,000 cases, and `ratchet compare` of two runs of 1,000: each case has 20 pairs, both sides,
 10 blocks and 12 samples. Prints seconds from the start of a process to its end, those that it computed, and its peak memory.
@@ -47,7 +47,7 @@ PROFILED_CALLS = 25
 
 @dataclass(frozen=True)
 class Size:
-    """How much a record holds: a number of samples in each block of each pair of each case."""
+    """The size of a record: a number of samples in each block of each pair of each case."""
 
     cases: int
     pairs: int
@@ -60,11 +60,11 @@ class Size:
 
 @dataclass(frozen=True)
 class Spent:
-    """What one process took."""
+    """Time and memory of one process."""
 
     seconds: float
     computing_s: float
-    """Of all its threads; less than ``seconds`` where other programs keep the machine busy."""
+    """Seconds of all its threads; less than ``seconds`` where other programs keep the machine busy."""
     peak_mb: float
     status: int
 

@@ -1,4 +1,4 @@
-"""How many more configurations a minute do more GPUs try? Tunes a matrix product of some thousand configurations, on GPUs.
+"""Configurations a minute on one GPU and on several: tunes a matrix product of some thousand configurations.
 
     python research/scaling.py [--gpus 0 0,1 0,1,2,3] [--ray] [--budget 90s] [--case products/square_2048]
                                         [--keep FOLDER]
@@ -82,10 +82,10 @@ def tuned(folder: Path, number: int, words: Sequence[str]) -> tuple[TuningRecord
 
 
 def rate_of(record: TuningRecord) -> tuple[float, float]:
-    """Evaluations a minute from when every GPU had given its first, and the longest time between two, in seconds."""
-    firsts = {each.gpu: each.at for each in reversed(record.evaluations)}
-    start, end = max(firsts.values()), max(each.at for each in record.evaluations)
-    ends = sorted(each.at for each in record.evaluations if each.at >= start)
+    """Return evaluations a minute, from when every GPU had given its first, and the longest time between two, in seconds."""
+    firsts = {evaluation.gpu: evaluation.at for evaluation in reversed(record.evaluations)}
+    start, end = max(firsts.values()), max(evaluation.at for evaluation in record.evaluations)
+    ends = sorted(evaluation.at for evaluation in record.evaluations if evaluation.at >= start)
     gap = max(((later - sooner).total_seconds() for sooner, later in pairwise(ends)), default=0.0)
     return 60 * (len(ends) - 1) / max((end - start).total_seconds(), 1e-9), gap
 

@@ -1,4 +1,4 @@
-"""How near do the strategies come to the optimum of recorded spaces? Replayed, without a GPU.
+"""Search strategies on recorded spaces, without a GPU: how near do they come to the optimum?
 
     python research/tuning.py [--seeds 20] [--from-seed 0] [--budgets 50,100,200] [--strategies auto,climb]
         [--parts | SPACE.json.gz…]
@@ -49,7 +49,7 @@ def main() -> int:
     else:
         spaces = chosen_on() if given.parts else {path.name.removesuffix(".json.gz"): read(path) for path in given.spaces}
         seeds = range(given.from_seed, given.from_seed + given.seeds)
-        table(spaces, given.strategies.split(","), seeds, [int(each) for each in given.budgets.split(",")])
+        table(spaces, given.strategies.split(","), seeds, [int(budget) for budget in given.budgets.split(",")])
     return 0
 
 
@@ -67,7 +67,7 @@ def chosen_on() -> dict[str, Recorded]:
 def table(spaces: dict[str, Recorded], strategies: list[str], seeds: range, budgets: list[int]) -> None:
     everything: dict[str, list[NDArray[np.float64]]] = {strategy: [] for strategy in strategies}
     for name, space in spaces.items():
-        failed = sum(each is None for each in space.times) / len(space.times)
+        failed = sum(time_ms is None for time_ms in space.times) / len(space.times)
         print(f"{name}: {space.candidates.count} configurations, {failed:.0%} fail")
         for strategy in strategies:
             began = time.perf_counter()
@@ -77,10 +77,10 @@ def table(spaces: dict[str, Recorded], strategies: list[str], seeds: range, budg
             print(f"  {strategy:10} {line(runs, budgets)}   {each_ms:.1f} ms each", flush=True)
     if len(spaces) > 1:
         print("all:")
-        for strategy, each in everything.items():
-            medians = np.array([np.median(runs, axis=0) for runs in each])
+        for strategy, of_spaces in everything.items():
+            medians = np.array([np.median(runs, axis=0) for runs in of_spaces])
             shown = "  ".join(f"{mean:.3f}" for mean in medians.mean(axis=0))
-            means = "  ".join(f"{mean:.3f}" for mean in np.array(each).mean(axis=(0, 1)))
+            means = "  ".join(f"{mean:.3f}" for mean in np.array(of_spaces).mean(axis=(0, 1)))
             lowest = "  ".join(f"{median:.3f}" for median in medians.min(axis=0))
             print(f"  {strategy:10} mean of medians {shown}   mean {means}   lowest median {lowest}")
 
@@ -89,7 +89,7 @@ def line(runs: NDArray[np.float64], budgets: list[int]) -> str:
     """``runs``: shape (seeds, budgets)."""
     at = min(1, len(budgets) - 1)
     second = runs[:, at]
-    medians = "  ".join(f"{each:.3f}" for each in np.median(runs, axis=0))
+    medians = "  ".join(f"{median:.3f}" for median in np.median(runs, axis=0))
     return (
         f"{medians}   at {budgets[at]}: mean {second.mean():.3f}, tenth {np.quantile(second, 0.1):.3f}, "
         f"quarter {np.quantile(second, 0.25):.3f}, {np.mean(second >= 0.97):.0%} reach 0.97"
@@ -97,11 +97,11 @@ def line(runs: NDArray[np.float64], budgets: list[int]) -> str:
 
 
 def fractions(space: Recorded, strategy: str, seed: int, budgets: list[int]) -> list[float]:
-    """After each of ``budgets``, the largest last: of one search with the largest."""
+    """Return the fraction of the optimum after each of ``budgets``, of which the largest is last, in one search."""
     trace = replayed(space, strategy, seed, budgets[-1]).best_ms
     optimum = space.best_ms or 0.0
-    found = [optimum / each if each else 0.0 for each in trace]
-    return [found[min(budget, len(found)) - 1] for budget in budgets]
+    reached = [optimum / best if best else 0.0 for best in trace]
+    return [reached[min(budget, len(reached)) - 1] for budget in budgets]
 
 
 def part(space: Recorded, seed: int) -> Recorded:
@@ -114,29 +114,29 @@ def part(space: Recorded, seed: int) -> Recorded:
         for column in rng.choice(wide, 3, replace=False):
             kept &= ~np.isin(codes[:, column], rng.choice(sizes[column], max(1, round(sizes[column] * 0.35)), replace=False))
         places = np.flatnonzero(kept).tolist()
-        if sum(space.times[each] is not None for each in places) > 300:
+        if sum(space.times[place] is not None for place in places) > 300:
             break
-    configurations = [space.candidates.configuration(each) for each in places]
+    configurations = [space.candidates.configuration(place) for place in places]
     names = list(space.candidates.space.parameters)
-    values = {name: tuple(sorted({each[name] for each in configurations}, key=str)) for name in names}
+    values = {name: tuple(sorted({one[name] for one in configurations}, key=str)) for name in names}
     left = Space({name: tuple(v for v in space.candidates.space.parameters[name] if v in set(values[name])) for name in names})
-    encoded = np.array([left.encode(each) for each in configurations], dtype=np.int16)
-    return Recorded(Candidates(left, encoded, exact=True), tuple(space.times[each] for each in places))
+    encoded = np.array([left.encode(one) for one in configurations], dtype=np.int16)
+    return Recorded(Candidates(left, encoded, exact=True), tuple(space.times[place] for place in places))
 
 
 def overhead() -> None:
     """Milliseconds that proposing takes, in a space of 20,000: by the clock, and on the core."""
-    found = candidates(Space({f"p{number}": tuple(range(9)) for number in range(6)}), limit=20_000)
-    print(f"{found.count} configurations: one proposal, mean and longest; the last fifty; the same of processor time")
+    space = candidates(Space({f"p{number}": tuple(range(9)) for number in range(6)}), limit=20_000)
+    print(f"{space.count} configurations: one proposal, mean and longest; the last fifty; the same of processor time")
     for strategy in STRATEGIES.split(","):
-        search, took, busy = Search(found, strategy), [], []
+        search, took, busy = Search(space, strategy), [], []
         for number in range(200):
             began, used = time.perf_counter(), time.process_time()
             asked = search.ask()[0]
             took.append((time.perf_counter() - began) * 1e3)
             busy.append((time.process_time() - used) * 1e3)
             search.tell(asked, None if number % 5 == 4 else 1.0 + sum((int(value) - 4) ** 2 for value in asked.values()))
-        shown = (f"{np.mean(each):.1f} ms, {np.max(each):.1f} ms; {np.mean(each[150:]):.1f} ms" for each in (took, busy))
+        shown = (f"{np.mean(ms):.1f} ms, {np.max(ms):.1f} ms; {np.mean(ms[150:]):.1f} ms" for ms in (took, busy))
         print(f"  {strategy:10} {'   '.join(shown)}", flush=True)
 
 
@@ -150,11 +150,11 @@ def enumeration() -> None:
     }
     for name, constraints in rules.items():
         began = time.perf_counter()
-        found = candidates(Space(tens, constraints))
+        kept = candidates(Space(tens, constraints))
         took = time.perf_counter() - began
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         print(
-            f"  {name:22} {found.count} kept, {'all' if found.exact else 'a sample'}: {took:.1f} s, {peak:.2f} GiB so far",
+            f"  {name:22} {kept.count} kept, {'all' if kept.exact else 'a sample'}: {took:.1f} s, {peak:.2f} GiB so far",
             flush=True,
         )
 

@@ -1,4 +1,4 @@
-"""What does Kernel Tuner find in the same recorded spaces? Its simulation mode, strategy by strategy.
+"""Kernel Tuner in the same recorded spaces: its simulation mode, strategy by strategy.
 
     python research/tuning_peers.py [--seeds 20] [--strategies a,b] [SPACE.json.gz…]
 
@@ -68,7 +68,7 @@ def main() -> int:
                 medians = [
                     statistics.median(fraction(results, cache, strategy, seed, n) for seed in range(given.seeds)) for n in BUDGETS
                 ]
-                shown = "  ".join(f"{each:.3f}" for each in medians)
+                shown = "  ".join(f"{median:.3f}" for median in medians)
                 print(f"  {strategy:24} {shown}   ({time.perf_counter() - began:.0f} s)", flush=True)
     return 0
 
@@ -76,9 +76,9 @@ def main() -> int:
 def cache_of(results: list[dict[str, Any]]) -> dict[str, Any]:
     """Kernel Tuner's cache file of a recorded space."""
     entries = {}
-    for each in results:
-        settings = each["configuration"]
-        value: Any = each["measurements"][0]["value"] if each["invalidity"] == "correct" else "RuntimeFailedConfig"
+    for result in results:
+        settings = result["configuration"]
+        value: Any = result["measurements"][0]["value"] if result["invalidity"] == "correct" else "RuntimeFailedConfig"
         timings = dict.fromkeys(("compile_time", "verification_time", "benchmark_time"), 0)
         entries[",".join(map(str, settings.values()))] = {**settings, "time": value, **timings}
     names = list(results[0]["configuration"])
@@ -94,7 +94,7 @@ def cache_of(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def values_of(results: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    return {name: sorted({each["configuration"][name] for each in results}) for name in results[0]["configuration"]}
+    return {name: sorted({result["configuration"][name] for result in results}) for name in results[0]["configuration"]}
 
 
 def fraction(results: list[dict[str, Any]], cache: Path, strategy: str, seed: int, evaluations: int) -> float:
@@ -103,11 +103,11 @@ def fraction(results: list[dict[str, Any]], cache: Path, strategy: str, seed: in
     from kernel_tuner import tune_kernel
 
     names = list(results[0]["configuration"])
-    valid = {tuple(each["configuration"][name] for name in names) for each in results}
-    optimum = min(each["measurements"][0]["value"] for each in results if each["invalidity"] == "correct")
+    valid = {tuple(result["configuration"][name] for name in names) for result in results}
+    optimum = min(result["measurements"][0]["value"] for result in results if result["invalidity"] == "correct")
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found, _ = tune_kernel(
+        evaluated, _ = tune_kernel(
             "recorded",
             "__global__ void recorded() {}",
             (1, 1),
@@ -122,8 +122,8 @@ def fraction(results: list[dict[str, Any]], cache: Path, strategy: str, seed: in
             seed=seed,
             quiet=True,
         )
-    times = [each["time"] for each in found[:evaluations] if isinstance(each.get("time"), int | float)]
-    best = min((each for each in times if each < FAILED), default=math.inf)
+    times = [one["time"] for one in evaluated[:evaluations] if isinstance(one.get("time"), int | float)]
+    best = min((time_ms for time_ms in times if time_ms < FAILED), default=math.inf)
     return float(optimum / best)
 
 

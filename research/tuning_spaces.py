@@ -1,4 +1,4 @@
-"""Made-up recorded spaces, for choosing a search's constants on something else than what it is judged by.
+"""Made-up recorded spaces, on which ``python research/tuning.py --parts`` lets one choose the constants of a search.
 
 Each is a family: a seed draws the device and the kernel's habits. Times follow what such kernels are known to depend on
 (occupancy, coalescing, traffic, registers, what a compiler does with one combination), with noise of one to two percent.
@@ -41,8 +41,8 @@ def product(seed: int) -> Recorded:
         },
         (lambda m, tm, vm: m % (tm * vm) == 0, lambda n, tn, vn: n % (tn * vn) == 0, lambda tm, tn: tm * tn <= 512),
     )
-    found = candidates(space)
-    m, n, k, tm, tn, vm, vn, a, b, s = _columns(found)
+    valid = candidates(space)
+    m, n, k, tm, tn, vm, vn, a, b, s = _columns(valid)
     outputs = m / tm * n / tn
     registers = outputs + m / tm + n / tn + 16 + rng.uniform(0, 10) * vm
     shared = 4 * k * (a * m + b * n)
@@ -54,11 +54,11 @@ def product(seed: int) -> Recorded:
     work = 1 + rng.uniform(0.5, 2) / outputs + rng.uniform(0.1, 0.5) / vm + rng.uniform(0, 0.15) * s
     work += rng.uniform(0.05, 0.2) * np.abs(np.log2(vn) - rng.integers(0, 3))
     busy = np.clip((occupancy + 0.05) * (1 + 0.15 * outputs) * rng.uniform(0.5, 1.2), 0.02, 1)
-    times = np.maximum(work, memory) / busy * np.exp(0.015 * rng.standard_normal(found.count))
+    times = np.maximum(work, memory) / busy * np.exp(0.015 * rng.standard_normal(valid.count))
     lucky = 1 + 0.12 * np.clip(rng.standard_normal((4, 4, 4, 2)), -1, 2)
-    times *= lucky[tuple(found.codes[:, column] for column in (0, 1, 5, 7))]
+    times *= lucky[tuple(valid.codes[:, column] for column in (0, 1, 5, 7))]
     fails = (registers > 200 + rng.uniform(0, 55)) | (shared > 49152 * rng.uniform(0.4, 0.9)) | (blocks < 1)
-    return _recorded(found, times, fails)
+    return _recorded(valid, times, fails)
 
 
 def stencil(seed: int) -> Recorded:
@@ -82,8 +82,8 @@ def stencil(seed: int) -> Recorded:
             lambda by, ty, steps: by * ty > 2 * steps,
         ),
     )
-    found = candidates(space)
-    bx, by, tx, ty, steps, unroll, power = _columns(found)
+    valid = candidates(space)
+    bx, by, tx, ty, steps, unroll, power = _columns(valid)
     wide, high = bx * tx, by * ty
     useful = (wide - 2 * steps) * (high - 2 * steps)
     shared = 4 * wide * high * (2 + power)
@@ -97,8 +97,8 @@ def stencil(seed: int) -> Recorded:
     work = wide * high * rng.uniform(0.1, 0.6) / useful * (1 + rng.uniform(0.1, 0.4) / unroll) * (1 + 0.3 / (tx * ty))
     hidden = np.clip((occupancy + 0.03 * tx * ty) * rng.uniform(1.2, 2.5), 0.02, 1)
     times = np.maximum(traffic, work) / hidden + 0.2 * np.minimum(traffic, work)
-    times *= _habits(found, rng, ((0, 2), (1, 3), (4, 5)), 0.04) * np.exp(0.01 * rng.standard_normal(found.count))
-    return _recorded(found, times, (shared > limit) | (blocks < 1) | (registers > 255))
+    times *= _habits(valid, rng, ((0, 2), (1, 3), (4, 5)), 0.04) * np.exp(0.01 * rng.standard_normal(valid.count))
+    return _recorded(valid, times, (shared > limit) | (blocks < 1) | (registers > 255))
 
 
 def channels(seed: int) -> Recorded:
@@ -121,8 +121,8 @@ def channels(seed: int) -> Recorded:
             lambda tx, ty: tx * ty <= 32,
         ),
     )
-    found = candidates(space)
-    bx, by, tx, ty, sx, sy, unroll = _columns(found)
+    valid = candidates(space)
+    bx, by, tx, ty, sx, sy, unroll = _columns(valid)
     threads, outputs = bx * by, tx * ty
     registers = 16 + rng.uniform(1, 2.5) * outputs + rng.uniform(0.2, 1.0) * unroll * np.sqrt(outputs)
     blocks = np.minimum(np.floor(65536 / (registers * threads)), np.minimum(np.floor(2048 / threads), 24))
@@ -135,8 +135,8 @@ def channels(seed: int) -> Recorded:
     hidden = np.clip(rng.uniform(1.2, 3) * (occupancy + 0.02 * outputs), 0.02, 1)
     waves = 1 + 0.25 * ((rng.uniform(500, 4000) / (bx * tx)) % 1) * rng.uniform(0, 1) + 0.1 * sy * rng.uniform(-0.5, 0.5)
     times = (np.maximum(memory, work) + 0.3 * np.minimum(memory, work)) / hidden * waves
-    times *= _habits(found, rng, ((0, 6), (2, 3), (1, 3)), 0.05) * np.exp(0.012 * rng.standard_normal(found.count))
-    return _recorded(found, times, (blocks < 1) | (registers > 255))
+    times *= _habits(valid, rng, ((0, 6), (2, 3), (1, 3)), 0.05) * np.exp(0.012 * rng.standard_normal(valid.count))
+    return _recorded(valid, times, (blocks < 1) | (registers > 255))
 
 
 def inside(seed: int) -> Recorded:
@@ -151,37 +151,37 @@ def inside(seed: int) -> Recorded:
             "slopes": (0, 1),
         },
     )
-    found = candidates(space)
-    bx, tile, between, _, slopes = _columns(found)
+    valid = candidates(space)
+    bx, tile, between, _, slopes = _columns(valid)
     registers = 20 + tile * rng.uniform(2, 6) + 6 * slopes
     blocks = np.minimum(np.floor(65536 / (registers * bx)), np.minimum(np.floor(2048 / bx), 16))
     occupancy = blocks * bx / 2048
     between_cost, method_cost = rng.uniform(0.9, 1.5, 4), rng.uniform(0.95, 1.3, 3)
     pairs = np.exp(0.12 * rng.standard_normal((4, 3)))
-    codes = found.codes
+    codes = valid.codes
     work = between_cost[codes[:, 2]] * method_cost[codes[:, 3]] * pairs[codes[:, 2], codes[:, 3]]
     work = work * (1 - slopes * rng.uniform(0, 0.15) * (between > 1)) * (1 + rng.uniform(0.2, 0.9) / tile)
     hidden = np.clip(occupancy + 0.04 * tile, 0.05, 1) ** rng.uniform(0.15, 0.4)
     left = (rng.uniform(1e4, 1e5) / (bx * tile)) % 1
-    times = work / hidden * (1 + 0.1 * left) * _habits(found, rng, ((0, 1), (1, 2)), 0.03)
-    times *= np.exp(0.01 * rng.standard_normal(found.count))
-    return _recorded(found, times, (blocks < 1) | (registers > 255))
+    times = work / hidden * (1 + 0.1 * left) * _habits(valid, rng, ((0, 1), (1, 2)), 0.03)
+    times *= np.exp(0.01 * rng.standard_normal(valid.count))
+    return _recorded(valid, times, (blocks < 1) | (registers > 255))
 
 
-def _columns(found: Candidates) -> list[Floats]:
+def _columns(valid: Candidates) -> list[Floats]:
     """The values of each parameter."""
-    options = found.space.parameters.values()
-    return [np.array(values, dtype=float)[found.codes[:, column]] for column, values in enumerate(options)]
+    options = valid.space.parameters.values()
+    return [np.array(values, dtype=float)[valid.codes[:, column]] for column, values in enumerate(options)]
 
 
-def _habits(found: Candidates, rng: np.random.Generator, pairs: tuple[tuple[int, int], ...], size: float) -> Floats:
-    """What a compiler makes of some combinations: a factor for each pair of values."""
-    factor = np.ones(found.count)
+def _habits(valid: Candidates, rng: np.random.Generator, pairs: tuple[tuple[int, int], ...], size: float) -> Floats:
+    """Draw the luck of a compiler with some combinations: a factor for each pair of values."""
+    factor = np.ones(valid.count)
     for first, second in pairs:
-        table = np.exp(size * rng.standard_normal((found.space.sizes[first], found.space.sizes[second])))
-        factor *= table[found.codes[:, first], found.codes[:, second]]
+        table = np.exp(size * rng.standard_normal((valid.space.sizes[first], valid.space.sizes[second])))
+        factor *= table[valid.codes[:, first], valid.codes[:, second]]
     return factor
 
 
-def _recorded(found: Candidates, times: Floats, fails: NDArray[np.bool_]) -> Recorded:
-    return Recorded(found, tuple(None if bad else float(each) for each, bad in zip(times, fails, strict=True)))
+def _recorded(valid: Candidates, times: Floats, fails: NDArray[np.bool_]) -> Recorded:
+    return Recorded(valid, tuple(None if bad else float(time) for time, bad in zip(times, fails, strict=True)))

@@ -1,32 +1,70 @@
-"""Commands: read options, call one pipeline function, print, map errors to exit codes.
+"""The command line: each command reads its options, calls one function of `ratchet.commands`, prints, and returns an exit code.
 
-Only click is imported here, so that ``ratchet --help`` stays fast: each command imports the rest when it runs.
+Errors become one sentence and an exit code in `main`, and nowhere else. Here only click is imported, so that ``ratchet --help``
+stays fast: a command's module loads when the command is called.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import pkgutil
 import resource
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import click
 
 from ratchet import __version__
-from ratchet.cli.baseline import baseline
-from ratchet.cli.check import calibrate, check, compare, merge, replay_, report, run
-from ratchet.cli.github import command as command_
-from ratchet.cli.github import publish
-from ratchet.cli.output import print_nowhere
-from ratchet.cli.profile import profile, roofline
-from ratchet.cli.show import doctor, list_
-from ratchet.cli.tune import tune
 from ratchet.errors import Exit, RatchetError
+
+COMMANDS = {
+    "baseline": ("baseline:baseline_group", "Show, move and verify the best commit of every case."),
+    "calibrate": ("check:calibrate_command", "Measure this checkout against itself: can this machine hold the gate?"),
+    "check": ("check:check_command", "Compare this checkout with an earlier commit and fail on a regression."),
+    "command": ("github:answer_command", "Answer a `/ratchet …` comment or a label in a pull request."),
+    "compare": ("check:compare_command", "Compare two recorded runs of one machine."),
+    "doctor": ("show:doctor_command", "Say what this machine can and cannot do, and what to do about it."),
+    "list": ("show:list_command", "List the cases of this checkout."),
+    "merge": ("check:merge_command", "Join the shards of one check into one run and one verdict."),
+    "profile": ("profile:profile_command", "Profile cases, alone or beside an earlier commit, or read report files."),
+    "publish": ("github:publish_command", "Judge what a GPU job measured again, and publish the verdict on GitHub."),
+    "replay": ("check:replay_command", "Judge recorded pairs again: by another gate, or many times over."),
+    "report": ("check:report_command", "Judge a recorded run again and write its report."),
+    "roofline": ("profile:roofline_command", "Draw how near each case comes to what the machine can do."),
+    "run": ("check:run_command", "Time this checkout alone and write results/current.json."),
+    "tune": ("tune:tune_command", "Search the parameters of a case and confirm the best against today's values."),
+}
+"""Name → where the command is (module of this package, function), and its line in ``ratchet --help``."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports the module of a command only to run it or to show its own help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's interface
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's interface
+        if cmd_name not in COMMANDS:
+            return None
+        return cast(click.Command, pkgutil.resolve_name(f"ratchet.cli.{COMMANDS[cmd_name][0]}"))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's interface
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="ratchet")
+def cli() -> None:
+    """A performance gate for GPU kernels.
+
+    Exit codes: 0 pass, 1 regression or wrong result, 2 wrong usage, 3 could not measure, 130 interrupted.
+    """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _refuse_low_limits()
         return int(cli.main(args=words, prog_name="ratchet", standalone_mode=False, obj=("ratchet", *words)) or 0)
     except BrokenPipeError:
-        print_nowhere()
+        discard_output()
         return int(Exit.PASS)
     except click.ClickException as error:
         error.show()
@@ -103,30 +141,6 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, prog_name="ratchet")
-def cli() -> None:
-    """A performance gate for GPU kernels.
-
-    Exit codes: 0 pass, 1 regression or wrong result, 2 wrong usage, 3 could not measure, 130 interrupted.
-    """
-
-
-for command in (
-    check,
-    run,
-    profile,
-    tune,
-    calibrate,
-    compare,
-    merge,
-    report,
-    roofline,
-    replay_,
-    list_,
-    baseline,
-    doctor,
-    publish,
-    command_,
-):
-    cli.add_command(command)
+def discard_output() -> None:
+    """Let what is still printed go nowhere, once whoever read it has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

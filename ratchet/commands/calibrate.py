@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 from ratchet.commands.machine import machine_of, plan_of
 from ratchet.commands.output import record_of
 from ratchet.commands.request import CALIBRATION, CALIBRATION_SAMPLES, Request, apart_of, watched, writable
-from ratchet.commands.trees import Site, build
+from ratchet.commands.trees import build, tree_specs
 from ratchet.config import load_settings
 from ratchet.errors import UnfitError
 from ratchet.forge.git import Repository, worktrees
@@ -22,7 +22,7 @@ from ratchet.judge.sequential import looks
 from ratchet.measure.suite import CaseTask, measure_suite
 from ratchet.records.calibration import Calibration
 from ratchet.records.files import save
-from ratchet.records.run import CaseRun, RunRecord
+from ratchet.records.run import RunRecord, Side
 from ratchet.report.progress import Progress
 
 MOST_PAIRS = 200
@@ -52,16 +52,27 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
         worktrees(repository, code, code) as trees,
         watched(repository.root, results, progress),
     ):
-        site = Site(repository, settings, machine, trees, progress, environ)
-        broken = build(site, "head", trees.head, code) or (trees.reference and build(site, "reference", trees.reference, code))
-        if broken:
-            raise broken
+        sides: dict[Side, Path | None] = {"head": trees.head, "reference": trees.reference}
+        for side, tree in sides.items():
+            if tree and (broken := build(settings, side, tree, code, progress, environ)):
+                raise broken
         plan = plan_of(settings, machine.device).model_copy(update={"pairs": MOST_PAIRS, "budget_s": seconds})
         rounds = (looks(settings.pairs)[0], MOST_PAIRS)
-        task = CaseTask(plan, request.patterns, rounds, _all, compared=True, idle=machine.idle, time_identical=True)
-        suite = measure_suite(site.ground(trees.reference), settings, task, progress)
+        task = CaseTask(
+            plan,
+            request.patterns,
+            settings.confidence,
+            rounds,
+            undecided=lambda cases: [case.name for case in cases],  # nothing is decided before the time is over
+            gpu=machine.gpu,
+            peaks=machine.peaks,
+            idle=machine.idle,
+            time_identical=True,
+        )
+        specs = tree_specs(settings, machine, repository.root, trees.head, trees.reference)
+        suite = measure_suite(specs, task, progress, environ)
     timing = (started, time.monotonic() - clock)
-    run = record_of("check", request, settings, machine, suite, timing, code.tree, code.tree)
+    run = record_of("check", request.command, settings, machine, suite, timing, code.tree, code.tree)
     run = run.model_copy(update={"plan": plan})
     found = judge(run, settings.policy, settings.pairs)
     if not found.cases:
@@ -97,8 +108,3 @@ def write_calibration(done: Calibrated) -> list[Path]:
     save(paths[0], done.calibration)
     save(paths[1], done.run)
     return paths
-
-
-def _all(cases: Sequence[CaseRun]) -> list[str]:
-    """Nothing is decided before the time is over."""
-    return [case.name for case in cases]

@@ -18,7 +18,9 @@ from ratchet.measure.device.environment import describe
 from ratchet.measure.device.lock import hold, lock_folder
 from ratchet.measure.device.nvml import Gpu, choose_gpu, visible_gpus
 from ratchet.measure.suite import Suite
+from ratchet.profile.roofline import highest
 from ratchet.records.environment import Environment
+from ratchet.records.profile import Peaks
 from ratchet.records.run import Plan
 from ratchet.report.progress import Progress
 from ratchet.workload import Device
@@ -33,8 +35,14 @@ class Machine:
 
     device: Device
     gpu: Gpu | None
-    warnings: tuple[str, ...]
-    idle: tuple[int, ...]
+    warnings: tuple[str, ...] = ()
+    idle: tuple[int, ...] = ()
+    """Processes that hold the GPU and compute nothing."""
+
+    @property
+    def peaks(self) -> Peaks | None:
+        """Rates that the GPU cannot exceed; None on a CPU."""
+        return highest(self.gpu.name) if self.gpu else None
 
 
 @contextlib.contextmanager

@@ -9,26 +9,28 @@ from pathlib import Path
 from typing import Literal
 
 from ratchet.commands.machine import Machine, environment_of, plan_of
-from ratchet.commands.request import CURRENT, MARKDOWN, REPORT, Done, Request
+from ratchet.commands.request import CURRENT, MARKDOWN, REPORT, Done
 from ratchet.config import Settings
 from ratchet.errors import OutputError
 from ratchet.measure.lost import repeats
 from ratchet.measure.suite import Suite
 from ratchet.records.files import save, save_text
-from ratchet.records.run import SESSION_PAIRS, CaseRun, RunRecord, Tree
+from ratchet.records.run import SESSION_PAIRS, CaseRun, RunRecord, Shard, Tree
 from ratchet.report.markdown import render_markdown
 
 
 def record_of(
     kind: Literal["check", "run"],
-    request: Request,
+    command: tuple[str, ...],
     settings: Settings,
     machine: Machine,
     suite: Suite,
     timing: tuple[datetime, float],
     head: Tree,
     reference: Tree | None = None,
+    *,
     best: Sequence[CaseRun] = (),
+    shard: Shard | None = None,
 ) -> RunRecord:
     """Everything that a run was, in one record."""
     missing = suite.reference_missing
@@ -36,13 +38,13 @@ def record_of(
         kind=kind,
         started_at=timing[0],
         wall_s=timing[1],
-        command=request.command,
+        command=command,
         environment=environment_of(machine, settings, suite),
         plan=plan_of(settings, machine.device, restart_after=SESSION_PAIRS if kind == "check" else 0),
         policy=settings.policy,
         head=head,
         reference=reference,
-        shard=request.shard,
+        shard=shard,
         reference_missing=f"The reference could not be measured: {missing}" if missing else None,
         cases=suite.cases,
         best=tuple(best),

@@ -1,24 +1,23 @@
-"""One checkout by itself: timed, or listed."""
+"""`ratchet run` and `ratchet list`: one checkout by itself, timed or only listed."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from ratchet.cache import scratch_folder
-from ratchet.commands.machine import choose, machine_of, plan_of
+from ratchet.commands.machine import Machine, choose, machine_of, plan_of
 from ratchet.commands.output import record_of
 from ratchet.commands.request import Done, Request, checked_out, load_baseline, root_of, watched, writable
+from ratchet.commands.trees import tree_spec
 from ratchet.config import load_settings
 from ratchet.judge.verdict import judge_run
-from ratchet.measure.suite import CaseTask, Ground, list_cases, measure_suite
-from ratchet.profile.roofline import highest
+from ratchet.measure.suite import CaseTask, list_cases, measure_suite
 from ratchet.records.run import CaseRun
 from ratchet.report.progress import Progress
 
 WORKERS = 8
-"""Of each case that is timed alone, unless the command line says otherwise: nothing there is decided by taking more."""
+"""Of each case, unless the command line says otherwise: a case that is timed alone has no verdict that more could decide."""
 
 
 def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Done:
@@ -33,31 +32,29 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Don
     clock, started = time.monotonic(), datetime.now(UTC)
     with (
         machine_of(request, settings, f"ratchet run in {root}", progress, environ) as machine,
-        scratch_folder("logs") as logs,
         watched(root, results, progress) as watch,
     ):
-        peaks = highest(machine.gpu.name) if machine.gpu else None
-        ground = Ground({"head": root}, root, machine.device, machine.gpu, logs, environ, peaks)
         task = CaseTask(
-            plan_of(settings, machine.device), request.patterns, (settings.pairs,), _none, compared=False, idle=machine.idle
+            plan_of(settings, machine.device),
+            request.patterns,
+            settings.confidence,
+            looks=(settings.pairs,),
+            undecided=lambda _: (),
+            compared=False,
+            gpu=machine.gpu,
+            peaks=machine.peaks,
+            idle=machine.idle,
         )
-        suite = measure_suite(ground, settings, task, progress)
+        suite = measure_suite({"head": tree_spec(settings, machine, root, root)}, task, progress, environ)
         changes = watch.changes()
     timing = (started, time.monotonic() - clock)
-    record = record_of("run", request, settings, machine, suite, timing, tree)
+    record = record_of("run", request.command, settings, machine, suite, timing, tree)
     return Done(record, judge_run(record, baseline), results).with_changes(changes.notes, changes.damage)
 
 
-def _none(_: Sequence[CaseRun]) -> Sequence[str]:
-    """What is still undecided where nothing is compared."""
-    return ()
-
-
 def cases_of_checkout(request: Request, environ: Mapping[str, str]) -> list[CaseRun]:
-    """The cases of the checkout, measured none."""
+    """List the cases of the checkout without measuring any."""
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options)
     device, gpu, _ = choose(request, settings, environ)
-    with scratch_folder("logs") as logs:
-        ground = Ground({"head": root}, root, device, gpu, logs, environ)
-        return list_cases(ground, settings, request.patterns)
+    return list_cases(tree_spec(settings, Machine(device, gpu), root, root), request.patterns, environ)

@@ -13,6 +13,7 @@ import requests
 from github import BadAttributeException, GithubException
 
 from ratchet.errors import ForgeError, GoneError, LimitedError, RefusedError, TokenError, UnreachableError
+from ratchet.untrusted import clean
 
 SECONDARY_WAIT_S = 60.0
 """What GitHub asks for where it names no time: https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api"""
@@ -134,6 +135,4 @@ def _said(data: object, secret: str) -> str:
 
 
 def _line(text: str, secret: str) -> str:
-    text = text.replace(secret, "***")  # before it is cut, which could leave a part
-    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return clean(clean(text, len(text)).replace(secret, "***"), _LONGEST)  # cutting first could leave a part of the secret

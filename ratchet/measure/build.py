@@ -13,9 +13,9 @@ from pathlib import Path
 
 from ratchet.cache import cache_root
 from ratchet.errors import BuildError, OutputError
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.subprocesses import STRAY, run
 from ratchet.untrusted import clean, last_lines
-from ratchet.workload import Device
 
 _PRIVATE = ("GITHUB_", "ACTIONS_", "RUNNER_")
 
@@ -25,16 +25,16 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if not name.startswith(_PRIVATE) and name not in STRAY}
 
 
-def of_benchmarks(environ: Mapping[str, str], device: Device, threads: int, gpu_uuid: str | None) -> dict[str, str]:
-    """What a process that imports benchmarks gets: one GPU or none, and the same layouts on both sides."""
+def benchmark_environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, str]:
+    """The variables of a process that imports the benchmarks of ``tree``: one GPU or none, and the same layouts on both sides."""
     kept = without_secrets(environ) | {
         "PYTHONHASHSEED": "0",  # the same layouts on both sides
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # torch.cuda.is_available() at import must not initialise CUDA
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": gpu_uuid or "",
+        "CUDA_VISIBLE_DEVICES": tree.gpu_uuid or "",
     }
-    if device == "cpu":
-        kept |= {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    if tree.device == "cpu":
+        kept |= {name: str(tree.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     return kept
 
 

@@ -10,26 +10,23 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from ratchet.config import Settings
+from ratchet.cache import scratch_folder
 from ratchet.errors import ForeignModuleError, HostError, WorkerError
 from ratchet.measure import wire
-from ratchet.measure.build import of_benchmarks
-from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.build import benchmark_environ
 from ratchet.measure.lost import REPEATS
 from ratchet.measure.messages import Listing, Ready, Trouble, parse
+from ratchet.measure.tree_spec import TreeSpec, child_command
 from ratchet.records.base import Record
 from ratchet.records.run import Side
 from ratchet.subprocesses import Output, end_guard
 from ratchet.untrusted import clean
-from ratchet.workload import Device
 
 Answer = TypeVar("Answer", bound=Record)
 
@@ -86,36 +83,6 @@ class HostLost(HostError):
     """A tree's process ended or fell silent without having said why."""
 
 
-@dataclass(frozen=True)
-class HostOptions:
-    """How to start the hosts of one device."""
-
-    checkout: Path
-    bench: str
-    python_path: tuple[str, ...]
-    device: Device
-    threads: int
-    gpu_uuid: str | None
-    logs: Path
-    start_timeout_s: float
-    step_timeout_s: float
-
-    @classmethod
-    def of(cls, settings: Settings, *, checkout: Path, device: Device, gpu: Gpu | None, logs: Path) -> HostOptions:
-        """As the settings say, on this device."""
-        return cls(
-            checkout=checkout,
-            bench=settings.bench,
-            python_path=settings.python_path,
-            device=device,
-            threads=settings.cpu_threads,
-            gpu_uuid=gpu.uuid if gpu else None,
-            logs=logs,
-            start_timeout_s=settings.host_timeout,
-            step_timeout_s=settings.case_timeout,
-        )
-
-
 class HostClient:
     """One tree's host process. Several threads may fork workers; each worker is for one thread."""
 
@@ -124,10 +91,10 @@ class HostClient:
     l2_bytes: int | None = None
     """Size of the GPU's L2 cache, once a worker has said it."""
 
-    def __init__(self, side: Side, options: HostOptions, channel: wire.Channel, output: Output, common: Output) -> None:
+    def __init__(self, side: Side, tree: TreeSpec, channel: wire.Channel, output: Output, common: Output) -> None:
         self.side = side
         self._talking = threading.Lock()
-        self._options = options
+        self._tree = tree
         self._channel = channel
         self._output = output
         self._common = common
@@ -151,10 +118,10 @@ class HostClient:
 
     def _received_listing(self) -> Listing:
         try:
-            found = parse(self._channel.receive(self._options.start_timeout_s), Listing)
+            found = parse(self._channel.receive(self._tree.import_timeout_s), Listing)
         except wire.Timeout:
             raise HostLost(
-                f"Importing {self._imported()} of the {self.side} took more than {self._options.start_timeout_s:g} s.",
+                f"Importing {self._imported()} of the {self.side} took more than {self._tree.import_timeout_s:g} s.",
                 "Move work out of the modules' top level, or raise host_timeout.",
             ) from None
         except (wire.Disconnected, wire.ProtocolError):
@@ -166,7 +133,7 @@ class HostClient:
         refuse_foreign(self.side, found.foreign)
         if found.touched_cuda:
             raise HostError(
-                f"{self._options.bench}/ of the {self.side} uses CUDA while it is imported; no worker can be forked after that.",
+                f"{self._tree.bench}/ of the {self.side} uses CUDA while it is imported; no worker can be forked after that.",
                 "Move that work into the benchmark function.",
             )
         return found
@@ -198,7 +165,7 @@ class HostClient:
             except (wire.Disconnected, wire.Timeout, wire.ProtocolError, KeyError, TypeError, ValueError, OSError):
                 ours.close()
                 raise HostLost(f"The {self.side}'s process died: {self._last_lines()}", "") from None
-        worker = WorkerClient(self, pid, wire.Channel(ours), output, max(LONGEST_START_S, self._options.step_timeout_s))
+        worker = WorkerClient(self, pid, wire.Channel(ours), output, max(LONGEST_START_S, self._tree.step_timeout_s))
         try:
             self.l2_bytes = worker.ask("start", Ready).l2_bytes
         except CaseTrouble as error:
@@ -206,7 +173,7 @@ class HostClient:
             if isinstance(error, Crashed) or time.monotonic() >= self.until:
                 raise
             raise _no_device(error) from None
-        worker.timeout_s = self._options.step_timeout_s
+        worker.timeout_s = self._tree.step_timeout_s
         worker.ready_s = time.perf_counter() - started
         return worker
 
@@ -234,7 +201,7 @@ class HostClient:
 
     def _imported(self) -> str:
         """The file that the host imports now, or imported last."""
-        return f"{self._options.bench}/{clean(self._output.section)}"
+        return f"{self._tree.bench}/{clean(self._output.section)}"
 
     def _last_lines(self) -> str:
         """What was printed before the host ended, or before there was one."""
@@ -338,26 +305,31 @@ class Hosts:
     started are killed.
     """
 
-    def __init__(self, trees: Mapping[Side, Path], options: HostOptions, environ: Mapping[str, str]) -> None:
+    def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
+        """``trees`` differ in their paths only. They are forked in this order."""
         self.sides: dict[Side, HostClient] = {}
-        command = _command(options)
+        self._held = contextlib.ExitStack()
         common = Output()  # of what is printed before the hosts are forked
-        with contextlib.ExitStack() as held, contextlib.ExitStack() as on_failure:
-            descriptors = []
-            writer = held.enter_context(common.handed_over())
+        with contextlib.ExitStack() as handed_over, contextlib.ExitStack() as on_failure:
+            writer = handed_over.enter_context(common.handed_over())
+            hosts: list[dict[str, object]] = []
+            descriptors: list[int] = []
             for side, tree in trees.items():
                 ours, theirs = socket.socketpair()
                 on_failure.callback(ours.close)
-                held.enter_context(theirs)
+                handed_over.enter_context(theirs)
                 output = Output()
-                pair = [theirs.fileno(), held.enter_context(output.handed_over())]
+                pair = (theirs.fileno(), handed_over.enter_context(output.handed_over()))
                 descriptors += pair
-                command += ["--host", side, *map(str, pair), str(tree)]
-                self.sides[side] = HostClient(side, options, wire.Channel(ours), output, common)
+                hosts.append({"conversation": pair[0], "output": pair[1], "tree": tree})
+                self.sides[side] = HostClient(side, tree, wire.Channel(ours), output, common)
+            # An empty folder to run in: a relative PYTHONPATH must not find a harness in the tree.
+            folder = self._held.enter_context(scratch_folder("hosts"))
+            on_failure.callback(self._held.close)
             self._child = subprocess.Popen(
-                command,
-                env=of_benchmarks(environ, options.device, options.threads, options.gpu_uuid),
-                cwd=options.logs,  # a relative PYTHONPATH must not find a harness in the tree
+                child_command("ratchet.measure.child.host", hosts=hosts),
+                env=benchmark_environ(environ, next(iter(trees.values()))),
+                cwd=folder,
                 stdin=subprocess.PIPE,  # closed when the controller ends in any way
                 stdout=writer,
                 stderr=writer,
@@ -373,13 +345,4 @@ class Hosts:
         for host in self.sides.values():
             host.close()
         end_guard(self._child)
-
-
-def _command(options: HostOptions) -> list[str]:
-    # -u: what was printed before a crash is not lost in a buffer.
-    # -P: the folder this runs in must not offer its own `ratchet`; the harness is always the installed one.
-    command = [sys.executable, "-u", "-P", "-m", "ratchet.measure.child.host", "--checkout", str(options.checkout)]
-    command += ["--bench", options.bench, "--device", options.device, "--threads", str(options.threads)]
-    for place in options.python_path:
-        command += ["--python-path", place]
-    return command
+        self._held.close()

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from ratchet.config import Settings
 from ratchet.errors import HostError
-from ratchet.measure.client import HostClient, HostLost, HostOptions, Hosts
+from ratchet.measure.client import HostClient, HostLost, Hosts
 from ratchet.measure.device.fitness import problem_during
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Owner, Sampler
@@ -18,11 +15,11 @@ from ratchet.measure.duet import Duet, Measured, PreparedCase, Progress, Rounds,
 from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.profile import Peaks
 from ratchet.records.run import CaseRun, Plan, Shard, Side
 from ratchet.stats.comparison import performance
 from ratchet.units import size
-from ratchet.workload import Device
 
 CONTEXT_BYTES = 2 << 30
 """Memory of one process's CUDA context, of the L2 flush and of a workload's other placements, generously."""
@@ -34,25 +31,13 @@ Undecided = Callable[[Sequence[CaseRun]], Collection[str]]
 
 
 @dataclass(frozen=True)
-class Ground:
-    """Where a suite is measured."""
-
-    trees: Mapping[Side, Path]
-    checkout: Path
-    device: Device
-    gpu: Gpu | None
-    logs: Path
-    environ: Mapping[str, str]
-    peaks: Peaks | None = None
-    """What the GPU cannot exceed; None on a CPU."""
-
-
-@dataclass(frozen=True)
 class CaseTask:
-    """What is measured of it, and how long."""
+    """Which cases are measured, on which device, and until when."""
 
     plan: Plan
     patterns: Sequence[str]
+    confidence: float
+    """Of the intervals around the figures of each side."""
     looks: tuple[int, ...]
     """Numbers of pairs after which ``undecided`` is asked; the last is the most that are taken."""
     undecided: Undecided
@@ -60,6 +45,9 @@ class CaseTask:
     """Which undecided cases are measured on though the budget is spent."""
     compared: bool = True
     """There is a reference to compare with: if it has no tree, it has no benchmarks either."""
+    gpu: Gpu | None = None
+    peaks: Peaks | None = None
+    """What the GPU cannot exceed; None on a CPU."""
     idle: Sequence[int] = ()
     """Processes that hold the GPU but were seen to compute nothing."""
     time_identical: bool = False
@@ -82,29 +70,29 @@ class Suite:
     """Size of the GPU's L2 cache."""
 
 
-def measure_suite(ground: Ground, settings: Settings, task: CaseTask, progress: Progress) -> Suite:
+def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Progress, environ: Mapping[str, str]) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
     Raises HostError for the head, ForeignModuleError or UsageError; whatever goes wrong with one case stays in its record.
     """
-    plan = task.plan
+    plan, gpu = task.plan, task.gpu
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
-        sessions = stack.enter_context(_Sessions(ground, settings))
+        sessions = stack.enter_context(_Sessions(trees, environ))
         hosts = sessions.open(SIDES)
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
         cases = choose_cases(head, reference, task.patterns)
         cases = task.shard.part(cases) if task.shard else cases
-        sampler = stack.enter_context(Sampler(ground.gpu, idle=task.idle)) if ground.gpu else None
-        duet = Duet(hosts, plan, progress, Owner(sampler), peaks=ground.peaks)
-        cases = _surveyed(cases, duet, hosts, ground.gpu, identify=not task.time_identical)
+        sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
+        duet = Duet(hosts, plan, progress, Owner(sampler), peaks=task.peaks)
+        cases = _surveyed(cases, duet, hosts, gpu, identify=not task.time_identical)
         wanted = [Wanted(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
 
         def taken(results: Mapping[str, Measured]) -> list[CaseRun]:
             return [_with_samples(case, results[case.name], sampler) if case.name in results else case for case in cases]
 
-        ecc_before = ground.gpu.uncorrected_ecc() if ground.gpu else None
+        ecc_before = gpu.uncorrected_ecc() if gpu else None
         if wanted:
             progress.start(len(wanted), task.looks[-1])
 
@@ -124,28 +112,26 @@ def measure_suite(ground: Ground, settings: Settings, task: CaseTask, progress: 
             restart,
         )
         results = duet.measure(wanted, rounds)
-        ecc_after = ground.gpu.uncorrected_ecc() if ground.gpu else None
+        ecc_after = gpu.uncorrected_ecc() if gpu else None
     done = [
-        _completed(case, results[case.name], sampler, (ecc_before, ecc_after), settings.confidence)
-        if case.name in results
-        else case
+        _completed(case, results[case.name], sampler, (ecc_before, ecc_after), task.confidence) if case.name in results else case
         for case in taken(results)
     ]
     return Suite(tuple(done), head.torch, head.cuda, head.triton, missing, hosts["head"].l2_bytes)
 
 
-def list_cases(ground: Ground, settings: Settings, patterns: Sequence[str]) -> list[CaseRun]:
-    """The cases of one tree without measuring any."""
-    with _Sessions(ground, settings) as sessions:
-        return choose_cases(sessions.open(["head"])["head"].listing(), None, patterns)
+def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:
+    """The cases of one tree; none is measured."""
+    with Hosts({"head": tree}, environ) as hosts:
+        return choose_cases(hosts.sides["head"].listing(), None, patterns)
 
 
 class _Sessions:
     """The hosts of a suite, which may be ended and started anew. Use as a context manager: see `Hosts`."""
 
-    def __init__(self, ground: Ground, settings: Settings) -> None:
-        self._ground = ground
-        self._settings = settings
+    def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
+        self._trees = trees
+        self._environ = environ
         self._held = contextlib.ExitStack()
 
     def __enter__(self) -> _Sessions:
@@ -157,11 +143,8 @@ class _Sessions:
     def open(self, sides: Sequence[Side]) -> dict[Side, HostClient]:
         """End the hosts that there are, and start one for each of these sides that has a tree, in this order."""
         self._held.close()
-        ground = self._ground
-        logs = Path(tempfile.mkdtemp(prefix="hosts-", dir=ground.logs))  # what others printed is not these hosts' last words
-        options = HostOptions.of(self._settings, checkout=ground.checkout, device=ground.device, gpu=ground.gpu, logs=logs)
-        trees = {side: ground.trees[side] for side in sides if side in ground.trees}
-        return dict(self._held.enter_context(Hosts(trees, options, ground.environ)).sides)
+        trees = {side: self._trees[side] for side in sides if side in self._trees}
+        return dict(self._held.enter_context(Hosts(trees, self._environ)).sides)
 
 
 def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tuple[Listing | None, str | None]:

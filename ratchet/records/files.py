@@ -22,6 +22,7 @@ from pydantic_core import ErrorDetails
 from ratchet.errors import OutputError, RecordError
 from ratchet.records.base import SCHEMA_VERSION, Record
 from ratchet.records.run import CaseRun, RunRecord, stored_ms
+from ratchet.untrusted import clean
 
 LISTS = ("cases", "best")
 """The fields of a run that hold cases."""
@@ -350,17 +351,12 @@ def _place(detail: ErrorDetails, document: dict[str, Any]) -> str:
             here = here[step]
         elif detail["type"] != "missing":
             break
-        place += f"[{step}]" if isinstance(step, int) else f".{_short(step)}" if place else _short(step)
+        place += f"[{step}]" if isinstance(step, int) else f".{clean(step, 80)}" if place else clean(step, 80)
     return place
 
 
 def _quoted(value: object) -> str:
-    return _short(json.dumps(value, ensure_ascii=False))
-
-
-def _short(text: str) -> str:
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= 80 else f"{line[:79]}…"
+    return clean(json.dumps(value, ensure_ascii=False), 80)
 
 
 def _rounded(value: Any, field: str = "") -> Any:

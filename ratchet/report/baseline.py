@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from typing import Any
 from ratchet import units
 from ratchet.judge.baseline.steps import Accepted, Move, MoveKind, Recorded, Renamed
 from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline, Measurement, Step
-from ratchet.untrusted import CELL, clean, fenced, log_line
+from ratchet.report.words import aligned
+from ratchet.untrusted import CELL, clean, fenced, inert, log_line
 
 
 def baseline_lines(stored: Baseline, path: str) -> list[str]:
@@ -38,9 +38,10 @@ def verified_lines(stored: Baseline, path: str, problems: Sequence[str], warning
     """A line for each problem and warning, and what was verified."""
     entries = [entry for _, _, entry in stored.every()]
     steps = sum(len(entry.steps) for entry in entries)
-    what = f"{_counted(steps, 'step')} of {_counted(len(entries), 'case')} on {_counted(len(stored.fingerprints), 'machine')}"
-    said = f"{_counted(len(problems), 'problem')} in {what}." if problems else f"{what}, and everything fits."
-    lines = [*problems, *(f"Warning: {warning}" for warning in warnings), f"{path}: {said}" if entries else empty(path)]
+    machines = units.plural(len(stored.fingerprints), "machine")
+    what = f"{units.plural(steps, 'step')} of {units.plural(len(entries), 'case')} on {machines}"
+    result = f"{units.plural(len(problems), 'problem')} in {what}." if problems else f"{what}: no problems found."
+    lines = [*problems, *(f"Warning: {warning}" for warning in warnings), f"{path}: {result}" if entries else empty(path)]
     return [log_line(line, 600) for line in lines]
 
 
@@ -51,10 +52,7 @@ def empty(path: str) -> str:
 
 def table(rows: Sequence[tuple[str, ...]], right: int) -> list[str]:
     """Indented lines with columns as wide as they need to be; the column ``right`` is set to the right."""
-    shown = [[log_line(cell) for cell in row] for row in rows]  # before padding, which it would take away
-    columns = [(number, max(len(cell) for cell in column)) for number, column in enumerate(zip(*shown, strict=True))]
-    cells = [[f"{row[at]:{'>' if at == right else '<'}{width}}" for at, width in columns if width] for row in shown]
-    return [f"  {'  '.join(row).rstrip()}" for row in cells]
+    return aligned([[log_line(cell) for cell in row] for row in rows], "<" * right + ">", indent="  ")
 
 
 def milliseconds(value: float | None) -> str:
@@ -64,8 +62,7 @@ def milliseconds(value: float | None) -> str:
 
 def moved_by(found: Measurement) -> str:
     """``−7.29 % [−7.43, −6.97]``."""
-    low, high = (units.change(bound).removesuffix(" %") for bound in (found.low, found.high))
-    return f"{units.change(found.ratio)} [{low}, {high}]"
+    return f"{units.change(found.ratio)} {units.interval(found.low, found.high)}"
 
 
 def short(commit: str) -> str:
@@ -86,7 +83,7 @@ def _machine(part: FingerprintBaseline) -> str:
 def _row(name: str, entry: BaselineEntry) -> tuple[str, ...]:
     interval = f"[{milliseconds(entry.ci_95_low)}, {milliseconds(entry.ci_95_high)}]"
     last = entry.steps[-1]
-    steps = f"{_counted(len(entry.steps), 'step')}, {last.kind} {last.timestamp:%Y-%m-%d}"
+    steps = f"{units.plural(len(entry.steps), 'step')}, {last.kind} {last.timestamp:%Y-%m-%d}"
     waits = entry.candidate
     steps += f"; {short(waits.commit)} waiting, {units.change(waits.measurement.ratio)}" if waits else ""
     return name, milliseconds(entry.median_ms), interval, short(entry.git_commit), f"{entry.timestamp:%Y-%m-%d}", steps
@@ -115,10 +112,6 @@ def _by_how_much(step: Step) -> str:
         return moved_by(found) if step.ratio else f"{moved_by(found)} against {short(found.reference)}"
     several = f", {len(step.measurements)} measurements" if step.measurements else ""
     return f"{units.change(step.ratio)}{several}" if step.ratio else ""
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 # What moved in the baseline file, as lines of text.
@@ -267,8 +260,6 @@ def _change_of_accepted(done: Accepted) -> str:
 
 _NAMED = 3
 _SKIP = "[skip ci]"
-_ACTIVE = re.compile(r"(?:[@#\[]|\bgh-)(?=\w)", re.IGNORECASE)
-"""What GitHub acts upon in a message: a mention, an issue that it closes, a word that skips workflows."""
 _STEPS = (MoveKind.IMPROVED, MoveKind.FIRST, MoveKind.CHANGED, MoveKind.REMOVED, MoveKind.RETURNED)
 
 
@@ -302,7 +293,7 @@ def commit_message(recorded: Recorded, accepted: Sequence[Accepted], mode: str) 
     """Title, and a line for each case that moved. It starts no workflow, except as a pull request, whose checks must run."""
     skip = "" if mode == "pull-request" else f" {_SKIP}"
     lines = [line for line in _steps(recorded, accepted, "baseline") if not line.startswith("What ")]  # what to do is for people
-    return "\n".join([f"{title(recorded, accepted)}{skip}", "", *map(_inert, lines)])
+    return "\n".join([f"{title(recorded, accepted)}{skip}", "", *map(inert, lines)])
 
 
 def pull_body(recorded: Recorded, accepted: Sequence[Accepted], path: str) -> str:
@@ -354,10 +345,6 @@ def _steps(recorded: Recorded, accepted: Sequence[Accepted], path: str) -> list[
     return [*taken, *recorded_lines(recorded, path)]
 
 
-def _inert(text: str) -> str:
-    return _ACTIVE.sub(lambda match: f"{match[0]}\u200b", text)
-
-
 def _names(cases: Sequence[str]) -> str:
-    names = [_inert(clean(name, 60)) for name in dict.fromkeys(cases)]
+    names = [inert(clean(name, 60)) for name in dict.fromkeys(cases)]
     return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

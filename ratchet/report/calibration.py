@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,7 @@ def calibration_lines(done: Calibration) -> list[str]:
     """A table of the cases, the noisiest first, then what it means in sentences."""
     listed = sorted(done.cases, key=lambda case: -case.spread)
     rows = [("Case", "Pairs", "Spread", "Bias", "MDE 20", "MDE most", "Red", "Caught", "Gate"), *map(_row, listed)]
-    wide = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(f"{cell:{'<' if i == 0 else '>'}{wide[i]}}" for i, cell in enumerate(row)).rstrip() for row in rows]
-    return [*lines, "", *map(log_line, _sentences(done))]
+    return [*words.aligned(rows, "<>>>>>>>>"), "", *map(log_line, _sentences(done))]
 
 
 def _row(case: CaseCalibration) -> tuple[str, ...]:
@@ -98,7 +96,7 @@ def file_line(done: Replayed) -> str:
 def judged_lines(judged: Judged) -> list[str]:
     """One aligned line a case, then the reasons of those that are not unchanged, and last the headline."""
     rows = [_verdict_row(case) for case in judged.cases]
-    lines = _aligned(rows, "<<>^>>>")
+    lines = words.aligned(rows, "<<>^>>>")
     lines += [
         f"{case.outcome} {log_line(case.name, CELL)}: {log_line(words.reason(case))}"
         for case in judged.cases
@@ -145,9 +143,9 @@ def simulation_lines(done: Simulation) -> list[str]:
     return [
         f"{rates.runs} pull requests of {len(rates.red)} cases, gate {gate}, at most {done.pairs} pairs a case, seed {done.seed}",
         "",
-        *_aligned(table, "<>>>"),
+        *words.aligned(table, "<>>>"),
         "",
-        *_aligned(figures, "<>"),
+        *words.aligned(figures, "<>"),
         *(f"Left out, without pairs: {log_line(name, CELL)}" for name in left_out),
         "",
         _meaning(done),
@@ -194,12 +192,3 @@ def _verdict_row(case: CaseVerdict) -> tuple[str, ...]:
         words.change(case.comparison),
         words.interval(case.comparison),
     )
-
-
-def _aligned(rows: Iterable[Sequence[str]], how: str) -> list[str]:
-    """Rows of text as lines; ``how`` aligns each column."""
-    listed = list(rows)
-    wide = [max(map(len, column)) for column in zip(*listed, strict=True)]
-    return [
-        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, how, wide, strict=True)).rstrip() for row in listed
-    ]

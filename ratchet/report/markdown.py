@@ -84,11 +84,11 @@ def template(file: str) -> jinja2.Template:
         "stage": _stage,
         "names": _names,
         "findings": profile.findings_of,
-        "profile_notes": lambda each: (*profile.warnings(each), *each.steps_down),
+        "profile_notes": profile.notes,
         "first_sentence": profile.first_sentence,
         "unexplained": profile.unexplained,
         "shell": shlex.join,
-        "plural": lambda count, word: f"{count} {word}{'' if count == 1 else 's'}",
+        "plural": units.plural,
     }
     environment.globals |= {"change_pairs": CHANGE_PAIRS, "session_pairs": SESSION_PAIRS}
     return environment.get_template(file)

@@ -64,7 +64,7 @@ class LineProgress:
     def start(self, total_cases: int, pairs: int) -> None:
         self._pairs = pairs
         self._began = self._clock()
-        self._write(f"Measuring {total_cases} case{'' if total_cases == 1 else 's'} in up to {pairs} pairs of processes")
+        self._write(f"Measuring {units.plural(total_cases, 'case')} in up to {pairs} pairs of processes")
 
     def stage(self, text: str) -> None:
         self._write(untrusted.log_line(text))

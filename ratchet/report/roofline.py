@@ -23,7 +23,7 @@ _FROM = {"counters": "counted", "declared": "declared"}
 
 def roofline_lines(roofline: Roofline) -> list[str]:
     """The roofs, a line for each case, and the notes."""
-    lines = [log_line(f"{roofline.device}: {len(roofline.points)} case{'' if len(roofline.points) == 1 else 's'}.")]
+    lines = [log_line(f"{roofline.device}: {units.plural(len(roofline.points), 'case')}.")]
     lines += table([("Roof", "", "")] + [_roof_row(roof) for roof in _listed(roofline.roofs)], right=1) if roofline.roofs else []
     lines += table([_HEADINGS, *(_row(point, roofline) for point in roofline.points)], right=1)
     above = [point.case for point in roofline.points if any(share > ABOVE for share in point.shares.values())]

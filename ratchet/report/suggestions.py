@@ -309,7 +309,7 @@ def _found(confirmed: Confirmation) -> str:
     found = confirmed.comparison
     if found is None:
         return confirmed.reason
-    return f"{units.change(found.ratio)} [{units.change(found.low)}, {units.change(found.high)}] in {found.pairs} pairs"
+    return f"{units.change(found.ratio)} {units.interval(found.low, found.high)} in {found.pairs} pairs"
 
 
 def replay_lines(result: ReplayResult) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ratchet import untrusted
+from ratchet import units, untrusted
 from ratchet.records import CaseVerdict, Outcome, ReportRecord
 from ratchet.report import words
 from ratchet.report.profile import why_lines
@@ -83,9 +83,7 @@ def plain_lines(report: ReportRecord) -> list[str]:
     Every line begins with a word or mark of ours, so that no runner takes it for a ``::command::``.
     """
     listed = words.worst_first(report)
-    rows = [_plain_row(case, report) for case in listed]
-    wide = [max(len(row[column]) for row in rows) for column in range(len(_PLAIN_ALIGNED))] if rows else []
-    lines = [_padded(row, wide) for row in rows]
+    lines = words.aligned([_plain_row(case, report) for case in listed], _PLAIN_ALIGNED)
     for case in listed:
         name = untrusted.log_line(case.name, untrusted.CELL)
         outcome = words.earned(case, report)
@@ -99,15 +97,11 @@ def plain_lines(report: ReportRecord) -> list[str]:
 
 def _why(report: ReportRecord) -> list[str]:
     """What the profiles show, and how many changed cases have none."""
-    lines = [line for each in report.profiles for line in why_lines(each)]
-    count = len(report.unprofiled)
-    left_out = f"Not profiled: {count} more changed case{'' if count == 1 else 's'}; `ratchet profile CASE` does it."
-    return [*lines, left_out] if count else lines
-
-
-def _padded(row: tuple[str, ...], wide: list[int]) -> str:
-    columns = zip(row, _PLAIN_ALIGNED, wide, strict=True)
-    return "  ".join(f"{cell:{how}{width}}" for cell, how, width in columns if width).rstrip()
+    lines = [line for profile in report.profiles for line in why_lines(profile)]
+    if report.unprofiled:
+        more = units.plural(len(report.unprofiled), "more changed case")
+        lines.append(f"Not profiled: {more}; run `ratchet profile CASE` for each.")
+    return lines
 
 
 def _plain_row(case: CaseVerdict, report: ReportRecord) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
@@ -119,10 +119,7 @@ def short_change(case: CaseVerdict) -> str:
 
 def interval(comparison: Comparison | None, digits: int = 2) -> str:
     """``[+5.02, +5.38]``, in percent."""
-    if comparison is None:
-        return ""
-    low, high = (units.change(ratio, digits).removesuffix(" %") for ratio in (comparison.low, comparison.high))
-    return f"[{low}, {high}]"
+    return units.interval(comparison.low, comparison.high, digits) if comparison else ""
 
 
 def delta(comparison: Comparison | None) -> str:
@@ -160,6 +157,20 @@ def roof_notes(cases: Iterable[CaseVerdict]) -> list[str]:
             "Above the matmul: more than the matmul reached. Some products are faster, or the declared FLOPs are too many."
         )
     return notes
+
+
+def aligned(rows: Iterable[Sequence[str]], how: str, indent: str = "") -> list[str]:
+    """Lines with columns as wide as they need to be; an empty column is left out.
+
+    ``how`` has ``<``, ``^`` or ``>`` for each column; columns beyond it are set to the left.
+    """
+    listed = list(rows)
+    wide = [max(map(len, column)) for column in zip(*listed, strict=True)]
+    lines = []
+    for row in listed:
+        columns = zip(row, how.ljust(len(row), "<"), wide, strict=False)
+        lines.append((indent + "  ".join(f"{cell:{side}{width}}" for cell, side, width in columns if width)).rstrip())
+    return lines
 
 
 def short_hash(tree: Tree) -> str:

@@ -14,9 +14,10 @@ import pytest
 
 from ratchet import nvcc
 from ratchet.errors import CudaBuildError
-from ratchet.measure.client import HostOptions, Hosts, WorkerClient
+from ratchet.measure.client import Hosts, WorkerClient
 from ratchet.measure.device.nvml import choose_gpu
 from ratchet.measure.messages import Identified, Prepared, Sampled
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side
 from tests.integration.playground import Playground
 
@@ -245,8 +246,11 @@ class Sides:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("RATCHET_CACHE_DIR", cache["RATCHET_CACHE_DIR"])
             compile_ahead(self.trees["head"])
-        options = HostOptions(folder / "checkout", "bench", (".",), "cuda", 1, gpu.uuid, folder, 120, 120)
-        self.hosts = Hosts(self.trees, options, environ)
+        specs = {
+            side: TreeSpec(tree, folder / "checkout", "bench", (".",), "cuda", 1, gpu.uuid, 120, 120)
+            for side, tree in self.trees.items()
+        }
+        self.hosts = Hosts(specs, environ)
         for host in self.hosts.sides.values():
             broken = host.listing().broken
             assert not broken, broken

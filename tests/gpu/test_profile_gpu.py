@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from ratchet.commands.profile.side import INSTEAD, NO_KERNEL, ProfileRequest, SideProfile, look_at
-from ratchet.measure.build import of_benchmarks
+from ratchet.config import Settings
+from ratchet.measure.build import benchmark_environ
 from ratchet.measure.child.profile_target import ProfileTarget
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile.ncu import ProfileError, Wish, find_ncu
 from tests.integration.playground import HARNESS, PROOF, Playground, commit, new_repository
 
@@ -37,9 +39,9 @@ def scale(*, device, size):
 
 
 def look(case: str, tmp_path: Path, environ: dict[str, str], time_limit_s: float = 60) -> SideProfile:
-    target = ProfileTarget(HARNESS, HARNESS, "bench", case, "cuda", 1, 1, (".", "src"))
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-    return look_at(target, ProfileRequest(of_benchmarks(environ, "cuda", 1, uuid), tmp_path, time_limit_s, Wish()))
+    tree = TreeSpec.of(Settings(), HARNESS, checkout=HARNESS, device="cuda", gpu_uuid=uuid)
+    return look_at(ProfileTarget(tree, case, 1), ProfileRequest(benchmark_environ(environ, tree), tmp_path, time_limit_s, Wish()))
 
 
 def needs_counters(looked: SideProfile) -> None:

@@ -9,8 +9,10 @@ from types import ModuleType
 import pytest
 
 from ratchet.commands.profile.side import ProfileRequest, look_at
-from ratchet.measure.build import of_benchmarks
+from ratchet.config import Settings
+from ratchet.measure.build import benchmark_environ
 from ratchet.measure.child.profile_target import ProfileTarget
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile import roofline
 from ratchet.profile.ncu import Wish
 from ratchet.records.profile import Profile
@@ -28,10 +30,10 @@ def attention(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def counted(case: str, tmp_path: Path) -> Profile:
-    target = ProfileTarget(HARNESS, HARNESS, "bench", case, "cuda", 1, 1, (".", "src"))
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-    environ = Playground(tmp_path).environ()
-    looked = look_at(target, ProfileRequest(of_benchmarks(environ, "cuda", 1, uuid), tmp_path, 60, Wish()))
+    tree = TreeSpec.of(Settings(), HARNESS, checkout=HARNESS, device="cuda", gpu_uuid=uuid)
+    environ = benchmark_environ(Playground(tmp_path).environ(), tree)
+    looked = look_at(ProfileTarget(tree, case, 1), ProfileRequest(environ, tmp_path, 60, Wish()))
     if looked.profile is None or looked.profile.tool != "ncu":
         pytest.skip(" ".join(looked.steps_down))
     return looked.profile

@@ -13,12 +13,15 @@ import pytest
 
 from ratchet.commands.profile.files import INDEX, stem_of, write_metrics
 from ratchet.commands.profile.side import INSTEAD, ProfileRequest, look_at
+from ratchet.config import Settings
 from ratchet.measure.child.profile_target import MARK, TROUBLE, ProfileTarget
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile.ncu import Wish
 from ratchet.profile.readers import read
 from ratchet.records.files import load
 from ratchet.records.profile import Activity, CaseProfile, KernelProfile, Profile, Profiles
 from ratchet.records.verdict import Outcome
+from ratchet.workload import Device
 from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Finished, Playground, only_json
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
@@ -154,18 +157,8 @@ def test_wrong_words(play: Playground, words: tuple[str, ...], sentence: str) ->
     assert sentence in done.err
 
 
-def target(play: Playground, case: str = "adds/small", **changes: object) -> ProfileTarget:
-    usual = {
-        "tree": play.repo,
-        "checkout": play.repo,
-        "bench": "bench",
-        "case": case,
-        "device": "cpu",
-        "seed": 1,
-        "threads": 1,
-        "python_path": (".", "src"),
-    }
-    return ProfileTarget(**(usual | changes))  # type: ignore[arg-type]
+def target(play: Playground, case: str = "adds/small", device: Device = "cpu") -> ProfileTarget:
+    return ProfileTarget(TreeSpec.of(Settings(), play.repo, checkout=play.repo, device=device, gpu_uuid=None), case, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +204,7 @@ class OnGpu(ProfileTarget):
 
 
 def on_gpu(play: Playground) -> OnGpu:
-    return OnGpu(**(vars(target(play)) | {"device": "cuda"}))
+    return OnGpu(**vars(target(play, device="cuda")))
 
 
 def surroundings(play: Playground, tmp_path: Path, **tools: str) -> ProfileRequest:

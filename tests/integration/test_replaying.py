@@ -153,9 +153,9 @@ def test_thresholds_of_a_run_can_all_be_changed(play: Playground, tmp_path: Path
         (("--simulate", "-4"), "--simulate -4: so few"),
         (("--gate", "3"), "write 3%"),
         (("--confidence", "2"), "confidence"),
-        (("--plant", "copy=1.1"), "--plant is for drawing pull requests"),
-        (("--pairs", "8"), "--pairs is for drawing pull requests"),
-        (("--seed", "0"), "--seed is for drawing pull requests"),
+        (("--plant", "copy=1.1"), "--plant works with --simulate only"),
+        (("--pairs", "8"), "--pairs works with --simulate only"),
+        (("--seed", "0"), "--seed works with --simulate only"),
     ],
 )
 def test_bad_options(play: Playground, words: tuple[str, ...], said: str) -> None:

@@ -105,7 +105,7 @@ def test_bad_input(play: Playground, tmp_path: Path) -> None:
     for arguments, said in (
         ([], "Nothing was measured"),
         ([run, "nosuch"], "has no timed case called nosuch"),
-        ([run, run], "one recorded run at a time"),
+        ([run, run], "Name one recorded run"),
         ([str(tmp_path / "none.json")], "does not exist"),
         ([str(tmp_path / "broken.json")], "is not JSON"),
         ([str(tmp_path / "empty.json")], "holds no timed case"),

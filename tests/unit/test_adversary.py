@@ -44,7 +44,7 @@ def test_what_cannot_be_red_is_not_judged(attack: Any) -> None:
     bar = adversary.bar_for(adversary.POLICY, 1, adversary.looks_for_change(noises.PAIRS))
     drawn = attack.noise(rng, 12) + 0.06
     red = [adversary.checked(case, bar)[0] is Outcome.REGRESSED for case in drawn]
-    assert all(may_be for may_be, is_red in zip(adversary._may_be_red(drawn), red, strict=True) if is_red)
+    assert all(may_be for may_be, is_red in zip(adversary.may_be_red(drawn, bar.level), red, strict=True) if is_red)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from ratchet.cli.tune import tune
+from ratchet.cli.tune import tune_command
 from ratchet.commands.tune.recorded import export_tuning, results_of
 from ratchet.errors import RecordError, UsageError
 from ratchet.records.files import load, save
@@ -99,7 +99,7 @@ def test_nothing_to_export(tmp_path: Path) -> None:
 
 
 def tuned(*words: str) -> Result:
-    return CliRunner().invoke(tune, words, obj=("ratchet", "tune", *words))
+    return CliRunner().invoke(tune_command, words, obj=("ratchet", "tune", *words))
 
 
 def test_from_a_shell(tmp_path: Path) -> None:

@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import pytest
+
+from ratchet.cli import COMMANDS, cli
 
 PACKAGE = Path(__file__).parents[2] / "ratchet"
 EDGES = ("measure", "profile", "forge", "tune", "lab", "history", "report")
@@ -27,7 +30,9 @@ FLOORS: dict[str, int] = {
 """Of each module or package of ratchet; a higher floor may import a lower one."""
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """(importing module, imported module) → why; the fewer the better."""
-HEAVY = ("torch", "pydantic", "numpy", "scipy", "rich", "jinja2", "github", "requests", "optuna", "sklearn", "ray")
+HEAVY = ("torch", "pydantic", "numpy", "scipy", "rich", "jinja2", "github", "requests", "optuna", "sklearn", "ray", "matplotlib")
+HEAVIEST = ("torch", "scipy", "ray", "sklearn", "matplotlib", "optuna")
+"""What not even the help of one command waits for."""
 FILES = ("os", "pathlib", "io", "shutil", "tempfile", "subprocess", "socket", "urllib", "sqlite3")
 
 
@@ -124,26 +129,25 @@ def test_torch_loads_where_something_is_timed() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"],
-        ["--version"],
-        ["check", "--help"],
-        ["replay", "--help"],
-        ["tune", "--help"],
-        ["publish", "--help"],
-        ["baseline", "record", "--help"],
-        ["baseline", "push", "--help"],
-    ],
+    ("arguments", "unwanted"),
+    [(["--help"], HEAVY), (["--version"], HEAVY), *(([name, "--help"], HEAVIEST) for name in COMMANDS)],
 )
-def test_help_is_light(arguments: list[str]) -> None:
-    """Asking for help loads none of the heavy packages."""
+def test_help_is_light(arguments: list[str], unwanted: tuple[str, ...]) -> None:
+    """Asking for help loads none of the heavy packages; that of one command loads what the command's module needs."""
     code = (
         "import json, sys; from ratchet.cli import main; code = main(sys.argv[1:]);"
-        f" print('\\n' + json.dumps([code, [name for name in {HEAVY} if name in sys.modules]]))"
+        f" print('\\n' + json.dumps([code, [name for name in {unwanted} if name in sys.modules]]))"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code, *arguments], check=True, capture_output=True, text=True)
     assert json.loads(done.stdout.splitlines()[-1]) == [0, []]
+
+
+def test_table_of_commands() -> None:
+    """Each command that `ratchet --help` lists is there, by the name that it is called by."""
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        assert command.name == name
 
 
 def test_importing_the_author_s_names_is_light() -> None:

@@ -13,13 +13,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.config import Settings
 from ratchet.measure import identity
-from ratchet.measure.child.provenance import Provenance
-from ratchet.measure.child.worker import Grounds, Worker
+from ratchet.measure.child.loader import LoadedTree, Provenance
+from ratchet.measure.child.registry import Case, Catalogue
+from ratchet.measure.child.worker import Worker
 from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Identity, Opaque
 from ratchet.measure.identity.launches import Launches, Node, Place, comparable, digest, shown
 from ratchet.measure.identity.memory import Contents, Memory, covering, live, reserved, weights
 from ratchet.measure.messages import Identified, parse
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.wire import ProtocolError
 from ratchet.records.tuning import Tuned
 from ratchet.workload import Benchmark, Workload
@@ -218,8 +221,9 @@ def worker(tmp_path: Path, call: Callable[[], torch.Tensor]) -> Worker:
 
     provenance = Provenance(tmp_path, tmp_path, frozenset())
     assert provenance.tree == tmp_path
-    grounds = Grounds(provenance, "cpu", 1, {"one": Benchmark("one", build, {})}, {"one/x": ("one", {})}, Tuned())
-    made = Worker(grounds)
+    catalogue = Catalogue((Case("one/x", "one", "x", "one.py"),), (), {"one": Benchmark("one", build, {})})
+    spec = TreeSpec.of(Settings(), tmp_path, checkout=tmp_path, device="cpu", gpu_uuid=None)
+    made = Worker(LoadedTree(spec, provenance, catalogue, Tuned()))
     prepare = {"case": "one/x", "seed": 1, "clock": "auto", "cache": "cold", "placements": 1, "check": True}
     assert "trouble" not in made.answer({"op": "prepare", **prepare})
     return made

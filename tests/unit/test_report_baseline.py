@@ -199,7 +199,7 @@ def test_verified() -> None:
     stored, _ = recorded(Baseline(), FIRST, *FASTER)
     assert verified_lines(stored, FILE, [], ["x"]) == [
         "Warning: x",
-        f"{FILE}: 3 steps of 2 cases on 1 machine, and everything fits.",
+        f"{FILE}: 3 steps of 2 cases on 1 machine: no problems found.",
     ]
     entry = stored.entries(examples.FINGERPRINT)["copy/a"].model_copy(update={"days": ()})
     edited = examples.stored({"copy/a": entry})

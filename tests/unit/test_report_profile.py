@@ -113,7 +113,7 @@ def test_the_end_of_a_check_names_the_cause() -> None:
     changed = examples.red_report().model_copy(update={"profiles": (examples.case_profile(),), "unprofiled": ("gemm/2k",)})
     lines = plain_lines(changed)
     assert "Why attention/inference_4k: Registers 128 → 255 and 1.2 MB of spills: occupancy halved." in lines
-    assert "Not profiled: 1 more changed case; `ratchet profile CASE` does it." in lines
+    assert "Not profiled: 1 more changed case; run `ratchet profile CASE` for each." in lines
 
 
 def test_hostile_text_stays_text() -> None:

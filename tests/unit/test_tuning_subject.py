@@ -11,7 +11,7 @@ from ratchet.commands.machine import Machine
 from ratchet.commands.tune.subject import TuningSite, space_of
 from ratchet.config import Settings
 from ratchet.errors import Exit, RatchetError
-from ratchet.measure.client import CaseTrouble
+from ratchet.measure.client import CaseTrouble, HostClient
 from ratchet.records.run import CaseRun, Config
 from ratchet.report.progress import SilentProgress
 

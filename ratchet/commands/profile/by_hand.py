@@ -9,14 +9,14 @@ from pathlib import Path
 
 from ratchet.commands.check import reference_of
 from ratchet.commands.machine import environment_of, machine_of
-from ratchet.commands.profile.changed import Places, Wanted, profile_cases, wish_of
+from ratchet.commands.profile.changed import Places, ProfileSite, Wanted, profile_cases, wish_of
 from ratchet.commands.profile.pages import background_of
 from ratchet.commands.request import Request, apart_of, load_baseline, watched, writable
-from ratchet.commands.trees import Site, build
+from ratchet.commands.trees import build, tree_specs
 from ratchet.config import load_settings
 from ratchet.errors import UsageError
 from ratchet.forge.git import Repository, worktrees
-from ratchet.judge.profile import Match, matched
+from ratchet.judge.profile import matched
 from ratchet.measure.suite import list_cases
 from ratchet.profile.diagnosis import diagnose
 from ratchet.profile.ncu import SetName
@@ -54,12 +54,14 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
         worktrees(repository, head, reference) as trees,
         watched(repository.root, results, progress),
     ):
-        site = Site(repository, settings, machine, trees, progress, environ)
-        broken = build(site, "head", trees.head, head)
+        site = ProfileSite(repository, settings, machine, trees, progress, environ)
+        broken = build(settings, "head", trees.head, head, progress, environ)
         if broken:
             raise broken
-        unbuilt = build(site, "reference", trees.reference, reference) if reference and trees.reference else None
-        found = list_cases(site.ground(None), settings, request.patterns)
+        unbuilt = None
+        if reference and trees.reference:
+            unbuilt = build(settings, "reference", trees.reference, reference, progress, environ)
+        found = list_cases(tree_specs(settings, machine, repository.root, trees.head)["head"], request.patterns, environ)
         environment = environment_of(machine, settings)
         stored = baseline.entries(environment.fingerprint)
         wish = wish_of(site, set_name=set_name)
@@ -90,15 +92,7 @@ def _unjudged(case: CaseRun) -> CaseVerdict:
 # `ratchet profile --read`: one report file, or two beside each other.
 
 
-@dataclass(frozen=True)
-class ReadProfiles:
-    """What the files show, and which launch belongs to which."""
-
-    profile: CaseProfile
-    pairs: tuple[Match, ...]
-
-
-def read_profiles(paths: Sequence[Path], environ: Mapping[str, str]) -> ReadProfiles:
+def read_profiles(paths: Sequence[Path], environ: Mapping[str, str]) -> CaseProfile:
     """Read the report of a head, or of a reference and a head in this order, and say what they show.
 
     Raises UsageError for another number of files, RecordError and ProfileError where one cannot be read.
@@ -107,17 +101,15 @@ def read_profiles(paths: Sequence[Path], environ: Mapping[str, str]) -> ReadProf
         raise UsageError(f"--read takes one report, or a reference and a head, not {len(paths)} files.")
     *references, head = [read(path, environ) for path in paths]
     reference = references[0] if references else None
-    pairs = matched(head, reference)
     notes = []
     if reference and None not in (reference.gpu, head.gpu) and reference.gpu != head.gpu:
         notes.append(f"The reports are from different GPUs ({reference.gpu} and {head.gpu}): their figures compare chips too.")
-    if reference and not any(one and other for one, other in pairs):
+    if reference and not any(one and other for one, other in matched(head, reference)):
         notes.append("No kernel of the one report has a namesake in the other, so nothing is compared.")
-    profile = CaseProfile(
+    return CaseProfile(
         case=str(paths[-1]),
         head=head,
         reference=reference,
         findings=diagnose(head, reference),
         steps_down=tuple(notes),
     )
-    return ReadProfiles(profile, tuple(pairs))

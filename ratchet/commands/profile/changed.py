@@ -8,19 +8,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ratchet.commands.machine import Machine
 from ratchet.commands.profile import files
 from ratchet.commands.profile.pages import Background, background_of, diagnosed, kept
 from ratchet.commands.profile.side import ProfileRequest, SideProfile, look_at
-from ratchet.commands.trees import Site, build
+from ratchet.commands.trees import build, tree_spec
+from ratchet.config import Settings
 from ratchet.errors import RatchetError
-from ratchet.forge.git import worktree
-from ratchet.measure.build import of_benchmarks
+from ratchet.forge.git import Repository, Trees, worktree
+from ratchet.measure.build import benchmark_environ
 from ratchet.measure.child.profile_target import ProfileTarget
 from ratchet.profile.ncu import SetName, Wish
 from ratchet.records.baseline import Baseline
 from ratchet.records.profile import CaseProfile
 from ratchet.records.run import CaseRun, RunRecord, Side, Tree
 from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
+from ratchet.report.progress import Progress
 
 # After the verdict: a profile of both sides of the cases that changed, and what it shows.
 
@@ -44,17 +47,29 @@ class Wanted:
 
 
 @dataclass(frozen=True)
+class ProfileSite:
+    """Where cases are profiled: the trees, the machine, and how a reference is built there."""
+
+    repository: Repository
+    settings: Settings
+    machine: Machine
+    trees: Trees
+    progress: Progress
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Places:
     """What the profiles of a command share."""
 
-    site: Site
+    site: ProfileSite
     head: Tree
     reference: Tree | None
     """Of the tree that is checked out beside the head."""
     background: Background
 
 
-def with_profiles(site: Site, report: ReportRecord, run: RunRecord, baseline: Baseline, results: Path) -> ReportRecord:
+def with_profiles(site: ProfileSite, report: ReportRecord, run: RunRecord, baseline: Baseline, results: Path) -> ReportRecord:
     """The report with a profile of each case that changed, as far as the settings allow; the worst first."""
     if site.settings.profile == "never":
         return report
@@ -109,7 +124,7 @@ def profile_cases(places: Places, wanted: Sequence[Wanted]) -> list[CaseProfile]
     return found
 
 
-def wish_of(site: Site, *, cold: bool | None = None, set_name: SetName = "full") -> Wish:
+def wish_of(site: ProfileSite, *, cold: bool | None = None, set_name: SetName = "full") -> Wish:
     """How ncu looks: with the caches as the samples find them."""
     return Wish(set_name, site.settings.cache == "cold" if cold is None else cold)
 
@@ -135,7 +150,7 @@ def _checked_out(places: Places, reference: Tree | None) -> Iterator[tuple[Path 
             try:
                 snapshot = site.repository.commit_snapshot(reference.commit)
                 tree = stack.enter_context(worktree(site.repository, site.trees, snapshot))
-                unbuilt = build(site, "reference", tree, snapshot)
+                unbuilt = build(site.settings, "reference", tree, snapshot, site.progress, site.environ)
             except RatchetError as error:
                 yield None, str(error)
                 return
@@ -164,21 +179,12 @@ def _profiled(places: Places, wanted: Wanted, reference: Path | None) -> CasePro
     return kept(diagnosed(found), wanted.verdict, wanted.case, places.background, looked)
 
 
-def _looked(site: Site, case: str, tree: Path, wish: Wish, side: Side) -> SideProfile:
-    settings, machine = site.settings, site.machine
-    uuid = machine.gpu.uuid if machine.gpu else None
+def _looked(site: ProfileSite, case: str, tree: Path, wish: Wish, side: Side) -> SideProfile:
+    settings = site.settings
     folder = Path(tempfile.mkdtemp(prefix=f"profile-{side}-", dir=site.trees.logs))  # gone with the trees
-    environ = of_benchmarks(site.environ, machine.device, settings.cpu_threads, uuid)
-    target = ProfileTarget(
-        tree=tree,
-        checkout=site.repository.root,
-        bench=settings.bench,
-        case=case,
-        device=machine.device,
-        seed=settings.seed,
-        threads=settings.cpu_threads,
-        python_path=settings.python_path,
-    )
+    spec = tree_spec(settings, site.machine, site.repository.root, tree)
+    environ = benchmark_environ(site.environ, spec)
+    target = ProfileTarget(spec, case, settings.seed)
     return look_at(target, ProfileRequest(environ, folder, settings.profile_timeout * _SHARE / len(files.SIDES), wish))
 
 

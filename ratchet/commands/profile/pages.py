@@ -59,7 +59,7 @@ def kept(
     found: CaseProfile, verdict: CaseVerdict, case: CaseRun | None, background: Background, looked: Mapping[Side, SideProfile]
 ) -> CaseProfile:
     """The profile without its thousands of metrics, which are in the files that it names."""
-    from ratchet.report.page import draw
+    from ratchet.report.figures.page import draw_page
 
     stem, folder, names = stem_of(found.case), background.folder, dict(found.files)
     steps = list(found.steps_down)
@@ -72,7 +72,7 @@ def kept(
         if write_metrics(folder / f"{stem}.csv", sides):
             names["metrics.csv"] = _relative(folder / f"{stem}.csv")
         roofline = roofline_of(found, case, background)
-        for path in draw(found, verdict, roofline, folder, stem, environment=background.environment, when=background.when):
+        for path in draw_page(found, verdict, roofline, folder, stem, environment=background.environment, when=background.when):
             names[f"page{path.suffix}"] = _relative(path)
     except (RatchetError, OSError) as error:
         steps.append(str(error))

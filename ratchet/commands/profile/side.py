@@ -52,7 +52,7 @@ def look_at(target: ProfileTarget, look: ProfileRequest) -> SideProfile:
     ends = time.monotonic() + look.time_limit_s
     found = SideProfile()
     traced = _traced(target, look, ends, found)
-    if target.device == "cpu":
+    if target.tree.device == "cpu":
         found.profile = traced
         found.steps_down.insert(0, ON_THE_CPU)
     elif traced and traced.activity and traced.activity.copies_s and traces.busiest(traced.activity) is None:

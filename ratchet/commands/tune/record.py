@@ -13,7 +13,7 @@ from pathlib import Path
 from ratchet.commands.request import checked_out
 from ratchet.commands.tune.subject import TuneRequest, TuningSite
 from ratchet.errors import FingerprintError, UsageError
-from ratchet.measure.child.provenance import HARNESS
+from ratchet.measure.child.loader import HARNESS
 from ratchet.measure.device.environment import describe
 from ratchet.measure.messages import Listing, SpaceFound
 from ratchet.nvcc import read_sources

@@ -1,8 +1,7 @@
 """A host: imports one tree's benchmarks once, never touches CUDA, and forks a worker whenever it is asked.
 
-Run by the controller as ``python -u -P -m ratchet.measure.child.host``, which imports torch and then forks a host for
-each tree, whose libraries are then in the same places. Each host's conversation, and what it prints, go to the file
-descriptors given for it.
+The controller (`client.Hosts`) runs this module with one JSON argument. It imports torch and then forks a host for each tree,
+whose libraries are then in the same places. Each host talks, and prints, to the file descriptors that it is given.
 
 The process that forks the hosts ends when its input is closed, as it is when the controller ends in any way. It then ends every
 process that the hosts and workers have started, those that left for a session of their own included.
@@ -10,23 +9,22 @@ process that the hosts and workers have started, those that left for a session o
 
 from __future__ import annotations
 
-import argparse
 import faulthandler
 import gc
 import importlib.metadata
 import importlib.util
+import json
 import os
 import select
 import socket
 import sys
 import warnings
 from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ratchet.errors import RatchetError
-from ratchet.measure.child.provenance import Provenance, own_names
-from ratchet.measure.child.registry import Catalogue, discover, read_tuned
+from ratchet.measure.child.loader import LoadedTree, load_tree
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.wire import Channel
 from ratchet.subprocesses import (
     adopt_orphans,
@@ -38,22 +36,12 @@ from ratchet.subprocesses import (
     wait_for_end_of_input,
 )
 
-if TYPE_CHECKING:
-    from ratchet.measure.child import worker
-
 ORPHANS_S = 2.0
 """Longest that ending what a worker left behind holds up the next one."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="ratchet.measure.child.host")
-    parser.add_argument("--host", nargs=4, action="append", required=True, metavar=("SIDE", "CONVERSATION", "OUTPUT", "TREE"))
-    parser.add_argument("--checkout", type=Path, required=True)
-    parser.add_argument("--bench", required=True)
-    parser.add_argument("--device", choices=["cuda", "cpu"], required=True)
-    parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--python-path", action="append", required=True)
-    options = parser.parse_args()
+    hosts = json.loads(sys.argv[1])["hosts"]
     die_with_parent()  # while torch is imported, which takes seconds: nobody reads the input yet
     if select.select([0], [], [], 0)[0]:  # the parent ended before that
         return
@@ -64,76 +52,61 @@ def main() -> None:
     faulthandler.enable()  # so that the last lines of a worker that crashes say where
     # Threads of linear algebra, which libraries start when they are imported: they repair themselves after a fork.
     warnings.filterwarnings("ignore", r"This process .* is multi-threaded, use of fork\(\)", DeprecationWarning)
-    for _, conversation, output, tree in options.host:
+    for host in hosts:
         if os.fork() == 0:
             die_with_parent()
             adopt_orphans()
-            _close(other for host in options.host for other in host[1:3] if other not in (conversation, output))
+            _close_files(other for other in hosts if other is not host)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            _write_to(int(output))
-            _host(Channel(socket.socket(fileno=int(conversation))), Path(tree).resolve(), options)
+            _write_to(host["output"])
+            _host(Channel(socket.socket(fileno=host["conversation"])), TreeSpec.read(host["tree"]))
             return
-    _close(descriptor for host in options.host for descriptor in host[1:3])  # who asks a host that has ended must be told so
+    _close_files(hosts)  # who asks a host that has ended must be told so
     wait_for_end_of_input()
     end_children()
 
 
-def _close(descriptors: Iterable[str]) -> None:
-    for descriptor in descriptors:
-        os.close(int(descriptor))
+def _close_files(hosts: Iterable[dict[str, Any]]) -> None:
+    for host in hosts:
+        os.close(host["conversation"])
+        os.close(host["output"])
 
 
-def _host(channel: Channel, tree: Path, options: argparse.Namespace) -> None:
-    from ratchet.measure.child import worker
-
-    checkout = options.checkout.resolve()
-    os.chdir(tree)
-    # Ahead of everything else, so that the tree's packages win over any installed copy of them.
-    sys.path[:0] = [str((tree / place).resolve()) for place in options.python_path if (tree / place).is_dir()]
-    provenance = Provenance(tree, checkout, own_names(tree, options.python_path) | own_names(checkout, options.python_path))
+def _host(channel: Channel, spec: TreeSpec) -> None:
     try:
-        catalogue = discover(tree, options.bench, options.device, begin_section)
-        tuned = read_tuned(tree / options.bench)
+        tree = load_tree(spec, begin_section)
     except RatchetError as error:
         channel.send({"error": error.message, "hint": error.hint})
         return
     begin_section("")
-    channel.send(_listing(catalogue, provenance))
-    grounds = worker.Grounds(
-        provenance,
-        options.device,
-        options.threads,
-        catalogue.benchmarks,
-        {case.name: (case.benchmark, case.parameters) for case in catalogue.cases},
-        tuned,
-    )
+    channel.send(_listing(tree))
     gc.collect()
     gc.freeze()  # keeps the workers' collector from copying pages they share with this process
-    _serve(channel, grounds)
+    _serve(channel, tree)
 
 
-def _listing(catalogue: Catalogue, provenance: Provenance) -> dict[str, Any]:
+def _listing(tree: LoadedTree) -> dict[str, Any]:
     import torch
 
     return {
-        "cases": [vars(case) for case in catalogue.cases],
-        "broken": [vars(broken) for broken in catalogue.broken],
+        "cases": [vars(case) for case in tree.catalogue.cases],
+        "broken": [vars(broken) for broken in tree.catalogue.broken],
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "triton": importlib.metadata.version("triton") if importlib.util.find_spec("triton") else None,
-        "foreign": provenance.foreign(),
+        "foreign": tree.provenance.foreign(),
         "touched_cuda": torch.cuda.is_initialized(),
     }
 
 
-def _serve(channel: Channel, grounds: worker.Grounds) -> None:
+def _serve(channel: Channel, tree: LoadedTree) -> None:
     spared = children()  # what the imports started serves all workers
     while (received := channel.receive_with_files()) is not None:
         message, descriptors = received
         if message["op"] == "fork" and len(descriptors) == 2:
             pid = os.fork()
             if pid == 0:
-                _become_worker(channel, descriptors[0], descriptors[1], grounds)
+                _become_worker(channel, descriptors[0], descriptors[1], tree)
             for descriptor in descriptors:
                 os.close(descriptor)
             spared.add(pid)
@@ -146,14 +119,14 @@ def _serve(channel: Channel, grounds: worker.Grounds) -> None:
             channel.send(answer)
 
 
-def _become_worker(channel: Channel, conversation: int, output: int, grounds: worker.Grounds) -> None:
+def _become_worker(channel: Channel, conversation: int, output: int, tree: LoadedTree) -> None:
     from ratchet.measure.child import worker
 
     die_with_parent()
     adopt_orphans()  # those of a worker are its own until it ends; then they become the host's
     channel.close()
     _write_to(output)
-    worker.serve(Channel(socket.socket(fileno=conversation)), grounds)
+    worker.serve(Channel(socket.socket(fileno=conversation)), tree)
 
 
 def _write_to(output: int) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
+import json
 import os
 import signal
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet.errors import ForeignModuleError, RatchetError, UsageError
+from ratchet.errors import ForeignModuleError, RatchetError
+from ratchet.measure.child.loader import load_tree, use_last_cores
+from ratchet.measure.tree_spec import TreeSpec, child_command
+from ratchet.records.files import save
 from ratchet.records.profile import Activity
 from ratchet.workload import Device
 
@@ -87,10 +90,10 @@ def idle_between(spans: Iterable[tuple[float, float]]) -> float:
 
 # The process that a profiler looks at: imports one tree's benchmarks, warms one case up, and calls it in a marked range.
 #
-# Run as ``python -u -P -m ratchet.measure.child.profile_target``. Between ``cudaProfilerStart`` and ``cudaProfilerStop``
+# Run with one JSON argument: see `ProfileTarget.command`. Between ``cudaProfilerStart`` and ``cudaProfilerStop``
 # there is one call and the wait for it, so that a profiler that starts switched off sees nothing of the imports, the tuning and
 # the warm-up.
-# With ``--trace`` it is its own profiler: torch.profiler over some calls, written as an `Activity`.
+# With a path for a trace it is its own profiler: torch.profiler over some calls, written as an `Activity`.
 
 
 TROUBLE = 70
@@ -106,111 +109,46 @@ _TRACED_S = 1.0
 class ProfileTarget:
     """One case of one tree, as a process of its own."""
 
-    tree: Path
-    checkout: Path
-    bench: str
+    tree: TreeSpec
     case: str
-    device: Device
     seed: int
-    threads: int
-    python_path: tuple[str, ...]
 
     def command(self, time_limit_s: float, *, trace: Path | None = None, calls: int = 1) -> list[str]:
         """The argument list; after ``time_limit_s`` the process ends itself, whoever started it."""
-        # -P: the folder this runs in must not offer its own `ratchet`; the harness is always the installed one.
-        words = [sys.executable, "-u", "-P", "-m", "ratchet.measure.child.profile_target"]
-        words += ["--tree", str(self.tree), "--checkout", str(self.checkout), "--bench", self.bench, "--case", self.case]
-        words += ["--device", self.device, "--seed", str(self.seed), "--threads", str(self.threads)]
-        words += ["--time-limit", str(max(1, round(time_limit_s)))]
-        for place in self.python_path:
-            words += ["--python-path", place]
-        return [*words, "--trace", str(trace), "--calls", str(calls)] if trace else words
+        limit = max(1, round(time_limit_s))
+        module = "ratchet.measure.child.profile_target"
+        return child_command(module, target=self, time_limit_s=limit, trace=trace and trace.resolve(), calls=calls)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    options = _parser().parse_args(arguments)
-    signal.alarm(options.time_limit)  # its default is to end the process, also within a call that never returns
-    trace = options.trace.resolve() if options.trace else None
-    target = ProfileTarget(
-        options.tree.resolve(),
-        options.checkout.resolve(),
-        options.bench,
-        options.case,
-        options.device,
-        options.seed,
-        options.threads,
-        tuple(options.python_path or (".", "src")),
-    )
+def main() -> None:
+    argument = json.loads(sys.argv[1])
+    signal.alarm(argument["time_limit_s"])  # its default is to end the process, also within a call that never returns
+    spec = TreeSpec.read(argument["target"]["tree"])
     try:
-        call = _built(target)
-        warm_s = _warmed(call, target.device)
-        if trace is not None:
-            from ratchet.measure.child.profile_target import trace as traced
-
-            calls = max(1, min(options.calls, int(_TRACED_S / max(warm_s, 1e-9))))
-            _written(trace, traced(call, calls, target.device))
+        call = _built(ProfileTarget(spec, argument["target"]["case"], argument["target"]["seed"]))
+        warm_s = _warmed(call, spec.device)
+        if argument["trace"]:
+            calls = max(1, min(argument["calls"], int(_TRACED_S / max(warm_s, 1e-9))))
+            save(Path(argument["trace"]), trace(call, calls, spec.device))
         else:
-            _marked(call, target.device)
+            _marked(call, spec.device)
     except RatchetError as error:
         _give_up(str(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs this profile only
         _give_up(f"the case raised {type(error).__name__}: {error}")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ratchet.measure.child.profile_target")
-    parser.add_argument("--tree", type=Path, required=True)
-    parser.add_argument("--checkout", type=Path, required=True)
-    parser.add_argument("--bench", required=True)
-    parser.add_argument("--case", required=True)
-    parser.add_argument("--device", choices=["cuda", "cpu"], required=True)
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--python-path", action="append")
-    parser.add_argument("--time-limit", type=int, default=600)
-    parser.add_argument("--trace", type=Path)
-    parser.add_argument("--calls", type=int, default=10)
-    return parser
-
-
 def _built(target: ProfileTarget) -> Callable[[], object]:
     """The call that a worker would time: the same seed, the same tuning, from the tree's own modules."""
-    from ratchet.measure.child.provenance import Provenance, own_names
-    from ratchet.measure.child.registry import discover, overlaid, read_tuned
-    from ratchet.workload import Workload
-
-    tree, checkout = target.tree, target.checkout
-    os.chdir(tree)
-    sys.path[:0] = [str((tree / place).resolve()) for place in target.python_path if (tree / place).is_dir()]
-    provenance = Provenance(tree, checkout, own_names(tree, target.python_path) | own_names(checkout, target.python_path))
-    catalogue = discover(tree, target.bench, target.device)
-    found = next((case for case in catalogue.cases if case.name == target.case), None)
-    if found is None or found.skipped:
-        raise UsageError(f"{target.case} is not among the cases of this tree{f': {found.skipped}' if found else ''}.")
-    import torch
-
-    if target.device == "cpu":
-        allowed = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, allowed[-target.threads :])
-        torch.set_num_threads(target.threads)
-    torch.manual_seed(target.seed)
-    workload = catalogue.benchmarks[found.benchmark].build(device=torch.device(target.device), **found.parameters)
-    if not isinstance(workload, Workload):
-        raise UsageError(f"{target.case} returned {type(workload).__name__}, not a Workload.")
-    workload = overlaid(workload, read_tuned(tree / target.bench), found.name, _device_name(target.device))
-    foreign = provenance.foreign()
-    if foreign:
+    tree = load_tree(target.tree)
+    tree.case(target.case)
+    if target.tree.device == "cpu":
+        use_last_cores(target.tree.threads)
+    workload = tree.build(target.case, target.seed)
+    if foreign := tree.provenance.foreign():
         raise ForeignModuleError(f"The tree loaded {foreign[0]} instead of its own copy.", "Uninstall that package.")
     run, tuning = workload.run, dict(workload.tuning)
     return (lambda: run(**tuning)) if tuning else run
-
-
-def _device_name(device: Device) -> str:
-    import torch
-
-    from ratchet.measure.device.environment import cpu_model
-
-    return torch.cuda.get_device_name() if device == "cuda" else cpu_model(Path("/proc/cpuinfo"))
 
 
 def _warmed(call: Callable[[], object], device: Device) -> float:
@@ -242,12 +180,6 @@ def _settle(device: Device) -> None:
 
     if device == "cuda":
         torch.cuda.synchronize()
-
-
-def _written(path: Path, activity: Activity) -> None:
-    from ratchet.records.files import save
-
-    save(path, activity)
 
 
 def _give_up(sentence: str) -> None:

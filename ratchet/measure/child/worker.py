@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import gc
 import importlib
 import os
 import random
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -19,16 +18,15 @@ import torch
 from ratchet.errors import RatchetError
 from ratchet.measure import identity
 from ratchet.measure.child import correctness
-from ratchet.measure.child.provenance import Provenance
-from ratchet.measure.child.registry import overlaid
+from ratchet.measure.child.loader import LoadedTree, use_last_cores
 from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
-from ratchet.measure.clocks import Clock, make_clock
-from ratchet.measure.device.environment import cpu_model
+from ratchet.measure.clocks import Call, Clock, Samples
+from ratchet.measure.clocks.cpu import CpuClock
+from ratchet.measure.clocks.gpu import EventClock, GraphClock
 from ratchet.measure.messages import DECLARATION
 from ratchet.measure.wire import Channel, Disconnected
-from ratchet.records.tuning import Tuned
 from ratchet.subprocesses import begin_section
-from ratchet.workload import Benchmark, Device, Parameter, SpaceError, Workload, constraint_text
+from ratchet.workload import Parameter, SpaceError, Workload, constraint_text
 
 MOST = 3000
 """Objects of each kind; all of them take some milliseconds and at most 16 MiB."""
@@ -64,19 +62,6 @@ _NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "CUDA error: ou
 """In the first line of errors that are no MemoryError."""
 
 
-@dataclass(frozen=True)
-class Grounds:
-    """What a host hands to the workers it forks."""
-
-    provenance: Provenance
-    device: Device
-    threads: int
-    benchmarks: dict[str, Benchmark]
-    parameters: dict[str, tuple[str, dict[str, Parameter]]]
-    tuned: Tuned
-    """What was applied in this tree, in place of its workloads' own tuning."""
-
-
 @dataclass
 class Job:
     """The case in hand."""
@@ -91,9 +76,9 @@ class Job:
     call_ms: float
 
 
-def serve(channel: Channel, grounds: Grounds) -> NoReturn:
+def serve(channel: Channel, tree: LoadedTree) -> NoReturn:
     """Answer until the controller hangs up. Never returns: the process was forked from a host."""
-    worker = Worker(grounds)
+    worker = Worker(tree)
     try:
         while True:
             answer = worker.answer(channel.receive(None))
@@ -111,9 +96,9 @@ def serve(channel: Channel, grounds: Grounds) -> NoReturn:
 class Worker:
     """State between questions: the device, and the case prepared last."""
 
-    def __init__(self, grounds: Grounds) -> None:
-        self._grounds = grounds
-        self._device = torch.device(grounds.device)
+    def __init__(self, tree: LoadedTree) -> None:
+        self._tree = tree
+        self._device = torch.device(tree.spec.device)
         self._job: Job | None = None
         self._in_the_way: list[object] = []
         self._trials: Trials | None = None
@@ -125,7 +110,7 @@ class Worker:
         if "case" in message:
             begin_section(message["case"])
         try:
-            return dict(getattr(self, f"_{stage}")(**{k: v for k, v in message.items() if k != "op"}))
+            return _OPERATIONS[stage](self, **{name: value for name, value in message.items() if name != "op"})
         except correctness.WrongResult as error:
             return {"stage": "check", "trouble": f"wrong result: {error}", "last_lines": []}
         except _OutOfGpuMemory as error:
@@ -141,17 +126,15 @@ class Worker:
                 "out_of_memory": isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY),
             }
 
-    def _start(self) -> dict[str, Any]:
+    def start(self) -> dict[str, Any]:
         if self._device.type == "cuda":
             torch.zeros(1, device=self._device)
             torch.cuda.synchronize()
             return {"ready": True, "l2_bytes": int(torch.cuda.get_device_properties(self._device).L2_cache_size)}
-        allowed = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, allowed[-self._grounds.threads :])  # the controller keeps the first cores
-        torch.set_num_threads(self._grounds.threads)
+        use_last_cores(self._tree.spec.threads)
         return {"ready": True}
 
-    def _prepare(
+    def prepare(
         self,
         case: str,
         seed: int,
@@ -165,10 +148,10 @@ class Worker:
         self._release()
         if self._device.type == "cpu":
             self._in_the_way = scattered(seed)
-        workload = self._build(case, seed, tuning)
+        workload = self._tree.build(case, seed, tuning)
         error = correctness.check(workload) if check else 0.0
         peak = self._peak(workload)
-        more = [self._build(case, seed, tuning) for _ in range(1, self._places(placements, peak))]
+        more = [self._tree.build(case, seed, tuning) for _ in range(1, self._places(placements, peak))]
         made = self._take_up(case, tuning, (workload, *more), self._clock(workload, clock), cache)
         call_ms = self._current().call_ms
         self._forget_memory()
@@ -179,10 +162,10 @@ class Worker:
             "call_ms": call_ms,
             "peak_memory_bytes": peak,
             "stages": list(workload.stages),
-            "foreign": self._grounds.provenance.foreign(),
+            "foreign": self._tree.provenance.foreign(),
         }
 
-    def _identify(self) -> dict[str, Any]:
+    def identify(self) -> dict[str, Any]:
         """Who the case in hand is, to be compared with the other side's. This gives the case up: prepare it again to time it."""
         job = self._current()
         workload, clock, call_ms = job.workload, job.clocks[0], job.call_ms
@@ -196,35 +179,35 @@ class Worker:
                 )
             del clock  # with what it allocated for itself
             self._forget_memory()
-            return vars(identity.of(self._call(workload), self._grounds.provenance.tree, self._device.type))
+            return vars(identity.of(self._call(workload), self._tree.provenance.tree, self._device.type))
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
             return vars(identity.failed(error))
 
-    def _block(self, samples: int, place: int) -> dict[str, Any]:
+    def block(self, samples: int, place: int) -> dict[str, Any]:
         clocks = self._current().clocks
         taken = _without_collector(clocks[place % len(clocks)], samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
-    def _stage(self, name: str, samples: int) -> dict[str, Any]:
+    def stage(self, name: str, samples: int) -> dict[str, Any]:
         job = self._current()
         name_of_clock = "cpu" if self._device.type == "cpu" else "event"
         clock = make_clock(name_of_clock, job.cache, job.workload.stages[name])
         taken = _without_collector(clock, samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
-    def _finish(self, seed: int) -> dict[str, Any]:
+    def finish(self, seed: int) -> dict[str, Any]:
         """Check once more, on inputs nobody has seen: a result kept from before would be found here."""
         job = self._current()
         case, tuning = job.case, job.tuning
         del job
         self._release()
-        workload = self._build(case, seed, tuning)
+        workload = self._tree.build(case, seed, tuning)
         error = correctness.check(workload)
         del workload
         self._release()
         return {"error": error}
 
-    def _space(
+    def space(
         self, case: str, seed: int, clock: str, cache: Literal["cold", "warm"], enumerator: str, codes: str
     ) -> dict[str, Any]:
         """What a case may be tuned in. Its constraints are the author's own code, so the space is enumerated here.
@@ -232,7 +215,7 @@ class Worker:
         ``enumerator`` names the function that does it, ``module:function``; it writes to the file ``codes``. Empty: nothing does.
         """
         try:
-            workload = self._build(case, seed)
+            workload = self._tree.build(case, seed)
         except SpaceError as error:
             return {"stage": DECLARATION, "trouble": str(error)[:300], "last_lines": []}
         clock = self._clock(workload, clock)
@@ -248,21 +231,21 @@ class Worker:
             "space": {name: list(values) for name, values in workload.tune.items()},
             "constraints": [constraint_text(constraint) for constraint in workload.constraints],
             "default": dict(workload.tuning),
-            "foreign": self._grounds.provenance.foreign(),
+            "foreign": self._tree.provenance.foreign(),
             **found,
         }
 
-    def _open(self, case: str, seed: int, placements: int) -> dict[str, Any]:
+    def open_case(self, case: str, seed: int, placements: int) -> dict[str, Any]:
         """Build a case whose configurations are going to be tried."""
         self._release()
-        first = self._build(case, seed)
+        first = self._tree.build(case, seed)
         held = int(torch.cuda.memory_allocated()) if self._device.type == "cuda" else 0
-        more = [self._build(case, seed) for _ in range(1, self._places(placements, held))]
+        more = [self._tree.build(case, seed) for _ in range(1, self._places(placements, held))]
         self._trials = Trials((first, *more))
         self._forget_memory()
         return {"ready": True}
 
-    def _try(self, tuning: dict[str, Parameter], clock: str, cache: Literal["cold", "warm"]) -> dict[str, Any]:
+    def try_configuration(self, tuning: dict[str, Parameter], clock: str, cache: Literal["cold", "warm"]) -> dict[str, Any]:
         """Compile and check a configuration of the case that is open; ``block`` then times it."""
         self._release()
         gc.freeze()  # kernels stay: among a thousand of them the collector takes longer than timing, for each configuration
@@ -276,10 +259,10 @@ class Worker:
             return {"ending": ending_of(error), "reason": reason_of(error)}
         return {"ending": "correct", "error": error, "first_s": first_s, "call_ms": self._current().call_ms}
 
-    def _compile(self, case: str, seed: int, tuning: dict[str, Parameter] | None, *, verify: bool) -> dict[str, Any]:
+    def compile(self, case: str, seed: int, tuning: dict[str, Parameter] | None, *, verify: bool) -> dict[str, Any]:
         """Compile a configuration and launch nothing: from then on, this worker can do nothing else."""
         if self._compiler is None:
-            self._compiler = Compiler(lambda: self._build(case, seed))
+            self._compiler = Compiler(lambda: self._tree.build(case, seed))
         return self._compiler.compile(tuning, verify=verify)
 
     def _take_up(
@@ -303,7 +286,7 @@ class Worker:
 
     def _identity(self, case: str, workload: Workload, clock: str, cache: str) -> dict[str, Any]:
         return {
-            "parameters": self._grounds.parameters[case][1],
+            "parameters": self._tree.case(case).parameters,
             "device": self._device.type,
             "dtype": workload.dtype,
             "flops": float(workload.flops),
@@ -311,21 +294,6 @@ class Worker:
             "clock": clock,
             "cache": cache,
         }
-
-    def _build(self, case: str, seed: int, tuning: Mapping[str, Any] | None = None) -> Workload:
-        """The workload as its tree has it today, or with the values asked for."""
-        name, parameters = self._grounds.parameters[case]
-        torch.manual_seed(seed)
-        workload = self._grounds.benchmarks[name].build(device=self._device, **parameters)
-        if not isinstance(workload, Workload):
-            raise TypeError(f"benchmark {name} returned {type(workload).__name__}, not a Workload")
-        if tuning is not None:
-            return dataclasses.replace(workload, tuning=dict(tuning))
-        return overlaid(workload, self._grounds.tuned, case, self._device_name()) if self._grounds.tuned.cases else workload
-
-    def _device_name(self) -> str:
-        on_gpu = self._device.type == "cuda"
-        return torch.cuda.get_device_name() if on_gpu else cpu_model(Path("/proc/cpuinfo"))
 
     def _places(self, wanted: int, peak: int) -> int:
         """How often to build the workload: a short kernel's time depends on where its data lies, by a percent or two."""
@@ -367,13 +335,34 @@ class Worker:
             _empty_cache()
 
 
+_OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
+    "start": Worker.start,
+    "prepare": Worker.prepare,
+    "identify": Worker.identify,
+    "block": Worker.block,
+    "stage": Worker.stage,
+    "finish": Worker.finish,
+    "space": Worker.space,
+    "open": Worker.open_case,
+    "try": Worker.try_configuration,
+    "compile": Worker.compile,
+}
+
+
+def make_clock(name: str, cache: Literal["cold", "warm"], call: Call) -> Clock:
+    """``event``, ``graph`` or ``cpu``; only the first can empty the caches before each sample."""
+    if name == "event":
+        return EventClock(call, cache)
+    return GraphClock(call) if name == "graph" else CpuClock(call)
+
+
 def _waits_for_host(clock: Clock, call_ms: float) -> bool:
     """Whether the host's own time is in every block: several are taken, since the clock's lead adapts itself."""
     count = min(30, max(3, round(EXPOSED_MS / call_ms)))
     return all(_without_collector(clock, count).exposed for _ in range(EXPOSED_TRIES))
 
 
-def _without_collector(clock: Clock, samples: int) -> Any:
+def _without_collector(clock: Clock, samples: int) -> Samples:
     _collector_off()
     try:
         return clock.take(samples)

@@ -1,4 +1,7 @@
-"""One file a clock. Each takes ``n`` samples of a callable and says whether launch latency could have leaked in."""
+"""Clocks, one file for each device. A clock takes samples of a callable, and says whether launch latency may be in them.
+
+`child.worker.make_clock` chooses one.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ class Samples:
 
 
 class Clock(Protocol):
-    """What a worker times with."""
+    """The means by which a worker times a call."""
 
     name: str
     cache: Literal["cold", "warm"]
@@ -26,18 +29,3 @@ class Clock(Protocol):
     def take(self, count: int) -> Samples:
         """Take ``count`` samples after one call that is not timed."""
         ...
-
-
-def make_clock(name: str, cache: Literal["cold", "warm"], call: Call) -> Clock:
-    """``event``, ``graph`` or ``cpu``."""
-    if name == "event":
-        from ratchet.measure.clocks.gpu import EventClock
-
-        return EventClock(call, cache)
-    if name == "graph":
-        from ratchet.measure.clocks.gpu import GraphClock
-
-        return GraphClock(call)
-    from ratchet.measure.clocks.cpu import CpuClock
-
-    return CpuClock(call)

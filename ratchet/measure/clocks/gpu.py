@@ -1,4 +1,8 @@
-"""Empty the L2 cache between samples."""
+"""The GPU clocks: device time between CUDA events, or of a replayed CUDA graph.
+
+Whatever these clocks use of torch and time is bound when this module is imported, before any benchmark is: one that replaces
+these functions in their modules changes nothing here.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,26 @@ import torch
 
 from ratchet.measure.clocks import Call, Samples
 
-_fill_with_zeros = torch.Tensor.zero_  # bound before an author's code is imported, as in `queue`
+_fill_with_zeros = torch.Tensor.zero_
+current_stream, synchronize = torch.cuda.current_stream, torch.cuda.synchronize
+_Event = torch.cuda.Event
+_sleep: Callable[[int], None] = torch.cuda._sleep
+_record: Callable[[torch.cuda.Event, torch.cuda.Stream], None] = _Event.record
+_query: Callable[[torch.cuda.Event], bool] = _Event.query
+_elapsed_ms: Callable[[torch.cuda.Event, torch.cuda.Event], float] = _Event.elapsed_time
+_capture, _replay = torch.cuda.graph, torch.cuda.CUDAGraph.replay
+_new_graph: Callable[[], torch.cuda.CUDAGraph] = torch.cuda.CUDAGraph
+_new_stream: Callable[[], torch.cuda.Stream] = torch.cuda.Stream
+_on_stream = torch.cuda.stream
+
+_CYCLES_PER_SECOND = 2e9  # about the boost clock; a slower clock only sleeps longer
+_LONGEST_S = 0.05
+CALLS = 20
+"""Calls in one replay of a graph."""
 
 
 class L2Flush:
-    """Overwrites twice the size of the L2 cache; persisting lines are given back first."""
+    """Empties the L2 cache between samples: it overwrites twice the size of the cache."""
 
     def __init__(self, device: torch.device) -> None:
         size = int(torch.cuda.get_device_properties(device).L2_cache_size)
@@ -29,22 +48,6 @@ class L2Flush:
 
     def __call__(self) -> None:
         _fill_with_zeros(self._buffer)
-
-
-# Keep the GPU busy until the host has queued a whole block, so that no sample contains launch latency; and the events around it.
-#
-# nvbench does this with a blocking kernel; a device-side sleep needs no host round trip to end it. What is used of torch and time
-# is bound when this module is imported, before any benchmark is: one that replaces these functions changes nothing here.
-
-
-current_stream, synchronize = torch.cuda.current_stream, torch.cuda.synchronize
-_Event = torch.cuda.Event
-_sleep: Callable[[int], None] = torch.cuda._sleep
-_record: Callable[[torch.cuda.Event, torch.cuda.Stream], None] = _Event.record
-_query: Callable[[torch.cuda.Event], bool] = _Event.query
-_elapsed_ms: Callable[[torch.cuda.Event, torch.cuda.Event], float] = _Event.elapsed_time
-_CYCLES_PER_SECOND = 2e9  # about the boost clock; a slower clock only sleeps longer
-_LONGEST_S = 0.05
 
 
 class TimedEvent:
@@ -67,7 +70,11 @@ class TimedEvent:
 
 
 class Lead:
-    """Head start for the host, adapted to how long it takes to queue a block."""
+    """Head start for the host: the GPU sleeps until a whole block is queued, so that no sample contains launch latency.
+
+    nvbench does this with a blocking kernel; a sleep on the device needs no round trip to the host to end it. Its length adapts
+    itself to how long the host takes to queue a block.
+    """
 
     def __init__(self) -> None:
         self._needed_s = 0.0
@@ -90,11 +97,8 @@ class Lead:
         return caught_up
 
 
-# The CUDA-event clock: device time of each call, with the L2 cache emptied before it and launch latency hidden.
-
-
 class EventClock:
-    """Times whatever a call queues on the current stream."""
+    """Device time of whatever a call queues on the current stream, between two CUDA events."""
 
     name = "event"
 
@@ -126,20 +130,11 @@ class EventClock:
         return Samples(tuple(start.elapsed_ms(end) for start, end in events), exposed)
 
 
-# The CUDA-graph clock: calls replayed back to back with no host in between, for kernels shorter than a launch.
-
-
-CALLS = 20
-
-# Bound before an author's code is imported, as in `queue`.
-_capture, _replay = torch.cuda.graph, torch.cuda.CUDAGraph.replay
-_new_graph: Callable[[], torch.cuda.CUDAGraph] = torch.cuda.CUDAGraph
-_new_stream: Callable[[], torch.cuda.Stream] = torch.cuda.Stream
-_on_stream = torch.cuda.stream
-
-
 class GraphClock:
-    """One sample is the time of one replay divided by its 20 calls; the L2 cache stays warm between them."""
+    """Times calls that are replayed back to back with no host in between, for kernels shorter than a launch.
+
+    One sample is the time of one replay divided by its 20 calls; the L2 cache stays warm between them.
+    """
 
     name = "graph"
     cache: Literal["cold", "warm"] = "warm"

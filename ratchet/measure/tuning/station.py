@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import queue
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +15,12 @@ from ratchet.config import Settings
 from ratchet.errors import RatchetError
 from ratchet.judge.outcome import decide
 from ratchet.judge.tuning import FINAL_PAIRS, bar_of_finals
-from ratchet.measure.client import HostClient, HostOptions, Hosts
+from ratchet.measure.client import HostClient, Hosts
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Owner, Sampler
 from ratchet.measure.duet import Duet, Measured, Rounds, Variant, Wanted
 from ratchet.measure.messages import Compiled
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.tuning.compilers import Compilers, how_many
 from ratchet.measure.tuning.timing import Aim, OutOfTime, Timer
 from ratchet.records.run import Plan, Policy, Side
@@ -48,9 +48,10 @@ class StationPlace:
 
     def hosts(self) -> Hosts:
         """Start a host, of the head; it takes seconds until it lists its cases."""
-        logs = Path(tempfile.mkdtemp(prefix="hosts-", dir=self.logs))
-        options = HostOptions.of(self.settings, checkout=self.root, device=self.device, gpu=self.gpu, logs=logs)
-        return Hosts({"head": self.root}, options, self.environ)
+        uuid = self.gpu.uuid if self.gpu else None
+        return Hosts(
+            {"head": TreeSpec.of(self.settings, self.root, checkout=self.root, device=self.device, gpu_uuid=uuid)}, self.environ
+        )
 
 
 # The best few against the default, as a check compares two commits: in pairs of fresh processes that take turns.

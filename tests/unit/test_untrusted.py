@@ -1,8 +1,9 @@
-"""Text from code under test stays text."""
+"""Text from code under test stays text: on a terminal, in a log and in Markdown."""
 
 from __future__ import annotations
 
 import re
+from unicodedata import category
 
 import pytest
 from hypothesis import given
@@ -60,18 +61,38 @@ def test_nothing_is_lost(text: str) -> None:
     assert shown == untrusted.clean(text)
 
 
-@given(st.text(min_size=500))
-def test_a_cell_has_a_longest_length(text: str) -> None:
-    """A text longer than the cap is cut and says so with an ellipsis."""
-    cleaned = untrusted.clean(text, 50)
-    assert len(cleaned) <= 50
-    assert len(untrusted.clean("x" * 500, 50)) == 50
-    assert untrusted.clean("x" * 500, 50).endswith("…")
+def test_a_long_line_is_cut() -> None:
+    """A text longer than the limit is cut and ends with an ellipsis."""
+    assert untrusted.clean("x" * 400) == "x" * 400
+    assert untrusted.clean("x" * 401) == "x" * 399 + "…"
+    assert untrusted.clean("abc", 2) == "a…"
+
+
+@given(st.text() | st.text(st.sampled_from("\x1b[]()0;31mK\x07\\ \n\u202ea")), st.integers(1, 50))
+def test_clean_gives_one_printable_line(text: str, longest: int) -> None:
+    """Whatever comes in, one printable line of bounded length comes out, and cleaning it again changes nothing."""
+    line = untrusted.clean(text, longest)
+    assert all(letter.isprintable() or category(letter) in ("Cn", "Co") for letter in line)
+    assert len(line) <= longest
+    assert line == line.lstrip()
+    assert untrusted.clean(line, longest) == line.strip()
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
+        ("plain µs × ‖x‖", "plain µs × ‖x‖"),
+        ("\x1b[1;31merror\x1b[0m: x", "error: x"),
+        ("\x1b[2K\x1b[1A\x1b[?25lgone", "gone"),
+        ("\x1b]0;a title\x07text", "text"),
+        ("\x1b]8;;https://evil.example\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b]52;c;cGFzdGU=", ""),
+        ("\x1b(B\x1b[mreset", "reset"),
+        ("\x1b7\x1b8\x1bc\x1b=ok", "ok"),
+        ("\x1b", ""),
+        ("a\tb\r\nc\x00d\x7f", "a b cd"),
+        ("right\u202eleft\u200bx", "rightleftx"),
+        ("  two spaces  ", "two spaces"),
         ("a\x1b[1;31mred\x1b[0m", "ared"),
         ("a\x1b]8;;https://evil.example\x1b\\link\x1b]8;;\x1b\\", "alink"),
         ("a\x1b]0;title", "a"),
@@ -84,7 +105,7 @@ def test_a_cell_has_a_longest_length(text: str) -> None:
     ],
 )
 def test_clean(text: str, shown: str) -> None:
-    """Colours, terminal commands, line breaks and invisible characters go; the text between them stays."""
+    """Colours, terminal commands with their payloads, line breaks and invisible characters go; the text between them stays."""
     assert untrusted.clean(text) == shown
 
 
@@ -147,3 +168,11 @@ def test_github_renders_no_structure(text: str) -> None:
     tags = re.findall(r"<([a-z0-9]+)", html)
     assert set(tags) <= {"table", "thead", "tbody", "tr", "th", "td", "ul", "li", "p", "strong", "pre", "code"}
     assert [tags.count(tag) for tag in ("th", "td", "tr", "li", "strong", "pre", "p")] == [2, 2, 2, 1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"), [("fixes #12", "fixes #\u200b12"), ("@octocat", "@\u200boctocat"), ("[skip ci]", "[\u200bskip ci]")]
+)
+def test_a_commit_message_is_inert(line: str, shown: str) -> None:
+    """A line of a commit message mentions nobody, closes no issue and skips no workflow."""
+    assert untrusted.inert(line) == shown
