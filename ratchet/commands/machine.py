@@ -103,7 +103,7 @@ def _called(machine: Machine) -> str:
 
 
 def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> tuple[Device, Gpu | None, tuple[str, ...]]:
-    """Return the device, its GPU and warnings. Raises UnfitError without torch, and where a GPU was asked for and there is none."""
+    """Return the device, its GPU and warnings. Raises UnfitError without torch, or where a GPU was asked for in vain."""
     torch = installed_version("torch")
     if torch is None:
         raise UnfitError(
