@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ratchet.commands.machine import Machine, environment_of, in_parallel, machines_of, plan_of
 from ratchet.commands.output import record_of
-from ratchet.commands.profile.changed import ProfileSite, with_profiles
+from ratchet.commands.profile.cases import ProfileSite, with_profiles
 from ratchet.commands.request import CURRENT, Done, Request, apart_of, load_baseline, watched, writable
 from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings, load_settings
@@ -63,7 +63,7 @@ class Pairing:
 
 
 @dataclass(frozen=True)
-class Measured:
+class CheckSuite:
     """The suite of a check, and the commit that most of its cases were compared with."""
 
     suite: Suite
@@ -136,10 +136,10 @@ def reference_of(request: Request, repository: Repository, head: Snapshot) -> st
     return head.tree.commit if head.tree.dirty else repository.previous()
 
 
-def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progress: Progress) -> Measured:
+def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progress: Progress) -> CheckSuite:
     """Build the head, and measure it against the reference, or against the baseline's commits."""
     if broken := build(plan.settings, "head", trees.head, plan.head, progress, plan.environ):
-        return Measured(_unbuilt(broken), plan.reference.tree if plan.reference else None)
+        return CheckSuite(_unbuilt(broken), plan.reference.tree if plan.reference else None)
     fingerprint = environment_of(machines[0], plan.settings).fingerprint
     stored = {**plan.baseline.carried(fingerprint), **plan.baseline.entries(fingerprint)}
     if plan.reference is None:
@@ -147,7 +147,7 @@ def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progres
     drifts = drifting(stored, plan.reference.tree, plan.head.tree)
     pairing = Pairing(plan.reference, trees.reference, plan.patterns, drifts, plan.shard)
     suite = compare(plan, machines, trees.head, pairing, progress)
-    return Measured(suite, plan.reference.tree, _against_best(plan, machines, trees, suite.cases, drifts, progress))
+    return CheckSuite(suite, plan.reference.tree, _against_best(plan, machines, trees, suite.cases, drifts, progress))
 
 
 def _unbuilt(error: BuildError) -> Suite:
@@ -159,7 +159,7 @@ def _unbuilt(error: BuildError) -> Suite:
 
 def _against_baseline(
     plan: CheckPlan, machines: Sequence[Machine], trees: Trees, stored: Mapping[str, BaselineEntry], progress: Progress
-) -> Measured:
+) -> CheckSuite:
     """Measure the head against one commit of the baseline after the other.
 
     Raises UsageError where the baseline has nothing for this machine.
@@ -186,7 +186,7 @@ def _against_baseline(
     for suite, snapshot in zip(suites[1:], snapshots[1:], strict=True):
         cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
     missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
-    return Measured(replace(suites[0], cases=tuple(cases), reference_missing=missing), snapshots[0].tree)
+    return CheckSuite(replace(suites[0], cases=tuple(cases), reference_missing=missing), snapshots[0].tree)
 
 
 def _against_best(

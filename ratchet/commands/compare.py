@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ratchet.commands.profile import files
+from ratchet.commands.profile import results as profile_files
+from ratchet.commands.profile.results import with_stored_profiles
 from ratchet.commands.request import CURRENT, Done, Request, load_baseline, root_of, writable
 from ratchet.config import load_settings
 from ratchet.judge.shards import joined
@@ -31,7 +32,7 @@ def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, s
     names = {"regression_threshold": "regression", "improvement_threshold": "improvement", "on_inconclusive": "on_inconclusive"}
     given = {name: getattr(settings.policy, name) for key, name in names.items() if request.options.get(key) is not None}
     report = judge_run(past, load_baseline(results), past.policy.model_copy(update=given))
-    return _with_profiles(past, report, results)
+    return Done(past, with_stored_profiles(report, past, results), results)
 
 
 # `ratchet merge`: the shards of one check, measured on several runners → one run and one verdict.
@@ -47,25 +48,20 @@ def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -
     results = writable(root / settings.results)
     run = joined([load(path, RunRecord) for path in paths]).model_copy(update={"command": request.command})
     for path in paths:
-        _take_profiles(path.parent / files.FOLDER, results / files.FOLDER)
-    return _with_profiles(run, judge_run(run, load_baseline(results)), results)
-
-
-def _with_profiles(run: RunRecord, report: ReportRecord, results: Path) -> Done:
-    from ratchet.commands.profile.changed import with_stored_profiles  # loads all that measures, which `compare` does not need
-
+        _take_profiles(path.parent / profile_files.FOLDER, results / profile_files.FOLDER)
+    report = judge_run(run, load_baseline(results))
     return Done(run, with_stored_profiles(report, run, results), results)
 
 
 def _take_profiles(source: Path, folder: Path) -> None:
     """Profiles and their files, from beside a shard's run."""
-    found = files.read_index(source).profiles
+    found = profile_files.read_index(source).profiles
     if not found or source.resolve() == folder.resolve():
         return
     for each in found:
-        files.clear(folder, each.case)
+        profile_files.clear(folder, each.case)
         for name in each.files.values():
             place = source / Path(name).name
             if place.is_file():
-                files.keep(place, folder, place.name)
-    files.add_to_index(folder, found)
+                profile_files.keep(place, folder, place.name)
+    profile_files.add_to_index(folder, found)

@@ -21,12 +21,10 @@ from pydantic_core import ErrorDetails
 
 from ratchet.errors import OutputError, RecordError
 from ratchet.records.base import SCHEMA_VERSION, Record
-from ratchet.records.run import CaseRun, RunRecord
+from ratchet.records.run import CaseRun, RunRecord, stored_ms
 from ratchet.untrusted import clean
 
 LARGEST_BYTES = 256 * 2**20
-_DECIMALS = 6
-"""Of a sample in milliseconds: a nanosecond, below what any GPU clock resolves."""
 _UNDO = "Undo the edit, restore the file from git, or measure again."
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -246,7 +244,7 @@ def _rounded(value: Any, field: str = "") -> Any:
     if isinstance(value, list):
         return [_rounded(each, field) for each in value]
     if field == "samples_ms" and isinstance(value, float):
-        return round(value, _DECIMALS) or float(f"{value:.3g}")
+        return stored_ms(value)
     return value
 
 

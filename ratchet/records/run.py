@@ -38,6 +38,15 @@ class Policy(Record):
 Side = Literal["reference", "head"]
 SampleMs = Annotated[float, Field(ge=1e-9, lt=1e9)]
 
+
+def stored_ms(sample_ms: float) -> float:
+    """A sample as files keep it: to the nanosecond, below what any GPU clock resolves; a shorter one to three digits.
+
+    What is measured is rounded at once, so that a run that is judged again from its file gives the same figures.
+    """
+    return round(sample_ms, 6) or float(f"{sample_ms:.3g}")
+
+
 SESSION_PAIRS = 8
 """Pairs of a check that the first processes measure; beyond these, all processes are started anew, once."""
 
