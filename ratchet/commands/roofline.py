@@ -104,7 +104,7 @@ def _assembled(
 
 
 def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | None, ...]) -> tuple[tuple[Roof, ...], list[str]]:
-    """Every roof that is known of this machine, and what is to be said of those that are not."""
+    """Every roof that is known for this machine, and notes about those that are not."""
     notes = []
     sliced = fingerprint.mig == "on"
     printed = None if sliced else datasheet(fingerprint.gpu)
@@ -122,11 +122,11 @@ def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | 
 
 
 def _point(case: Timed, profile: Profile | None, roofs: tuple[Roof, ...], l2_bytes: int | None) -> RooflinePoint:
-    """From counters where there are any, else from what the benchmark declares."""
-    found = pure.counted(case.name, None, profile, roofs, case.seconds, warm=is_warm(case.workload)) if profile else None
-    if profile is None or found is None:
+    """The point from counters where there are any, else from what the benchmark declares."""
+    point = pure.counted(case.name, None, profile, roofs, case.seconds, warm=is_warm(case.workload)) if profile else None
+    if profile is None or point is None:
         return pure.declared(case.name, None, case.workload, case.seconds, l2_bytes)
-    return found.model_copy(update={"of_declared": pure.agreement(case.workload, profile)})
+    return point.model_copy(update={"of_declared": pure.agreement(case.workload, profile)})
 
 
 def _matching(case: Timed, profiles: Sequence[CaseProfile], fingerprint: Fingerprint, notes: list[str]) -> Profile | None:
@@ -166,7 +166,7 @@ def _timed(case: CaseRun, tree: Tree) -> Timed | None:
 
 
 def _of_baseline(path: Path) -> tuple[Fingerprint, list[Timed], Roofs, list[str]]:
-    """Of several machines the one that was measured last."""
+    """The machine of a baseline that was measured last, and its cases."""
     parts = sorted(load(path, Baseline).fingerprints.values(), key=_last_measured)
     if not parts:
         raise UsageError(f"{path} is empty.", "Measure with `ratchet check`, then `ratchet baseline record`.")

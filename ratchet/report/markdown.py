@@ -98,7 +98,7 @@ def fitted(render: Callable[[Detail], str], limit: int | None) -> str:
 
 
 def shared_content(report: ReportRecord, detail: Detail, listed: Sequence[CaseVerdict]) -> dict[str, Any]:
-    """What the templates of a comment and of a report both use. ``listed``: the cases to show, worst first."""
+    """Content that both the comment and the report use. ``listed``: the cases, worst first."""
     shown = listed[: detail.cases]
     return {
         "report": report,
@@ -229,7 +229,7 @@ def reproduce(report: ReportRecord, listed: Sequence[CaseVerdict]) -> Markdown |
 
 
 def is_hash(tree: Tree) -> bool:
-    """Whether it names its commit by a hash, and by nothing else."""
+    """Whether the tree names its commit by a hash."""
     return 7 <= len(tree.commit) <= 64 and _HEX.issuperset(tree.commit)
 
 

@@ -1,4 +1,4 @@
-"""`ReportRecord` → a table for a terminal, and plain lines for a log. Text of others only ever becomes `Text`, never markup."""
+"""`ReportRecord` → a table for a terminal, and plain lines for a log. Foreign text only ever becomes `Text`, never markup."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def plain_lines(report: ReportRecord) -> list[str]:
 
 
 def _why(report: ReportRecord) -> list[str]:
-    """What the profiles show, and how many changed cases have none."""
+    """One line for each profile, and one for the changed cases that have none."""
     lines = [line for profile in report.profiles for line in why_lines(profile)]
     if report.unprofiled:
         more = units.plural(len(report.unprofiled), "more changed case")

@@ -30,7 +30,7 @@ from ratchet.report.progress import Progress
 
 @dataclass(frozen=True)
 class Profiled:
-    """What `ratchet profile` found, and the folder that the paths in it are relative to."""
+    """Profiles of the named cases, and the folder that the paths in them are relative to."""
 
     profiles: tuple[CaseProfile, ...]
     results: Path

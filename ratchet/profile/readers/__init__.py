@@ -19,7 +19,7 @@ from ratchet.untrusted import clean
 
 _COMPRESSED = ".ncu-repz"
 _TEMPORARY = "derived_tempMetric"
-"""Left over from the rules of ncu; NaN now and then, and nobody's figure."""
+"""Left over from the rules of ncu; sometimes NaN, and no figure uses it."""
 _RATIOS = (".ratio", ".pct", "_pct", ".max_rate")
 """These are NaN where nothing was counted: nothing divided by nothing."""
 
@@ -52,9 +52,9 @@ def _read(path: Path, environ: Mapping[str, str]) -> tuple[list[RawKernel], str]
     except ProfileError:
         ncu = None
     for folder in (None, *ncu_module.module_folders(ncu)):
-        found = ncu_module.read(path, environ, folder)
-        if found is not None:
-            return found, "ncu_report"
+        kernels = ncu_module.read(path, environ, folder)
+        if kernels is not None:
+            return kernels, "ncu_report"
     if ncu is not None:
         return ncu_csv.read_report(path, ncu, environ), "csv"
     raise ProfileError(
@@ -93,7 +93,7 @@ def _profile(path: Path, kernels: Sequence[RawKernel], reader: str, about: About
 
 
 def _finite(path: Path, kernel: RawKernel) -> RawKernel:
-    """Without the ratios of nothing. Raises ProfileError where a counter itself is no number: then the rest is worth nothing."""
+    """Remove ratios of nothing. Raises ProfileError where a counter itself is not a number: then the rest is unreliable too."""
     wrong = [name for name, value in kernel.metrics.items() if not math.isfinite(value)]
     for name in wrong:
         if not name.startswith(_TEMPORARY) and not name.endswith(_RATIOS):
