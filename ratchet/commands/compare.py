@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ratchet.commands.profile import results as profile_files
-from ratchet.commands.profile.cases import with_stored_profiles
+from ratchet.commands.profile.results import with_stored_profiles
 from ratchet.commands.request import CURRENT, Done, Request, load_baseline, root_of, writable
 from ratchet.config import load_settings
 from ratchet.judge.shards import joined

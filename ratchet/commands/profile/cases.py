@@ -14,14 +14,13 @@ from pathlib import Path
 
 from ratchet.commands.machine import Machine
 from ratchet.commands.profile.results import (
-    FOLDER,
     SIDES,
     Background,
     add_to_index,
     background_of,
     diagnosed,
-    read_index,
     save_case,
+    worst_first,
 )
 from ratchet.commands.trees import build, tree_spec
 from ratchet.config import Settings
@@ -35,10 +34,9 @@ from ratchet.profile.readers import traces
 from ratchet.records.baseline import Baseline
 from ratchet.records.profile import CaseProfile, Profile
 from ratchet.records.run import CaseRun, RunRecord, Side, Tree
-from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
+from ratchet.records.verdict import CaseVerdict, ReportRecord
 from ratchet.report.progress import Progress
 
-CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
 _SHARE = 0.9
 """Part of the time for one case; the rest is for reading the reports and drawing."""
 ON_THE_CPU = "A CPU has no GPU counters; the times are those of torch's operators."
@@ -96,29 +94,6 @@ def with_profiles(site: ProfileSite, report: ReportRecord, run: RunRecord, basel
     taken = profile_cases(places, [_wanted(verdict, run) for verdict in chosen])
     left_out = tuple(verdict.name for verdict in changed[len(chosen) :])
     return report.model_copy(update={"profiles": tuple(taken), "unprofiled": left_out})
-
-
-def with_stored_profiles(report: ReportRecord, run: RunRecord, results: Path) -> ReportRecord:
-    """The report of a run judged again, with the profiles in the results folder that are of the same code on both sides."""
-    stored = read_index(results / FOLDER)
-    references = {case.name: case.reference_tree or run.reference for case in run.cases}
-    stored_profiles = [(verdict, stored.of(verdict.name)) for verdict in worst_first(report.cases)]
-    same = [
-        profile.model_copy(update={"ratio": verdict.changed_ratio})
-        for verdict, profile in stored_profiles
-        if profile and (profile.head_tree, profile.reference_tree) == (run.head, references.get(profile.case))
-    ]
-    return report.model_copy(update={"profiles": tuple(same)})
-
-
-def worst_first(cases: Sequence[CaseVerdict]) -> list[CaseVerdict]:
-    """The cases that changed: regressions, then slowdowns without proof, the slowest first, then the largest improvements."""
-
-    def order(case: CaseVerdict) -> tuple[int, float]:
-        ratio = case.comparison.ratio if case.comparison else 1.0
-        return CHANGED.index(case.outcome), -ratio if case.outcome in SLOWDOWNS else ratio
-
-    return sorted((case for case in cases if case.outcome in CHANGED), key=order)
 
 
 def profile_cases(places: Places, wanted: Sequence[Wanted]) -> list[CaseProfile]:

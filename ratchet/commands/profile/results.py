@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
-import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,12 +19,15 @@ from ratchet.judge.profile import is_warm, measured_roofs
 from ratchet.profile import roofline as pure
 from ratchet.records.baseline import Baseline
 from ratchet.records.environment import Environment
-from ratchet.records.files import load, save, save_text
+from ratchet.records.files import load, replaced, save, save_text
 from ratchet.records.profile import CaseProfile, Profile, Profiles, without_metrics
 from ratchet.records.roofline import Roof, Roofline
 from ratchet.records.run import CaseRun, RunRecord, Side
-from ratchet.records.verdict import CaseVerdict
+from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
 from ratchet.untrusted import clean
+
+CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
+
 
 FOLDER, INDEX = "nsight", "profiles.json"
 SIDES: tuple[Side, ...] = ("reference", "head")
@@ -148,15 +149,8 @@ def clear(folder: Path, case: str) -> None:
 
 def keep(source: Path, folder: Path, name: str) -> Path:
     """Copy a file into the folder, whole or not at all; returns its place. Raises OutputError."""
-    temporary = folder / f".{name}.{secrets.token_hex(6)}.tmp"
-    try:
-        try:
-            shutil.copyfile(source, temporary)
-            os.replace(temporary, folder / name)  # noqa: PTH105 - the call that is atomic, by its own name
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder / name} cannot be written: {error.strerror}.", "Free some space.") from None
+    with replaced(folder / name) as temporary:
+        shutil.copyfile(source, temporary)
     return folder / name
 
 
@@ -195,3 +189,26 @@ def _cell(text: str) -> str:
     """Foreign text for a table. A spreadsheet takes text that begins so for a formula."""
     shown = clean(text, 1000)
     return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
+
+
+def with_stored_profiles(report: ReportRecord, run: RunRecord, results: Path) -> ReportRecord:
+    """The report of a run judged again, with the profiles in the results folder that are of the same code on both sides."""
+    stored = read_index(results / FOLDER)
+    references = {case.name: case.reference_tree or run.reference for case in run.cases}
+    found = [(verdict, stored.of(verdict.name)) for verdict in worst_first(report.cases)]
+    same = [
+        profile.model_copy(update={"ratio": verdict.changed_ratio})
+        for verdict, profile in found
+        if profile and (profile.head_tree, profile.reference_tree) == (run.head, references.get(profile.case))
+    ]
+    return report.model_copy(update={"profiles": tuple(same)})
+
+
+def worst_first(cases: Sequence[CaseVerdict]) -> list[CaseVerdict]:
+    """The cases that changed: regressions, then slowdowns without proof, the slowest first, then the largest improvements."""
+
+    def order(case: CaseVerdict) -> tuple[int, float]:
+        ratio = case.comparison.ratio if case.comparison else 1.0
+        return CHANGED.index(case.outcome), -ratio if case.outcome in SLOWDOWNS else ratio
+
+    return sorted((case for case in cases if case.outcome in CHANGED), key=order)
