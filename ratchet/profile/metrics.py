@@ -218,11 +218,6 @@ REQUESTS = ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_request
 ATOMICS = ("l1tex__t_requests_pipe_lsu_mem_global_op_red.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum")
 THREADS_PER_INSTRUCTION = "smsp__thread_inst_executed_per_inst_executed.ratio"
 SM_ACTIVE, SM_ELAPSED = "sm__cycles_active.avg", "sm__cycles_elapsed.avg"
-RULE_METRICS = (
-    *(LOAD_SECTORS, STORE_SECTORS, *LOCAL_SECTORS, *ATOMICS, *REQUESTS),
-    *(THREADS_PER_INSTRUCTION, SM_ACTIVE, SM_ELAPSED),
-)
-"""What the rules of `ratchet.profile.diagnosis` take from `KernelProfile.metrics`."""
 SECTOR_BYTES = 32
 NAMES: dict[str, tuple[str, ...]] = {
     "sm_percent": ("sm__throughput.avg.pct_of_peak_sustained_elapsed",),
@@ -279,7 +274,7 @@ def kernel_profile(raw: RawKernel, index: int) -> KernelProfile:
         stalls=_stalls(metrics),
         flops=flops(metrics, raw.constant_moves),
         peaks=peaks(metrics),
-        rules=_ranked(raw.rules),
+        rules=tuple(sorted(raw.rules, key=lambda rule: (rule.scope != "global", -(rule.speedup_percent or 0.0)))),
         metrics=metrics,
         **given,
     )
@@ -362,10 +357,6 @@ def _stalls(metrics: Metrics) -> dict[str, float]:
     stalls = {match[1]: value for name, value in metrics.items() if (match := _STALL.fullmatch(name))}
     stalls.pop("selected", None)
     return dict(sorted(stalls.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _ranked(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    return tuple(sorted(rules, key=lambda rule: (rule.scope != "global", -(rule.speedup_percent or 0.0))))
 
 
 def _both(metrics: Metrics, first_name: str, second_name: str) -> float | None:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from ratchet import subprocesses
 from ratchet.errors import RatchetError
-from ratchet.records.profile import KernelProfile, Profile
+from ratchet.records.profile import Profile
 from ratchet.untrusted import clean
 
 
@@ -161,14 +161,11 @@ def accepted(profile: Profile, wanted: str | None) -> Profile:
         others = ", ".join(dict.fromkeys(clean(kernel.function, 60) for kernel in profile.kernels[:3]))
         raise ProfileError(f"The report of ncu lacks {clean(wanted, 60)}, which takes most of the time; it has {others}.")
     for kernel in profile.kernels:
-        if (wanted is None or kernel.function == wanted) and not _has_figures(kernel):
+        has_figures = kernel.duration_s is not None and not (kernel.sm_percent is None and kernel.memory_percent is None)
+        if (wanted is None or kernel.function == wanted) and not has_figures:
             name = clean(kernel.function, 60)
             raise ProfileError(f"ncu gave no usable counters for {name} (missing, or not numbers).", "Profile it once more.")
     return profile
-
-
-def _has_figures(kernel: KernelProfile) -> bool:
-    return kernel.duration_s is not None and not (kernel.sm_percent is None and kernel.memory_percent is None)
 
 
 def _trouble(ended: Ended, time_limit_s: float, own_error: str) -> ProfileError | None:

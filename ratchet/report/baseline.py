@@ -131,7 +131,7 @@ WORDS = {
 def recorded_lines(done: Recorded, path: str) -> list[str]:
     """A sum, then a line for each case to which something happened, then what to do about it."""
     several = len({move.machine for move in done.moves}) > 1
-    counts = Counter(_word(move.kind) for move in done.moves)
+    counts = Counter(WORDS.get(move.kind, move.kind.value) for move in done.moves)
     parts = [f"{count} {word}" for word, count in counts.items()]
     parts += [f"{len(done.unchanged)} as before"] if done.unchanged else []
     left_out = ", ".join(f"{name} {outcome.lower()}" for name, outcome in done.left_out.items())
@@ -217,10 +217,6 @@ def renamed_lines(done: Sequence[Renamed], old: str, new: str, path: str) -> lis
     return [*lines, log_line(f"{path}: {len(done)} renamed. Commit the file together with the change of the name.")]
 
 
-def _word(kind: MoveKind) -> str:
-    return WORDS.get(kind, kind.value)
-
-
 def _move_row(move: Move, several: bool) -> tuple[str, ...]:
     before, after = move.before, move.after
     step = after.steps[-1]
@@ -237,7 +233,7 @@ def _move_row(move: Move, several: bool) -> tuple[str, ...]:
             change, words = moved_by(after.candidate.measurement), f"at {short(after.candidate.commit)}"
         case MoveKind.REMOVED | MoveKind.RETURNED:
             words = f"at {short(step.commit)}"
-    return _word(move.kind), move.case, time, change, f"{words} [{move.machine}]" if several else words
+    return WORDS.get(move.kind, move.kind.value), move.case, time, change, f"{words} [{move.machine}]" if several else words
 
 
 def _from_to(done: Accepted) -> str:
@@ -305,7 +301,10 @@ def pull_body(recorded: Recorded, accepted: Sequence[Accepted], path: str) -> st
 
 def forward_lines(done: Forward) -> list[str]:
     """Lines for what moved, where it went, and what did not happen."""
-    return [*_steps(done.recorded, done.accepted, done.path), _where(done), *(log_line(note, 600) for note in done.notes)]
+    where = f"pushed {short(done.commit)}." if done.commit else "nothing to push."
+    where += f" {done.pull_url} takes it to main." if done.commit and done.pull_url else ""
+    steps = _steps(done.recorded, done.accepted, done.path)
+    return [*steps, log_line(f"{done.branch}: {where}"), *(log_line(note, 600) for note in done.notes)]
 
 
 def forward_fields(done: Forward) -> dict[str, Any]:
@@ -330,13 +329,6 @@ def forward_outputs(done: Forward) -> dict[str, str]:
 def forward_summary(done: Forward) -> str:
     """Markdown for the step's summary."""
     return f"### Baseline\n\n{fenced(forward_lines(done), most=200)}\n"
-
-
-def _where(done: Forward) -> str:
-    if done.commit is None:
-        return log_line(f"{done.branch}: nothing to push.")
-    by = f" {done.pull_url} takes it to main." if done.pull_url else ""
-    return log_line(f"{done.branch}: pushed {done.commit[:10]}.{by}")
 
 
 def _steps(recorded: Recorded, accepted: Sequence[Accepted], path: str) -> list[str]:

@@ -37,7 +37,7 @@ def ways(configuration: Mapping[str, Parameter], record: str) -> tuple[Way, ...]
 
     None where a shell could read a name or value as more than a word.
     """
-    words = [(name, _in_c(value)) for name, value in configuration.items()]
+    words = [(name, str(int(value)) if isinstance(value, bool) else str(value)) for name, value in configuration.items()]
     if not is_plain(record) or not all(_NAME.fullmatch(name) and _VALUE.fullmatch(value) for name, value in words):
         return ()
     defines = [f"{name}={value}" for name, value in words]
@@ -48,10 +48,6 @@ def ways(configuration: Mapping[str, Parameter], record: str) -> tuple[Way, ...]
         Way("A launch in Triton", fenced([_for_triton(configuration)], "python")),
         Way("The tuned parameters of this repository", fenced([f"ratchet tune --record {record} --apply"], "bash")),
     )
-
-
-def _in_c(value: Parameter) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _for_triton(configuration: Mapping[str, Parameter]) -> str:
@@ -124,6 +120,7 @@ def parts_of(record: TuningRecord, heading: str, picture: str | None = None) -> 
     """Everything that the template prints of one case."""
     timed, compares = ranked(record), compares_with_default(record)
     best = record.best or fastest_confirmed(record) or (timed[0].evaluation.configuration if timed else None)
+    file = tuning_path(PurePosixPath("tuning"), record.case, record.environment.fingerprint).as_posix()
     return Parts(
         record=record,
         heading=heading,
@@ -137,15 +134,10 @@ def parts_of(record: TuningRecord, heading: str, picture: str | None = None) -> 
         failures=_failures(record.evaluations),
         chart=_chart(record),
         picture=picture,
-        ways=ways(record.best, _file_of(record)) if record.best else (),
+        ways=ways(record.best, file) if record.best else (),
         machine=machine(record.environment.fingerprint),
         compares=compares,
     )
-
-
-def _file_of(record: TuningRecord) -> str:
-    """Where a search leaves its record, in the repository."""
-    return tuning_path(PurePosixPath("tuning"), record.case, record.environment.fingerprint).as_posix()
 
 
 def _latency(timed: Sequence[Ranked], configuration: Configuration | None) -> str:
@@ -214,10 +206,10 @@ def render_suggestions(
         sections=parts,
         warnings=warnings,
         assigned=assigned,
-        capitalised=capitalised,
+        capitalised=lambda text: f"{text[:1].upper()}{text[1:]}",
         cost=lambda value: NOTHING if value is None else f"{value:.3f}×",
         elsewhere=elsewhere,
-        labelled=labelled,
+        labelled=lambda configuration: ", ".join(f"{name} = {value}" for name, value in configuration.items()),
         picture=picture_at,
         share=lambda value: NOTHING if value is None else units.percent(value),
         speedup=speedup,
@@ -249,15 +241,6 @@ def speedup(comparison: Comparison) -> str:
     """``1.23× (95 % interval 1.21× to 1.25×, 12 pairs)``."""
     between = f"{1 / comparison.high:.2f}× to {1 / comparison.low:.2f}×"
     return f"{1 / comparison.ratio:.2f}× ({units.threshold(comparison.confidence)} interval {between}, {comparison.pairs} pairs)"
-
-
-def capitalised(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
-
-
-def labelled(configuration: Configuration) -> str:
-    """``BLOCK_M = 128, BLOCK_N = 64``."""
-    return ", ".join(f"{name} = {value}" for name, value in configuration.items())
 
 
 def elsewhere(others: Sequence[Confirmation]) -> str:
@@ -292,9 +275,11 @@ def tuning_lines(record: TuningRecord) -> Iterator[str]:
             f"{share}  {units.duration((evaluation.median_ms or 0) * 1e-3):>9}  {settings_text(evaluation.configuration)}"
         )
     for confirmed in (*record.confirmations, *record.others):
-        yield untrusted.log_line(
-            f"CONFIRMED  {record.benchmark}/{confirmed.config}  {settings_text(confirmed.configuration)}: {_found(confirmed)}"
-        )
+        result, comparison = confirmed.reason, confirmed.comparison
+        if comparison:
+            result = f"{change(comparison)} {interval(comparison)} in {comparison.pairs} pairs"
+        configuration = settings_text(confirmed.configuration)
+        yield untrusted.log_line(f"CONFIRMED  {record.benchmark}/{confirmed.config}  {configuration}: {result}")
     yield untrusted.log_line(record.verdict)
 
 
@@ -305,13 +290,6 @@ def _time(evaluation: Evaluation) -> float:
 def settings_text(configuration: Configuration) -> str:
     """``BLOCK_M=128 BLOCK_N=64``."""
     return " ".join(f"{name}={value}" for name, value in configuration.items())
-
-
-def _found(confirmed: Confirmation) -> str:
-    comparison = confirmed.comparison
-    if comparison is None:
-        return confirmed.reason
-    return f"{units.change(comparison.ratio)} {units.interval(comparison.low, comparison.high)} in {comparison.pairs} pairs"
 
 
 def replay_lines(result: ReplayResult) -> Iterator[str]:

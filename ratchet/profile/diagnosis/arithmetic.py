@@ -13,7 +13,6 @@ from ratchet.profile.diagnosis.rule import (
     all_flops,
     arrow,
     blocks,
-    metric,
     points,
     ratio,
     tensor_flops,
@@ -70,7 +69,7 @@ def precision_double(kernel: KernelProfile) -> State | None:
 
 
 def divergence_changed(pair: Pair) -> Change | None:
-    head, reference = metric(pair.head, THREADS_PER_INSTRUCTION), metric(pair.reference, THREADS_PER_INSTRUCTION)
+    head, reference = pair.head.metrics.get(THREADS_PER_INSTRUCTION), pair.reference.metrics.get(THREADS_PER_INSTRUCTION)
     grown = ratio(reference, head)
     if head is None or reference is None or grown is None or max(grown, 1 / grown) < at.NOTICED:
         return None
@@ -80,7 +79,7 @@ def divergence_changed(pair: Pair) -> Change | None:
 
 
 def divergence_present(kernel: KernelProfile) -> State | None:
-    active = metric(kernel, THREADS_PER_INSTRUCTION)
+    active = kernel.metrics.get(THREADS_PER_INSTRUCTION)
     if active is None or active >= at.DIVERGENT_THREADS:
         return None
     busy = (kernel.sm_percent or 0) / 100

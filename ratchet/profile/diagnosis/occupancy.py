@@ -16,7 +16,6 @@ from ratchet.profile.diagnosis.rule import (
     arrow,
     blocks,
     global_sectors,
-    metric,
     points,
     ratio,
     summed,
@@ -247,7 +246,7 @@ def small_grid(kernel: KernelProfile) -> State | None:
 def tile_changed(pair: Pair) -> Change | None:
     """More blocks do the same work, and each loads its own copy of what it shares with others."""
     grid = ratio(blocks(pair.head), blocks(pair.reference))
-    loads = ratio(metric(pair.head, LOAD_SECTORS), metric(pair.reference, LOAD_SECTORS))
+    loads = ratio(pair.head.metrics.get(LOAD_SECTORS), pair.reference.metrics.get(LOAD_SECTORS))
     work = ratio(all_flops(pair.head), all_flops(pair.reference))
     if grid is None or loads is None or work is None or max(work, 1 / work) >= at.NOTICED:
         return None
@@ -257,13 +256,13 @@ def tile_changed(pair: Pair) -> Change | None:
     sizes = [each.shared_bytes for each in (pair.reference, pair.head)]
     if None not in sizes:
         text += f" (shared memory {arrow(*(units.size(each or 0) for each in sizes))} each)"
-    loaded = (SECTOR_BYTES * (metric(side, LOAD_SECTORS) or 0) for side in (pair.reference, pair.head))
+    loaded = (SECTOR_BYTES * (side.metrics.get(LOAD_SECTORS) or 0) for side in (pair.reference, pair.head))
     return Change(f"{text}: together they load {arrow(*map(units.size, loaded))}.", loads)
 
 
 def _active_share(kernel: KernelProfile) -> float | None:
     """The part of the kernel's time in which the average SM had work, 0 to 1."""
-    active, elapsed = metric(kernel, SM_ACTIVE), metric(kernel, SM_ELAPSED)
+    active, elapsed = kernel.metrics.get(SM_ACTIVE), kernel.metrics.get(SM_ELAPSED)
     return min(1.0, active / elapsed) if active is not None and elapsed else None
 
 

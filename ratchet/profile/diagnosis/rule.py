@@ -19,10 +19,6 @@ def ratio(head: float | None, reference: float | None) -> float | None:
     return head / reference if head and reference and head > 0 and reference > 0 else None
 
 
-def metric(kernel: KernelProfile, name: str) -> float | None:
-    return kernel.metrics.get(name)
-
-
 def summed(kernel: KernelProfile, *names: str) -> float | None:
     """The sum of those that are there; None where none is."""
     values = [kernel.metrics[name] for name in names if name in kernel.metrics]

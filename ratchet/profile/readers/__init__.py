@@ -80,13 +80,14 @@ def _profile(path: Path, kernels: Sequence[RawKernel], reader: str, about: About
         raise ProfileError(f"{path} holds an impossible figure: {place} of a kernel.", "Profile it once more.") from None
     warnings = [f"The report has format {about.format_version}, newer than those that ratchet knows."] if newer else []
     first = finite[0]
+    sm_count = first.metrics.get("launch__sm_count", first.metrics.get("device__attribute_multiprocessor_count"))
     return Profile(
         tool="ncu",
         tool_version=about.tool_version,
         reader=reader,
         gpu=first.texts.get("device__attribute_display_name"),
         compute_capability=_capability(first.metrics),
-        sm_count=_sm_count(first.metrics),
+        sm_count=None if sm_count is None else round(sm_count),
         kernels=records,
         warnings=tuple(warnings),
     )
@@ -110,8 +111,3 @@ def _capability(metrics: Mapping[str, float]) -> str | None:
     names = ("device__attribute_compute_capability_major", "device__attribute_compute_capability_minor")
     major, minor = (metrics.get(name) for name in names)
     return None if major is None or minor is None else f"{major:.0f}.{minor:.0f}"
-
-
-def _sm_count(metrics: Mapping[str, float]) -> int | None:
-    count = metrics.get("launch__sm_count", metrics.get("device__attribute_multiprocessor_count"))
-    return None if count is None else round(count)

@@ -71,12 +71,11 @@ def _constant_moves(action: Any) -> int | None:
         return None
     places = executed.correlation_ids()
     counts = ((places.as_uint64(index), executed.as_uint64(index)) for index in range(executed.num_instances()))
-    moved: int = sum(count for place, count in counts if count and _moves_constant(action.sass_by_pc(place) or ""))
+    moved = 0
+    for place, count in counts:
+        code = (action.sass_by_pc(place) or "") if count else ""
+        moved += count if "HFMA2" in code and "-RZ, RZ," in code else 0
     return moved
-
-
-def _moves_constant(code: str) -> bool:
-    return "HFMA2" in code and "-RZ, RZ," in code
 
 
 def _rule(rule: dict[str, Any]) -> dict[str, Any]:
