@@ -23,7 +23,7 @@ from ratchet.commands.machine import plan_of
 from ratchet.config import load_settings
 from ratchet.measure.client import HostClient, Hosts
 from ratchet.measure.device.telemetry import Owner
-from ratchet.measure.duet import Duet, Rounds, Wanted
+from ratchet.measure.duet import CaseSides, Duet, Rounds
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side
 from ratchet.records.verdict import Comparison
@@ -87,8 +87,8 @@ def compared(beside: str, seed: int, *, forked: bool) -> Comparison:
         settings = load_settings(Path(folder), os.environ, {"device": "cpu", "seed": seed})
         duet = Duet(hosts, plan_of(settings, "cpu"), SilentProgress(), Owner(None))
         rounds = Rounds((PAIRS,), 0, lambda _: ())
-        turned = duet.measure([Wanted("adds/small", SIDES)], rounds)["adds/small"].turned
-        comparison = compare_workers(*([worker.samples() for worker in turned[side]] for side in ("head", "reference")), 0.95)
+        workers = duet.measure([CaseSides("adds/small", SIDES)], rounds)["adds/small"].workers
+        comparison = compare_workers(*([one.samples() for one in workers[side]] for side in ("head", "reference")), 0.95)
         assert comparison is not None
         return comparison
 

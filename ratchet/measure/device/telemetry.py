@@ -1,4 +1,4 @@
-"""Watches the GPU while it is timed: clock, heat, power, slowdowns and other people's processes, ten times a second."""
+"""Watch the GPU while something is timed: clock, heat, power, slowdowns and foreign processes, ten times a second."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _pick(ticks: Sequence[Tick], windows: Iterable[Window], *, around: bool) -> 
 
 
 class Owner:
-    """Tells a sampler, if there is one, which processes are ours."""
+    """Passes the PIDs of our workers on to a sampler, if there is one."""
 
     def __init__(self, sampler: Sampler | None) -> None:
         self._sampler = sampler

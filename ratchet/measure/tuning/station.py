@@ -18,7 +18,7 @@ from ratchet.judge.tuning import FINAL_PAIRS, bar_of_finals
 from ratchet.measure.client import HostClient, Hosts
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Owner, Sampler
-from ratchet.measure.duet import Duet, Measured, Rounds, Variant, Wanted
+from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, Variant
 from ratchet.measure.messages import Compiled
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.tuning.compilers import Compilers, how_many
@@ -95,7 +95,7 @@ class Finals:
         looks = tuple(range(1, self.plan.pairs + 1))
         # What a pair takes, a pair more may take: so long before the end none begins.
         rounds = Rounds(looks, max(0.1, self.seconds * 0.9), lambda measured: self._undecided(measured, sampler))
-        measured = duet.measure([Wanted(name, SIDES) for name in variants], rounds)
+        measured = duet.measure([CaseSides(name, SIDES) for name in variants], rounds)
         config, late = self.case.partition("/")[2], time.monotonic() >= until
         return tuple(
             self._told(configuration, config, measured[name], sampler, late=late)
@@ -104,7 +104,7 @@ class Finals:
 
     def _undecided(self, measured: Mapping[str, Measured], sampler: Sampler | None) -> list[str]:
         """Those that may still be the best and are not decided; none is left out before there are `FINAL_PAIRS`."""
-        pairs = max((len(each.turned["head"]) for each in measured.values()), default=0)
+        pairs = max((len(each.workers["head"]) for each in measured.values()), default=0)
         if pairs < FINAL_PAIRS:
             return list(measured)
         found = {name: made for name, each in measured.items() if (made := self._compared(each, sampler)) is not None}
@@ -120,7 +120,7 @@ class Finals:
 
     def _compared(self, measured: Measured, sampler: Sampler | None) -> Comparison | None:
         head, reference = (
-            [one.samples(sampler) for one in turned] for turned in (measured.turned["head"], measured.turned["reference"])
+            [one.samples(sampler) for one in turned] for turned in (measured.workers["head"], measured.workers["reference"])
         )
         return compare_workers(head, reference, self.policy.confidence)
 
@@ -134,7 +134,7 @@ class Finals:
         elif measured.unfit is not None:
             found, reason = None, measured.unfit
         elif found is None:
-            reason = f"only {len(measured.turned['head'])} of the {FEWEST_PAIRS} pairs that an interval needs were there in time"
+            reason = f"only {len(measured.workers['head'])} of the {FEWEST_PAIRS} pairs that an interval needs were there in time"
         else:
             reason = ""
         return Confirmation(configuration=configuration, config=config, comparison=found, reason=reason)
