@@ -61,9 +61,9 @@ class GitHub(Connection):
             return api_values.pull(self._api.create_pull(base, head, title=title, body=body, draft=draft))
 
         while True:
-            found = [pull for pull in self._find_pulls(self.repository, head, tries) if pull.base_ref == base]
-            if found:
-                return self._edit_pull(found[0].number, title, body, tries)
+            there = [pull for pull in self._find_pulls(self.repository, head, tries) if pull.base_ref == base]
+            if there:
+                return self._edit_pull(there[0].number, title, body, tries)
             try:
                 return tries.call_once(doing, create)
             except UnreachableError as error:
@@ -207,9 +207,9 @@ class GitHub(Connection):
                 return tries.call_once(doing, create)
             except UnreachableError as error:
                 tries.wait(error)
-            found = tries.call(doing, find)
-            if found is not None:
-                return found
+            check_id = tries.call(doing, find)
+            if check_id is not None:
+                return check_id
 
     def complete_check(self, check_id: int, conclusion: Conclusion, output: CheckOutput) -> None:
         """Complete a check run with the first 50 annotations, then add the others: it is complete whatever happens next."""
@@ -247,7 +247,7 @@ class GitHub(Connection):
     def _ours(self, number: int, marker: str, tries: Tries) -> Comment | None:
         """Our bot's newest comment that begins with the marker."""
         mine = [each for each in self._comments(number, tries) if each.author == self.bot and each.body.startswith(marker)]
-        return max(mine, key=lambda each: each.id, default=None)
+        return max(mine, key=lambda comment: comment.id, default=None)
 
     def _add_comment(self, number: int, marker: str, body: str, tries: Tries) -> Comment:
         if not body.startswith(marker):
@@ -269,14 +269,14 @@ class GitHub(Connection):
 
     def _find_pulls(self, head_repository: str, head_branch: str, tries: Tries) -> tuple[Pull, ...]:
         head = f"{head_repository.partition('/')[0]}:{head_branch}"
-        found = tries.call(
+        pulls = tries.call(
             f"Looking for pull requests from {head}",
             lambda: tuple(map(api_values.pull, self._api.get_pulls(state="open", head=head))),
         )
         # One owner may have several forks, and GitHub ignores the case of letters in names.
         return tuple(
             pull
-            for pull in found
+            for pull in pulls
             if (pull.head_repository or "").casefold() == head_repository.casefold() and pull.head_ref == head_branch
         )
 
@@ -289,11 +289,11 @@ class GitHub(Connection):
         return tries.call(f"Updating pull request {number}", edit)
 
     def _file(self, path: str, ref: str) -> bytes | None:
-        found = self._api.get_contents(path, ref)
-        if isinstance(found, list) or known(found.type, "type") != "file":
+        file = self._api.get_contents(path, ref)
+        if isinstance(file, list) or known(file.type, "type") != "file":
             return None
-        if found.encoding == "base64":
-            return found.decoded_content
+        if file.encoding == "base64":
+            return file.decoded_content
         # Beyond 1 MB, GitHub leaves the content out of this answer.
         url = f"{self._api.url}/contents/{quote(path)}"
         status, headers, text = self._api.requester.requestJson("GET", url, {"ref": ref}, {"Accept": _RAW})

@@ -56,7 +56,7 @@ def push_baseline(
     target = PushTarget(way.mode or settings.baseline_mode, way.onto or _branch(clone, environ), settings.baseline_branch)
     if target.mode != "push" and target.main == target.side:
         raise UsageError(f"{target.side} is the branch that was measured.", "Set baseline_branch to another one.")
-    runs = tuple(_checked(load(each, RunRecord), environ) for each in recorded)
+    runs = tuple(_checked(load(path, RunRecord), environ) for path in recorded)
     acceptances = _acceptances(github, _pushed_commits(clone, runs, environ)) if github else ()
     moving = Moving(clone, target, _path_in(clone, settings), settings.policy, runs, acceptances)
     notes: tuple[str, ...] = ()
@@ -135,13 +135,13 @@ class Moving:
     accepted: tuple[Accepted, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def __call__(self, found: RemoteFile) -> Change | None:
+    def __call__(self, file: RemoteFile) -> Change | None:
         """Return the next file; None if nothing changes. Raises GitError, RecordError or UsageError before a push."""
-        main = intact_baseline(found.content, f"{self.path} of {self.target.main}")
-        waiting = None if found.waiting is None else intact_baseline(found.waiting, f"{self.path} of {self.target.side}")
+        main = intact_baseline(file.content, f"{self.path} of {self.target.main}")
+        waiting = None if file.waiting is None else intact_baseline(file.waiting, f"{self.path} of {self.target.side}")
         apart = self.target.mode == "branch"
         before = main if waiting is None else waiting if apart else joined(main, waiting)
-        runs = [landed(self.remote, run, found.main, self.target.main) for run in self.runs]
+        runs = [landed(self.remote, run, file.main, self.target.main) for run in self.runs]
         measured = [(run, judge_run(run, before, self.policy)) for run in runs]
         self.recorded = judge_baseline.record(before, measured)
         after, self.accepted, self.notes = with_accepted(self.recorded.baseline, measured, self.acceptances)
@@ -171,15 +171,17 @@ def with_accepted(
     accepted: list[Accepted] = []
     notes: list[str] = []
     for run, report in measured:
-        for each in by_case(acceptances, report):
-            entry = baseline.entries(run.environment.fingerprint).get(each.case)
+        for acceptance in by_case(acceptances, report):
+            entry = baseline.entries(run.environment.fingerprint).get(acceptance.case)
             taken = [step.commit for step in entry.steps if step.kind is StepKind.ACCEPTED] if entry else []
             if run.head.commit in taken or (entry and entry.git_commit == run.head.commit):
                 continue
             try:
-                baseline, moved = steps.accept(baseline, run, report, [each.case], Person(each.by, each.reason, each.at))
+                baseline, moved = steps.accept(
+                    baseline, run, report, [acceptance.case], Person(acceptance.by, acceptance.reason, acceptance.at)
+                )
             except UsageError as error:
-                notes.append(f"{each.case} was accepted by {each.by}, but does not move: {error.message}")
+                notes.append(f"{acceptance.case} was accepted by {acceptance.by}, but does not move: {error.message}")
             else:
                 accepted += moved
     return baseline, tuple(accepted), tuple(dict.fromkeys(notes))
