@@ -16,7 +16,8 @@ from typing import Any
 from common import row, table
 
 from ratchet import units
-from ratchet.profile.diagnosis import METRICS, diagnose
+from ratchet.profile.diagnosis import diagnose
+from ratchet.profile.metrics import RULE_METRICS
 from ratchet.profile.readers import read
 from ratchet.records.profile import Activity, Finding, Peaks, Profile
 
@@ -84,7 +85,7 @@ def slim(profile: Profile) -> Profile:
             update={
                 "rules": (),
                 "peaks": Peaks(),
-                "metrics": {name: kernel.metrics[name] for name in METRICS if name in kernel.metrics},
+                "metrics": {name: kernel.metrics[name] for name in RULE_METRICS if name in kernel.metrics},
             }
         )
         for kernel in profile.kernels

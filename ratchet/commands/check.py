@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ratchet.commands.machine import Machine, environment_of, in_parallel, machines_of, plan_of
 from ratchet.commands.output import record_of
-from ratchet.commands.profile.changed import ProfileSite, with_profiles
+from ratchet.commands.profile.cases import ProfileSite, with_profiles
 from ratchet.commands.request import CURRENT, Done, Request, apart_of, load_baseline, watched, writable
 from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings, load_settings
@@ -23,6 +23,7 @@ from ratchet.errors import BuildError, GitError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.drift import Drift, by_commit, drifting
 from ratchet.judge.sequential import looks, suspects, undecided, urgent
+from ratchet.judge.shards import policy_of_part
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.build import without_secrets
 from ratchet.measure.suite import CaseTask, Suite, list_cases, measure_suite
@@ -219,7 +220,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
         unbuilt = build(settings, "reference", pairing.tree, pairing.reference, progress, plan.environ)
     reference = None if unbuilt else pairing.tree
     timing = plan_of(settings, machines[0].device, restart_after=SESSION_PAIRS)
-    policy = settings.policy.shared(len(machines))
+    policy = policy_of_part(settings.policy, len(machines))
 
     def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
         task = CaseTask(

@@ -19,7 +19,7 @@ from ratchet.config import load_settings
 from ratchet.errors import UsageError
 from ratchet.measure.collectives import BLOCK_S, BLOCKS, OPERATIONS, Collective, Group, Timed, elements, repeat
 from ratchet.records.files import save, save_text
-from ratchet.records.run import Block, CaseRun, Config, Plan, RunRecord, WorkerSamples, WorkloadIdentity
+from ratchet.records.run import Block, CaseRun, Config, Plan, RunRecord, WorkerSamples, WorkloadIdentity, stored_ms
 from ratchet.report.progress import SilentProgress
 from ratchet.stats.comparison import performance
 
@@ -151,7 +151,7 @@ def _case(collective: Collective, taken: Sequence[Timed], group: Group, machine:
 
 
 def _worker(number: int, timed: Timed) -> WorkerSamples:
-    blocks = tuple(Block(index, index, tuple(samples)) for index, samples in enumerate(timed.blocks_ms))
+    blocks = tuple(Block(index, index, tuple(map(stored_ms, samples))) for index, samples in enumerate(timed.blocks_ms))
     return WorkerSamples(
         number, started_first=True, blocks=blocks, ready_s=timed.ready_s, peak_memory_bytes=timed.peak_memory_bytes, error=0.0
     )

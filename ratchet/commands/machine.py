@@ -7,14 +7,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from importlib import metadata
 from typing import TypeVar
 
 from ratchet.commands.request import Request
 from ratchet.config import Settings
 from ratchet.errors import UnfitError, UsageError
 from ratchet.measure.device import fitness
-from ratchet.measure.device.environment import describe
+from ratchet.measure.device.environment import describe, installed_version
 from ratchet.measure.device.lock import hold, lock_folder
 from ratchet.measure.device.nvml import Gpu, choose_gpu, visible_gpus
 from ratchet.measure.suite import Suite
@@ -104,11 +103,16 @@ def _called(machine: Machine) -> str:
 
 
 def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> tuple[Device, Gpu | None, tuple[str, ...]]:
-    """Return the device, its GPU and warnings. Raises UnfitError where a GPU was asked for and there is none."""
+    """Return the device, its GPU and warnings. Raises UnfitError without torch, or where a GPU was asked for in vain."""
+    torch = installed_version("torch")
+    if torch is None:
+        raise UnfitError(
+            "Measuring needs PyTorch.", "Install it with `pip install torch` (any build for your CUDA), then run again."
+        )
     if settings.device == "cpu":
         return "cpu", None, ()
     gpu = choose_gpu(request.gpu, environ.get("CUDA_VISIBLE_DEVICES"))
-    blind = metadata.version("torch").endswith("+cpu")
+    blind = torch.endswith("+cpu")
     if gpu is not None and not blind:
         return "cuda", gpu, ()
     why = "the installed torch has no CUDA in it" if gpu else "no NVIDIA GPU was found here"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.commands.profile.files import FOLDER as PROFILE_FOLDER
-from ratchet.commands.profile.files import INDEX
+from ratchet.commands.profile.results import FOLDER as PROFILE_FOLDER
+from ratchet.commands.profile.results import INDEX
 from ratchet.commands.request import BASELINE, CURRENT, Request, load_baseline, root_of
 from ratchet.config import load_settings
 from ratchet.errors import PageError, RatchetError, UsageError
@@ -79,7 +79,7 @@ def of_results(recorded: Path | None, profiles: Path | None, results: Path, patt
         raise UsageError(clean(f"{path} has no timed case called {pattern}."), clean(f"It has {', '.join(known) or 'none'}."))
     chosen = [case for case in cases if case.name in select(known, patterns)]
     if not chosen:
-        raise UsageError(f"{path} holds no timed case.", "Measure first with `ratchet run`.")
+        raise UsageError(f"{path} has no timed case.", "Measure first with `ratchet run`.")
     counted = _profiles(profiles, results)
     return _assembled(fingerprint, chosen, roofs, counted, notes)
 
@@ -96,10 +96,10 @@ def _assembled(
         more.append(f"Counted FLOPs over declared ones, where they are more than {percent(pure.AGREEMENT)} apart: {ratios}.")
     warm = [case.name for case in cases if cached(case.workload, measured.l2_bytes) == "warm"]
     if warm:
-        more.append(f"Timed with their data in the L2 cache, which the DRAM roofs do not hold: {', '.join(warm)}.")
+        more.append(f"Timed with their data in the L2 cache, so the DRAM roofs do not limit them: {', '.join(warm)}.")
     small = [case.name for case in cases if cached(case.workload, measured.l2_bytes) == "fits"]
     if small:
-        more.append(f"Their data fit into the L2 cache, so what they declare has no share of a DRAM roof: {', '.join(small)}.")
+        more.append(f"Their data fit into the L2 cache, so they have no share of a DRAM roof: {', '.join(small)}.")
     return pure.roofline(_device(fingerprint), points, roofs, [*more, *notes])
 
 
@@ -113,7 +113,7 @@ def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | 
         notes.append(unknown(name))
     roofs = pure.roofs_measured(measured)
     if not roofs:
-        notes.append("No roof was measured: benchmarks called copy and matmul, as in this repository's bench, give one.")
+        notes.append("No roof was measured. Benchmarks called copy and matmul would give one.")
     return (
         *roofs,
         *pure.roofs_from("report", pure.report_peaks(profiles)),
@@ -142,7 +142,7 @@ def _matching(case: Timed, profiles: Sequence[CaseProfile], fingerprint: Fingerp
                 return profile
             other = True
     if other:
-        notes.append(f"The profile of {case.name} is of other code or another GPU, so its declared work is drawn.")
+        notes.append(f"The profile of {case.name} is of other code or another GPU, so the figure shows its declared work.")
     return None
 
 
@@ -174,7 +174,9 @@ def _of_baseline(path: Path) -> tuple[Fingerprint, list[Timed], Roofs, list[str]
     entries = {name: entry for name, entry in part.configs.items() if not entry.removed}
     cases = [Timed(name, entry.workload, entry.median_ms / 1e3, Tree(commit=entry.git_commit)) for name, entry in entries.items()]
     others = [each.fingerprint.key for each in parts[:-1]]
-    notes = [f"{path.name} also knows {', '.join(others)}; drawn is the machine that was measured last."] if others else []
+    notes = (
+        [f"{path.name} also knows {', '.join(others)}; the figure shows the machine that was measured last."] if others else []
+    )
     return part.fingerprint, cases, measured_roofs((), entries), notes
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from github.IssueComment import IssueComment
+from github.NamedUser import NamedUser
+from github.Organization import Organization
+from github.PullRequest import PullRequest
+from github.Repository import Repository
+from github.WorkflowRun import WorkflowRun as ApiRun
 
 from ratchet.records.forge import Annotation, CheckOutput, Comment, Pull, WorkflowRun
-
-if TYPE_CHECKING:
-    from github.IssueComment import IssueComment
-    from github.NamedUser import NamedUser
-    from github.Organization import Organization
-    from github.PullRequest import PullRequest
-    from github.Repository import Repository
-    from github.WorkflowRun import WorkflowRun as ApiRun
 
 T = TypeVar("T")
 Value = TypeVar("Value", Pull, Comment, WorkflowRun)

@@ -1,31 +1,92 @@
-"""What went wrong in a call of GitHub's API: one of our errors, and whether the call may be made again."""
+"""A connection to one repository on GitHub: which calls are tried again, and what each failure becomes.
+
+PyGithub's own GithubRetry is off. It repeats a POST that GitHub carried out and then answered with an error (a comment twice),
+sleeps as long as ``Retry-After`` says, has no limit for an operation of several calls, and ends without GitHub's own words.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
+from typing import NoReturn, Self, TypeVar
 from urllib.parse import urlsplit
 
+import requests
+from github import Auth, BadAttributeException, Github, GithubException
 from pydantic import SecretStr
 
-from ratchet.errors import ForgeError, GoneError, UnreachableError, UsageError
-from ratchet.forge import api_values
-from ratchet.forge.api_errors import KNOWN, Effect, trouble_of
-from ratchet.records.forge import Comment
+from ratchet.errors import ForgeError, GoneError, LimitedError, RefusedError, TokenError, UnreachableError, UsageError
+from ratchet.untrusted import clean
 
-if TYPE_CHECKING:
-    from github.IssueComment import IssueComment
-    from github.Repository import Repository
+DEFAULT_API = "https://api.github.com"
+DEFAULT_BOT = "github-actions[bot]"
 
 
-# How often, and how long, one operation on GitHub is tried again.
-#
-# PyGithub's own retry is off: by default it repeats a POST that GitHub answered with an error after doing it (a comment twice),
-# it sleeps as long as ``Retry-After`` says, and it has no limit for one operation that makes several calls.
+class Connection:
+    """One repository, with the rights of one token, which nothing here shows.
 
+    ``patience_s`` is what one operation may wait in all for limits and outages, ``timeout_s`` what one request may take.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        api_url: str,
+        repository: str,
+        *,
+        bot: str = DEFAULT_BOT,
+        patience_s: float = 120,
+        timeout_s: int = 15,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        if not re.fullmatch(r"[!-~]+", token):
+            # requests would quote it in its own error.
+            raise UsageError("GITHUB_TOKEN is empty, or has blanks, line breaks or other characters that no token has.")
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository, re.ASCII) or {".", ".."} & {*repository.split("/")}:
+            raise UsageError(f"GITHUB_REPOSITORY is {repository!r}, not owner/name.")
+        address = urlsplit(api_url)
+        if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc:
+            raise UsageError("GITHUB_API_URL is no address such as https://HOST/PATH.", f"GitHub's own is {DEFAULT_API}.")
+        self.repository = repository
+        self.bot = bot
+        self._host = address.hostname
+        client = Github(
+            auth=Auth.Token(token),
+            base_url=api_url.rstrip("/"),
+            timeout=timeout_s,
+            user_agent="ratchet",
+            per_page=100,
+            retry=None,
+            seconds_between_requests=None,
+            seconds_between_writes=None,
+            lazy=True,
+        )
+        self._api = client.get_repo(repository)  # asks nothing yet
+        self._tries = partial(Tries, patience_s, sleep, SecretStr(token))
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Self:
+        """From GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL and RATCHET_BOT; UsageError names the first that is missing."""
+        for name, where in (("GITHUB_TOKEN", "${{ github.token }}"), ("GITHUB_REPOSITORY", "${{ github.repository }}")):
+            if not environ.get(name):
+                raise UsageError(f"{name} is not set.", f"In a workflow, set it in `env:` to {where}.")
+        url = environ.get("GITHUB_API_URL") or DEFAULT_API
+        return cls(environ["GITHUB_TOKEN"], url, environ["GITHUB_REPOSITORY"], bot=environ.get("RATCHET_BOT") or DEFAULT_BOT)
+
+    def __repr__(self) -> str:
+        return f"GitHub({self.repository} at {self._host})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a connection to GitHub holds a token, so it is not written down")
+
+
+# How often, and how long, one operation is tried again.
 
 TRIES = 5
 T = TypeVar("T")
@@ -74,157 +135,120 @@ class Tries:
             self.wait(trouble.error, trouble.wait_s)
 
 
-# A connection to one repository on GitHub. PyGithub loads with the first one, for not everyone has it.
+# A failed call → one of our errors, and whether the call may be made again.
+
+SECONDARY_WAIT_S = 60.0
+"""What GitHub asks for where it names no time: https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api"""
+_LATER = "Run the job again; whatever was written stays, and is found again."
+_LONGEST = 300
+KNOWN = (
+    GithubException,
+    requests.RequestException,
+    # The rest is what PyGithub makes of an answer that is not what GitHub documents, such as a proxy's page: a field of
+    # another type, no JSON, None where an object should be, a redirection to another host.
+    BadAttributeException,
+    ValueError,
+    AttributeError,
+    TypeError,
+    KeyError,
+    RuntimeError,
+)
 
 
-DEFAULT_API = "https://api.github.com"
-DEFAULT_BOT = "github-actions[bot]"
+class Effect(Enum):
+    """What a failed call means for the next one."""
+
+    FINAL = "final"
+    """Asking again would give the same answer."""
+    NOT_YET = "not yet"
+    """It was not let through; it will be, later."""
+    UNKNOWN = "unknown"
+    """It may have been done, and it may go well the next time."""
 
 
-class Connection:
-    """One repository, with the rights of one token, which nothing here shows.
+@dataclass(frozen=True)
+class Trouble:
+    """A failed call."""
 
-    ``patience_s`` is what one operation may wait in all for limits and outages, ``timeout_s`` what one request may take.
-    """
-
-    def __init__(
-        self,
-        token: str,
-        api_url: str,
-        repository: str,
-        *,
-        bot: str = DEFAULT_BOT,
-        patience_s: float = 120,
-        timeout_s: int = 15,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
-        if not re.fullmatch(r"[!-~]+", token):
-            # requests would quote it in its own error.
-            raise UsageError("GITHUB_TOKEN is empty, or has blanks, line breaks or other characters that no token has.")
-        if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository, re.ASCII) or {".", ".."} & {*repository.split("/")}:
-            raise UsageError(f"GITHUB_REPOSITORY is {repository!r}, not owner/name.")
-        address = urlsplit(api_url)
-        if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc:
-            raise UsageError("GITHUB_API_URL is no address such as https://HOST/PATH.", f"GitHub's own is {DEFAULT_API}.")
-        self.repository = repository
-        self.bot = bot
-        self._host = address.hostname
-        self._api = _repository(token, api_url, repository, timeout_s)
-        from ratchet.forge.connection import Tries
-
-        self._tries = partial(Tries, patience_s, sleep, SecretStr(token))
-
-    @classmethod
-    def from_environ(cls, environ: Mapping[str, str]) -> Self:
-        """From GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL and RATCHET_BOT; UsageError names the first that is missing."""
-        for name, where in (("GITHUB_TOKEN", "${{ github.token }}"), ("GITHUB_REPOSITORY", "${{ github.repository }}")):
-            if not environ.get(name):
-                raise UsageError(f"{name} is not set.", f"In a workflow, set it in `env:` to {where}.")
-        url = environ.get("GITHUB_API_URL") or DEFAULT_API
-        return cls(environ["GITHUB_TOKEN"], url, environ["GITHUB_REPOSITORY"], bot=environ.get("RATCHET_BOT") or DEFAULT_BOT)
-
-    def __repr__(self) -> str:
-        return f"GitHub({self.repository} at {self._host})"
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a connection to GitHub holds a token, so it is not written down")
+    error: ForgeError
+    effect: Effect
+    wait_s: float | None = None
+    """How long GitHub asks to wait; None where it does not say."""
 
 
-def _repository(token: str, api_url: str, repository: str, timeout_s: int) -> Repository:
-    """PyGithub's object; nothing is asked yet."""
-    try:
-        from github import Auth, Github
-    except ImportError:
-        raise UsageError(
-            "PyGithub is not installed, and GitHub is reached through it.", "pip install 'ratchet[github]'"
-        ) from None
-    client = Github(
-        auth=Auth.Token(token),
-        base_url=api_url.rstrip("/"),
-        timeout=timeout_s,
-        user_agent="ratchet",
-        per_page=100,
-        retry=None,  # ratchet.forge.connection says why
-        seconds_between_requests=None,
-        seconds_between_writes=None,
-        lazy=True,
-    )
-    return client.get_repo(repository)
+def trouble_of(problem: Exception, doing: str, secret: str) -> Trouble:
+    """Read one of KNOWN. ``doing`` begins the sentence (``Reading pull request 7``); ``secret`` never stands in it."""
+    doing = _line(doing, secret)
+    if isinstance(problem, GithubException):
+        headers = {name.lower(): _line(value, secret) for name, value in (problem.headers or {}).items()}
+        return _answered(problem.status, headers, _said(problem.data, secret), doing)
+    if isinstance(problem, requests.Timeout):
+        return Trouble(UnreachableError(f"{doing} failed: GitHub did not answer in time.", _LATER), Effect.UNKNOWN)
+    if isinstance(problem, requests.exceptions.SSLError):
+        hint = "Check GITHUB_API_URL and the certificates of this machine."
+        return Trouble(UnreachableError(f"{doing} failed: GitHub's certificate is not trusted here.", hint), Effect.FINAL)
+    if isinstance(problem, requests.RequestException):
+        return Trouble(UnreachableError(f"{doing} failed: no connection to GitHub, or it was cut.", _LATER), Effect.UNKNOWN)
+    if isinstance(problem, RuntimeError):
+        hint = "Check GITHUB_API_URL and GITHUB_REPOSITORY: a repository that was renamed has a new name."
+        return Trouble(UnreachableError(f"{doing} failed: GitHub says that it has moved.", hint), Effect.FINAL)
+    hint = "Check GITHUB_API_URL, and whether a proxy answers in GitHub's place."
+    found = _line(f"{type(problem).__name__}: {problem}", secret)
+    return Trouble(UnreachableError(f"{doing} failed: the answer is not what GitHub documents ({found}).", hint), Effect.FINAL)
 
 
-class Conversation(Connection):
-    """Reads all comments, and writes only those of our own bot that begin with the marker asked for."""
+def _answered(status: int, headers: Mapping[str, str], said: str, doing: str) -> Trouble:
+    shown = f"{status}: {said}" if said else f"{status}"
+    wait_s = _wait_s(status, headers, said)
+    if wait_s is not None:
+        until = datetime.fromtimestamp(time.time() + wait_s, UTC).strftime("%H:%M:%S")
+        error = LimitedError(f"{doing} failed: GitHub's rate limit holds until {until} UTC ({shown}).", _LATER)
+        return Trouble(error, Effect.NOT_YET, wait_s)
+    if status >= 500:
+        return Trouble(UnreachableError(f"{doing} failed: GitHub answered {shown}.", _LATER), Effect.UNKNOWN)
+    return Trouble(_refusal(status, headers, shown, doing), Effect.FINAL)
 
-    def comments(self, number: int) -> tuple[Comment, ...]:
-        """The whole conversation of a pull request, oldest first, all pages."""
-        return self._comments(number, self._tries())
 
-    def comment(self, comment_id: int) -> Comment | None:
-        """One comment; None where it was deleted."""
-        try:
-            return self._tries().call(f"Reading comment {comment_id}", lambda: api_values.comment(self._api_comment(comment_id)))
-        except GoneError:
-            return None
+def _refusal(status: int, headers: Mapping[str, str], shown: str, doing: str) -> ForgeError:
+    if status == 401:
+        hint = "It has expired, was revoked, or is mistyped: give a fresh one in GITHUB_TOKEN. A job's own ends with the job."
+        return TokenError(f"{doing} failed: GitHub does not accept the token ({shown}).", hint)
+    if status == 403:
+        needed = headers.get("x-accepted-github-permissions")
+        hint = f"It needs {needed}. " if needed else ""
+        return TokenError(f"{doing} failed: the token may not do that ({shown}).", f"{hint}Check `permissions:` of the job.")
+    if status in (404, 410):
+        hint = "Check its name or number; to a token without the right to see it, GitHub gives the same answer."
+        return GoneError(f"{doing} failed: GitHub has nothing there ({shown}).", hint)
+    if status in (409, 422):
+        return RefusedError(f"{doing} failed: GitHub refuses it ({shown}).", "Fix what it names, and try again.")
+    return ForgeError(f"{doing} failed: GitHub answered {shown}.", "Check GITHUB_API_URL.")
 
-    def upsert_comment(self, number: int, marker: str, body: str) -> Comment:
-        """Our bot's newest comment that begins with the marker gets the body, or, if there is none, a comment is made.
 
-        Comments of others are left alone, whatever they begin with. RefusedError where the body is too long.
-        """
-        tries = self._tries()
-        while True:
-            ours = self._ours(number, marker, tries)
-            try:
-                return self._edit_comment(ours.id, body, tries) if ours else self._add_comment(number, marker, body, tries)
-            except GoneError as error:
-                if ours is None:
-                    raise
-                tries.wait(error)  # it was deleted since it was listed
-            except UnreachableError as error:
-                if ours is not None:
-                    raise
-                tries.wait(error)
+def _wait_s(status: int, headers: Mapping[str, str], said: str) -> float | None:
+    """Seconds until a rate limit ends; None where no limit is the reason."""
+    if status not in (403, 429):
+        return None
+    asked, reset = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
+    if asked.isdecimal():
+        return float(asked)
+    if headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
+        # A second more, for it is not said when within the second the limit ends.
+        return max(0.0, int(reset) - time.time()) + 1
+    return SECONDARY_WAIT_S if status == 429 or "rate limit" in said.lower() else None
 
-    def reply(self, number: int, body: str, marker: str) -> Comment:
-        """A comment that is made once: with the same marker again, the first one is given back as it is."""
-        tries = self._tries()
-        while True:
-            if ours := self._ours(number, marker, tries):
-                return ours
-            try:
-                return self._add_comment(number, marker, body, tries)
-            except UnreachableError as error:
-                tries.wait(error)
 
-    def react(self, comment_id: int, content: str) -> None:
-        """Put a reaction (``+1``, ``eyes``, ``confused``, …) under a comment; a second time it changes nothing."""
-        self._tries().call(f"Reacting to comment {comment_id}", lambda: self._api_comment(comment_id).create_reaction(content))
+def _said(data: object, secret: str) -> str:
+    """GitHub's message and its particulars, on one line of printable text."""
+    if not isinstance(data, dict):
+        return ""
+    words = [data.get("message")]
+    errors = data.get("errors")
+    for each in errors if isinstance(errors, list) else []:
+        named = each if isinstance(each, dict) else {}
+        words.append(named.get("message") or " ".join(str(named[k]) for k in ("field", "code") if k in named) or json.dumps(each))
+    return _line("; ".join(str(word) for word in words if word), secret)
 
-    def _comments(self, number: int, tries: Tries) -> tuple[Comment, ...]:
-        return tries.call(
-            f"Reading the comments of pull request {number}",
-            lambda: tuple(map(api_values.comment, self._api.get_issue(number).get_comments())),
-        )
 
-    def _ours(self, number: int, marker: str, tries: Tries) -> Comment | None:
-        """Our bot's newest comment that begins with the marker."""
-        mine = [each for each in self._comments(number, tries) if each.author == self.bot and each.body.startswith(marker)]
-        return max(mine, key=lambda each: each.id, default=None)
-
-    def _add_comment(self, number: int, marker: str, body: str, tries: Tries) -> Comment:
-        if not body.startswith(marker):
-            raise ValueError("the body has to begin with the marker, or it is never found again")
-        issue = self._api.get_issue(number)
-        return tries.call_once(f"Commenting on pull request {number}", lambda: api_values.comment(issue.create_comment(body)))
-
-    def _edit_comment(self, comment_id: int, body: str, tries: Tries) -> Comment:
-        def edit() -> Comment:
-            comment = self._api_comment(comment_id)
-            comment.edit(body)
-            return api_values.comment(comment)
-
-        return tries.call(f"Updating comment {comment_id}", edit)
-
-    def _api_comment(self, comment_id: int) -> IssueComment:
-        # Its address does not name the pull request, though PyGithub asks for one.
-        return self._api.get_issue(0).get_comment(comment_id)
+def _line(text: str, secret: str) -> str:
+    return clean(clean(text, len(text)).replace(secret, "***"), _LONGEST)  # cutting first could leave a part of the secret

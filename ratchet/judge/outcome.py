@@ -44,6 +44,8 @@ EFFICIENCY = 0.9
 MOST_SUGGESTED = 400
 """Pairs beyond which nobody is told to measure more."""
 
+_normal_cdf = statistics.NormalDist().cdf
+
 Finding = tuple[Outcome, str, Comparison | None]
 
 
@@ -237,11 +239,10 @@ def smallest_slowdown(spread: float, bar: Bar, pairs: int, margin: float = 0.0) 
         return None
     spread = max(spread, LEAST_SPREAD)
     gate = (math.log1p(bar.policy.regression) + margin) / spread
-    level = quantile(1 - bar.level, pairs - 1)
-    normal = statistics.NormalDist()
+    level, efficient = quantile(1 - bar.level, pairs - 1), math.sqrt(EFFICIENCY * pairs)
 
     def power(change: float) -> float:
-        return _sessions_past(change - gate, pairs) * normal.cdf(change * math.sqrt(EFFICIENCY * pairs) - level)
+        return _sessions_past(change - gate, pairs) * _normal_cdf(change * efficient - level)
 
     return math.expm1(min(_first(power, POWER, gate, gate + level + 3) * spread, LARGEST_LOG))
 
@@ -254,8 +255,7 @@ def both_past(pairs: int, power: float) -> float:
 
 def _sessions_past(past: float, pairs: int) -> float:
     """Probability that both sessions show a change past the gate that is past it by so many spreads of a pair."""
-    normal = statistics.NormalDist()
-    return normal.cdf(past * math.sqrt(SESSION_PAIRS)) * normal.cdf(past * math.sqrt(pairs - SESSION_PAIRS))
+    return _normal_cdf(past * math.sqrt(SESSION_PAIRS)) * _normal_cdf(past * math.sqrt(pairs - SESSION_PAIRS))
 
 
 def _first(power: Callable[[float], float], wanted: float, low: float, high: float) -> float:

@@ -160,7 +160,7 @@ def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
     outcome, reason, comparison = finding
     side = "reference" if outcome is Outcome.INCONCLUSIVE else "head"
     lines = next((failure.last_lines for failure in case.failures if failure.side == side), ())
-    dropped = sum(block.throttled for worker in (*case.head, *case.reference) for block in worker.blocks)
+    dropped = [block.throttled for worker in (*case.head, *case.reference) for block in worker.blocks].count(True)
     head = _summary(case.performance, case.workload, case.head, roofs)
     summaries = _agreeing(_summary(case.reference_performance, case.reference_workload, case.reference, roofs), head, comparison)
     return CaseVerdict(

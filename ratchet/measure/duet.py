@@ -21,7 +21,7 @@ from ratchet.measure.device.telemetry import Sampler, Window
 from ratchet.measure.lost import always_on_head, beyond_hardware, could_not_measure, in_every_try, problem_of, worth_repeating
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
 from ratchet.records.profile import Peaks
-from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples
+from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples, stored_ms
 from ratchet.workload import Parameter
 
 FEWEST, MOST = 3, 30
@@ -323,7 +323,8 @@ class Duet:
         for index in range(self._plan.blocks):
             for side in _turn(first, flipped=index % 2 == 1):
                 sampled, window = self._sample(side, prepared[side], "block", count, place=index)
-                block = Block(index=index, position=position, samples_ms=sampled.samples_ms, exposed=sampled.exposed)
+                samples_ms = tuple(map(stored_ms, sampled.samples_ms))
+                block = Block(index=index, position=position, samples_ms=samples_ms, exposed=sampled.exposed)
                 workers[side].blocks.append(TimedBlock(block, window))
                 position += 1
         for side in first:

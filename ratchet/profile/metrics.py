@@ -1,4 +1,7 @@
-"""The bare name of a kernel, by which launches of two builds are matched."""
+"""Metrics of a launch by Nsight Compute's names → `KernelProfile`. Pure; the one place that knows the names of counters.
+
+Readers of reports hand a `RawKernel` to `kernel_profile`; readers and rules also take the `bare` name of a kernel from here.
+"""
 
 from __future__ import annotations
 
@@ -202,12 +205,25 @@ def in_base_units(value: float, unit: str) -> float:
     return value * _SCALES.get(amount, 1.0) * _SECONDS.get(per, 1.0)
 
 
-# The metrics of one launch, by Nsight Compute's names → `KernelProfile`. Pure.
+# One launch → `KernelProfile`
 #
 # Names differ between chips and versions, so a figure may have several; the first that the report has is taken. What it has
 # under none of them is None. (Nsight Compute, Kernel Profiling Guide, Metrics Reference.)
 
 
+LOAD_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+STORE_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
+LOCAL_SECTORS = ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum")
+REQUESTS = ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum")
+ATOMICS = ("l1tex__t_requests_pipe_lsu_mem_global_op_red.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum")
+THREADS_PER_INSTRUCTION = "smsp__thread_inst_executed_per_inst_executed.ratio"
+SM_ACTIVE, SM_ELAPSED = "sm__cycles_active.avg", "sm__cycles_elapsed.avg"
+RULE_METRICS = (
+    *(LOAD_SECTORS, STORE_SECTORS, *LOCAL_SECTORS, *ATOMICS, *REQUESTS),
+    *(THREADS_PER_INSTRUCTION, SM_ACTIVE, SM_ELAPSED),
+)
+"""What the rules of `ratchet.profile.diagnosis` take from `KernelProfile.metrics`."""
+SECTOR_BYTES = 32
 NAMES: dict[str, tuple[str, ...]] = {
     "sm_percent": ("sm__throughput.avg.pct_of_peak_sustained_elapsed",),
     "memory_percent": ("gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",),
@@ -237,7 +253,6 @@ _LIMITS = {"registers": "registers", "shared_mem": "shared memory", "warps": "wa
 """In this order where several allow equally few blocks: the ones that an author can change first."""
 _SHARED = tuple(f"launch__shared_mem_per_block_{part}" for part in ("static", "dynamic", "driver"))
 _STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
-_SECTOR_BYTES = 32
 
 
 def kernel_profile(raw: RawKernel, index: int) -> KernelProfile:
@@ -301,13 +316,13 @@ def _shared(metrics: Metrics) -> int | None:
 
 def _spilled(metrics: Metrics) -> float | None:
     """Bytes of local memory that moved for registers; without local arrays, where the report tells them apart."""
-    sectors = _both(metrics, "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum")
+    sectors = _both(metrics, *LOCAL_SECTORS)
     if sectors is None:
         return None
     spilling = metrics.get("sass__inst_executed_register_spilling", metrics.get("derived__local_spilling_requests"))
     accesses = _both(metrics, "smsp__sass_inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_st.sum")
     share = 1.0 if spilling is None or not accesses else min(1.0, spilling / accesses)
-    return share * sectors * _SECTOR_BYTES
+    return share * sectors * SECTOR_BYTES
 
 
 def _per_request(metrics: Metrics, operation: str) -> float | None:
@@ -327,7 +342,7 @@ def _coalesced(metrics: Metrics) -> float | None:
         used_of_each = metrics.get(f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{operation}.ratio")
         if sectors and used_of_each is not None:
             used += sectors * used_of_each
-            moved += sectors * _SECTOR_BYTES
+            moved += sectors * SECTOR_BYTES
     return 100 * used / moved if moved else None
 
 

@@ -147,7 +147,7 @@ def take(ncu: Path, command: Sequence[str], report: Path, wish: Wish, where: Sur
         raise trouble
     if not report.is_file() or report.stat().st_size == 0:
         report.unlink(missing_ok=True)
-        raise ProfileError("ncu ended well and wrote no report.", "Run it by hand, or see `ncu --version`.")
+        raise ProfileError("ncu succeeded but wrote no report.", "Run it by hand, or see `ncu --version`.")
 
 
 def accepted(profile: Profile, wanted: str | None) -> Profile:
@@ -182,7 +182,7 @@ def _trouble(ended: Ended, time_limit_s: float, own_error: str) -> ProfileError 
     if own := ended.line_with(own_error):
         return ProfileError(f"Under ncu {own[own.find(own_error) + len(own_error) :]}")
     if _NO_KERNELS in ended.output:
-        return ProfileError("ncu saw no kernel in the call.", "It counts kernels only: copies and memsets are none.")
+        return ProfileError("ncu saw no kernel in the call.", "It counts kernels only, not copies or memsets.")
     if line := ended.line_with(*_NOT_SUPPORTED):
         return ProfileError(f"This ncu does not know the GPU or its driver: {line}", "Install the ncu that came with the driver.")
     return _ending(ended, time_limit_s)

@@ -141,16 +141,19 @@ def recorded_lines(done: Recorded, path: str) -> list[str]:
     ]
     if MoveKind.CANDIDATE in kinds:
         lines.append(
-            "What is waiting was proven faster once: run `ratchet check --against-baseline` again, and record that run too."
+            "Cases that are waiting were proven faster once. Run `ratchet check --against-baseline` again, "
+            "and record that run too."
         )
     lines += [
-        log_line(f"{new} does the work of {old}, which is gone: if it is the same, `ratchet baseline rename {old} {new}`.")
+        log_line(
+            f"{new} does the work of {old}, which is gone. If it is the same case, run `ratchet baseline rename {old} {new}`."
+        )
         for new, old in done.renames.items()
     ]
     if MoveKind.APART in kinds:
         lines.append(
-            "What differs was measured with other settings than its baseline, at the same commit: measure with the same ones, or "
-            "start anew with `ratchet baseline accept`."
+            "Cases that differ were measured with other settings than their baseline, at the same commit. Measure with the same "
+            "settings, or start anew with `ratchet baseline accept`."
         )
     return lines
 
@@ -206,15 +209,9 @@ def renamed_lines(done: Sequence[Renamed], old: str, new: str, path: str) -> lis
     lines = []
     for each in done:
         gone = each.displaced
-        instead = (
-            f"; the {milliseconds(gone.median_ms)} of {short(gone.git_commit)}, recorded under that name, gave way"
-            if gone
-            else ""
-        )
+        instead = f"; it replaces {milliseconds(gone.median_ms)} of {short(gone.git_commit)}, which had that name" if gone else ""
         steps = len(each.after.steps) - 1
-        lines.append(
-            log_line(f"{old} goes on as {new} [{each.machine}], with its {steps} step{'s'[: steps != 1]}{instead}.", 600)
-        )
+        lines.append(log_line(f"{old} is now {new} [{each.machine}], with its {steps} step{'s'[: steps != 1]}{instead}.", 600))
     return [*lines, log_line(f"{path}: {len(done)} renamed. Commit the file together with the change of the name.")]
 
 
@@ -292,16 +289,16 @@ def title(recorded: Recorded, accepted: Sequence[Accepted]) -> str:
 def commit_message(recorded: Recorded, accepted: Sequence[Accepted], mode: str) -> str:
     """Title, and a line for each case that moved. It starts no workflow, except as a pull request, whose checks must run."""
     skip = "" if mode == "pull-request" else f" {_SKIP}"
-    lines = [line for line in _steps(recorded, accepted, "baseline") if not line.startswith("What ")]  # what to do is for people
+    what_to_do = ("Cases that ",)  # is for the people who read a log
+    lines = [line for line in _steps(recorded, accepted, "baseline") if not line.startswith(what_to_do)]
     return "\n".join([f"{title(recorded, accepted)}{skip}", "", *map(inert, lines)])
 
 
 def pull_body(recorded: Recorded, accepted: Sequence[Accepted], path: str) -> str:
     """What the pull request says of its newest commit."""
     lines = fenced(_steps(recorded, accepted, path), most=60)
-    return (
-        f"What main measured moves `{path}`. The newest steps:\n\n{lines}\n\nEarlier steps that wait here are in its commits.\n"
-    )
+    rest = "Earlier steps are in the other commits of this pull request."
+    return f"Measurements of main move `{path}`. The newest steps:\n\n{lines}\n\n{rest}\n"
 
 
 def forward_lines(done: Forward) -> list[str]:

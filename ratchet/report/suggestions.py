@@ -317,7 +317,7 @@ def replay_lines(result: ReplayResult) -> Iterator[str]:
     of = f"{result.evaluations} of {result.configurations} configurations, {result.failed} of which failed"
     yield untrusted.log_line(f"{result.path}: tried {of} ({result.searched_by}, seed {result.seed})")
     if result.best_ms is None or result.configuration is None:
-        yield "Nothing was found that works."
+        yield "No configuration works."
         return
     yield untrusted.log_line(f"Best: {units.duration(result.best_ms * 1e-3)}  {settings_text(result.configuration)}")
     yield f"Optimum: {units.duration(result.optimum_ms * 1e-3)}; fraction of the optimum: {result.fraction:.4f}"

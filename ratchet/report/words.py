@@ -25,19 +25,22 @@ class Word:
 
 
 WORDS: dict[Outcome, Word] = {
-    Outcome.FAILED: Word("❌", "failed", "bold red", "no time: it did not build, did not run, or gave a wrong result"),
-    Outcome.REGRESSED: Word("❌", "regressed", "bold red", "slower than the gate allows, and that is proven"),
+    Outcome.FAILED: Word("❌", "failed", "bold red", "not timed: it did not build, did not run, or gave a wrong result"),
+    Outcome.REGRESSED: Word("❌", "regressed", "bold red", "proven to be slower than the gate allows"),
     Outcome.SLOWER: Word(
-        "🟠", "slower, not proven", "bold yellow", "the whole interval is past the gate, but the proof is missing: not a pass"
+        "🟠",
+        "slower, not proven",
+        "bold yellow",
+        "the whole interval is past the gate, but a proof is missing; this is not a pass",
     ),
-    Outcome.UNFIT: Word("⚠️", "unfit", "yellow", "the state of the machine spoils measurements, so there is no answer"),
-    Outcome.INCONCLUSIVE: Word("❔", "inconclusive", "yellow", "not enough evidence for any answer; it is not a pass"),
-    Outcome.IMPROVED: Word("✅", "improved", "bold green", "faster by the improvement threshold, and that is proven"),
-    Outcome.CHANGED: Word("🔀", "changed", "cyan", "the work itself differs between the sides, so their times do not compare"),
+    Outcome.UNFIT: Word("⚠️", "unfit", "yellow", "the state of the machine would spoil the measurement, so there is no answer"),
+    Outcome.INCONCLUSIVE: Word("❔", "inconclusive", "yellow", "not enough evidence for an answer; this is not a pass"),
+    Outcome.IMPROVED: Word("✅", "improved", "bold green", "proven to be faster by at least the improvement threshold"),
+    Outcome.CHANGED: Word("🔀", "changed", "cyan", "the two sides do different work, so their times cannot be compared"),
     Outcome.NEW: Word("🆕", "new", "cyan", "only in the head"),
     Outcome.MISSING: Word("🗑️", "missing", "magenta", "only in the reference"),
     Outcome.UNCHANGED: Word("➖", "unchanged", "dim", "any slowdown is shown to be smaller than the gate"),
-    Outcome.MEASURED: Word("⏱️", "measured", "", "timed, with nothing to compare with"),
+    Outcome.MEASURED: Word("⏱️", "measured", "", "timed, with nothing to compare it with"),
     Outcome.IDENTICAL: Word("🟰", "identical", "dim", "the same machine code on both sides, so it was not timed"),
     Outcome.SKIPPED: Word("⏭️", "skipped", "dim", "this machine cannot run it"),
 }
@@ -147,14 +150,14 @@ def roof_notes(cases: Iterable[CaseVerdict]) -> list[str]:
     above = {head.roof for head in heads if head.cached is None and (head.share_of_roof or 0.0) > ABOVE}
     notes = []
     if any(head.cached for head in heads):
-        notes.append("In L2: the data come from the GPU’s L2 cache, so the bandwidth of the copy is no limit for these cases.")
+        notes.append("In L2: the data come from the GPU’s L2 cache, so the bandwidth of the copy does not limit these cases.")
     if above - {"matmul"}:
         notes.append(
-            "Above the copy: more than the copy reached. The data come from a cache, or the declared bytes are too many."
+            "Above the copy: faster than the copy benchmark. The data come from a cache, or the case declares too many bytes."
         )
     if "matmul" in above:
         notes.append(
-            "Above the matmul: more than the matmul reached. Some products are faster, or the declared FLOPs are too many."
+            "Above the matmul: faster than the matmul benchmark. Some products are faster, or the case declares too many FLOPs."
         )
     return notes
 

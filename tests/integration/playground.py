@@ -18,6 +18,7 @@ from typing import Any
 from ratchet.records.files import load
 from ratchet.records.run import CaseRun, RunRecord
 from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
+from tests.warm import WarmRatchet, keep_to_own_cores
 
 HARNESS = Path(__file__).parents[2]
 PAIRS = 6
@@ -113,6 +114,9 @@ class Finished:
 class Playground:
     """A repository with its own temporary folder (so its own lock of the device) and its own cache."""
 
+    warm: WarmRatchet | None = None
+    """Runs commands that need no process of their own, once `tests/integration/conftest.py` has started it."""
+
     def __init__(self, folder: Path, python: Path = Path(sys.executable)) -> None:
         self.folder = folder
         self.repo = folder / "repo"
@@ -159,8 +163,12 @@ class Playground:
         return Finished(child.returncode, out, err, str(self.repo))
 
     def ratchet(self, *words: str, env: Mapping[str, str] | None = None, **more: Any) -> Finished:
-        """Run ``ratchet words…`` to its end."""
-        return self.finish(self.start(*words, env=env, **more))
+        """Run ``ratchet words…`` to its end: in a warm process where one is there and nothing asks for a process of its own."""
+        environ = self.environ(env)
+        if self.warm is None or self.python != Path(sys.executable) or set(more) - {"cwd"} or not _is_usual(env or {}):
+            return self.finish(self.start(*words, env=env, **more))
+        done = self.warm.run(words, environ, more.get("cwd", self.repo), 120)
+        return Finished(done.status, done.out, done.err, str(self.repo))
 
     def check(self, *words: str, env: Mapping[str, str] | None = None, **more: Any) -> Finished:
         """A quick check on the CPU that forgives noise."""
@@ -181,6 +189,11 @@ class Playground:
         wait_until(lambda: not self.processes(), "processes are left")
         assert {path.name for path in self.temp.iterdir()} <= {"ratchet-cpu.lock", "ratchet-cpu.json"}
         assert self.git("worktree", "list", "--porcelain").count("worktree ") == 1
+
+
+def _is_usual(env: Mapping[str, str]) -> bool:
+    """Whether these variables mean the same to a process that has started already."""
+    return not any(name.startswith(("PYTHON", "LD_", "LC_", "LANG", "OMP_", "CUDA_")) for name in env)
 
 
 def new_repository(folder: Path, files: Mapping[str, str], settings: str = "") -> None:
@@ -219,15 +232,6 @@ def git(folder: Path, *words: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
-
-
-def keep_to_own_cores() -> None:
-    """Tests that run at the same time do not share cores, where there are enough: workers pin themselves to the last one."""
-    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    cores = sorted(os.sched_getaffinity(0))
-    if count > 1 and len(cores) >= count:
-        os.sched_setaffinity(0, cores[number::count])
 
 
 def heed_signals() -> None:

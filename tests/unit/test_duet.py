@@ -17,8 +17,9 @@ from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, O
 from ratchet.measure.duet import CaseSides, Duet, Measured, PreparedCase, Rounds, UnpreparedCase, _order
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
+from ratchet.records.files import dumps
 from ratchet.records.profile import Peaks
-from ratchet.records.run import LostWorker, Plan, Side
+from ratchet.records.run import CaseRun, LostWorker, Plan, Side
 from tests import examples
 
 SIDES: tuple[Side, ...] = ("reference", "head")
@@ -216,6 +217,15 @@ def test_what_code_raises_is_not_tried_again(side: Side) -> None:
     assert [(failure.side, failure.message) for failure in result.failures] == [(side, "ValueError: no such layout")]
     assert (result.lost, result.unfit, script.tries[side, 0]) == ([], None, 1)
     assert pairs(result, "head") == ([] if side == "head" else list(range(PAIRS)))
+
+
+def test_what_is_measured_is_what_files_keep() -> None:
+    """Samples are rounded when they are taken: a run judged again from its file has the same figures to the last digit."""
+    taken_ms = (3 * 1e-4, 0.000_123_456_7)
+    result = measured(Script(sampled=lambda _, count: Sampled(samples_ms=(taken_ms * count)[:count])))
+    case = examples.compared(head=tuple(one.samples() for one in result.turned["head"]))
+    assert case.head
+    assert CaseRun.model_validate_json(dumps(case)).head == case.head
 
 
 @pytest.mark.parametrize(("side", "fails"), [("head", True), ("reference", False)])

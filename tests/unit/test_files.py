@@ -270,10 +270,10 @@ def test_a_killed_save_leaves_the_old_file(call: str, path: Path) -> None:
 
 
 def test_a_device_is_never_replaced(tmp_path: Path) -> None:
-    """Something in the file's place that is no ordinary file stays."""
+    """Something in the file's place that is not a regular file stays."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(OutputError, match="is no ordinary file"):
+    with pytest.raises(OutputError, match="is not a regular file"):
         save(pipe, Baseline())
     assert pipe.is_fifo()
 

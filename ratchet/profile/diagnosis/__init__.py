@@ -1,12 +1,24 @@
-"""All rules about kernels. A new one goes into the file of its theme; this table only joins the themes."""
+"""What a profile shows, or what differs between two: sentences for people. Pure.
+
+The rules stand in the files of their themes (`arithmetic`, `memory`, `occupancy`, `calls`); `diagnose` applies them all.
+"""
 
 from __future__ import annotations
 
 from ratchet.judge.profile import matched
-from ratchet.profile.diagnosis import arithmetic, memory, occupancy, rule
-from ratchet.profile.diagnosis.launches import call_seconds, launches_changed, seconds, short_kernels
+from ratchet.profile.diagnosis import arithmetic, memory, occupancy
+from ratchet.profile.diagnosis.calls import (
+    call_seconds,
+    launches_changed,
+    moved_s,
+    same_name_times,
+    seconds,
+    short_kernels,
+    standing_costs,
+    trace_changes,
+    traced_times,
+)
 from ratchet.profile.diagnosis.rule import ChangeRule, Difference, Pair, StateRule, changed, direction_of, judged, standing
-from ratchet.profile.diagnosis.times import moved_s, same_name_times, standing_costs, trace_changes, traced_times
 from ratchet.records.profile import Finding, KernelProfile, Profile
 
 CHANGES: tuple[ChangeRule, ...] = (
@@ -23,8 +35,6 @@ STATES: tuple[StateRule, ...] = (
     *occupancy.SHARED_STATES,
     *occupancy.OCCUPANCY_STATES,
 )
-METRICS = (*rule.METRICS, *occupancy.METRICS)
-"""What rules read besides the fields of `KernelProfile`."""
 SUBSUMED: dict[str, tuple[str, ...]] = {
     "spills": ("DRAM bytes", "L2 hits", "instructions", "occupancy"),
     "extra pass": ("DRAM bytes", "L2 hits"),
@@ -39,10 +49,6 @@ SUBSUMED: dict[str, tuple[str, ...]] = {
     "atomics": ("bytes in flight", "throughput"),
 }
 """Key → what follows from it, and is not said again of the same kernel."""
-
-
-# What a profile shows, or what differs between two: sentences for people. Pure.
-
 
 SMALLEST_SHARE = 0.05
 """A kernel with less of the call's time, or of its change, is not worth a sentence."""
@@ -110,7 +116,7 @@ def _between_kernels(head: Profile, reference: Profile, ratio: float | None) -> 
 
 def _share_of_change(one: KernelProfile, other: KernelProfile, head: Profile, reference: Profile) -> float:
     """Of what changed in all launches together, in the direction of this one: 0 to 1; 1 where times are not known."""
-    after, before = seconds(head), seconds(reference)
+    after, before = seconds(head.kernels), seconds(reference.kernels)
     if after is None or before is None or one.duration_s is None or other.duration_s is None:
         return 1.0
     if len(head.kernels) == len(reference.kernels) == 1:
@@ -124,7 +130,7 @@ def _share_of_change(one: KernelProfile, other: KernelProfile, head: Profile, re
 
 
 def _standing(head: Profile) -> list[Finding]:
-    total = seconds(head)
+    total = seconds(head.kernels)
     launched = short_kernels(head)
     found = [launched] if launched else []
     for kernel in head.kernels:

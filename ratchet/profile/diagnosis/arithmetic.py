@@ -5,7 +5,6 @@ from __future__ import annotations
 from ratchet import units
 from ratchet.profile.diagnosis import rule as at
 from ratchet.profile.diagnosis.rule import (
-    THREADS_PER_INSTRUCTION,
     Change,
     ChangeRule,
     Pair,
@@ -20,6 +19,7 @@ from ratchet.profile.diagnosis.rule import (
     tensor_flops,
     whole,
 )
+from ratchet.profile.metrics import THREADS_PER_INSTRUCTION
 from ratchet.records.profile import KernelProfile
 
 TENSOR_RATE = 8.0

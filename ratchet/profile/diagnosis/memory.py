@@ -5,7 +5,6 @@ from __future__ import annotations
 from ratchet import units
 from ratchet.profile.diagnosis import rule as at
 from ratchet.profile.diagnosis.rule import (
-    SECTOR_BYTES,
     Change,
     ChangeRule,
     Pair,
@@ -17,6 +16,7 @@ from ratchet.profile.diagnosis.rule import (
     ratio,
     worst_stall,
 )
+from ratchet.profile.metrics import SECTOR_BYTES
 from ratchet.records.profile import KernelProfile
 
 WAITING_FOR_MEMORY = "long_scoreboard"
@@ -148,14 +148,14 @@ CHANGES = (
                "Let neighbouring threads touch neighbouring addresses: swap the indices, transpose through shared memory, or"
                " store the data in the order in which it is read."),
     ChangeRule("extra pass", 0.75, extra_pass,
-               "A kernel that is limited by memory takes as long as its bytes do.",
+               "A kernel that is limited by memory takes as long as it takes to move its bytes.",
                "Look for an array that is read or written a second time: fuse the loops, or keep the values in registers or"
                " shared memory."),
     ChangeRule("L2 hits", 0.65, l2_changed,
-               "What L2 does not hold comes from device memory, which is slower.",
+               "Data that L2 does not hold come from device memory, which is slower.",
                "Let blocks that run at the same time share their data: reorder the grid, use smaller groups, or hold less."),
     ChangeRule("DRAM bytes", 0.5, bytes_changed,
-               "A kernel that is limited by memory takes as long as its bytes do.",
+               "A kernel that is limited by memory takes as long as it takes to move its bytes.",
                "Look at what else changed: spills, the layout, the data type, or the order of the blocks."),
     ChangeRule("bytes in flight", 0.7, in_flight_changed,
                "Memory answers after hundreds of cycles. Its bandwidth is used only while enough requests are under way.",

@@ -1,4 +1,4 @@
-"""Registers that run out."""
+"""Registers, shared memory, atomics and warps: what limits how many warps an SM holds, and what makes them wait."""
 
 from __future__ import annotations
 
@@ -7,12 +7,6 @@ import math
 from ratchet import units
 from ratchet.profile.diagnosis import rule as at
 from ratchet.profile.diagnosis.rule import (
-    ATOMICS,
-    LOAD_SECTORS,
-    LOCAL_SECTORS,
-    SECTOR_BYTES,
-    SM_ACTIVE,
-    SM_ELAPSED,
     Change,
     ChangeRule,
     Pair,
@@ -28,6 +22,7 @@ from ratchet.profile.diagnosis.rule import (
     summed,
     whole,
 )
+from ratchet.profile.metrics import ATOMICS, LOAD_SECTORS, LOCAL_SECTORS, REQUESTS, SECTOR_BYTES, SM_ACTIVE, SM_ELAPSED
 from ratchet.records.profile import KernelProfile
 
 
@@ -85,10 +80,6 @@ SPILL_STATES = (StateRule("spills", spills_present, WHY, ADVICE),)
 
 
 # Conflicts: banks of shared memory, and atomics on the same addresses.
-
-
-REQUESTS = ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum")
-METRICS = REQUESTS
 
 
 def conflict_share(kernel: KernelProfile) -> float | None:

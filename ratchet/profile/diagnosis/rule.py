@@ -7,19 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from ratchet.profile.metrics import LOAD_SECTORS, STORE_SECTORS
 from ratchet.records.profile import Effect, Finding, KernelProfile
-
-LOAD_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
-STORE_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
-LOCAL_SECTORS = ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum")
-ATOMICS = ("l1tex__t_requests_pipe_lsu_mem_global_op_red.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum")
-THREADS_PER_INSTRUCTION = "smsp__thread_inst_executed_per_inst_executed.ratio"
-SM_ACTIVE, SM_ELAPSED = "sm__cycles_active.avg", "sm__cycles_elapsed.avg"
-METRICS = (LOAD_SECTORS, STORE_SECTORS, *LOCAL_SECTORS, *ATOMICS, THREADS_PER_INSTRUCTION, SM_ACTIVE, SM_ELAPSED)
-"""What rules take from `KernelProfile.metrics`, by Nsight Compute's names (Kernel Profiling Guide, Metrics Reference)."""
-SECTOR_BYTES = 32
-
-Figure = Callable[[KernelProfile], float | None]
 
 
 def ratio(head: float | None, reference: float | None) -> float | None:

@@ -71,13 +71,13 @@ def _profile(path: Path, kernels: Sequence[RawKernel], reader: str, about: About
                 f"{path} was written by a newer Nsight Compute (format {about.format_version}), which this reader does not know.",
                 "Upgrade the package: pip install --upgrade ncu-report.",
             )
-        raise RecordError(f"{path} holds no kernel.", "Was one launched while ncu looked? See its --kernel-name, --launch-count.")
+        raise RecordError(f"{path} holds no kernel.", "Perhaps no kernel matched: check ncu's --kernel-name and --launch-count.")
     finite = [_finite(path, kernel) for kernel in kernels]
     try:
         records = tuple(kernel_profile(kernel, index) for index, kernel in enumerate(finite))
     except ValidationError as error:
         place = ".".join(str(step) for step in error.errors()[0]["loc"])
-        raise ProfileError(f"{path} holds a figure that cannot be: {place} of a kernel.", "Profile it once more.") from None
+        raise ProfileError(f"{path} holds an impossible figure: {place} of a kernel.", "Profile it once more.") from None
     warnings = [f"The report has format {about.format_version}, newer than those that ratchet knows."] if newer else []
     first = finite[0]
     return Profile(
@@ -99,7 +99,7 @@ def _finite(path: Path, kernel: RawKernel) -> RawKernel:
         if not name.startswith(_TEMPORARY) and not name.endswith(_RATIOS):
             more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
             raise ProfileError(
-                f"{path}: the counter {clean(name, 120)} of {clean(kernel.name, 80)} is no number{more}.",
+                f"{path}: the counter {clean(name, 120)} of {clean(kernel.name, 80)} is not a number{more}.",
                 "Profile it once more, with nothing else on the GPU.",
             )
     kept = {name: value for name, value in kernel.metrics.items() if name not in wrong and not name.startswith(_TEMPORARY)}

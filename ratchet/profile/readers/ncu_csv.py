@@ -38,7 +38,7 @@ def read_file(path: Path) -> list[RawKernel]:
     with path.open("rb") as stream:
         content = stream.read(LARGEST_BYTES + 1)
     if len(content) > LARGEST_BYTES:
-        raise RecordError(f"{path} is larger than 256 MiB, so it is no page of a report.", "Check the path.")
+        raise RecordError(f"{path} is larger than 256 MiB, so it is not a page of a report.", "Check the path.")
     return read_text(content.decode("utf-8-sig", "replace"), path)
 
 
@@ -69,7 +69,7 @@ def _rows(text: str, path: Path) -> Iterator[list[str]]:
             if row:
                 yield row
     except csv.Error as error:
-        raise RecordError(f"{path} is no CSV, or is cut off: {error}.", _RAW) from None
+        raise RecordError(f"{path} is not CSV, or is cut off: {error}.", _RAW) from None
 
 
 def _kernel(header: list[str], units: list[str], row: list[str], path: Path, number: int) -> RawKernel:
@@ -132,5 +132,5 @@ def _page(path: Path, ncu: Path, environ: Mapping[str, str], page: str) -> str:
         ended = run([ncu, "--import", path.resolve(), *options], Surroundings(environ, Path(scratch), TIME_LIMIT_S))
         if ended.status != 0 or not output.is_file():
             said = clean(output.read_text(encoding="utf-8", errors="replace")) if output.is_file() else ended.last_line()
-            raise RecordError(f"{path} is no report that ncu reads: {said}", "Copy it again, or profile again.")
+            raise RecordError(f"{path} is not a report that ncu can read: {said}", "Copy it again, or profile again.")
         return output.read_text(encoding="utf-8", errors="replace")

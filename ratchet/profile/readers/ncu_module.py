@@ -54,7 +54,7 @@ def read(path: Path, environ: Mapping[str, str], folder: Path | None = None) -> 
                 f"{path} is damaged: Nsight Compute's module crashed over it ({signal_name(ended.status)}).", _AGAIN
             )
         if ended.status > 0:
-            raise RecordError(f"{path} is no report that Nsight Compute's module reads: {ended.last_line()}", _AGAIN)
+            raise RecordError(f"{path} is not a report that Nsight Compute's module can read: {ended.last_line()}", _AGAIN)
         try:
             with output.open(encoding="utf-8") as lines:
                 return [_kernel(json.loads(line)) for line in lines]

@@ -46,7 +46,7 @@ def ordinary(path: Path) -> int:
         said = error.strerror if isinstance(error, OSError) else str(error)
         raise RecordError(f"{path} cannot be read: {said}.", "Check the path and its permissions.") from None
     if not stat.S_ISREG(found.st_mode):
-        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "no ordinary file"
+        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "a special file"
         raise RecordError(f"{path} is {kind}, not a report.", "Give the path of one .ncu-rep file.")
     if found.st_size == 0:
         raise RecordError(f"{path} is empty.", _AGAIN)
@@ -61,7 +61,7 @@ def examine(path: Path) -> About:
     with path.open("rb") as stream:
         if stream.read(len(_MAGIC)) != _MAGIC:
             raise RecordError(
-                f"{path} is no report of Nsight Compute.", "Reports end in .ncu-rep; ncu writes them with --export."
+                f"{path} is not a report of Nsight Compute.", "Reports end in .ncu-rep; ncu writes them with --export."
             )
         try:
             version = number(_header(stream), _FORMAT)
