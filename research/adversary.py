@@ -180,29 +180,46 @@ def outcomes(slower: Slower, runs: int, seed: int) -> tuple[Counter[Outcome], in
 
 CREEP = ((0.005, 0.007), (0.005, 0.003), (0.01, 0.007))
 """Steps, each with the spread of a pair."""
+DRIFTED = (0.02, 0.025, 0.029, 0.035)
+"""Slowdowns of main since its best commit."""
 
 
 def creep(step: float, sd: float, merges: int, rng: np.random.Generator) -> float | None:
-    """The slowdown in all at which a pull request is red, of merges that each add ``step``; None: none was.
+    """Return the slowdown in all at which a pull request is red, of merges that each add ``step``; None: none was.
 
-    Each merge is checked against the commit before it, and against the best one where that is worth it; after the merge main
-    is measured against the best commit, and the baseline file keeps what that said if it is slower by a part that counts.
+    After each merge main is measured against the best commit, and the baseline file keeps the result if it is slower by a part
+    that counts.
     """
     bar = thresholds_for(POLICY, 1, looks_for_change(PAIRS))
     known: list[float] = []
     for merge in range(1, merges + 1):
         whole = merge * math.log1p(step)
         ratio = math.exp(max(known[-1], sum(known[-3:]) / len(known[-3:]))) if known else None
-        drift = Drift("best", ratio)
-        outcome, own = checked(rng.normal(math.log1p(step), sd, PAIRS), bar, drift=drift)
-        if outcome is not Outcome.REGRESSED and is_own(own) and may_add_up(own, drift, POLICY):
-            _, best = checked(rng.normal(whole, sd, PAIRS), bar)
-            outcome = held_to_best((outcome, "", own), best, Tree(commit="b" * 40), bar)[0]
-        if outcome is Outcome.REGRESSED:
+        if is_red(math.log1p(step), whole, sd, Drift("best", ratio), rng):
             return math.expm1(whole)
         _, main = checked(rng.normal(whole, sd, PAIRS), bar)
         known = [*known, math.log(main.ratio)] if main.ratio >= 1 + POLICY.part else []
     return None
+
+
+def is_red(own: float, whole: float, sd: float, drift: Drift, rng: np.random.Generator) -> bool:
+    """Return whether a pull request is red that adds ``own`` to the log ratio, which makes it ``whole`` against the best commit.
+
+    It is checked against the commit before it, and against the best one where that is worth it.
+    """
+    bar = bar_for(POLICY, 1, looks_for_change(PAIRS))
+    outcome, comparison = checked(rng.normal(own, sd, PAIRS), bar, drift=drift)
+    if outcome is not Outcome.REGRESSED and is_own(comparison) and may_add_up(comparison, drift, POLICY):
+        _, best = checked(rng.normal(whole, sd, PAIRS), bar)
+        outcome = held_to_best((outcome, "", comparison), best, Tree(commit="b" * 40), bar)[0]
+    return outcome is Outcome.REGRESSED
+
+
+def blamed(drifted: float, sd: float, runs: int) -> float:
+    """Return the share of unchanged pull requests that are red where main is slower than its best commit by ``drifted``."""
+    rng = np.random.default_rng((SEED, round(1e4 * drifted), round(1e4 * sd)))
+    whole = math.log1p(drifted)
+    return sum(is_red(0.0, whole, sd, Drift("best", 1 + drifted), rng) for _ in range(runs)) / runs
 
 
 # Intervals
@@ -288,6 +305,11 @@ def histories(count: int, pool: Executor) -> None:
             *(f"{100 * share:.1f}" for share in by),
             f"{100 * ends.count(None) / count:.1f}",
         )
+    print("\nUnchanged pull requests that are red where main is slower than its best commit, in %.\n")
+    table("main is slower by", *(f"spread {units.percent(sd, 1)}" for sd in (0.003, 0.007)))
+    drifted = [[pool.submit(blamed, slower, sd, 33 * count) for sd in (0.003, 0.007)] for slower in DRIFTED]
+    for slower, shares in zip(DRIFTED, drifted, strict=True):
+        row(units.percent(slower, 1), *(f"{100 * share.result():.2f}" for share in shares))
     false = sum(history.result() != [None] for history in still)
     print(f"\nUnchanged histories of 1,000 merges with a spread of 0.3, 0.7 and 2 %: {false} of 3 had a red merge.\n")
 
