@@ -207,7 +207,7 @@ def is_red(own: float, whole: float, sd: float, drift: Drift, rng: np.random.Gen
 
     It is checked against the commit before it, and against the best one where that is worth it.
     """
-    bar = bar_for(POLICY, 1, looks_for_change(PAIRS))
+    bar = thresholds_for(POLICY, 1, looks_for_change(PAIRS))
     outcome, comparison = checked(rng.normal(own, sd, PAIRS), bar, drift=drift)
     if outcome is not Outcome.REGRESSED and is_own(comparison) and may_add_up(comparison, drift, POLICY):
         _, best = checked(rng.normal(whole, sd, PAIRS), bar)

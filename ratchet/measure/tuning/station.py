@@ -17,7 +17,7 @@ from pathlib import Path
 from ratchet.config import Settings
 from ratchet.errors import RatchetError
 from ratchet.judge.outcome import decide
-from ratchet.judge.tuning import FINAL_PAIRS
+from ratchet.judge.tuning import FINAL_PAIRS, thresholds_of_finals
 from ratchet.measure.client import HostClient, Hosts
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Sampler
