@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.errors import OutputError, RecordError
@@ -73,6 +73,7 @@ def test_round_trip(record: Any, kind: type[Any], tmp_path: Path) -> None:
     skipped=st.none() | TEXT,
     tuning=st.dictionaries(TEXT, st.integers()),
 )
+@settings(deadline=None)  # a busy machine takes its time
 def test_round_trip_of_anything(
     tmp_path_factory: pytest.TempPathFactory, name: str, parameters: dict[str, Any], skipped: str | None, tuning: dict[str, int]
 ) -> None:

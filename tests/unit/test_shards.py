@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -26,6 +26,7 @@ def split(cases: Sequence[CaseRun], of: int, **changes: Any) -> list[RunRecord]:
     return [run_of(*shard.part(cases), shard=shard, policy=policy, **changes) for shard in shards]
 
 
+@settings(deadline=None)
 @given(count=st.integers(0, 7), of=st.integers(1, 9), order=st.randoms(use_true_random=False))
 def test_joined_shards_are_the_whole_check(count: int, of: int, order: Any) -> None:
     """However a check is split, and in whatever order its shards come, joined they are the undivided run."""
