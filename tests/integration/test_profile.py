@@ -249,7 +249,7 @@ def test_a_report_is_read_and_has_to_hold_the_wanted_kernel(
         assert looked.reports["ncu-rep"].read_bytes() == recorded.read_bytes()
     else:
         assert looked.profile.tool == "torch"
-        assert any("does not hold gemm, which takes most of the time" in sentence for sentence in looked.steps_down)
+        assert any("lacks gemm, which takes most of the time" in sentence for sentence in looked.steps_down)
 
 
 def test_a_report_that_cannot_be_read_is_a_step_down(play: Playground, tmp_path: Path) -> None:
