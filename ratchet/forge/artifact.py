@@ -124,8 +124,8 @@ def _at_most(content: bytes, name: str, most: int) -> bytes:
 
 
 def _walk(folder: Path, above: str = "", depth: int = 1) -> Iterator[tuple[str, int]]:
-    with os.scandir(folder) as found:
-        for entry in found:
+    with os.scandir(folder) as entries:
+        for entry in entries:
             name = _safe(f"{above}{entry.name}")
             if entry.is_dir(follow_symlinks=False):
                 if depth >= DEEPEST:

@@ -29,7 +29,7 @@ DEFAULT_BOT = "github-actions[bot]"
 
 
 class Connection:
-    """One repository, with the rights of one token, which nothing here shows.
+    """One repository, with the rights of one token, which is never shown.
 
     ``patience_s`` is what one operation may wait in all for limits and outages, ``timeout_s`` what one request may take.
     """
@@ -72,7 +72,7 @@ class Connection:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Self:
-        """From GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL and RATCHET_BOT; UsageError names the first that is missing."""
+        """Connect by GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL and RATCHET_BOT. UsageError names a missing one."""
         for name, where in (("GITHUB_TOKEN", "${{ github.token }}"), ("GITHUB_REPOSITORY", "${{ github.repository }}")):
             if not environ.get(name):
                 raise UsageError(f"{name} is not set.", f"In a workflow, set it in `env:` to {where}.")
@@ -83,7 +83,7 @@ class Connection:
         return f"GitHub({self.repository} at {self._host})"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a connection to GitHub holds a token, so it is not written down")
+        raise TypeError("a connection to GitHub holds a token, so it cannot be pickled")
 
 
 # How often, and how long, one operation is tried again.
@@ -93,7 +93,7 @@ T = TypeVar("T")
 
 
 class Tries:
-    """At most five tries in a row, and ``patience_s`` seconds of waiting, for all calls of one operation together."""
+    """The tries of one operation: at most five in a row, and ``patience_s`` seconds of waiting, for all its calls together."""
 
     def __init__(self, patience_s: float, sleep: Callable[[float], object], secret: SecretStr) -> None:
         self._left_s = patience_s
@@ -102,14 +102,11 @@ class Tries:
         self._failures = 0
 
     def call(self, doing: str, call: Callable[[], T]) -> T:
-        """A call that may be made twice: it only reads, or the second time changes nothing more."""
+        """Make a call that may be made twice: it only reads, or the second time changes nothing more."""
         return self._call(doing, call, (Effect.NOT_YET, Effect.UNKNOWN))
 
     def call_once(self, doing: str, call: Callable[[], T]) -> T:
-        """A call that must not have its effect twice.
-
-        Raises UnreachableError where it is unknown whether it had it: look before you call again.
-        """
+        """Make a call that must not have its effect twice. After UnreachableError, look for the effect before calling again."""
         try:
             return self._call(doing, call, (Effect.NOT_YET,))
         except UnreachableError as error:
@@ -138,7 +135,7 @@ class Tries:
 # A failed call → one of our errors, and whether the call may be made again.
 
 SECONDARY_WAIT_S = 60.0
-"""What GitHub asks for where it names no time: https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api"""
+"""The wait that GitHub asks for if it names no time: https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api"""
 _LATER = "Run the job again; whatever was written stays, and is found again."
 _LONGEST = 300
 KNOWN = (
@@ -156,14 +153,14 @@ KNOWN = (
 
 
 class Effect(Enum):
-    """What a failed call means for the next one."""
+    """Whether a failed call may have had its effect."""
 
     FINAL = "final"
     """Asking again would give the same answer."""
     NOT_YET = "not yet"
-    """It was not let through; it will be, later."""
+    """It had none; it may succeed later."""
     UNKNOWN = "unknown"
-    """It may have been done, and it may go well the next time."""
+    """It may have been done, and may succeed the next time."""
 
 
 @dataclass(frozen=True)
@@ -173,15 +170,15 @@ class Trouble:
     error: ForgeError
     effect: Effect
     wait_s: float | None = None
-    """How long GitHub asks to wait; None where it does not say."""
+    """How long GitHub asks to wait; None if it does not say."""
 
 
 def trouble_of(problem: Exception, doing: str, secret: str) -> Trouble:
-    """Read one of KNOWN. ``doing`` begins the sentence (``Reading pull request 7``); ``secret`` never stands in it."""
+    """Explain one of KNOWN. ``doing`` begins the sentence (``Reading pull request 7``); ``secret`` never appears in it."""
     doing = _line(doing, secret)
     if isinstance(problem, GithubException):
         headers = {name.lower(): _line(value, secret) for name, value in (problem.headers or {}).items()}
-        return _answered(problem.status, headers, _said(problem.data, secret), doing)
+        return _answered(problem.status, headers, _message(problem.data, secret), doing)
     if isinstance(problem, requests.Timeout):
         return Trouble(UnreachableError(f"{doing} failed: GitHub did not answer in time.", _LATER), Effect.UNKNOWN)
     if isinstance(problem, requests.exceptions.SSLError):
@@ -197,9 +194,9 @@ def trouble_of(problem: Exception, doing: str, secret: str) -> Trouble:
     return Trouble(UnreachableError(f"{doing} failed: the answer is not what GitHub documents ({found}).", hint), Effect.FINAL)
 
 
-def _answered(status: int, headers: Mapping[str, str], said: str, doing: str) -> Trouble:
-    shown = f"{status}: {said}" if said else f"{status}"
-    wait_s = _wait_s(status, headers, said)
+def _answered(status: int, headers: Mapping[str, str], message: str, doing: str) -> Trouble:
+    shown = f"{status}: {message}" if message else f"{status}"
+    wait_s = _wait_s(status, headers, message)
     if wait_s is not None:
         until = datetime.fromtimestamp(time.time() + wait_s, UTC).strftime("%H:%M:%S")
         error = LimitedError(f"{doing} failed: GitHub's rate limit holds until {until} UTC ({shown}).", _LATER)
@@ -225,28 +222,30 @@ def _refusal(status: int, headers: Mapping[str, str], shown: str, doing: str) ->
     return ForgeError(f"{doing} failed: GitHub answered {shown}.", "Check GITHUB_API_URL.")
 
 
-def _wait_s(status: int, headers: Mapping[str, str], said: str) -> float | None:
-    """Seconds until a rate limit ends; None where no limit is the reason."""
+def _wait_s(status: int, headers: Mapping[str, str], message: str) -> float | None:
+    """Return the seconds until a rate limit ends; None if no limit is the reason."""
     if status not in (403, 429):
         return None
     asked, reset = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
     if asked.isdecimal():
         return float(asked)
     if headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
-        # A second more, for it is not said when within the second the limit ends.
+        # A second more: the limit ends somewhere within that second.
         return max(0.0, int(reset) - time.time()) + 1
-    return SECONDARY_WAIT_S if status == 429 or "rate limit" in said.lower() else None
+    return SECONDARY_WAIT_S if status == 429 or "rate limit" in message.lower() else None
 
 
-def _said(data: object, secret: str) -> str:
-    """GitHub's message and its particulars, on one line of printable text."""
+def _message(data: object, secret: str) -> str:
+    """Return GitHub's message and its details, on one line of printable text."""
     if not isinstance(data, dict):
         return ""
     words = [data.get("message")]
     errors = data.get("errors")
-    for each in errors if isinstance(errors, list) else []:
-        named = each if isinstance(each, dict) else {}
-        words.append(named.get("message") or " ".join(str(named[k]) for k in ("field", "code") if k in named) or json.dumps(each))
+    for error in errors if isinstance(errors, list) else []:
+        parts = error if isinstance(error, dict) else {}
+        words.append(
+            parts.get("message") or " ".join(str(parts[k]) for k in ("field", "code") if k in parts) or json.dumps(error)
+        )
     return _line("; ".join(str(word) for word in words if word), secret)
 
 

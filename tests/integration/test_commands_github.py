@@ -113,7 +113,7 @@ def test_accept_as_a_job_runs_it(scene: Scene, play: Playground) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out == f"Accepted: {NAME} at {HEAD[:10]}, asked for by a-maintainer.\n"
     without = {name: value for name, value in env.items() if name != "GITHUB_EVENT_PATH"}
-    assert "this is no job of a workflow" in play.ratchet("command", env=without).sentence
+    assert "this is not a job of a workflow" in play.ratchet("command", env=without).sentence
 
 
 def test_the_same_job_again(scene: Scene) -> None:
