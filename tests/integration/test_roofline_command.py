@@ -108,7 +108,7 @@ def test_bad_input(play: Playground, tmp_path: Path) -> None:
         ([run, run], "Name one recorded run"),
         ([str(tmp_path / "none.json")], "does not exist"),
         ([str(tmp_path / "broken.json")], "is not JSON"),
-        ([str(tmp_path / "empty.json")], "holds no timed case"),
+        ([str(tmp_path / "empty.json")], "has no timed case"),
         ([run, "--profiles", str(tmp_path / "none.json")], "does not exist"),
         ([run, "--profiles", run], "unknown field"),
     ):
