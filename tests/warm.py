@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import functools
 import gc
+import importlib.abc
 import io
 import json
 import os
@@ -180,14 +181,21 @@ def _answer(connection: socket.socket, number: int) -> None:
         connection.sendall(f"{number}\n".encode())
 
 
+class _NoTorch(importlib.abc.MetaPathFinder):
+    """Finds torch nowhere."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+
 def _import_all(*, without_torch: bool) -> None:
-    import importlib
     import pkgutil
 
     import ratchet
 
     if without_torch:
-        sys.modules["torch"] = None  # type: ignore[assignment]
+        sys.meta_path.insert(0, _NoTorch())
     else:
         import torch  # noqa: F401
     for module in pkgutil.walk_packages(ratchet.__path__, "ratchet."):
@@ -195,7 +203,15 @@ def _import_all(*, without_torch: bool) -> None:
             continue
         with contextlib.suppress(ImportError):  # what is optional, or needs torch
             importlib.import_module(module.name)
-    for name in ("scipy.stats", "jinja2", "rich.table", "rich.console", "github", "ratchet.report.templates"):
+    for name in (
+        "scipy.stats",
+        "jinja2",
+        "rich.table",
+        "rich.console",
+        "github",
+        "matplotlib.backends.backend_agg",
+        "matplotlib.figure",
+    ):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
 
@@ -346,6 +362,9 @@ def _become_child(
     if environ is not None:
         os.environ.clear()
         os.environb.update(entry.split(b"=", 1) for entry in environ)
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):  # which no new program inherits
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     _be_called([os.fsdecode(word) for word in words])
     sys.path[:] = _PATH
     _open_standard_files()

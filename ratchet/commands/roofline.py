@@ -80,7 +80,8 @@ def of_results(recorded: Path | None, profiles: Path | None, results: Path, patt
     chosen = [case for case in cases if case.name in select(known, patterns)]
     if not chosen:
         raise UsageError(f"{path} has no timed case.", "Measure first with `ratchet run`.")
-    counted = _profiles(profiles, results)
+    place = profiles or results / PROFILE_FOLDER / INDEX
+    counted = load(place, Profiles).profiles if profiles or place.exists() else ()
     return _assembled(fingerprint, chosen, roofs, counted, notes)
 
 
@@ -100,11 +101,11 @@ def _assembled(
     small = [case.name for case in cases if cached(case.workload, measured.l2_bytes) == "fits"]
     if small:
         more.append(f"Their data fit into the L2 cache, so they have no share of a DRAM roof: {', '.join(small)}.")
-    return pure.roofline(_device(fingerprint), points, roofs, [*more, *notes])
+    return pure.roofline(fingerprint.gpu or fingerprint.cpu, points, roofs, [*more, *notes])
 
 
 def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | None, ...]) -> tuple[tuple[Roof, ...], list[str]]:
-    """Every roof that is known of this machine, and what is to be said of those that are not."""
+    """Every roof that is known for this machine, and notes about those that are not."""
     notes = []
     sliced = fingerprint.mig == "on"
     printed = None if sliced else datasheet(fingerprint.gpu)
@@ -122,11 +123,11 @@ def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | 
 
 
 def _point(case: Timed, profile: Profile | None, roofs: tuple[Roof, ...], l2_bytes: int | None) -> RooflinePoint:
-    """From counters where there are any, else from what the benchmark declares."""
-    found = pure.counted(case.name, None, profile, roofs, case.seconds, warm=is_warm(case.workload)) if profile else None
-    if profile is None or found is None:
+    """The point from counters where there are any, else from what the benchmark declares."""
+    point = pure.counted(case.name, None, profile, roofs, case.seconds, warm=is_warm(case.workload)) if profile else None
+    if profile is None or point is None:
         return pure.declared(case.name, None, case.workload, case.seconds, l2_bytes)
-    return found.model_copy(update={"of_declared": pure.agreement(case.workload, profile)})
+    return point.model_copy(update={"of_declared": pure.agreement(case.workload, profile)})
 
 
 def _matching(case: Timed, profiles: Sequence[CaseProfile], fingerprint: Fingerprint, notes: list[str]) -> Profile | None:
@@ -166,8 +167,12 @@ def _timed(case: CaseRun, tree: Tree) -> Timed | None:
 
 
 def _of_baseline(path: Path) -> tuple[Fingerprint, list[Timed], Roofs, list[str]]:
-    """Of several machines the one that was measured last."""
-    parts = sorted(load(path, Baseline).fingerprints.values(), key=_last_measured)
+    """The machine of a baseline that was measured last, and its cases."""
+
+    def last_measured(part: FingerprintBaseline) -> tuple[float, str]:
+        return max((entry.timestamp.timestamp() for entry in part.configs.values()), default=0.0), part.fingerprint.key
+
+    parts = sorted(load(path, Baseline).fingerprints.values(), key=last_measured)
     if not parts:
         raise UsageError(f"{path} is empty.", "Measure with `ratchet check`, then `ratchet baseline record`.")
     part = parts[-1]
@@ -180,22 +185,9 @@ def _of_baseline(path: Path) -> tuple[Fingerprint, list[Timed], Roofs, list[str]
     return part.fingerprint, cases, measured_roofs((), entries), notes
 
 
-def _last_measured(part: FingerprintBaseline) -> tuple[float, str]:
-    return max((entry.timestamp.timestamp() for entry in part.configs.values()), default=0.0), part.fingerprint.key
-
-
 def _is_baseline(path: Path) -> bool:
     try:
         load(path, Baseline)
     except RatchetError:
         return path.name == BASELINE  # then reading it again says what is wrong
     return True
-
-
-def _profiles(path: Path | None, results: Path) -> tuple[CaseProfile, ...]:
-    place = path or results / PROFILE_FOLDER / INDEX
-    return load(place, Profiles).profiles if path or place.exists() else ()
-
-
-def _device(fingerprint: Fingerprint) -> str:
-    return fingerprint.gpu or fingerprint.cpu

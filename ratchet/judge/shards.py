@@ -45,9 +45,9 @@ def _numbered(shards: Sequence[RunRecord]) -> dict[int, RunRecord]:
     found: dict[int, RunRecord] = {}
     for each in shards:
         if each.shard is None or each.kind != "check":
-            raise UsageError("One of the runs is no shard of a check.", "Measure with `ratchet check --shard I/N`.")
+            raise UsageError("One of the runs is not a shard of a check.", "Measure with `ratchet check --shard I/N`.")
         if each.shard.number in found:
-            raise UsageError(f"Shard {each.shard} is there twice.", "Name each shard once.")
+            raise UsageError(f"Shard {each.shard} was given twice.", "Name each shard once.")
         found[each.shard.number] = each
     sizes = {each.shard.of for each in shards if each.shard}
     if len(sizes) != 1:

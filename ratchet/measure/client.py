@@ -337,7 +337,7 @@ class Hosts:
                 hosts.append({"conversation": pair[0], "output": pair[1], "tree": tree})
                 self.sides[side] = HostClient(side, tree, wire.Channel(ours), output, common)
             # An empty folder to run in: a relative PYTHONPATH must not find a harness in the tree.
-            folder = self._held.enter_context(scratch_folder("hosts"))
+            folder = self._held.enter_context(scratch_folder("logs"))
             on_failure.callback(self._held.close)
             self._child = subprocess.Popen(
                 child_command("ratchet.measure.child.host", hosts=hosts),

@@ -11,12 +11,13 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ratchet.errors import HostError
 from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Lost, WorkerClient, refuse_foreign
+from ratchet.measure.device.telemetry import Sampler, Window
 from ratchet.measure.lost import always_on_head, beyond_hardware, could_not_measure, in_every_try, problem_of, worth_repeating
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
 from ratchet.records.profile import Peaks
@@ -29,9 +30,6 @@ SETTLED = 0.005
 """Warm-up ends once the last three turns of each side agree within this fraction, or after `WARM_S` seconds."""
 WARM_S = {"cuda": 0.4, "cpu": 0.1}
 
-Window = tuple[float, float]
-"""Start and end on the monotonic clock, in seconds."""
-
 
 class Progress(Protocol):
     """Shows a person how far it is; called between blocks, never inside one."""
@@ -41,18 +39,6 @@ class Progress(Protocol):
     def stage(self, text: str) -> None: ...
 
     def case(self, name: str, pair: int, done: int, total: int) -> None: ...
-
-
-class Slowdowns(Protocol):
-    """Knows when heat or a hardware brake slowed the GPU down."""
-
-    def slowed(self, window: Window) -> bool: ...
-
-
-class WorkerWatch(Protocol):
-    """Receives the PIDs of our workers, so that foreign processes can be detected."""
-
-    def own(self, pids: Iterable[int]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -92,7 +78,7 @@ class WorkerResult:
     stages_ms: dict[str, tuple[float, ...]] = field(default_factory=dict)
     checked: Checked | None = None
 
-    def samples(self, sampler: Slowdowns | None = None) -> WorkerSamples:
+    def samples(self, sampler: Sampler | None = None) -> WorkerSamples:
         """The record of this worker, with a mark at each block during which ``sampler`` saw the GPU slowed."""
         if self.checked is None:
             raise ValueError("this worker did not finish")
@@ -177,7 +163,7 @@ class Duet:
         hosts: Mapping[Side, HostClient],
         plan: Plan,
         progress: Progress,
-        watch: WorkerWatch,
+        sampler: Sampler | None,
         variants: Mapping[str, Variant] | None = None,
         peaks: Peaks | None = None,
     ) -> None:
@@ -186,7 +172,7 @@ class Duet:
         self._peaks = peaks
         self._plan = plan
         self.progress = progress
-        self._watch = watch
+        self._sampler = sampler
         self._random = random.Random(plan.order_seed)  # noqa: S311  an order of cases, not a secret
         self._workers: dict[Side, WorkerClient] = {}
 
@@ -377,7 +363,7 @@ class Duet:
     def _prepare(self, side: Side, name: str, seed: int, *, check: bool) -> Prepared:
         if side not in self._workers:
             self._workers[side] = self._hosts[side].fork()
-            self._watch.own(worker.pid for worker in self._workers.values())
+            self._note_workers()
         plan, variant = self._plan, self._variants.get(name, Variant(name, {}))
         prepared = self._workers[side].ask(
             "prepare",
@@ -401,7 +387,12 @@ class Duet:
         worker = self._workers.pop(side, None)
         if worker is not None:
             worker.end()
-            self._watch.own(worker.pid for worker in self._workers.values())
+            self._note_workers()
+
+    def _note_workers(self) -> None:
+        """Report the PIDs of our workers, so that foreign processes on the GPU can be detected."""
+        if self._sampler is not None:
+            self._sampler.own = frozenset(worker.pid for worker in self._workers.values())
 
 
 class _Budget:

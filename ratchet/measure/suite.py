@@ -13,7 +13,7 @@ from ratchet.errors import HostError
 from ratchet.measure.client import HostClient, HostLost, Hosts
 from ratchet.measure.device.fitness import problem_during
 from ratchet.measure.device.nvml import Gpu
-from ratchet.measure.device.telemetry import Owner, Sampler
+from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, PreparedCase, Progress, Rounds, UnpreparedCase
 from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
@@ -88,7 +88,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Prog
         cases = choose_cases(head, reference, task.patterns)
         cases = task.shard.part(cases) if task.shard else cases
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
-        duet = Duet(hosts, plan, progress, Owner(sampler), peaks=task.peaks)
+        duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks)
         cases = _surveyed(cases, duet, hosts, gpu, identify=not task.time_identical)
         wanted = [CaseSides(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
 

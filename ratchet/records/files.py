@@ -147,14 +147,14 @@ def _read(path: Path) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise RecordError(f"{path} is no UTF-8 text (byte {error.start}).", _UNDO) from None
+        raise RecordError(f"{path} is not UTF-8 text (byte {error.start}).", _UNDO) from None
 
 
 def _check(path: Path, text: str, record_type: type[Record]) -> None:
     """Refuse what no record can be, before its fields are looked at."""
     document = _parse(path, text)
     if not isinstance(document, dict):
-        raise RecordError(f"{path} holds no JSON object.", _UNDO)
+        raise RecordError(f"{path} does not hold a JSON object.", _UNDO)
     if "schema_version" in record_type.model_fields:
         _check_version(path, document)
 
@@ -162,7 +162,7 @@ def _check(path: Path, text: str, record_type: type[Record]) -> None:
 def _check_version(path: Path, document: dict[str, Any]) -> None:
     version = document.get("schema_version")
     if version is None:
-        raise RecordError(f"{path}: schema_version is missing, so this is no file of ratchet's.", "Check the path.")
+        raise RecordError(f"{path}: schema_version is missing, so this file is not from ratchet.", "Check the path.")
     if type(version) is not int:  # True would pass for 1
         raise RecordError(f"{path}: schema_version is {_quoted(version)}, not a whole number.", _UNDO)
     if version > SCHEMA_VERSION:
@@ -173,7 +173,7 @@ def _check_version(path: Path, document: dict[str, Any]) -> None:
 
 def _parse(path: Path, text: str | bytes) -> Any:
     def refuse_number(name: str) -> NoReturn:
-        raise RecordError(f"{path} contains {name}, which is no JSON number.", _UNDO)
+        raise RecordError(f"{path} contains {name}, which is not a JSON number.", _UNDO)
 
     def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
@@ -212,7 +212,7 @@ def _problem(detail: ErrorDetails, alternatives: int) -> str:
         return "unknown field"
     if detail["type"] == "value_error":
         return str(detail["ctx"]["error"])
-    wanted = "a value of none of the kinds that fit" if alternatives > 1 else detail["msg"]
+    wanted = "a value of an unexpected kind" if alternatives > 1 else detail["msg"]
     shown = not isinstance(detail["input"], dict | list) and detail["type"] != "json_invalid"
     return f"{wanted}: found {_quoted(detail['input'])}" if shown else wanted
 

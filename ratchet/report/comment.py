@@ -33,7 +33,7 @@ class CommentPage:
     repository: str
     """OWNER/NAME."""
     head_sha: str
-    """What the run measured."""
+    """The commit that the run measured."""
     base_ref: str
     run_url: str
     run_id: int
@@ -67,8 +67,8 @@ def conclusion(page: CommentPage) -> Conclusion:
         return "failure"
     if report.verdict == "regression":
         return "failure"
-    taken = {each.case for each in page.acceptances}
-    outcomes = [case.outcome for case in report.cases if case.name not in taken]
+    accepted = {acceptance.case for acceptance in page.acceptances}
+    outcomes = [case.outcome for case in report.cases if case.name not in accepted]
     if Outcome.SLOWER in outcomes:
         return "action_required"
     answered = not any(outcome in words.NO_ANSWER for outcome in outcomes)
@@ -81,7 +81,7 @@ LIMIT = 60_000
 
 Part = Literal["all", "summary", "text"]
 _HARDWARE = {"Driver": "driver", "CUDA": "CUDA", "PyTorch": "PyTorch", "Triton": "Triton"}
-"""Of `pieces.machine`: its label → the word in a sentence."""
+"""Label of `machine` → its name in a sentence."""
 _MARKS: dict[Conclusion, str] = {"success": "✅", "failure": "❌", "neutral": "⚠️", "action_required": "🟠"}
 
 
@@ -135,9 +135,9 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
 
 
 def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str, Any]:
-    """What depends on the cases, worst first."""
+    """Content that depends on the cases, worst first."""
     listed = words.worst_first(report)
-    taken = {each.case: each for each in page.acceptances}
+    taken = {acceptance.case: acceptance for acceptance in page.acceptances}
 
     def group(*outcomes: Outcome, accepted: bool = False) -> _Group:
         own = [case for case in listed if case.outcome in outcomes and (case.name in taken) == accepted]
@@ -175,31 +175,31 @@ _EXPLAINED = (Outcome.FAILED, Outcome.REGRESSED, Outcome.IMPROVED, *words.NO_ANS
 def _because(group: _Group, report: ReportRecord) -> dict[str, str]:
     """One sentence for each case that has more to say than its row: the cause that its profile shows, or what it was held to."""
     causes = {each.case: profile.first_sentence(each) for each in report.profiles}
-    told = {case.name: causes.get(case.name) or (case.reason if case.best else "") for case in group.shown}
-    return {name: text for name, text in told.items() if text}
+    texts = {case.name: causes.get(case.name) or (case.reason if case.best else "") for case in group.shown}
+    return {name: text for name, text in texts.items() if text}
 
 
 def _alerts(page: CommentPage) -> list[Markdown]:
-    """What a reader must know before believing the verdict."""
-    found = []
+    """Sentences that a reader must know before believing the verdict."""
+    alerts = []
     base = untrusted.name(page.base_ref)
     if page.stale_for:
         now = untrusted.markdown(page.stale_for[:10])
-        found.append(
+        alerts.append(
             f"**Stale:** the pull request is now at {now}; this report is about {untrusted.markdown(page.head_sha[:10])}."
         )
     if page.report and page.problem:
-        found.append(str(untrusted.markdown(page.problem)))
+        alerts.append(str(untrusted.markdown(page.problem)))
     if page.log_url:
-        found.append(f"Where to look: {untrusted.link(page.log_url, 'the publishing job')}.")
+        alerts.append(f"Where to look: {untrusted.link(page.log_url, 'the publishing job')}.")
     if page.edited_baseline:
-        found.append(
+        alerts.append(
             f"**This pull request edits the baseline file.** It was judged by the file of {base}; the baseline moves by itself "
             "after a merge, or by `/ratchet accept`."
         )
     if page.report and not page.rejudged:
-        found.append("This verdict comes from the job that ran the code. No trusted job has judged the samples again.")
-    return [Markdown(each) for each in found]
+        alerts.append("This verdict comes from the job that ran the code. No trusted job has judged the samples again.")
+    return [Markdown(alert) for alert in alerts]
 
 
 def _commit(page: CommentPage) -> Markdown:
@@ -249,14 +249,14 @@ def first_lines(report_id: str, run_id: int, head_sha: str) -> str:
 
 def run_id_of(body: str) -> int | None:
     """The run that one of our comments is about; None for any other text."""
-    found = _second_line(body)
-    return int(found[1]) if found else None
+    match = _second_line(body)
+    return int(match[1]) if match else None
 
 
 def sha_of(body: str) -> str | None:
     """The head that one of our comments is about; None for any other text."""
-    found = _second_line(body)
-    return found[2] if found else None
+    match = _second_line(body)
+    return match[2] if match else None
 
 
 def _second_line(body: str) -> re.Match[str] | None:
@@ -281,10 +281,10 @@ def chart_of_changes(cases: Sequence[CaseVerdict]) -> Markdown | None:
     shown = [(case, case.comparison) for case in cases if case.comparison][:MOST_BARS]
     if len(shown) < 2:
         return None
-    changes = [found.ratio - 1 for _, found in shown]
+    changes = [comparison.ratio - 1 for _, comparison in shown]
     most = max(map(abs, changes)) or 1.0
     labels = [_label(case.name, place) for place, (case, _) in enumerate(shown, 1)]
-    texts = [words.change(found) for _, found in shown]
+    texts = [words.change(comparison) for _, comparison in shown]
     wide, wider = max(map(len, labels)), max(map(len, texts))
     left = (max(_halves(-change, most) for change in changes) + 1) // 2
     lines = [

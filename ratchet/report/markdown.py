@@ -98,7 +98,7 @@ def fitted(render: Callable[[Detail], str], limit: int | None) -> str:
 
 
 def shared_content(report: ReportRecord, detail: Detail, listed: Sequence[CaseVerdict]) -> dict[str, Any]:
-    """What the templates of a comment and of a report both use. ``listed``: the cases to show, worst first."""
+    """Content that both the comment and the report use. ``listed``: the cases, worst first."""
     shown = listed[: detail.cases]
     return {
         "report": report,
@@ -174,11 +174,13 @@ def template(file: str) -> jinja2.Template:
         "outcome": lambda case: _tight(f"{words.word(case).mark} {words.word(case).text}"),
         "delta": words.delta,
         "detectable": words.detectable,
-        "throughput": _throughput,
-        "bandwidth": _bandwidth,
+        "throughput": lambda side: units.rate(side.gflops * 1e9, "FLOP/s") if side.gflops else words.NOTHING,
+        "bandwidth": lambda side: units.rate(side.gb_s * 1e9, "B/s") if side.gb_s else words.NOTHING,
         "roof": _roof,
         "memory": _memory,
-        "stage": _stage,
+        "stage": lambda side, stage: (
+            units.duration(side.stages_ms[stage] / 1e3) if side and stage in side.stages_ms else words.NOTHING
+        ),
         "names": _names,
         "findings": profile.findings_of,
         "profile_notes": profile.notes,
@@ -229,7 +231,7 @@ def reproduce(report: ReportRecord, listed: Sequence[CaseVerdict]) -> Markdown |
 
 
 def is_hash(tree: Tree) -> bool:
-    """Whether it names its commit by a hash, and by nothing else."""
+    """Whether the tree names its commit by a hash."""
     return 7 <= len(tree.commit) <= 64 and _HEX.issuperset(tree.commit)
 
 
@@ -257,14 +259,6 @@ def _tight(text: str) -> Markdown:
     return Markdown(untrusted.markdown(text).replace(" ", "\u00a0"))
 
 
-def _throughput(side: SideSummary) -> str:
-    return units.rate(side.gflops * 1e9, "FLOP/s") if side.gflops else words.NOTHING
-
-
-def _bandwidth(side: SideSummary) -> str:
-    return units.rate(side.gb_s * 1e9, "B/s") if side.gb_s else words.NOTHING
-
-
 def _roof(side: SideSummary) -> Markdown:
     shown = _tight(words.roof(side))
     if side.share_of_roof is None or side.cached:
@@ -276,10 +270,6 @@ def _roof(side: SideSummary) -> Markdown:
 def _memory(case: CaseVerdict) -> str:
     sides = [units.size(side.peak_memory_bytes) for side in (case.reference, case.head) if side]
     return sides[0] if len(set(sides)) == 1 else " → ".join(sides)
-
-
-def _stage(side: SideSummary | None, stage: str) -> str:
-    return units.duration(side.stages_ms[stage] / 1e3) if side and stage in side.stages_ms else words.NOTHING
 
 
 def _names(names: tuple[str, ...], most: int = 10) -> Markdown:

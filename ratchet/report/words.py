@@ -1,4 +1,4 @@
-"""What the outputs of a report share: the order of its cases, the words and marks of its outcomes, its figures as text."""
+"""Shared by all outputs of a report: the order of its cases, the words for its outcomes, its figures as text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Word:
 
 
 WORDS: dict[Outcome, Word] = {
-    Outcome.FAILED: Word("❌", "failed", "bold red", "not timed: it did not build, did not run, or gave a wrong result"),
+    Outcome.FAILED: Word("❌", "failed", "bold red", "not timed, because it did not build, did not run, or gave a wrong result"),
     Outcome.REGRESSED: Word("❌", "regressed", "bold red", "proven to be slower than the gate allows"),
     Outcome.SLOWER: Word(
         "🟠",
@@ -45,7 +45,7 @@ WORDS: dict[Outcome, Word] = {
     Outcome.SKIPPED: Word("⏭️", "skipped", "dim", "this machine cannot run it"),
 }
 NO_SLOWDOWN = Word("➖", "no slowdown", "dim", "faster if anything, but not shown to be faster by the improvement threshold")
-"""For what is UNCHANGED with its whole interval below zero: it counts as unchanged, and is not called that."""
+"""An UNCHANGED case whose whole interval is below zero counts as unchanged, but is not called that."""
 _RANK = {outcome: rank for rank, outcome in enumerate(Outcome)}
 NO_ANSWER = (Outcome.SLOWER, Outcome.UNFIT, Outcome.INCONCLUSIVE)
 _SINGLE_SIDED = (Outcome.FAILED, Outcome.UNFIT, Outcome.MEASURED, Outcome.SKIPPED)
@@ -57,7 +57,7 @@ def compares(report: ReportRecord) -> bool:
 
 
 def worst_first(report: ReportRecord) -> list[CaseVerdict]:
-    """By outcome, then the slowest against its reference first, then as measured."""
+    """Cases by outcome, then the slowest against its reference first, then in the order of the run."""
     return sorted(report.cases, key=lambda case: (_RANK[case.outcome], -(case.comparison.ratio if case.comparison else 0)))
 
 
@@ -145,7 +145,7 @@ def roof(side: SideSummary | None) -> str:
 
 
 def roof_notes(cases: Iterable[CaseVerdict]) -> list[str]:
-    """What the words in the column of roofs mean, as far as these cases have them."""
+    """The meaning of the words in the column of roofs, for the words that these cases have."""
     heads = [case.head for case in cases if case.head]
     above = {head.roof for head in heads if head.cached is None and (head.share_of_roof or 0.0) > ABOVE}
     notes = []

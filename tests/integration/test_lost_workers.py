@@ -56,7 +56,7 @@ def lost(*, device, kind):
         out = x + 1
         for _ in range(40):
             out = out + 1
-        time.sleep(4e-4)
+        time.sleep(2e-3)
         return out
 
     return Workload(run=run, reference=lambda: x.double() + 41, dtype="float32", flops=41, bytes=8)

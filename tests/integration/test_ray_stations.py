@@ -202,7 +202,7 @@ def knobs(*, device, size):
     def run(REPEAT):
         for _ in range(REPEAT):
             x + 1
-        time.sleep(REPEAT * 1e-5)
+        time.sleep(REPEAT * 5e-5)
         return x + 1
 
     return Workload(

@@ -12,7 +12,7 @@ EXTRA, SLOW_EXTRA = (text.replace("def adds", "def extra") for text in (ADDS, SL
 
 def slower(calls: int) -> str:
     """The benchmark with so many calls more; it has 41."""
-    more = f"    def run():\n        for _ in range({calls}):\n            x + 1\n        time.sleep({calls} * 1e-5)"
+    more = f"    def run():\n        for _ in range({calls}):\n            x + 1\n        time.sleep({calls} * 5e-5)"
     return ADDS.replace("    def run():", more)
 
 
@@ -23,8 +23,7 @@ def test_only_what_is_undecided_is_measured_on(make: Callable[..., Playground]) 
     assert done.code == 1, done
     assert done.outcomes() == {"adds/small": Outcome.UNCHANGED, "extra/small": Outcome.REGRESSED}
     few, many = (len(done.case(name).head) for name in ("adds/small", "extra/small"))
-    assert few in (6, 8, 12)
-    assert many in (20, 28, 40)
+    assert few < 20 <= many
     assert [worker.pair for worker in done.case("extra/small").reference] == list(range(many))
     assert done.run.plan.pairs == 40
 

@@ -24,11 +24,11 @@ def chain(x):
     out = x + 1
     for _ in range(REPEAT):
         out = out + 1
-    time.sleep(REPEAT * 1e-5)
+    time.sleep(REPEAT * 5e-5)
     return out
 """
 SLOW_KERNELS = KERNELS.replace(
-    "    out = x + 1\n", "    for _ in range(4):\n        time.sleep(REPEAT * 1e-5)\n    out = x + 1\n"
+    "    out = x + 1\n", "    for _ in range(4):\n        time.sleep(REPEAT * 5e-5)\n    out = x + 1\n"
 )
 USES = ADDS.split("    def run():")[0].replace("import torch\n", "import torch\nfrom mykernels import chain\n") + (
     "    return Workload(\n"

@@ -52,7 +52,7 @@ def knobs(*, device, size):
         out = x + 1
         for _ in range(REPEAT):
             x + 1
-        time.sleep(REPEAT * 1e-5)
+        time.sleep(REPEAT * 5e-5)
         return out + 1 if KIND == "wrong" else out
 
     def plain():

@@ -117,7 +117,7 @@ def plan(pairs: int = PAIRS, restart_after: int = 0) -> Plan:
 
 def duet_of(script: Script, chosen: Plan | None = None, sides: tuple[Side, ...] = SIDES, **more: Any) -> Duet:
     hosts: Any = {side: Host(side, script) for side in sides}
-    return Duet(hosts, chosen or plan(), Quiet(), Quiet(), **more)
+    return Duet(hosts, chosen or plan(), Quiet(), None, **more)
 
 
 def measured(script: Script, sides: tuple[Side, ...] = SIDES, **more: Any) -> Measured:
@@ -248,7 +248,7 @@ def test_nothing_is_tried_again_once_the_time_is_over() -> None:
     """Who is cut off by the end of the time was not lost."""
     script = Script(lambda at, _, __: hung(at) if at == "head" else None)
     hosts: Any = {side: Host(side, script, until=time.monotonic()) for side in SIDES}
-    duet = Duet(hosts, plan(), Quiet(), Quiet())
+    duet = Duet(hosts, plan(), Quiet(), None)
     result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
     assert ([failure.message for failure in result.failures], result.lost) == (["hung: no answer within 4 s"], [])
 

@@ -1,4 +1,4 @@
-"""Artifacts by somebody who wants more than a verdict (`poisons.py`): a file elsewhere, a mention, a tag, a link, a pass."""
+"""Artifacts by somebody who wants more than a verdict (tests/poison*.py): a file elsewhere, a mention, a tag, a link, a pass."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from ratchet.records.files import dumps
 from ratchet.report.check_run import check_output, workflow_commands
 from ratchet.report.comment import CommentPage, render_comment
 from tests import pages
-from tests.poisons import GREEN, POLICY, RED, Poison, everything
+from tests.poisoned_files import poisoned_files
+from tests.poisons import GREEN, POLICY, RED, Poison, poisoned_records
 from tests.rendered import faults
 
-POISONS = everything()
+POISONS = [*poisoned_records(), *poisoned_files()]
 ENTRY = re.compile(r"[0-9A-Za-z_.-]+")
 
 

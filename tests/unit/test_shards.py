@@ -48,8 +48,8 @@ def test_a_missing_shard_is_named_and_nothing_is_judged() -> None:
 @pytest.mark.parametrize(
     ("runs", "sentence"),
     [
-        ([run_of(*WHOLE)], "no shard of a check"),
-        ([split(WHOLE, 2)[0], split(WHOLE, 2)[0]], "there twice"),
+        ([run_of(*WHOLE)], "not a shard of a check"),
+        ([split(WHOLE, 2)[0], split(WHOLE, 2)[0]], "given twice"),
         ([split(WHOLE, 2)[0], split(WHOLE, 3)[1]], "shards of 2 and of 3"),
         ([split(WHOLE, 2)[0], split(WHOLE, 2, head=run_of().reference)[1]], "head is"),
         ([split(WHOLE, 2)[0], split(WHOLE, 2, reference=run_of().head)[1]], "different references"),

@@ -20,7 +20,7 @@ SETTINGS = 'pairs = 40\nblocks = 2\ndevice = "cpu"\nbudget = "30s"\n'
 QUIET = ADDS.replace("REPEAT = 40", "REPEAT = 40  # as before")
 FAST = ADDS.replace("REPEAT = 40", "REPEAT = 4")
 NUMBER = 7
-LENIENT = {"REGRESSION_THRESHOLD": -60.0, "IMPROVEMENT_THRESHOLD": 40.0}
+LENIENT = {"REGRESSION_THRESHOLD": -90.0, "IMPROVEMENT_THRESHOLD": 40.0}
 """A machine that runs tests is busy: what is planted is slower by far more, what is not must not look slower."""
 
 
@@ -166,6 +166,7 @@ def _environ(folder: Path) -> dict[str, str]:
         "PATH": os.pathsep.join(path),
         "HOME": str(home),
         "TMPDIR": str(home / "tmp"),
+        "RATCHET_LOCK_DIR": str(home / "tmp"),  # tests do not wait for each other
         "XDG_CACHE_HOME": str(home / "cache"),
         "PYTHONPATH": str(HARNESS),
         "PYTHONDONTWRITEBYTECODE": "1",

@@ -23,14 +23,14 @@ from ratchet.profile.ncu import SetName
 from ratchet.profile.readers import read
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.profile import CaseProfile
-from ratchet.records.run import CaseRun, Tree
+from ratchet.records.run import Tree
 from ratchet.records.verdict import CaseVerdict, Outcome
 from ratchet.report.progress import Progress
 
 
 @dataclass(frozen=True)
 class Profiled:
-    """What `ratchet profile` found, and the folder that the paths in it are relative to."""
+    """Profiles of the named cases, and the folder that the paths in them are relative to."""
 
     profiles: tuple[CaseProfile, ...]
     results: Path
@@ -70,7 +70,8 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
             tree, why = (reference.tree if reference else None), str(unbuilt or "")
             if request.against_baseline:
                 tree, why = _of_baseline(case.name, stored)
-            wanted.append(Wanted(_unjudged(case), wish, None, None if why else tree, why))
+            verdict = CaseVerdict(name=case.name, outcome=Outcome.MEASURED, reason="Profiled only; nothing was timed.")
+            wanted.append(Wanted(verdict, wish, None, None if why else tree, why))
         if not wanted:
             raise UsageError("No case matches.", "`ratchet list` shows what there is.")
         background = background_of(None, environment, datetime.now(UTC), baseline, results)
@@ -83,10 +84,6 @@ def _of_baseline(case: str, stored: Mapping[str, BaselineEntry]) -> tuple[Tree |
     if entry is None:
         return None, f"The baseline has no commit for {case} on this machine."
     return Tree(commit=entry.git_commit), ""
-
-
-def _unjudged(case: CaseRun) -> CaseVerdict:
-    return CaseVerdict(name=case.name, outcome=Outcome.MEASURED, reason="Profiled only; nothing was timed.")
 
 
 # `ratchet profile --read`: one report file, or two beside each other.

@@ -38,7 +38,7 @@ from ratchet.records.verdict import CaseVerdict, ReportRecord
 from ratchet.report.progress import Progress
 
 _SHARE = 0.9
-"""Of the time for one case: the rest is for reading the reports and drawing."""
+"""Part of the time for one case; the rest is for reading the reports and drawing."""
 ON_THE_CPU = "A CPU has no GPU counters; the times are those of torch's operators."
 NO_KERNEL = "The call launches no kernel, and copies have no counters; the times are torch.profiler's."
 INSTEAD = "The times of torch.profiler are shown instead of counters."
@@ -72,7 +72,7 @@ class ProfileSite:
 
 @dataclass(frozen=True)
 class Places:
-    """What the profiles of a command share."""
+    """Shared by all profiles of a command."""
 
     site: ProfileSite
     head: Tree
@@ -107,10 +107,10 @@ def profile_cases(places: Places, wanted: Sequence[Wanted]) -> list[CaseProfile]
                     places.site.progress.stage(f"Profiling {each.verdict.name} ({len(done) + 1} of {len(wanted)})")
                     no_reference = each.no_reference or why
                     done[each.verdict.name] = _profiled(places, replace(each, no_reference=no_reference), tree)
-    found = [done[each.verdict.name] for each in wanted]
-    with contextlib.suppress(RatchetError):  # each case has said already that its files could not be written
-        add_to_index(places.background.folder, found)
-    return found
+    profiles = [done[each.verdict.name] for each in wanted]
+    with contextlib.suppress(RatchetError):  # each profile already says that its files could not be written
+        add_to_index(places.background.folder, profiles)
+    return profiles
 
 
 def wish_of(site: ProfileSite, *, cold: bool | None = None, set_name: SetName = "full") -> Wish:
@@ -156,7 +156,7 @@ def _profiled(places: Places, wanted: Wanted, reference: Path | None) -> CasePro
     }
     if wanted.no_reference:
         failed["reference"] = wanted.no_reference
-    found = CaseProfile(
+    profile = CaseProfile(
         case=case,
         head=profiles.get("head"),
         reference=profiles.get("reference"),
@@ -168,7 +168,7 @@ def _profiled(places: Places, wanted: Wanted, reference: Path | None) -> CasePro
         failed=failed,
     )
     reports = {side: one.reports for side, one in sides.items()}
-    return save_case(diagnosed(found), wanted.verdict, wanted.case, places.background, reports)
+    return save_case(diagnosed(profile), wanted.verdict, wanted.case, places.background, reports)
 
 
 def _profile_tree(site: ProfileSite, case: str, tree: Path, wish: Wish, side: Side) -> SideProfile:
@@ -184,11 +184,11 @@ def _steps_down(sides: Mapping[Side, SideProfile]) -> tuple[str, ...]:
     """Each sentence once; a sentence about one side names it."""
     sentences = dict.fromkeys(sentence for one in sides.values() for sentence in one.steps_down)
     both = len(sides) > 1
-    found = []
+    notes = []
     for sentence in sentences:
         names = [side for side, one in sides.items() if sentence in one.steps_down]
-        found.append(f"{names[0].capitalize()}: {sentence}" if both and len(names) == 1 else sentence)
-    return tuple(found)
+        notes.append(f"{names[0].capitalize()}: {sentence}" if both and len(names) == 1 else sentence)
+    return tuple(notes)
 
 
 # One side of one case
@@ -221,37 +221,37 @@ def profile_side(target: ProfileTarget, request: ProfileRequest) -> SideProfile:
     where ncu takes the rest of the time and gives nothing.
     """
     ends = time.monotonic() + request.time_limit_s
-    found = SideProfile()
-    traced = _traced(target, request, ends, found)
+    result = SideProfile()
+    traced = _traced(target, request, ends, result)
     if target.tree.device == "cpu":
-        found.profile = traced
-        found.steps_down.insert(0, ON_THE_CPU)
+        result.profile = traced
+        result.steps_down.insert(0, ON_THE_CPU)
     elif traced and traced.activity and traced.activity.copies_s and traces.busiest(traced.activity) is None:
-        found.profile = traced
-        found.steps_down.append(NO_KERNEL)
+        result.profile = traced
+        result.steps_down.append(NO_KERNEL)
     else:
-        counted = _counted(target, request, ends, found, traced)
-        found.profile = counted or traced
+        counted = _counted(target, request, ends, result, traced)
+        result.profile = counted or traced
         if counted is None and traced is not None:
-            found.steps_down.append(INSTEAD)
+            result.steps_down.append(INSTEAD)
         if counted is None:
-            _systems(target, request, ends, found)
-    return found
+            _systems(target, request, ends, result)
+    return result
 
 
-def _traced(target: ProfileTarget, request: ProfileRequest, ends: float, found: SideProfile) -> Profile | None:
+def _traced(target: ProfileTarget, request: ProfileRequest, ends: float, result: SideProfile) -> Profile | None:
     left = ends - time.monotonic()
     written = request.folder / "activity.json"
     try:
         command = target.command(left, trace=written, calls=traces.CALLS)
         return traces.take_torch_trace(command, written, Surroundings(request.environ, request.folder, left), own_error=MARK)
     except ProfileError as error:
-        found.steps_down.append(str(error))
+        result.steps_down.append(str(error))
         return None
 
 
 def _counted(
-    target: ProfileTarget, request: ProfileRequest, ends: float, found: SideProfile, traced: Profile | None
+    target: ProfileTarget, request: ProfileRequest, ends: float, result: SideProfile, traced: Profile | None
 ) -> Profile | None:
     """The counters of ncu's report, with the trace of torch.profiler beside them."""
     from ratchet.profile.readers import read
@@ -262,10 +262,10 @@ def _counted(
         program = ncu.find_ncu(request.environ)
         where = Surroundings(request.environ, request.folder, left)
         ncu.take(program, target.command(left), report, request.wish, where, own_error=MARK)
-        found.reports["ncu-rep"] = report
+        result.reports["ncu-rep"] = report
         profile = ncu.accepted(read(report, request.environ), traces.busiest(traced.activity) if traced else None)
     except RatchetError as error:  # of the profiler, or of whatever cannot be read in its report
-        found.steps_down.append(str(error).replace(str(report), "The report of ncu"))
+        result.steps_down.append(str(error).replace(str(report), "The report of ncu"))
         return None
     more = traced.activity.launches // traced.activity.calls if traced and traced.activity else 0
     warnings = profile.warnings
@@ -274,7 +274,7 @@ def _counted(
     return profile.model_copy(update={"activity": traced.activity if traced else profile.activity, "warnings": warnings})
 
 
-def _systems(target: ProfileTarget, request: ProfileRequest, ends: float, found: SideProfile) -> None:
+def _systems(target: ProfileTarget, request: ProfileRequest, ends: float, result: SideProfile) -> None:
     """Run nsys, if it is installed and there is time: keep its report, and use its summaries where torch has none."""
     left = ends - time.monotonic()
     program = traces.find_nsys(request.environ)
@@ -284,7 +284,7 @@ def _systems(target: ProfileTarget, request: ProfileRequest, ends: float, found:
     try:
         profile = traces.take_nsys(program, target.command(left), report, Surroundings(request.environ, request.folder, left))
     except ProfileError as error:
-        found.steps_down.append(str(error))
+        result.steps_down.append(str(error))
         return
-    found.reports["nsys-rep"] = report
-    found.profile = found.profile or profile
+    result.reports["nsys-rep"] = report
+    result.profile = result.profile or profile

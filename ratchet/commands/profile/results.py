@@ -40,10 +40,10 @@ Reports = Mapping[Side, Mapping[str, Path]]
 
 @dataclass(frozen=True)
 class Background:
-    """What the pages of a command share."""
+    """Shared by all pages of a command."""
 
     folder: Path
-    """For the files; within the results folder, which the names in a profile are relative to."""
+    """Folder for the files, inside the results folder that the names in a profile are relative to."""
     environment: Environment
     when: datetime
     roofs: tuple[Roof, ...]
@@ -53,21 +53,21 @@ class Background:
 def background_of(
     run: RunRecord | None, environment: Environment, when: datetime, baseline: Baseline, results: Path
 ) -> Background:
-    """What the copy and the matmul of a run (else of the baseline) reached, and what the datasheet promises."""
+    """Roofs that the copy and the matmul of a run (else of the baseline) reached, and those of the datasheet."""
     fingerprint = environment.fingerprint
     roofs = pure.roofs_measured(measured_roofs(run.cases if run else (), baseline.entries(fingerprint), environment.l2_bytes))
     peaks = pure.datasheet(fingerprint.gpu) if fingerprint.mig != "on" else None  # a slice of a GPU is not the GPU
     return Background(results / FOLDER, environment, when, (*roofs, *(pure.roofs_from("datasheet", peaks) if peaks else ())))
 
 
-def diagnosed(found: CaseProfile) -> CaseProfile:
+def diagnosed(profile: CaseProfile) -> CaseProfile:
     """The profile with its findings, the likeliest cause first."""
     from ratchet.profile.diagnosis import diagnose
 
-    head, reference = _alike(found.head, found.reference)
+    head, reference = _alike(profile.head, profile.reference)
     if head is None:
-        return found
-    return found.model_copy(update={"findings": diagnose(head, reference, found.ratio)})
+        return profile
+    return profile.model_copy(update={"findings": diagnose(head, reference, profile.ratio)})
 
 
 def save_case(
@@ -97,9 +97,9 @@ def save_case(
     return without_metrics(profile).model_copy(update={"files": written, "steps_down": tuple(steps)})
 
 
-def roofline_of(found: CaseProfile, case: CaseRun | None, background: Background) -> Roofline | None:
+def roofline_of(case_profile: CaseProfile, case: CaseRun | None, background: Background) -> Roofline | None:
     """Both sides of one case: from counters where there are any, else what the benchmark declares; None without a point."""
-    both: dict[Side, Profile | None] = {"reference": found.reference, "head": found.head}
+    both: dict[Side, Profile | None] = {"reference": case_profile.reference, "head": case_profile.head}
     roofs = (*background.roofs, *pure.roofs_from("report", pure.report_peaks(both.values())))
     points = []
     for side, profile in both.items():
@@ -107,9 +107,9 @@ def roofline_of(found: CaseProfile, case: CaseRun | None, background: Background
         timed = (case.performance if side == "head" else case.reference_performance) if case else None
         seconds = timed.median_time_ms / 1e3 if timed else None
         warm = workload is not None and is_warm(workload)
-        point = pure.counted(found.case, side, profile, roofs, seconds, warm=warm) if profile and profile.kernels else None
+        point = pure.counted(case_profile.case, side, profile, roofs, seconds, warm=warm) if profile and profile.kernels else None
         if point is None and workload is not None and seconds is not None:
-            point = pure.declared(found.case, side, workload, seconds, background.environment.l2_bytes)
+            point = pure.declared(case_profile.case, side, workload, seconds, background.environment.l2_bytes)
         if point is not None:
             points.append(point)
     fingerprint = background.environment.fingerprint
@@ -186,7 +186,7 @@ def add_to_index(folder: Path, fresh: Iterable[CaseProfile]) -> None:
 
 
 def _cell(text: str) -> str:
-    """Text of others for a table: a spreadsheet takes what begins so for a formula."""
+    """Foreign text for a table. A spreadsheet takes text that begins so for a formula."""
     shown = clean(text, 1000)
     return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 

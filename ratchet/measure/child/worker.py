@@ -319,20 +319,6 @@ class Worker:
             _empty_cache()
 
 
-_OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
-    "start": Worker.start,
-    "prepare": Worker.prepare,
-    "identify": Worker.identify,
-    "block": Worker.block,
-    "stage": Worker.stage,
-    "finish": Worker.finish,
-    "space": Worker.space,
-    "open": Worker.open_case,
-    "try": Worker.try_configuration,
-    "compile": Worker.compile,
-}
-
-
 def make_clock(name: str, cache: Literal["cold", "warm"], call: Call) -> Clock:
     """``event``, ``graph`` or ``cpu``; only the first can empty the caches before each sample."""
     if name == "event":
@@ -365,3 +351,17 @@ def _without_collector(clock: Clock, samples: int) -> Samples:
         return clock.take(samples)
     finally:
         _collector_on()
+
+
+_OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
+    "start": Worker.start,
+    "prepare": Worker.prepare,
+    "identify": Worker.identify,
+    "block": Worker.block,
+    "stage": Worker.stage,
+    "finish": Worker.finish,
+    "space": Worker.space,
+    "open": Worker.open_case,
+    "try": Worker.try_configuration,
+    "compile": Worker.compile,
+}

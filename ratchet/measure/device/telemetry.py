@@ -144,14 +144,3 @@ def _pick(ticks: Sequence[Tick], windows: Iterable[Window], *, around: bool) -> 
             first, last = max(0, first - 1), min(len(ticks), last + 1)
         chosen.update(range(first, last))
     return [ticks[position] for position in sorted(chosen)]
-
-
-class Owner:
-    """Passes the PIDs of our workers on to a sampler, if there is one."""
-
-    def __init__(self, sampler: Sampler | None) -> None:
-        self._sampler = sampler
-
-    def own(self, pids: Iterable[int]) -> None:
-        if self._sampler is not None:
-            self._sampler.own = frozenset(pids)

@@ -19,10 +19,10 @@ from ratchet.records.profile import Activity, Effect, Finding, KernelProfile, Pr
 
 LAUNCHES_RANK = 0.97
 LAUNCH_S = 2e-6
-"""What one more launch costs besides its kernel, at least; profilers do not see it."""
+"""The least that one more launch costs besides its kernel; profilers do not see it."""
 STORM_WHY = (
-    "Every launch costs microseconds on the host and a start and an end on the GPU, in which it is partly empty; short kernels"
-    " are waited for."
+    "Every launch costs microseconds on the host, and a start and an end on the GPU in which it is partly empty. While kernels"
+    " are short, the GPU waits for the host."
 )
 STORM_ADVICE = "Do the work in one launch (batch, fuse), or capture the calls in a CUDA graph."
 EXTRA_WHY = "Another kernel reads its input from memory and writes its result there, and costs a launch."
@@ -45,7 +45,7 @@ SAME_NAME_ADVICE = "Compare the two versions of it: shapes, layouts, data types,
 
 @dataclass(frozen=True)
 class Spent:
-    """What launches of one name take together in a call."""
+    """All launches of one name in a call."""
 
     name: str
     seconds: float | None
@@ -67,15 +67,15 @@ def launches_changed(head: Profile, reference: Profile, moved_s: float) -> list[
     pairs = matched(head, reference)
     added = _unmatched(one for one, other in pairs if one and other is None)
     gone = _unmatched(other for one, other in pairs if other and one is None)
-    other = Group(*([each for each in side if each.name not in common] for side in (added, gone)))
-    more = Group([each for each in added if each.name in common], [])
-    fewer = Group([], [each for each in gone if each.name in common])
-    found = []
+    other = Group(*([spent for spent in side if spent.name not in common] for side in (added, gone)))
+    more = Group([spent for spent in added if spent.name in common], [])
+    fewer = Group([], [spent for spent in gone if spent.name in common])
+    differences = []
     for group in (other, more, fewer):
         part = group.part(moved_s)
         if (group.added or group.gone) and (part is None or part >= at.TIMES_SHARE):
-            found.append(_difference(group, head, reference, part))
-    return found
+            differences.append(_difference(group, head, reference, part))
+    return differences
 
 
 @dataclass(frozen=True)
@@ -87,19 +87,19 @@ class Group:
 
     @property
     def launches(self) -> int:
-        """By which the head has more."""
+        """How many more the head has."""
         return sum(each.launches for each in self.added) - sum(each.launches for each in self.gone)
 
     @property
     def seconds(self) -> float | None:
-        """By which they make the head slower, launching included; None where that is not known."""
+        """Seconds by which they make the head slower, launching included; None where that is not known."""
         launching = LAUNCH_S * self.launches
         if any(each.seconds is None for each in (*self.added, *self.gone)):
             return launching or None
         return launching + sum(each.seconds or 0.0 for each in self.added) - sum(each.seconds or 0.0 for each in self.gone)
 
     def part(self, moved_s: float) -> float | None:
-        """Of the change of the call, 0 to 1; None where that is not known."""
+        """The part of the call's change that they explain, 0 to 1; None where that is not known."""
         if self.seconds is None:
             return None
         return min(1.0, abs(self.seconds) / moved_s) if moved_s else 0.0
@@ -186,21 +186,21 @@ def _sums(head: Profile, reference: Profile) -> str:
 
 
 def traced_times(head: Activity, reference: Activity, ratio: float | None) -> list[Difference]:
-    """What differs between the times by name: those of one side alone together, then the common ones that moved either way."""
+    """Differences of times by name: names that only one side has, taken together; then common names that got slower or faster."""
     after, before = _of_a_call(head), _of_a_call(reference)
     moved = moved_s(sum(before.values()), sum(after.values()), ratio)
     added = [Spent(name, seconds) for name, seconds in after.items() if name not in before and seconds > 0]
     gone = [Spent(name, seconds) for name, seconds in before.items() if name not in after and seconds > 0]
-    net = sum(each.seconds or 0.0 for each in added) - sum(each.seconds or 0.0 for each in gone)
-    found = []
+    net = sum(spent.seconds or 0.0 for spent in added) - sum(spent.seconds or 0.0 for spent in gone)
+    differences = []
     if moved and abs(net) >= at.TIMES_SHARE * moved:
         effect: Effect = "slower" if net > 0 else "faster"
         why = REPLACED_WHY[effect] if added and gone else ADDED_WHY if added else REMOVED_WHY
         advice = REPLACED_ADVICE if gone else ADDED_ADVICE
         what = f"In each call, the head {replaced(gone, added)}."
-        found.append(Difference("other kernels", what, why, advice, effect, min(1.0, abs(net) / moved), REPLACED_RANK))
+        differences.append(Difference("other kernels", what, why, advice, effect, min(1.0, abs(net) / moved), REPLACED_RANK))
     common = {name: (before[name], after[name]) for name in after if name in before}
-    return found + same_name_times(common, moved, "each call")
+    return differences + same_name_times(common, moved, "each call")
 
 
 def moved_s(before: float, after: float, ratio: float | None) -> float:
@@ -209,11 +209,11 @@ def moved_s(before: float, after: float, ratio: float | None) -> float:
 
 
 def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, when: str) -> list[Difference]:
-    """Of names that both sides have, with their seconds before and after, those that got slower and those that got faster.
+    """Names that both sides have, with their seconds before and after: those that got slower, and those that got faster.
 
     ``moved``: seconds by which the whole call changed; what is less than a part of it is not worth a sentence.
     """
-    found = []
+    differences = []
     effects: tuple[Effect, ...] = ("slower", "faster")
     for effect in effects:
         sign = 1 if effect == "slower" else -1
@@ -225,7 +225,7 @@ def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, whe
         longest = sorted(noticed, key=lambda name: -noticed[name])
         labels = _labels([*longest])
         shown = [f"{labels[name]} {arrow(*map(units.duration, common[name]))}" for name in longest[:NAMES_SHOWN]]
-        found.append(
+        differences.append(
             Difference(
                 f"{effect} kernels",
                 f"{effect.capitalize()} in {when}: {', '.join([*shown, '…'] if len(longest) > NAMES_SHOWN else shown)}.",
@@ -236,7 +236,7 @@ def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, whe
                 SAME_NAME_RANK,
             )
         )
-    return found
+    return differences
 
 
 def replaced(gone: Sequence[Spent], added: Sequence[Spent]) -> str:
@@ -274,7 +274,7 @@ def _of_a_call(activity: Activity) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one thing costs a call."""
+    """The cost of one thing in a call."""
 
     seconds: float
     """On the clock, for each call; 0 where it is only counted."""
@@ -342,14 +342,14 @@ def trace_changes(head: Activity, reference: Activity, ratio: float | None) -> l
     """Costs that differ between the sides. ``ratio``: head time / reference time of the case."""
     if not all(side.calls and side.wall_s > 0 for side in (head, reference)):
         return []
-    return [found for rule in RULES if (found := _changed(rule, head, reference, ratio))]
+    return [difference for rule in RULES if (difference := _changed(rule, head, reference, ratio))]
 
 
 def standing_costs(head: Activity) -> list[Finding]:
     """Costs that stand out in the head, whatever the reference does."""
     if not head.calls or head.wall_s <= 0:
         return []
-    return [found for rule in RULES if (found := _standing(rule, head))]
+    return [finding for rule in RULES if (finding := _standing(rule, head))]
 
 
 def _changed(rule: TraceRule, head: Activity, reference: Activity, ratio: float | None) -> Difference | None:
@@ -373,14 +373,14 @@ def _changed(rule: TraceRule, head: Activity, reference: Activity, ratio: float 
 
 
 def _standing(rule: TraceRule, head: Activity) -> Finding | None:
-    seen = rule.cost(head)
-    if seen is None or not seen.noteworthy:
+    cost = rule.cost(head)
+    if cost is None or not cost.noteworthy:
         return None
     return Finding(
         key=rule.key,
-        what=f"{rule.subject}: {seen.figure}.",
+        what=f"{rule.subject}: {cost.figure}.",
         why=rule.why,
         advice=rule.advice,
         confidence=rule.sure,
-        weight=0.99 * rule.rank * min(1.0, seen.seconds / (head.wall_s / head.calls)),
+        weight=0.99 * rule.rank * min(1.0, cost.seconds / (head.wall_s / head.calls)),
     )

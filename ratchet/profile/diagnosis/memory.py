@@ -24,17 +24,17 @@ WAITING_FOR_MEMORY = "long_scoreboard"
 
 def coalescing_changed(pair: Pair) -> Change | None:
     """Sectors of each request, loads or stores, whichever changed more."""
-    seen: list[tuple[float, str]] = []
+    requests: list[tuple[float, str]] = []
     for name, field in (("load", "load_sectors_per_request"), ("store", "store_sectors_per_request")):
         head, reference = getattr(pair.head, field), getattr(pair.reference, field)
         grown = ratio(head, reference)
         if grown is not None:
-            seen.append((grown, f"{arrow(f'{reference:.3g}', f'{head:.3g}')} sectors for each {name}"))
+            requests.append((grown, f"{arrow(f'{reference:.3g}', f'{head:.3g}')} sectors for each {name}"))
     used = ratio(pair.reference.coalesced_percent, pair.head.coalesced_percent)
-    if not seen or used is None or max(used, 1 / used) < at.NOTICED:
+    if not requests or used is None or max(used, 1 / used) < at.NOTICED:
         return None  # wider vectors also take more sectors, and use them all
     text = f"Coalescing {arrow(points(pair.reference.coalesced_percent or 0), points(pair.head.coalesced_percent or 0))}"
-    wanted = [what for grown, what in seen if (grown > 1) == (used > 1) and grown != 1]
+    wanted = [what for grown, what in requests if (grown > 1) == (used > 1) and grown != 1]
     return Change(f"{text}{': ' if wanted else ''}{', '.join(wanted)}.", used)
 
 
@@ -88,7 +88,7 @@ def l2_low(kernel: KernelProfile) -> State | None:
 
 
 def in_flight_changed(pair: Pair) -> Change | None:
-    """The same bytes by as many warps, but slower: each warp asks for less at once."""
+    """As many warps move as many bytes, but slower: each warp asks for less at once."""
     head, reference = pair.head, pair.reference
     moved = ratio(head.dram_bytes, reference.dram_bytes)
     slowed = ratio(reference.dram_percent, head.dram_percent)

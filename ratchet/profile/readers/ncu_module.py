@@ -78,7 +78,7 @@ def _kernel(action: dict[str, Any]) -> RawKernel:
 
 
 def _words_of_link(link: re.Match[str]) -> str:
-    """What ncu itself prints for a link: ``@url:words:https://…@`` → ``words (https://…)``, and of others the words."""
+    """A link as ncu prints it: ``@url:words:https://…@`` → ``words (https://…)``; for other links only the words."""
     kind, words, address = link["kind"], link["words"], link["address"]
     return f"{words} ({address})" if kind == "url" else address if kind in ("section", "sass") else words
 
