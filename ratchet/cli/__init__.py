@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _explained(error: BaseException) -> tuple[str, Exit]:
-    """What to tell the user about an error, and the exit code. A defect of our own is shown whole."""
+    """Return the sentence and the exit code of an error; print the traceback of a defect of our own."""
     if isinstance(error, RatchetError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt | click.Abort):
@@ -105,7 +105,7 @@ def _explained(error: BaseException) -> tuple[str, Exit]:
 
 
 def _limit_met(error: BaseException) -> str:
-    """The limit of the system that an error stands for, and how to raise it; empty for any other error."""
+    """Return the system limit behind an error and how to raise it; empty for any other error."""
     if isinstance(error, MemoryError):
         return "the memory does not suffice. Free some, or raise the limit (`ulimit -v`)."
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
@@ -117,10 +117,9 @@ def _limit_met(error: BaseException) -> str:
 
 
 def _refuse_low_limits() -> None:
-    """Raise MemoryError or OSError where too little is allowed to do anything, and to clean up afterwards.
+    """Raise MemoryError or OSError where the limits are too low to work, and to clean up afterwards.
 
-    Where the linear algebra beneath NumPy gets too few addresses, it waits for ever, or ends the process with the status of a
-    regression.
+    With too few addresses, the linear algebra library of NumPy waits forever or exits with 1, the code of a regression.
     """
     addresses, files = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE))
     if addresses != resource.RLIM_INFINITY and addresses < _LEAST_BYTES + (os.cpu_count() or 1) * _THREAD_BYTES:
@@ -130,7 +129,7 @@ def _refuse_low_limits() -> None:
 
 
 _LEAST_BYTES, _THREAD_BYTES = 512 << 20, 48 << 20
-"""For the packages, and for each core: OpenBLAS reserves 32 MiB and a stack for each of its threads."""
+"""For the packages, and for each core: OpenBLAS reserves 32 MiB and a stack per thread."""
 _FEWEST_FILES = 48
 """A check of one device needs about twenty."""
 _INSTALL = {
@@ -149,5 +148,5 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def discard_output() -> None:
-    """Let what is still printed go nowhere, once whoever read it has gone."""
+    """Send further output nowhere, since its reader has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
