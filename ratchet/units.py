@@ -14,14 +14,6 @@ def _significant(value: float, count: int) -> str:
     return f"{value:.{max(0, count - 1 - exponent)}f}"
 
 
-def _three(value: float) -> str:
-    return _significant(value, 3)
-
-
-def _four(value: float) -> str:
-    return _significant(value, 4)
-
-
 def _reaches(value: float, limit: float, count: int) -> bool:
     """Whether ``value``, as it will be shown, is at least ``limit``: 999.97 µs is shown as 1.000 ms."""
     return float(f"{abs(value):.{count - 1}e}") >= limit
@@ -31,8 +23,8 @@ def duration(seconds: float) -> str:
     """0.0000612 → ``61.20 µs``: four significant digits, since the differences that matter are below one percent."""
     for factor, unit in ((1e9, "ns"), (1e6, "µs"), (1e3, "ms")):
         if not _reaches(seconds * factor, 1000, 4):
-            return f"{_four(seconds * factor)} {unit}"
-    return f"{_four(seconds)} s"
+            return f"{_significant(seconds * factor, 4)} {unit}"
+    return f"{_significant(seconds, 4)} s"
 
 
 def wall(seconds: float) -> str:
@@ -49,7 +41,7 @@ def size(count: float) -> str:
     """Bytes in binary steps: ``60.0 MiB``."""
     for factor, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if abs(count) * 1024 >= factor * 1023.5:  # 1023.7 KiB would be shown as 1024 KiB
-            return f"{_three(count / factor)} {unit}"
+            return f"{_significant(count / factor, 3)} {unit}"
     return f"{count:.0f} B"
 
 
@@ -57,8 +49,8 @@ def rate(per_second: float, unit: str) -> str:
     """A rate in decimal steps: ``rate(4.3e12, "B/s")`` → ``4.30 TB/s``."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if _reaches(per_second / factor, 1, 3):
-            return f"{_three(per_second / factor)} {prefix}{unit}"
-    return f"{_three(per_second)} {unit}"
+            return f"{_significant(per_second / factor, 3)} {prefix}{unit}"
+    return f"{_significant(per_second, 3)} {unit}"
 
 
 def percent(fraction: float, digits: int = 0) -> str:

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from ratchet import units
 from ratchet.judge.drift import Drift, held_to_best, is_own, may_add_up
-from ratchet.judge.outcome import CHANGE_PAIRS, Bar, bar_for, decide
-from ratchet.judge.sequential import bar_of_run, is_decided, looks, looks_for_change
+from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, decide, thresholds_for
+from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.records.run import SESSION_PAIRS, Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import Pair, compare_pairs
@@ -45,7 +45,7 @@ def pairs_of(log_ratios: Sequence[float]) -> list[Pair]:
     return [Pair(log_ratio, math.exp(log_ratio), 1.0) for log_ratio in log_ratios]
 
 
-def checked(log_ratios: Floats, bar: Bar, most: int = PAIRS, drift: Drift | None = None) -> tuple[Outcome, Comparison]:
+def checked(log_ratios: Floats, bar: CaseThresholds, most: int = PAIRS, drift: Drift | None = None) -> tuple[Outcome, Comparison]:
     """One case as a check measures it: looked at until it is decided, at most ``most`` pairs."""
     for count in looks(most):
         comparison = compare_pairs(pairs_of(log_ratios[:count].tolist()), bar.policy.confidence)
@@ -64,7 +64,7 @@ def red_runs(attack: Attack, cases: int, runs: int, seed: int) -> int:
     A case is judged in full only if it could be red at some look. Its run is judged in full only if such a case is red by itself.
     """
     rng = np.random.default_rng((seed, cases))
-    bar = bar_for(POLICY, cases, looks_for_change(PAIRS))
+    bar = thresholds_for(POLICY, cases, looks_for_change(PAIRS))
     red = 0
     batch = max(1, 20_000 // cases)
     for start in range(0, runs, batch):
@@ -76,7 +76,7 @@ def red_runs(attack: Attack, cases: int, runs: int, seed: int) -> int:
             judged = {int(case): checked(log_ratios[run, case], bar) for case in np.flatnonzero(suspected[run])}
             if any(outcome is Outcome.REGRESSED for outcome, _ in judged.values()):
                 comparisons = {str(case): (judged.get(case) or checked(log_ratios[run, case], bar))[1] for case in range(cases)}
-                whole = bar_of_run(comparisons, POLICY, PAIRS)
+                whole = thresholds_of_run(comparisons, POLICY, PAIRS)
                 red += any(decide(comparisons[str(case)], whole)[0] is Outcome.REGRESSED for case in judged)
     return red
 
@@ -164,7 +164,7 @@ def outcomes(slower: Slower, runs: int, seed: int) -> tuple[Counter[Outcome], in
     on average.
     """
     rng = np.random.default_rng((seed, 7))
-    bar = bar_for(POLICY, slower.cases, looks_for_change(PAIRS))
+    bar = thresholds_for(POLICY, slower.cases, looks_for_change(PAIRS))
     counts: Counter[Outcome] = Counter()
     silent, taken = 0, 0
     for log_ratios in slower.noise(rng, runs) + math.log1p(slower.change):
@@ -180,29 +180,46 @@ def outcomes(slower: Slower, runs: int, seed: int) -> tuple[Counter[Outcome], in
 
 CREEP = ((0.005, 0.007), (0.005, 0.003), (0.01, 0.007))
 """Steps, each with the spread of a pair."""
+DRIFTED = (0.02, 0.025, 0.029, 0.035)
+"""Slowdowns of main since its best commit."""
 
 
 def creep(step: float, sd: float, merges: int, rng: np.random.Generator) -> float | None:
-    """The slowdown in all at which a pull request is red, of merges that each add ``step``; None: none was.
+    """Return the slowdown in all at which a pull request is red, of merges that each add ``step``; None: none was.
 
-    Each merge is checked against the commit before it, and against the best one where that is worth it; after the merge main
-    is measured against the best commit, and the baseline file keeps what that said if it is slower by a part that counts.
+    After each merge main is measured against the best commit, and the baseline file keeps the result if it is slower by a part
+    that counts.
     """
-    bar = bar_for(POLICY, 1, looks_for_change(PAIRS))
+    bar = thresholds_for(POLICY, 1, looks_for_change(PAIRS))
     known: list[float] = []
     for merge in range(1, merges + 1):
         whole = merge * math.log1p(step)
         ratio = math.exp(max(known[-1], sum(known[-3:]) / len(known[-3:]))) if known else None
-        drift = Drift("best", ratio)
-        outcome, own = checked(rng.normal(math.log1p(step), sd, PAIRS), bar, drift=drift)
-        if outcome is not Outcome.REGRESSED and is_own(own) and may_add_up(own, drift, POLICY):
-            _, best = checked(rng.normal(whole, sd, PAIRS), bar)
-            outcome = held_to_best((outcome, "", own), best, Tree(commit="b" * 40), bar)[0]
-        if outcome is Outcome.REGRESSED:
+        if is_red(math.log1p(step), whole, sd, Drift("best", ratio), rng):
             return math.expm1(whole)
         _, main = checked(rng.normal(whole, sd, PAIRS), bar)
         known = [*known, math.log(main.ratio)] if main.ratio >= 1 + POLICY.part else []
     return None
+
+
+def is_red(own: float, whole: float, sd: float, drift: Drift, rng: np.random.Generator) -> bool:
+    """Return whether a pull request is red that adds ``own`` to the log ratio, which makes it ``whole`` against the best commit.
+
+    It is checked against the commit before it, and against the best one where that is worth it.
+    """
+    bar = thresholds_for(POLICY, 1, looks_for_change(PAIRS))
+    outcome, comparison = checked(rng.normal(own, sd, PAIRS), bar, drift=drift)
+    if outcome is not Outcome.REGRESSED and is_own(comparison) and may_add_up(comparison, drift, POLICY):
+        _, best = checked(rng.normal(whole, sd, PAIRS), bar)
+        outcome = held_to_best((outcome, "", comparison), best, Tree(commit="b" * 40), bar)[0]
+    return outcome is Outcome.REGRESSED
+
+
+def blamed(drifted: float, sd: float, runs: int) -> float:
+    """Return the share of unchanged pull requests that are red where main is slower than its best commit by ``drifted``."""
+    rng = np.random.default_rng((SEED, round(1e4 * drifted), round(1e4 * sd)))
+    whole = math.log1p(drifted)
+    return sum(is_red(0.0, whole, sd, Drift("best", 1 + drifted), rng) for _ in range(runs)) / runs
 
 
 # Intervals
@@ -215,7 +232,7 @@ COVERED = ((0.003, 0.0), (0.02, 0.0), (0.02, 0.03), (0.05, 0.03), (0.05, 0.10))
 def coverage(sd: float, change: float, runs: int, seed: int, *, stopping: bool) -> float:
     """Return the share of intervals that hold the true change: at 12 pairs, or where a check stops."""
     rng = np.random.default_rng((seed, 9))
-    bar = bar_for(POLICY, 1, looks_for_change(PAIRS))
+    bar = thresholds_for(POLICY, 1, looks_for_change(PAIRS))
     held = 0
     for log_ratios in rng.normal(math.log1p(change), sd, (runs, PAIRS)):
         comparison = checked(log_ratios, bar)[1] if stopping else compare_pairs(pairs_of(log_ratios[:12].tolist()), 0.95)
@@ -288,6 +305,11 @@ def histories(count: int, pool: Executor) -> None:
             *(f"{100 * share:.1f}" for share in by),
             f"{100 * ends.count(None) / count:.1f}",
         )
+    print("\nUnchanged pull requests that are red where main is slower than its best commit, in %.\n")
+    table("main is slower by", *(f"spread {units.percent(sd, 1)}" for sd in (0.003, 0.007)))
+    drifted = [[pool.submit(blamed, slower, sd, 33 * count) for sd in (0.003, 0.007)] for slower in DRIFTED]
+    for slower, shares in zip(DRIFTED, drifted, strict=True):
+        row(units.percent(slower, 1), *(f"{100 * share.result():.2f}" for share in shares))
     false = sum(history.result() != [None] for history in still)
     print(f"\nUnchanged histories of 1,000 merges with a spread of 0.3, 0.7 and 2 %: {false} of 3 had a red merge.\n")
 

@@ -22,8 +22,7 @@ from common import row, table
 from ratchet.commands.machine import plan_of
 from ratchet.config import load_settings
 from ratchet.measure.client import HostClient, Hosts
-from ratchet.measure.device.telemetry import Owner
-from ratchet.measure.duet import Duet, Rounds, Wanted
+from ratchet.measure.duet import CaseSides, Duet, Rounds
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side
 from ratchet.records.verdict import Comparison
@@ -85,10 +84,10 @@ def compared(beside: str, seed: int, *, forked: bool) -> Comparison:
     """Six pairs of the case, whose head has ``beside`` beside it."""
     with tempfile.TemporaryDirectory() as folder, hosts_of(Path(folder), beside, forked=forked) as hosts:
         settings = load_settings(Path(folder), os.environ, {"device": "cpu", "seed": seed})
-        duet = Duet(hosts, plan_of(settings, "cpu"), SilentProgress(), Owner(None))
+        duet = Duet(hosts, plan_of(settings, "cpu"), SilentProgress(), None)
         rounds = Rounds((PAIRS,), 0, lambda _: ())
-        turned = duet.measure([Wanted("adds/small", SIDES)], rounds)["adds/small"].turned
-        comparison = compare_workers(*([worker.samples() for worker in turned[side]] for side in ("head", "reference")), 0.95)
+        workers = duet.measure([CaseSides("adds/small", SIDES)], rounds)["adds/small"].workers
+        comparison = compare_workers(*([one.samples() for one in workers[side]] for side in ("head", "reference")), 0.95)
         assert comparison is not None
         return comparison
 

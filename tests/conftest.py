@@ -7,8 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 TESTS = Path(__file__).parent
+
+settings.register_profile("ratchet", deadline=None)  # on a busy machine any example may take long
+settings.load_profile("ratchet")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

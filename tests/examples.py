@@ -14,8 +14,8 @@ import numpy as np
 
 from ratchet.judge.baseline.chain import ChainPlace, new_chain_entry
 from ratchet.judge.drift import Drift
-from ratchet.judge.outcome import Bar, bar_for, decide
-from ratchet.judge.sequential import bar_of_run, is_decided, looks, looks_for_change
+from ratchet.judge.outcome import CaseThresholds, decide, thresholds_for
+from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.judge.verdict import judge_run
 from ratchet.records import (
     Baseline,
@@ -594,12 +594,12 @@ def _recorded(taken: np.ndarray) -> list[WorkerSamples]:
     ]
 
 
-def bar(policy: Policy | None = None, cases: int = 1, most: int = 100) -> Bar:
+def bar(policy: Policy | None = None, cases: int = 1, most: int = 100) -> CaseThresholds:
     """What a change must pass in a check of so many cases."""
-    return bar_for(policy or Policy(), cases, looks_for_change(most))
+    return thresholds_for(policy or Policy(), cases, looks_for_change(most))
 
 
-def looked_at(taken: Sequence[Pair], each: Bar, most: int = 100, drift: Drift | None = None) -> Comparison:
+def looked_at(taken: Sequence[Pair], each: CaseThresholds, most: int = 100, drift: Drift | None = None) -> Comparison:
     """The comparison of a case at the look at which a check stops."""
     for count in looks(most):
         seen = compare_pairs(taken[:count], each.policy.confidence)
@@ -613,5 +613,5 @@ def outcomes(cases: Mapping[str, Sequence[Pair]], policy: Policy | None = None, 
     """What a check says of cases whose pairs came in this order."""
     rule = policy or Policy()
     seen = {name: looked_at(taken, bar(rule, len(cases), most), most) for name, taken in cases.items()}
-    whole = bar_of_run(seen, rule, most)
+    whole = thresholds_of_run(seen, rule, most)
     return {name: decide(comparison, whole)[0] for name, comparison in seen.items()}

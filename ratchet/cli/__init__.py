@@ -94,6 +94,8 @@ def _explained(error: BaseException) -> tuple[str, Exit]:
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return "interrupted; the trees and workers of this run are gone, earlier results are as they were.", Exit.INTERRUPTED
+    if isinstance(error, ModuleNotFoundError) and error.name in _INSTALL:
+        return f"this needs {_INSTALL[error.name]}, then run again.", Exit.USAGE
     if limit := _limit_met(error):
         return limit, Exit.NOT_MEASURED
     if isinstance(error, OSError):  # a full disk, no more processes
@@ -131,6 +133,11 @@ _LEAST_BYTES, _THREAD_BYTES = 512 << 20, 48 << 20
 """For the packages, and for each core: OpenBLAS reserves 32 MiB and a stack for each of its threads."""
 _FEWEST_FILES = 48
 """A check of one device needs about twenty."""
+_INSTALL = {
+    "github": "PyGithub. Install it with `pip install 'ratchet[github]'`",
+    "sklearn": "scikit-learn. Install it with `pip install 'ratchet[tune]'`",
+}
+"""Packages that not every command needs: name → what it is and how to install it."""
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, a cancelled CI job, a closed terminal: all clean up."""
 

@@ -44,7 +44,7 @@ def baseline_group() -> None:
 def baseline_show(case: str | None, history: bool, **given: Any) -> int:
     """Show results/baseline.json."""
     if case and not history:
-        raise click.UsageError("A case is named together with --history.")
+        raise click.UsageError("Name a case only together with --history.")
     path, stored = show_baseline(request_of((), given), os.environ)
     lines = history_lines(stored, shown(path), case) if history else baseline_lines(stored, shown(path))
     print_result(stored, lines, as_json=given["as_json"])
@@ -91,9 +91,9 @@ def baseline_accept(words: tuple[str, ...], reason: str, by: str | None, **given
 @_by
 @common
 def baseline_rename(old: str, new: str, reason: str | None, by: str | None, **given: Any) -> int:
-    """Let a case go on under another name, on every machine."""
+    """Continue a case under another name, on every machine."""
     path, done = rename_case(old, new, by, reason, request_of((), given), os.environ)
-    fields = {"path": shown(path), "old": old, "new": new, "machines": [each.machine for each in done]}
+    fields = {"path": shown(path), "old": old, "new": new, "machines": [chain.machine for chain in done]}
     print_result(fields, renamed_lines(done, old, new, shown(path)), as_json=given["as_json"])
     return int(Exit.PASS)
 
@@ -103,7 +103,7 @@ def baseline_rename(old: str, new: str, reason: str | None, by: str | None, **gi
 @click.option(
     "--mode",
     type=click.Choice(["push", "pull-request", "branch"]),
-    help="How it gets there (default: push; a protected branch gets a pull request).",
+    help="How to change the remote (default: push; a protected branch gets a pull request).",
 )
 @click.option("--onto", metavar="BRANCH", help="The branch that was measured (default: GITHUB_REF_NAME, or what is checked out).")
 @click.option("--remote", default="origin", help="The remote to push to.")
@@ -116,7 +116,7 @@ def baseline_push(recorded: tuple[Path, ...], mode: Any, onto: str | None, remot
     """
     client = None
     if os.environ.get("GITHUB_TOKEN"):
-        from ratchet.forge.github import GitHub
+        from ratchet.forge.github import GitHub  # PyGithub is an extra, which only this needs
 
         client = GitHub.from_environ(os.environ)
     done = push_baseline(recorded, Way(remote, mode, onto), client, request_of((), given), os.environ)
@@ -133,9 +133,8 @@ def baseline_verify(**given: Any) -> int:
 
     Digests, predecessors and figures must fit, and git must know the commits. Exits with 2 where something does not fit.
     """
-    found = verify_baseline(request_of((), given), os.environ)
-    fields = {"path": shown(found.path), "problems": found.problems, "warnings": found.warnings}
-    print_result(
-        fields, verified_lines(found.baseline, shown(found.path), found.problems, found.warnings), as_json=given["as_json"]
-    )
-    return int(Exit.USAGE if found.problems else Exit.PASS)
+    done = verify_baseline(request_of((), given), os.environ)
+    fields = {"path": shown(done.path), "problems": done.problems, "warnings": done.warnings}
+    lines = verified_lines(done.baseline, shown(done.path), done.problems, done.warnings)
+    print_result(fields, lines, as_json=given["as_json"])
+    return int(Exit.USAGE if done.problems else Exit.PASS)

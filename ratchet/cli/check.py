@@ -19,7 +19,7 @@ from ratchet.commands.output import write, write_report
 from ratchet.commands.replay import replay, replay_simulated
 from ratchet.commands.request import Done, Request
 from ratchet.commands.run import run
-from ratchet.errors import DamageError, Exit, OutputError
+from ratchet.errors import DamageError, Exit, OutputError, UsageError
 from ratchet.judge.replay import worst_code
 from ratchet.report.calibration import (
     calibration_lines,
@@ -171,7 +171,7 @@ def replay_command(files: tuple[Path, ...], **given: Any) -> int:
         return int(Exit.PASS)
     for option, value in (("--pairs", given["pairs"]), ("--seed", given["draw_seed"]), ("--plant", given["plant"] or None)):
         if value is not None:
-            raise click.UsageError(f"{option} works with --simulate only. Give --simulate N too, or leave {option} out.")
+            raise UsageError(f"{option} works with --simulate only.", f"Give --simulate N too, or leave {option} out.")
     return _judge_files(files, request, as_json=given["as_json"])
 
 

@@ -1,4 +1,4 @@
-"""`ratchet calibrate`: unchanged code against itself, for a given time."""
+"""`ratchet calibrate`: measure unchanged code against itself for a given time, and say whether the gate can be held."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_PAIRS = 200
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What was found, and where its files belong."""
+    """A calibration, its run, and where their files belong."""
 
     calibration: Calibration
     run: RunRecord
@@ -40,7 +40,7 @@ class Calibrated:
 def calibrate(request: Request, seconds: float, progress: Progress, environ: Mapping[str, str]) -> Calibrated:
     """Measure the checkout against itself for ``seconds`` and judge whether the configured gate can be held.
 
-    Every case is timed, machine code being equal or not, and nothing is decided early.
+    Every case is timed, although its machine code is equal on both sides, and nothing is decided early.
     """
     repository = Repository(request.folder)
     settings = load_settings(repository.root, environ, request.options)
@@ -74,8 +74,8 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
     timing = (started, time.monotonic() - clock)
     run = record_of("check", request.command, settings, machine, suite, timing, code.tree, code.tree)
     run = run.model_copy(update={"plan": plan})
-    found = judge(run, settings.policy, settings.pairs)
-    if not found.cases:
+    verdict = judge(run, settings.policy, settings.pairs)
+    if not verdict.cases:
         most = max((len(case.head) for case in run.cases), default=0)
         enough = f"about {math.ceil(seconds * FEWEST / most * 1.2)} s would do" if most else "see the failures of `ratchet run`"
         raise UnfitError(
@@ -83,13 +83,13 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
             f"Give it more time with --time: {enough}.",
         )
     calibration = Calibration(
-        holds=found.holds,
-        gate=found.gate,
-        any_red=found.any_red,
+        holds=verdict.holds,
+        gate=verdict.gate,
+        any_red=verdict.any_red,
         checks=CHECKS,
-        biased=found.biased,
-        unmeasured=found.unmeasured,
-        cases=found.cases,
+        biased=verdict.biased,
+        unmeasured=verdict.unmeasured,
+        cases=verdict.cases,
         policy=settings.policy,
         plan=plan_of(settings, machine.device),
         environment=run.environment,
@@ -103,7 +103,7 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
 
 
 def write_calibration(done: Calibrated) -> list[Path]:
-    """Write what was found and the samples; returns their paths."""
+    """Write the calibration and its samples. Returns their paths."""
     paths = [done.results / CALIBRATION, done.results / CALIBRATION_SAMPLES]
     save(paths[0], done.calibration)
     save(paths[1], done.run)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ratchet.commands.machine import Machine, environment_of, in_parallel, machines_of, plan_of
 from ratchet.commands.output import record_of
-from ratchet.commands.profile.changed import ProfileSite, with_profiles
+from ratchet.commands.profile.cases import ProfileSite, with_profiles
 from ratchet.commands.request import CURRENT, Done, Request, apart_of, load_baseline, watched, writable
 from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings, load_settings
@@ -23,6 +23,7 @@ from ratchet.errors import BuildError, GitError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.drift import Drift, by_commit, drifting
 from ratchet.judge.sequential import looks, suspects, undecided, urgent
+from ratchet.judge.shards import policy_of_part
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.build import without_secrets
 from ratchet.measure.suite import CaseTask, Suite, list_cases, measure_suite
@@ -62,7 +63,7 @@ class Pairing:
 
 
 @dataclass(frozen=True)
-class Measured:
+class CheckSuite:
     """The suite of a check, and the commit that most of its cases were compared with."""
 
     suite: Suite
@@ -135,10 +136,10 @@ def reference_of(request: Request, repository: Repository, head: Snapshot) -> st
     return head.tree.commit if head.tree.dirty else repository.previous()
 
 
-def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progress: Progress) -> Measured:
+def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progress: Progress) -> CheckSuite:
     """Build the head, and measure it against the reference, or against the baseline's commits."""
     if broken := build(plan.settings, "head", trees.head, plan.head, progress, plan.environ):
-        return Measured(_unbuilt(broken), plan.reference.tree if plan.reference else None)
+        return CheckSuite(_unbuilt(broken), plan.reference.tree if plan.reference else None)
     fingerprint = environment_of(machines[0], plan.settings).fingerprint
     stored = {**plan.baseline.carried(fingerprint), **plan.baseline.entries(fingerprint)}
     if plan.reference is None:
@@ -146,7 +147,7 @@ def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progres
     drifts = drifting(stored, plan.reference.tree, plan.head.tree)
     pairing = Pairing(plan.reference, trees.reference, plan.patterns, drifts, plan.shard)
     suite = compare(plan, machines, trees.head, pairing, progress)
-    return Measured(suite, plan.reference.tree, _against_best(plan, machines, trees, suite.cases, drifts, progress))
+    return CheckSuite(suite, plan.reference.tree, _against_best(plan, machines, trees, suite.cases, drifts, progress))
 
 
 def _unbuilt(error: BuildError) -> Suite:
@@ -158,7 +159,7 @@ def _unbuilt(error: BuildError) -> Suite:
 
 def _against_baseline(
     plan: CheckPlan, machines: Sequence[Machine], trees: Trees, stored: Mapping[str, BaselineEntry], progress: Progress
-) -> Measured:
+) -> CheckSuite:
     """Measure the head against one commit of the baseline after the other.
 
     Raises UsageError where the baseline has nothing for this machine.
@@ -185,7 +186,7 @@ def _against_baseline(
     for suite, snapshot in zip(suites[1:], snapshots[1:], strict=True):
         cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
     missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
-    return Measured(replace(suites[0], cases=tuple(cases), reference_missing=missing), snapshots[0].tree)
+    return CheckSuite(replace(suites[0], cases=tuple(cases), reference_missing=missing), snapshots[0].tree)
 
 
 def _against_best(
@@ -219,7 +220,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
         unbuilt = build(settings, "reference", pairing.tree, pairing.reference, progress, plan.environ)
     reference = None if unbuilt else pairing.tree
     timing = plan_of(settings, machines[0].device, restart_after=SESSION_PAIRS)
-    policy = settings.policy.shared(len(machines))
+    policy = policy_of_part(settings.policy, len(machines))
 
     def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
         task = CaseTask(

@@ -1,4 +1,4 @@
-"""Collectives under torchrun → a run like any other, and a summary as other collective benchmarks write it."""
+"""Measure collectives under torchrun: a record like any other run's, and a summary as other collective benchmarks write it."""
 
 from __future__ import annotations
 
@@ -31,23 +31,24 @@ _TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What is asked for; None: the usual."""
+class CollectivesRequest:
+    """What to measure; None: the default."""
 
     operations: str | None
     sizes: str | None
-    usual_sizes: Mapping[str, str]
-    """Device → sizes."""
+    default_sizes: Mapping[str, str]
+    """Sizes for each kind of device."""
     repeats: int
     device: Literal["auto", "cuda", "cpu"]
 
 
 def measure_collectives(
-    wish: Wish, results: Path, summary: Path, command: tuple[str, ...], environ: Mapping[str, str]
+    wish: CollectivesRequest, results: Path, summary: Path, command: tuple[str, ...], environ: Mapping[str, str]
 ) -> list[str]:
-    """Measure on this rank; rank 0 writes both files. Lines for people: empty on the other ranks.
+    """Measure on this rank; rank 0 writes both files. Returns lines for people, none on the other ranks.
 
-    Raises UsageError outside torchrun or for nonsense, UnfitError without a GPU for each rank, WorkerError where a rank failed.
+    Raises UsageError outside torchrun or for impossible wishes, UnfitError without a GPU for each rank, WorkerError where a
+    rank failed.
     """
     group = group_of(environ)
     root = root_of(Path.cwd())
@@ -61,11 +62,11 @@ def measure_collectives(
             machine = stack.enter_context(machine_of(request, settings, what, SilentProgress(), environ))
         wanted = wanted_of(wish, device, group.ranks)
         clock, started = time.monotonic(), datetime.now(UTC)
-        taken = [repeat(group, device == "cuda", wanted, number, _TIMEOUT_S) for number in range(wish.repeats)]
+        repeats = [repeat(group, device == "cuda", wanted, number, _TIMEOUT_S) for number in range(wish.repeats)]
     if group.rank != 0:
         return []
     writable(results), writable(summary)
-    cases = [_case(collective, [each[index] for each in taken], group, machine) for index, collective in enumerate(wanted)]
+    cases = [_case(collective, [timed[index] for timed in repeats], group, machine) for index, collective in enumerate(wanted)]
     record = RunRecord(
         kind="run",
         started_at=started,
@@ -79,48 +80,48 @@ def measure_collectives(
         warnings=machine.warnings,
     )
     save(results / RECORD, record)
-    found = [_summed(collective, case, group.ranks) for collective, case in zip(wanted, cases, strict=True)]
+    rows = [_summary_row(collective, case, group.ranks) for collective, case in zip(wanted, cases, strict=True)]
     backend = _backend(machine.device)
     path = summary / f"collectives_{backend}_{group.ranks}.json"
     machine_name = record.environment.fingerprint.gpu or record.environment.fingerprint.cpu
-    told = {"backend": backend, "world_size": group.ranks, "machine": machine_name, "date": f"{started:%Y-%m-%d}"}
-    save_text(path, json.dumps({**told, "results": found}, indent=2) + "\n")
-    return [*_lines(found, machine_name, group.ranks), f"Record:  {results / RECORD}", f"Summary: {path}"]
+    setup = {"backend": backend, "world_size": group.ranks, "machine": machine_name, "date": f"{started:%Y-%m-%d}"}
+    save_text(path, json.dumps({**setup, "results": rows}, indent=2) + "\n")
+    return [*_lines(rows, machine_name, group.ranks), f"Record:  {results / RECORD}", f"Summary: {path}"]
 
 
 def group_of(environ: Mapping[str, str]) -> Group:
-    """The group that torchrun put this process into. Raises UsageError."""
+    """Return the group that torchrun put this process into. Raises UsageError."""
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT")
     try:
         rank, ranks, local_rank, local_ranks, port = (int(environ[name]) for name in names)
         address = environ["MASTER_ADDR"]
     except (KeyError, ValueError):
         raise UsageError(
-            "This process belongs to no group.", "Run it under torchrun: torchrun --nproc_per_node=2 bench/collectives.py"
+            "This process was not started by torchrun.", "Start it with torchrun --nproc_per_node=2 bench/collectives.py."
         ) from None
     if ranks == 1:
         raise UsageError(
-            "A collective takes two ranks or more.", "Say torchrun --nproc_per_node=2, or as many as there are GPUs."
+            "A collective needs two ranks or more.", "Use torchrun --nproc_per_node=2, or as many as there are GPUs."
         )
     return Group(rank, ranks, local_rank, local_ranks, address, port, environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True")
 
 
-def wanted_of(wish: Wish, device: str, ranks: int) -> list[Collective]:
-    """Operation × size, as asked for. Raises UsageError."""
+def wanted_of(wish: CollectivesRequest, device: str, ranks: int) -> list[Collective]:
+    """Return every operation with every size, as requested. Raises UsageError."""
     if wish.repeats < FEWEST:
         raise UsageError(f"{wish.repeats} repetitions are too few for an interval.", f"Take --repeats {FEWEST} or more.")
     operations = [each.strip() for each in (wish.operations or ",".join(OPERATIONS)).split(",")]
     for operation in operations:
         if operation not in OPERATIONS:
             raise UsageError(f"There is no collective {operation!r}.", f"Choose from {', '.join(OPERATIONS)}.")
-    sizes = [_bytes(each, ranks) for each in (wish.sizes or wish.usual_sizes[device]).split(",")]
+    sizes = [_bytes(each, ranks) for each in (wish.sizes or wish.default_sizes[device]).split(",")]
     return [Collective(operation, size) for operation in dict.fromkeys(operations) for size in dict.fromkeys(sizes)]
 
 
 def _bytes(text: str, ranks: int) -> int:
     match = _SIZE.match(text.strip())
     if not match or int(match[1]) == 0:
-        raise UsageError(f"{text!r} is no size.", "Write sizes such as 65536, 64KiB or 16MiB.")
+        raise UsageError(f"{text!r} is not a size.", "Write sizes such as 65536, 64KiB or 16MiB.")
     wanted = int(match[1]) * 1024 ** " KMG".index(match[2].upper() or " ")
     return elements(wanted, ranks) * 4
 
@@ -156,7 +157,7 @@ def _worker(number: int, timed: Timed) -> WorkerSamples:
     )
 
 
-def _summed(collective: Collective, case: CaseRun, ranks: int) -> dict[str, object]:
+def _summary_row(collective: Collective, case: CaseRun, ranks: int) -> dict[str, object]:
     median_ms = case.performance.median_time_ms if case.performance else float("nan")
     return {
         "operation": collective.operation,
@@ -167,12 +168,11 @@ def _summed(collective: Collective, case: CaseRun, ranks: int) -> dict[str, obje
     }
 
 
-def _lines(found: Sequence[Mapping[str, object]], machine: str, ranks: int) -> list[str]:
-    rows = [
-        f"{each['operation']:<15}{each['size_bytes']:>13} B {each['time_us']:>12} us {each['busbw_gb_s']:>10} GB/s"
-        for each in found
+def _lines(rows: Sequence[Mapping[str, object]], machine: str, ranks: int) -> list[str]:
+    lines = [
+        f"{row['operation']:<15}{row['size_bytes']:>13} B {row['time_us']:>12} us {row['busbw_gb_s']:>10} GB/s" for row in rows
     ]
-    return [f"{ranks} ranks on {machine}: time, and bandwidth on the bus", *rows]
+    return [f"{ranks} ranks on {machine}: time, and bandwidth on the bus", *lines]
 
 
 def _has_gpu(environ: Mapping[str, str], device: str) -> bool:

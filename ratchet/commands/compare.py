@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ratchet.commands.profile import files
-from ratchet.commands.profile.changed import with_stored_profiles
+from ratchet.commands.profile import results as profile_files
+from ratchet.commands.profile.results import with_stored_profiles
 from ratchet.commands.request import CURRENT, Done, Request, load_baseline, root_of, writable
 from ratchet.config import load_settings
 from ratchet.judge.shards import joined
@@ -48,20 +48,20 @@ def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -
     results = writable(root / settings.results)
     run = joined([load(path, RunRecord) for path in paths]).model_copy(update={"command": request.command})
     for path in paths:
-        _take_profiles(path.parent / files.FOLDER, results / files.FOLDER)
+        _take_profiles(path.parent / profile_files.FOLDER, results / profile_files.FOLDER)
     report = judge_run(run, load_baseline(results))
     return Done(run, with_stored_profiles(report, run, results), results)
 
 
 def _take_profiles(source: Path, folder: Path) -> None:
     """Profiles and their files, from beside a shard's run."""
-    found = files.read_index(source).profiles
+    found = profile_files.read_index(source).profiles
     if not found or source.resolve() == folder.resolve():
         return
     for each in found:
-        files.clear(folder, each.case)
+        profile_files.clear(folder, each.case)
         for name in each.files.values():
             place = source / Path(name).name
             if place.is_file():
-                files.keep(place, folder, place.name)
-    files.add_to_index(folder, found)
+                profile_files.keep(place, folder, place.name)
+    profile_files.add_to_index(folder, found)

@@ -1,4 +1,4 @@
-"""The device that a run has to itself, and how it measures there."""
+"""The devices that a run has to itself, how it measures there, and how several machines share the cases."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from importlib import metadata
 from typing import TypeVar
 
 from ratchet.commands.request import Request
 from ratchet.config import Settings
 from ratchet.errors import UnfitError, UsageError
 from ratchet.measure.device import fitness
-from ratchet.measure.device.environment import describe
+from ratchet.measure.device.environment import describe, installed_version
 from ratchet.measure.device.lock import hold, lock_folder
 from ratchet.measure.device.nvml import Gpu, choose_gpu, visible_gpus
 from ratchet.measure.suite import Suite
@@ -49,7 +48,7 @@ class Machine:
 def machine_of(
     request: Request, settings: Settings, what: str, progress: Progress, environ: Mapping[str, str]
 ) -> Iterator[Machine]:
-    """The chosen device, alone and fit."""
+    """Hold the chosen device while the body runs. Raises BusyError where others hold it, UnfitError where it is not fit."""
     device, gpu, warnings = choose(request, settings, environ)
     key, name = (f"gpu-{gpu.uuid}", f"GPU {gpu.index}") if gpu else ("cpu", "The CPU")
     with hold(key, what, request.wait_s, progress.stage, device=name, folder=lock_folder(environ)):
@@ -70,9 +69,9 @@ def machine_of(
 def machines_of(
     request: Request, settings: Settings, what: str, progress: Progress, environ: Mapping[str, str]
 ) -> Iterator[tuple[Machine, ...]]:
-    """The chosen devices, all of a kind, each alone and fit: one, or as many GPUs as the request names.
+    """Hold the chosen devices while the body runs, as `machine_of` does: one, or as many GPUs as the request names.
 
-    Raises UsageError where they differ, since one verdict speaks of one kind of machine.
+    Raises UsageError where they are of different kinds, since a verdict holds for one kind of machine.
     """
     with contextlib.ExitStack() as stack:
         machines = tuple(
@@ -95,7 +94,7 @@ def _numbers(request: Request, settings: Settings, environ: Mapping[str, str]) -
         return [request.gpu]
     count = 0 if settings.device == "cpu" else len(visible_gpus(environ.get("CUDA_VISIBLE_DEVICES")))
     if count == 0:
-        raise UnfitError("--gpus was given, but no NVIDIA GPU is to be seen here.", "See `ratchet doctor`, or leave it out.")
+        raise UnfitError("--gpus was given, but no NVIDIA GPU was found here.", "See `ratchet doctor`, or leave it out.")
     return list(range(count)) if request.gpus == "all" else list(request.gpus)
 
 
@@ -104,20 +103,26 @@ def _called(machine: Machine) -> str:
 
 
 def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> tuple[Device, Gpu | None, tuple[str, ...]]:
+    """Return the device, its GPU and warnings. Raises UnfitError without torch, or where a GPU was asked for in vain."""
+    torch = installed_version("torch")
+    if torch is None:
+        raise UnfitError(
+            "Measuring needs PyTorch.", "Install it with `pip install torch` (any build for your CUDA), then run again."
+        )
     if settings.device == "cpu":
         return "cpu", None, ()
     gpu = choose_gpu(request.gpu, environ.get("CUDA_VISIBLE_DEVICES"))
-    blind = metadata.version("torch").endswith("+cpu")
+    blind = torch.endswith("+cpu")
     if gpu is not None and not blind:
         return "cuda", gpu, ()
-    why = "the installed torch has no CUDA in it" if gpu else "no NVIDIA GPU is to be seen here"
+    why = "the installed torch has no CUDA in it" if gpu else "no NVIDIA GPU was found here"
     if settings.device == "cuda" or request.gpu is not None:
         raise UnfitError(f"A GPU was asked for, but {why}.", "See `ratchet doctor`, or measure with --device cpu.")
     return "cpu", None, (f"Measured on the CPU, since {why}: this says nothing about GPU kernels.",)
 
 
 def environment_of(machine: Machine, settings: Settings, suite: Suite | None = None) -> Environment:
-    """The machine and its software, as the trees' own processes reported it; before there are any, as it is installed."""
+    """Describe the machine and its software: as the trees' processes reported it, or before there are any, as installed."""
     return describe(
         machine.gpu,
         machine.device,
@@ -130,7 +135,7 @@ def environment_of(machine: Machine, settings: Settings, suite: Suite | None = N
 
 
 def plan_of(settings: Settings, device: Device, *, restart_after: int = 0) -> Plan:
-    """How to measure on this device, in one session or, with ``restart_after``, in two."""
+    """Return how to measure on this device, in one session or, with ``restart_after``, in two."""
     return Plan(
         pairs=settings.pairs,
         blocks=settings.blocks,
@@ -145,24 +150,21 @@ def plan_of(settings: Settings, device: Device, *, restart_after: int = 0) -> Pl
     )
 
 
-# The same work on several machines at once, one thread each; what they tell meanwhile is told as of one.
-
-
 Member = TypeVar("Member")
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 
 class Stopped(BaseException):
-    """Another machine failed, or somebody interrupted the run: nothing of it is worth finishing."""
+    """Another machine failed, or somebody interrupted the run, so nothing is worth finishing."""
 
 
 def in_parallel(
     work: Callable[[Member, Part, Progress], Result], parts: Sequence[tuple[Member, Part]], progress: Progress
 ) -> list[Result]:
-    """``work`` for each part, all at once; the results in the order of the parts.
+    """Do ``work`` for all parts at once, one thread each. Returns the results in the order of the parts.
 
-    The first error ends the others at their next turn and is raised. A single part runs right here.
+    The first error ends the other threads at their next progress report and is raised. A single part runs in this thread.
     """
     if len(parts) == 1:
         machine, part = parts[0]
@@ -181,7 +183,7 @@ def in_parallel(
 
 
 class _Shared:
-    """What all parts have told, and whether they are to end."""
+    """Merges the progress of all parts into one stream, and knows whether they have to stop."""
 
     def __init__(self, progress: Progress, parts: int) -> None:
         self.progress = progress
@@ -191,7 +193,7 @@ class _Shared:
         self.steps = [(0, 0)] * parts
 
     @contextlib.contextmanager
-    def told(self) -> Iterator[Progress]:
+    def reporting(self) -> Iterator[Progress]:
         with self.lock:
             if self.stop:
                 raise Stopped
@@ -206,17 +208,17 @@ class _Part:
         self._number = number
 
     def start(self, total_cases: int, pairs: int) -> None:
-        with self._shared.told() as progress:
+        with self._shared.reporting() as progress:
             self._shared.cases += total_cases
             progress.start(self._shared.cases, pairs)
 
     def stage(self, text: str) -> None:
-        with self._shared.told() as progress:
+        with self._shared.reporting() as progress:
             if self._number == 0:  # the others do the same at about the same time
                 progress.stage(text)
 
     def case(self, name: str, pair: int, done: int, total: int) -> None:
-        with self._shared.told() as progress:
+        with self._shared.reporting() as progress:
             self._shared.steps[self._number] = (done, total)
             all_done, all_total = (sum(column) for column in zip(*self._shared.steps, strict=True))
             progress.case(name, pair, all_done, all_total)

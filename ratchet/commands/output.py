@@ -1,4 +1,4 @@
-"""What was measured → the record of the run."""
+"""The record of a run, and the files that a run leaves in the results folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def record_of(
     best: Sequence[CaseRun] = (),
     shard: Shard | None = None,
 ) -> RunRecord:
-    """Everything that a run was, in one record."""
+    """Put together the record of a run. ``timing``: when it started, and the seconds that it took."""
     missing = suite.reference_missing
     return RunRecord(
         kind=kind,
@@ -52,18 +52,15 @@ def record_of(
     )
 
 
-# The files of a run.
-
-
 PAGE = "page.png"
 SUMMARY_LIMIT = 1_000_000
 """Characters; GitHub takes 1 MiB of step summary."""
 
 
 def write(done: Done, environ: Mapping[str, str]) -> list[Path]:
-    """Write the run, the verdict and the Markdown report; returns their paths, the report first, and then those of profiles.
+    """Write the run, the verdict and the Markdown report. Returns their paths, the report first and those of profiles last.
 
-    Raises OutputError; the run is then kept in the temporary folder if there is room.
+    Raises OutputError; the run is then kept in the temporary folder if there is room there.
     """
     try:
         save(done.results / CURRENT, done.run)
@@ -71,12 +68,12 @@ def write(done: Done, environ: Mapping[str, str]) -> list[Path]:
     except OutputError as error:
         raise OutputError(error.message, f"{error.hint} {_rescued(done.run)}".strip()) from None
     _append_summary(done, environ)
-    pages = [done.results / each.files[PAGE] for each in done.report.profiles if PAGE in each.files]
+    pages = [done.results / profile.files[PAGE] for profile in done.report.profiles if PAGE in profile.files]
     return [*written, done.results / CURRENT, *pages]
 
 
 def write_report(done: Done) -> list[Path]:
-    """Write the Markdown report and the verdict; returns their paths."""
+    """Write the Markdown report and the verdict. Returns their paths."""
     paths = [done.results / MARKDOWN, done.results / REPORT]
     save_text(paths[0], render_markdown(done.report))
     save(paths[1], done.report)
@@ -93,13 +90,13 @@ def _rescued(record: RunRecord) -> str:
 
 
 def _append_summary(done: Done, environ: Mapping[str, str]) -> None:
-    place = environ.get("GITHUB_STEP_SUMMARY")
-    if place:
-        try:
-            with Path(place).open("a", encoding="utf-8") as summary:
-                summary.write(render_markdown(done.report, limit=SUMMARY_LIMIT))
-        except OSError as error:
-            raise OutputError(
-                f"The step summary {place} cannot be written: {error.strerror}.",
-                f"Unset GITHUB_STEP_SUMMARY, or free some space; the report is in {done.results / MARKDOWN}.",
-            ) from None
+    if not (place := environ.get("GITHUB_STEP_SUMMARY")):
+        return
+    try:
+        with Path(place).open("a", encoding="utf-8") as summary:
+            summary.write(render_markdown(done.report, limit=SUMMARY_LIMIT))
+    except OSError as error:
+        raise OutputError(
+            f"The step summary {place} cannot be written: {error.strerror}.",
+            f"Unset GITHUB_STEP_SUMMARY, or free some space; the report is in {done.results / MARKDOWN}.",
+        ) from None

@@ -1,4 +1,4 @@
-"""What a command asks for, and what it gets."""
+"""The request of a command and its outcome, and what every command needs of the repository that it works in."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CALIBRATION, CALIBRATION_SAMPLES = "calibration.json", "calibration_samples.json
 
 @dataclass(frozen=True)
 class Request:
-    """What a command asks for. ``options`` are settings given on the command line; None means not given."""
+    """The arguments of a command. ``options`` are settings given on the command line; None means not given."""
 
     folder: Path
     command: tuple[str, ...]
@@ -39,43 +39,37 @@ class Request:
     gpus: tuple[int, ...] | Literal["all"] | None = None
     """Spread the cases over these GPUs; None: one GPU."""
     shard: Shard | None = None
-    """Measure this part of the cases only."""
+    """Measure only this part of the cases."""
     wait_s: float = 0.0
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Done:
-    """A run, what it means, and where its files belong."""
+    """A run, its verdict, and where its files belong."""
 
     run: RunRecord
     report: ReportRecord
     results: Path
     damage: str = ""
-    """What changed in the user's repository meanwhile and cannot be put back."""
+    """Changes in the user's repository meanwhile that cannot be undone."""
 
     def with_changes(self, notes: Sequence[str], damage: str) -> Done:
-        """Also say what became of the checkout."""
-        said = [*notes, damage] if damage else notes
-        run = self.run.model_copy(update={"warnings": (*self.run.warnings, *said)})
-        report = self.report.model_copy(update={"warnings": (*self.report.warnings, *said)})
+        """Add what happened to the checkout to the warnings."""
+        more = [*notes, damage] if damage else notes
+        run = self.run.model_copy(update={"warnings": (*self.run.warnings, *more)})
+        report = self.report.model_copy(update={"warnings": (*self.report.warnings, *more)})
         return Done(run, report, self.results, damage)
 
 
-# The stored baseline of a checkout.
-
-
 def load_baseline(results: Path) -> Baseline:
-    """The stored baseline; an empty one where there is no file yet."""
+    """Return the stored baseline; an empty one where there is no file yet."""
     path = results / BASELINE
     return load(path, Baseline) if path.exists() else Baseline()
 
 
-# The repository that a command works in.
-
-
 def root_of(folder: Path) -> Path:
-    """The root of a checkout; outside git, the folder itself."""
+    """Return the root of a checkout; outside git, the folder itself."""
     try:
         return Repository(folder).root
     except (GitError, UsageError):
@@ -83,7 +77,7 @@ def root_of(folder: Path) -> Path:
 
 
 def checked_out(root: Path, results: Path, tuning: Path | None = None) -> Tree:
-    """The commit that stands in a checkout, and whether it was changed since; outside git, none."""
+    """Return the commit that is checked out, and whether files were changed since; outside git, no commit."""
     try:
         repository = Repository(root)
         tree = repository.commit_snapshot("HEAD").tree
@@ -93,10 +87,10 @@ def checked_out(root: Path, results: Path, tuning: Path | None = None) -> Tree:
 
 
 def apart_of(repository: Repository, results: Path, tuning: Path | None = None) -> tuple[str, ...]:
-    """Globs of what earlier runs wrote within the repository, which is no change of the code.
+    """Globs of the files that earlier runs wrote into the repository; they do not count as changes of the code.
 
-    All of the folder ``results``; of ``tuning`` (None: the usual one) only what a search writes there, since a repository may
-    keep code of its own in a folder of that name.
+    The whole folder ``results``; in ``tuning`` (None: the usual folder) only the files that a search writes, since a repository
+    may keep code of its own in a folder of that name.
     """
     root = repository.root
     reports = () if results == root else _within(root, results, ("", "/**"))  # the folder itself may be a link
@@ -111,7 +105,7 @@ def _within(root: Path, folder: Path, globs: Sequence[str]) -> tuple[str, ...]:
 
 
 def writable(results: Path) -> Path:
-    """Find out now, not after a minute of measuring."""
+    """Create the results folder if needed. Raises OutputError now, not after a minute of measuring."""
     try:
         results.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=results):
@@ -125,16 +119,16 @@ def writable(results: Path) -> Path:
 
 @dataclass(frozen=True)
 class Changes:
-    """What became of a checkout while code that is not ours ran."""
+    """Changes in a checkout while code that is not ours ran."""
 
     notes: tuple[str, ...] = ()
     """What was put back, and what looks like somebody's own work."""
     damage: str = ""
-    """What cannot be put back, since it may be somebody's own doing."""
+    """What is not undone, since somebody may have done it on purpose."""
 
 
 class Watch:
-    """The baseline of a checkout and the state of its git repository, before code that is not ours runs."""
+    """Remembers the baseline of a checkout and the state of its git repository before code that is not ours runs."""
 
     def __init__(self, root: Path, results: Path) -> None:
         self._root = root
@@ -148,13 +142,14 @@ class Watch:
         self.was_asked = False
 
     def changes(self) -> Changes:
-        """Put the baseline back if it was changed, and say what else was."""
+        """Restore the baseline if it was changed, and report what else was."""
         self.was_asked = True
         notes, damages = [], []
         shown = os.path.relpath(self._baseline, self._root)
         try:
-            if aside := self._put_back():
-                notes.append(f"{shown} was changed while this ran, and was put back; what stood there is in {aside}.")
+            if (kept := self._put_back()) is not None:
+                more = f"; the changed file is kept as {kept}" if kept else ""
+                notes.append(f"{shown} was changed while this ran, and was put back{more}.")
         except (OSError, OutputError) as error:
             damages.append(f"{shown} was changed while this ran, and cannot be put back: {error}")
         if self._repository:
@@ -164,23 +159,23 @@ class Watch:
             damages += [f"{where} {', '.join(harm)}. If that was not you, measured code did it."] if harm else []
         return Changes(tuple(notes), " ".join(damages))
 
-    def _put_back(self) -> str:
-        """Where what stands in the baseline's place was moved to; empty if it is as it was."""
+    def _put_back(self) -> str | None:
+        """Restore the baseline. Returns the name of the kept changed file, empty if it was deleted, None if unchanged."""
         path, aside = self._baseline, self._baseline.with_name(f"{BASELINE}.changed")
         if not path.is_symlink() and _content(path) == self._content and path.exists() == (self._content is not None):
-            return ""
+            return None
         if os.path.lexists(path):
             path.replace(aside)
         if self._content is not None:
             save_bytes(path, self._content)
-        return aside.name if os.path.lexists(aside) else "no file"
+        return aside.name if os.path.lexists(aside) else ""
 
 
 @contextlib.contextmanager
 def watched(root: Path, results: Path, progress: Progress) -> Iterator[Watch]:
-    """Watch a checkout while the body runs. Raises DamageError at its end where something changed that cannot be put back.
+    """Watch a checkout while the body runs. Raises DamageError at its end where something changed that cannot be undone.
 
-    A body that asks for the changes itself reports them itself; otherwise ``progress`` gets what was put back.
+    A body that calls `Watch.changes` reports the changes itself; otherwise ``progress`` shows what was put back.
     """
     watch = Watch(root, results)
     try:
@@ -208,7 +203,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _moves(repository: Repository, before: Mapping[str, str], after: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """What changed as people change it while a check runs, and what nobody should lose."""
+    """Split the changes into ordinary work during a check, and harm that somebody has to undo."""
     work, harm = [], []
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.commands.profile.files import FOLDER as PROFILE_FOLDER
-from ratchet.commands.profile.files import INDEX
+from ratchet.commands.profile.results import FOLDER as PROFILE_FOLDER
+from ratchet.commands.profile.results import INDEX
 from ratchet.commands.request import BASELINE, CURRENT, Request, load_baseline, root_of
 from ratchet.config import load_settings
 from ratchet.errors import PageError, RatchetError, UsageError
@@ -79,8 +79,9 @@ def of_results(recorded: Path | None, profiles: Path | None, results: Path, patt
         raise UsageError(clean(f"{path} has no timed case called {pattern}."), clean(f"It has {', '.join(known) or 'none'}."))
     chosen = [case for case in cases if case.name in select(known, patterns)]
     if not chosen:
-        raise UsageError(f"{path} holds no timed case.", "Measure first with `ratchet run`.")
-    counted = _profiles(profiles, results)
+        raise UsageError(f"{path} has no timed case.", "Measure first with `ratchet run`.")
+    place = profiles or results / PROFILE_FOLDER / INDEX
+    counted = load(place, Profiles).profiles if profiles or place.exists() else ()
     return _assembled(fingerprint, chosen, roofs, counted, notes)
 
 
@@ -96,15 +97,15 @@ def _assembled(
         more.append(f"Counted FLOPs over declared ones, where they are more than {percent(pure.AGREEMENT)} apart: {ratios}.")
     warm = [case.name for case in cases if cached(case.workload, measured.l2_bytes) == "warm"]
     if warm:
-        more.append(f"Timed with their data in the L2 cache, which the DRAM roofs do not hold: {', '.join(warm)}.")
+        more.append(f"Timed with their data in the L2 cache, so the DRAM roofs do not limit them: {', '.join(warm)}.")
     small = [case.name for case in cases if cached(case.workload, measured.l2_bytes) == "fits"]
     if small:
-        more.append(f"Their data fit into the L2 cache, so what they declare has no share of a DRAM roof: {', '.join(small)}.")
-    return pure.roofline(_device(fingerprint), points, roofs, [*more, *notes])
+        more.append(f"Their data fit into the L2 cache, so they have no share of a DRAM roof: {', '.join(small)}.")
+    return pure.roofline(fingerprint.gpu or fingerprint.cpu, points, roofs, [*more, *notes])
 
 
 def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | None, ...]) -> tuple[tuple[Roof, ...], list[str]]:
-    """Every roof that is known of this machine, and what is to be said of those that are not."""
+    """Every roof that is known for this machine, and notes about those that are not."""
     notes = []
     sliced = fingerprint.mig == "on"
     printed = None if sliced else datasheet(fingerprint.gpu)
@@ -113,7 +114,7 @@ def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | 
         notes.append(unknown(name))
     roofs = pure.roofs_measured(measured)
     if not roofs:
-        notes.append("No roof was measured: benchmarks called copy and matmul, as in this repository's bench, give one.")
+        notes.append("No roof was measured. Benchmarks called copy and matmul would give one.")
     return (
         *roofs,
         *pure.roofs_from("report", pure.report_peaks(profiles)),
@@ -122,11 +123,11 @@ def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | 
 
 
 def _point(case: Timed, profile: Profile | None, roofs: tuple[Roof, ...], l2_bytes: int | None) -> RooflinePoint:
-    """From counters where there are any, else from what the benchmark declares."""
-    found = pure.counted(case.name, None, profile, roofs, case.seconds, warm=is_warm(case.workload)) if profile else None
-    if profile is None or found is None:
+    """The point from counters where there are any, else from what the benchmark declares."""
+    point = pure.counted(case.name, None, profile, roofs, case.seconds, warm=is_warm(case.workload)) if profile else None
+    if profile is None or point is None:
         return pure.declared(case.name, None, case.workload, case.seconds, l2_bytes)
-    return found.model_copy(update={"of_declared": pure.agreement(case.workload, profile)})
+    return point.model_copy(update={"of_declared": pure.agreement(case.workload, profile)})
 
 
 def _matching(case: Timed, profiles: Sequence[CaseProfile], fingerprint: Fingerprint, notes: list[str]) -> Profile | None:
@@ -142,7 +143,7 @@ def _matching(case: Timed, profiles: Sequence[CaseProfile], fingerprint: Fingerp
                 return profile
             other = True
     if other:
-        notes.append(f"The profile of {case.name} is of other code or another GPU, so its declared work is drawn.")
+        notes.append(f"The profile of {case.name} is of other code or another GPU, so the figure shows its declared work.")
     return None
 
 
@@ -166,20 +167,22 @@ def _timed(case: CaseRun, tree: Tree) -> Timed | None:
 
 
 def _of_baseline(path: Path) -> tuple[Fingerprint, list[Timed], Roofs, list[str]]:
-    """Of several machines the one that was measured last."""
-    parts = sorted(load(path, Baseline).fingerprints.values(), key=_last_measured)
+    """The machine of a baseline that was measured last, and its cases."""
+
+    def last_measured(part: FingerprintBaseline) -> tuple[float, str]:
+        return max((entry.timestamp.timestamp() for entry in part.configs.values()), default=0.0), part.fingerprint.key
+
+    parts = sorted(load(path, Baseline).fingerprints.values(), key=last_measured)
     if not parts:
         raise UsageError(f"{path} is empty.", "Measure with `ratchet check`, then `ratchet baseline record`.")
     part = parts[-1]
     entries = {name: entry for name, entry in part.configs.items() if not entry.removed}
     cases = [Timed(name, entry.workload, entry.median_ms / 1e3, Tree(commit=entry.git_commit)) for name, entry in entries.items()]
     others = [each.fingerprint.key for each in parts[:-1]]
-    notes = [f"{path.name} also knows {', '.join(others)}; drawn is the machine that was measured last."] if others else []
+    notes = (
+        [f"{path.name} also knows {', '.join(others)}; the figure shows the machine that was measured last."] if others else []
+    )
     return part.fingerprint, cases, measured_roofs((), entries), notes
-
-
-def _last_measured(part: FingerprintBaseline) -> tuple[float, str]:
-    return max((entry.timestamp.timestamp() for entry in part.configs.values()), default=0.0), part.fingerprint.key
 
 
 def _is_baseline(path: Path) -> bool:
@@ -188,12 +191,3 @@ def _is_baseline(path: Path) -> bool:
     except RatchetError:
         return path.name == BASELINE  # then reading it again says what is wrong
     return True
-
-
-def _profiles(path: Path | None, results: Path) -> tuple[CaseProfile, ...]:
-    place = path or results / PROFILE_FOLDER / INDEX
-    return load(place, Profiles).profiles if path or place.exists() else ()
-
-
-def _device(fingerprint: Fingerprint) -> str:
-    return fingerprint.gpu or fingerprint.cpu

@@ -1,4 +1,4 @@
-"""What the runner of GitHub Actions reads from a step: outputs and the summary. Where there is no runner, nothing is written."""
+"""Write the outputs and the summary of a step of GitHub Actions. Outside a workflow nothing is written."""
 
 from __future__ import annotations
 
@@ -15,21 +15,18 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 def write_outputs(values: Mapping[str, str], environ: Mapping[str, str]) -> None:
-    """Set the step's outputs. A value may hold anything: the line that ends it cannot be guessed.
-
-    Raises OutputError where the file refuses.
-    """
+    """Set the step's outputs. A value may hold anything, for the line that ends it cannot be guessed. May raise OutputError."""
     pieces = []
     for name, value in values.items():
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of an output")
+            raise ValueError(f"{name!r} cannot name an output")
         end = f"end-{secrets.token_hex(16)}"
         pieces.append(f"{name}<<{end}\n{value}\n{end}\n")
     _append("GITHUB_OUTPUT", "".join(pieces), environ)
 
 
 def append_summary(markdown: str, environ: Mapping[str, str]) -> None:
-    """Add to the step's summary; what would make it too large for GitHub is cut off. Raises OutputError."""
+    """Add to the step's summary, cut to what GitHub takes. May raise OutputError."""
     text = markdown.encode()[:LARGEST_SUMMARY].decode(errors="ignore")
     _append("GITHUB_STEP_SUMMARY", f"{text.rstrip()}\n", environ)
 

@@ -1,4 +1,9 @@
-"""A folder or an archive that a stranger filled → its files, by safe names. Nothing is written, followed or unpacked here."""
+"""Take in the artifact of the job that ran untrusted code: a run that may be judged, or one sentence why not.
+
+Whoever wrote the pull request may have written every byte. Two files are taken in, the run and the index of its profiles: by
+plain names, within bounds, through no link, against a strict schema, with numbers that a measurement can give. `ratchet publish`
+calls `take_in`, which writes copies of the two files and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,6 @@ import os
 import re
 import stat
 import struct
-import subprocess
 import sys
 import zipfile
 import zlib
@@ -23,15 +27,16 @@ from ratchet.records.base import Record
 from ratchet.records.files import load, save_bytes
 from ratchet.records.profile import CaseProfile, Profiles
 from ratchet.records.run import RunRecord
+from ratchet.subprocesses import run
 
 MOST_ENTRIES = 2_000
 MOST_BYTES = 2 * 2**30
-"""Of all files together, unpacked."""
+"""All files together, unpacked."""
 LONGEST_NAME = 200
 DEEPEST = 8
 """Folders within folders."""
 LARGEST_RATIO = 400
-"""Unpacked over packed, of a file beyond a mebibyte: JSON of samples packs to a tenth."""
+"""Unpacked over packed size, for a file beyond a mebibyte: JSON of samples packs to a tenth."""
 LARGEST_DIRECTORY = 2**20
 """Bytes of an archive's list of entries."""
 
@@ -39,31 +44,31 @@ _HINT = "Upload what `ratchet check` wrote, and nothing else; then measure again
 _PLAIN = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.+ -]*")
 _END, _END64 = b"PK\x05\x06", b"PK\x06\x07"
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError, KeyError)
-"""What zipfile raises on a damaged, foreign or encrypted archive."""
+"""Errors of zipfile on a damaged, foreign or encrypted archive."""
 
 
 class Container(Protocol):
-    """Files by name. Making one has checked all names, kinds and sizes."""
+    """Files by name. Whoever makes one has checked all names, kinds and sizes."""
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Relative name with slashes → bytes, as far as is known before reading."""
+        """Relative name with slashes → bytes, as far as known before reading."""
         ...
 
     def read(self, name: str, most: int) -> bytes:
-        """The content. Raises ArtifactError where it has more than ``most`` bytes."""
+        """Return the content. Raises ArtifactError if it has more than ``most`` bytes."""
         ...
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder on disk."""
+    """Files on disk."""
 
-    root: Path
+    paths: Mapping[str, Path]
     sizes: Mapping[str, int]
 
     def read(self, name: str, most: int) -> bytes:
-        return read_file(self.root / name, name, most)
+        return read_file(self.paths[name], name, most)
 
 
 @dataclass(frozen=True)
@@ -79,53 +84,54 @@ class Archive:
                 content = stream.read(most + 1)
         except (*_BROKEN, OSError):
             raise ArtifactError(f"{name} cannot be unpacked: the archive is damaged.", _HINT) from None
-        return _not_more(content, name, most)
+        return _at_most(content, name, most)
 
 
 def folder_of(root: Path) -> Folder:
-    """Raises ArtifactError for links, devices, odd names, and more than fits."""
+    """Open a folder. Raises ArtifactError for links, devices, odd names, and more than may be."""
     try:
-        return Folder(root, _bounded(_walked(root)))
+        sizes = _bounded(_walk(root))
     except OSError as error:
         raise ArtifactError(f"The artifact cannot be listed: {error.strerror or 'it changes'}.", _HINT) from None
+    return Folder({name: root / name for name in sizes}, sizes)
 
 
 def archive_of(path: Path) -> Archive:
-    """Raises ArtifactError for what `folder_of` refuses, for encrypted or damaged archives, and for bombs."""
+    """Open an archive. Raises ArtifactError for what `folder_of` refuses, for encrypted or damaged archives, and for bombs."""
     try:
         _refuse_long_list(path)
         with zipfile.ZipFile(path) as packed:
-            return Archive(path, _bounded(_listed(packed)))
+            return Archive(path, _bounded(_list(packed)))
     except (*_BROKEN, OSError):
-        raise ArtifactError("The artifact is no zip archive, or is damaged.", _HINT) from None
+        raise ArtifactError("The artifact is not a zip archive, or is damaged.", _HINT) from None
 
 
 def read_file(path: Path, name: str, most: int) -> bytes:
-    """An ordinary file, never through a link. Raises ArtifactError, which calls it ``name``."""
+    """Read an ordinary file, never through a link. Raises ArtifactError, which calls it ``name``."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor has no path
             _refuse_unless_ordinary(os.fstat(stream.fileno()), name)
-            return _not_more(stream.read(most + 1), name, most)
+            return _at_most(stream.read(most + 1), name, most)
     except OSError as error:
         raise ArtifactError(f"{name} cannot be read: {error.strerror or error}.", _HINT) from None
 
 
-def _not_more(content: bytes, name: str, most: int) -> bytes:
+def _at_most(content: bytes, name: str, most: int) -> bytes:
     if len(content) > most:
         raise ArtifactError(f"{name} has more than {most // 2**20} MiB, so no run of ours wrote it.", _HINT)
     return content
 
 
-def _walked(folder: Path, above: str = "", depth: int = 1) -> Iterator[tuple[str, int]]:
-    with os.scandir(folder) as found:
-        for entry in found:
+def _walk(folder: Path, above: str = "", depth: int = 1) -> Iterator[tuple[str, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
             name = _safe(f"{above}{entry.name}")
             if entry.is_dir(follow_symlinks=False):
                 if depth >= DEEPEST:
                     raise ArtifactError(f"The artifact has folders more than {DEEPEST} deep.", _HINT)
                 yield f"{name}/", 0
-                yield from _walked(Path(entry.path), f"{name}/", depth + 1)
+                yield from _walk(Path(entry.path), f"{name}/", depth + 1)
             else:
                 status = entry.stat(follow_symlinks=False)
                 _refuse_unless_ordinary(status, name)
@@ -134,30 +140,30 @@ def _walked(folder: Path, above: str = "", depth: int = 1) -> Iterator[tuple[str
 
 def _refuse_unless_ordinary(status: os.stat_result, name: str) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise ArtifactError(f"{name} is no ordinary file but a link, a pipe or a device.", _HINT)
+        raise ArtifactError(f"{name} is not an ordinary file but a link, a pipe or a device.", _HINT)
     if status.st_nlink > 1:
         raise ArtifactError(f"{name} is a hard link to another file.", _HINT)
 
 
-def _listed(packed: zipfile.ZipFile) -> Iterator[tuple[str, int]]:
+def _list(packed: zipfile.ZipFile) -> Iterator[tuple[str, int]]:
     for entry in packed.infolist():
         if entry.orig_filename != entry.filename or "\\" in entry.filename:
             raise ArtifactError("The archive has a name with a backslash or a null in it.", _HINT)
         name = _safe(entry.filename.removesuffix("/"))
         kind = stat.S_IFMT(entry.external_attr >> 16)
         if kind not in (0, stat.S_IFDIR if entry.is_dir() else stat.S_IFREG):
-            raise ArtifactError(f"{name} is no ordinary file but a link, a pipe or a device.", _HINT)
+            raise ArtifactError(f"{name} is not an ordinary file but a link, a pipe or a device.", _HINT)
         if entry.flag_bits & 1:
             raise ArtifactError(f"{name} is encrypted.", _HINT)
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ArtifactError(f"{name} is packed by a method that no upload takes.", _HINT)
+            raise ArtifactError(f"{name} is packed by a method that no upload uses.", _HINT)
         if entry.file_size > max(2**20, LARGEST_RATIO * entry.compress_size):
             raise ArtifactError(f"{name} unpacks to far more than it is packed to.", _HINT)
         yield (f"{name}/", 0) if entry.is_dir() else (name, entry.file_size)
 
 
 def _bounded(entries: Iterator[tuple[str, int]]) -> dict[str, int]:
-    """Name → bytes of the files, no more of them than may be."""
+    """Return name → bytes of the files. Raises ArtifactError if there are too many."""
     sizes: dict[str, int] = {}
     total = 0
     for name, size in entries:
@@ -173,7 +179,7 @@ def _bounded(entries: Iterator[tuple[str, int]]) -> dict[str, int]:
 
 
 def _safe(name: str) -> str:
-    """The name, if each of its parts is a plain word; neither `..`, nor absolute, nor hidden. Raises ArtifactError."""
+    """Return the name if each part is a plain word: not `..`, not absolute, not hidden. Raises ArtifactError."""
     parts = name.split("/")
     fits = len(name) <= LONGEST_NAME and len(parts) <= DEEPEST + 1 and all(map(_PLAIN.fullmatch, parts))
     if not fits:
@@ -184,28 +190,24 @@ def _safe(name: str) -> str:
 
 
 def _refuse_long_list(path: Path) -> None:
-    """Look at the archive's own count before anything reads its list of entries, which may claim a gigabyte."""
+    """Check the archive's own count before anything reads its list of entries, which may claim a gigabyte."""
     with path.open("rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - 65_536 - 64))
         tail = stream.read()
     place = tail.rfind(_END)
     if place < 0 or len(tail) - place < 22:
-        raise ArtifactError("The artifact is no zip archive, or is cut off.", _HINT)
+        raise ArtifactError("The artifact is not a zip archive, or is cut off.", _HINT)
     entries, length = struct.unpack("<HI", tail[place + 10 : place + 16])
     if entries > MOST_ENTRIES or length > LARGEST_DIRECTORY or tail[max(0, place - 20) : place].startswith(_END64):
         raise ArtifactError(f"The artifact has more than {MOST_ENTRIES} entries.", _HINT)
 
 
-# The artifact of the job that ran untrusted code → a run that may be judged, or one sentence why not.
-#
-# Whoever wrote the pull request may have written every byte of it. What is taken in are two files, the run and the index of its
-# profiles: by plain names, within bounds, through no link, against a strict schema, with numbers that a measurement can give.
-
+# From files to a run.
 
 RUN, PROFILES = "current.json", "nsight/profiles.json"
 PLACES = ("", "results/")
-"""Where the files of a run stand in an artifact."""
+"""Folders of an artifact in which the files of a run may be."""
 LARGEST_RUN = 64 * 2**20
 LARGEST_PROFILES = 16 * 2**20
 LARGEST_NUMBER = 1e30
@@ -213,7 +215,7 @@ LARGEST_NUMBER = 1e30
 LONGEST_TEXT = 10_000
 """Characters of one text of a record."""
 QUICK = 256 * 2**10
-"""Bytes that are read at once: so few cannot hold faults enough to fill a memory."""
+"""Bytes. A smaller file is read without a child: it cannot hold enough faults to fill the memory."""
 MEMORY_BYTES = 3 * 2**30
 SECONDS = 60
 """For reading one file, in a child."""
@@ -224,29 +226,29 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 @dataclass(frozen=True)
 class Intake:
-    """What was taken in. Its texts are still those of a stranger."""
+    """A run that may be judged. Its texts are still those of a stranger."""
 
     run: RunRecord
-    """With figures computed again from its samples."""
+    """Its figures are computed again from its samples."""
     profiles: tuple[CaseProfile, ...] = ()
     files: tuple[str, ...] = ()
     """Names of the other files: relative, plain."""
     problems: tuple[str, ...] = ()
-    """What was left out, and why: a sentence each."""
+    """One sentence for each thing that was left out."""
 
 
 def take_in(artifact: Path, workspace: Path) -> Intake:
     """Take in a folder, a zip archive, or the run's file alone. ``workspace`` gets copies of the two files, and nothing else.
 
-    Raises ArtifactError where the artifact is unsafe in any part, or its run is missing, damaged or contradicts itself. What
-    only adds to the verdict is left out where it is not sound, and that is said.
+    Raises ArtifactError where the artifact is unsafe in any part, or its run is missing, damaged or contradicts itself. Unsound
+    profiles are left out, with a sentence in ``problems``.
     """
     box = _opened(artifact)
     base = next((place for place in PLACES if f"{place}{RUN}" in box.sizes), None)
     if base is None:
         raise ArtifactError(f"The artifact has no {RUN}: the job ended before it wrote one.", "Its log says why.")
-    run = _record(box, f"{base}{RUN}", workspace / RUN, LARGEST_RUN, RunRecord)
-    wrong = list(contradictions(run))
+    record = _record(box, f"{base}{RUN}", workspace / RUN, LARGEST_RUN, RunRecord)
+    wrong = list(contradictions(record))
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise ArtifactError(f"{RUN} contradicts itself: {wrong[0]}{more}", _LOOK_AT_JOB)
@@ -258,21 +260,7 @@ def take_in(artifact: Path, workspace: Path) -> Intake:
         except ArtifactError as error:
             problems.append(f"The profiles were left out: {error.message}")
     others = tuple(sorted(name for name in box.sizes if name not in (f"{base}{RUN}", index)))
-    return Intake(with_own_figures(run), profiles, others, tuple(problems))
-
-
-@dataclass(frozen=True)
-class _Alone:
-    """The run's file by itself."""
-
-    path: Path
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        return {RUN: 0}
-
-    def read(self, name: str, most: int) -> bytes:
-        return read_file(self.path, name, most)
+    return Intake(with_own_figures(record), profiles, others, tuple(problems))
 
 
 def _opened(artifact: Path) -> Container:
@@ -282,11 +270,11 @@ def _opened(artifact: Path) -> Container:
         return folder_of(artifact)
     if not artifact.exists():
         raise ArtifactError("There is no artifact: the job that measures left none.", "Its log says why.")
-    return archive_of(artifact) if artifact.suffix == ".zip" else _Alone(artifact)
+    return archive_of(artifact) if artifact.suffix == ".zip" else Folder({RUN: artifact}, {RUN: 0})
 
 
 def _record(box: Container, name: str, copy: Path, most: int, kind: type[AnyRecord]) -> AnyRecord:
-    """One file, copied into the workspace and read there. Raises ArtifactError."""
+    """Copy one file into the workspace and read it there. Raises ArtifactError."""
     content = box.read(name, most)
     save_bytes(copy, content)
     if len(content) > QUICK:
@@ -295,14 +283,12 @@ def _record(box: Container, name: str, copy: Path, most: int, kind: type[AnyReco
         record = load(copy, kind)
     except RecordError as error:
         raise ArtifactError(error.message.replace(str(copy), name), _LOOK_AT_JOB) from None
-    what = next(_beyond(json.loads(content)), None)
-    if what:
-        raise ArtifactError(f"{name} holds {what}, which no run of ours writes.", _LOOK_AT_JOB)
+    _refuse_extremes(json.loads(content), name)
     return record
 
 
-def _beyond(document: Any) -> Iterator[str]:
-    """Numbers and texts that a schema cannot bound everywhere."""
+def _refuse_extremes(document: Any, name: str) -> None:
+    """Bound numbers and texts everywhere, which a schema cannot. Raises ArtifactError."""
     waiting = [document]
     while waiting:
         value = waiting.pop()
@@ -312,20 +298,17 @@ def _beyond(document: Any) -> Iterator[str]:
             waiting += value
         elif isinstance(value, str):
             if len(value) > LONGEST_TEXT:
-                yield f"a text of {len(value)} characters"
+                raise ArtifactError(f"{name} holds a text of {len(value)} characters, which no run of ours writes.", _LOOK_AT_JOB)
         elif isinstance(value, int | float) and not -LARGEST_NUMBER < value < LARGEST_NUMBER:
-            yield "a number beyond 1e30"
+            raise ArtifactError(f"{name} holds a number beyond 1e30, which no run of ours writes.", _LOOK_AT_JOB)
 
 
 def _refuse_bomb(path: Path, name: str, kind: str) -> None:
-    """Read a large file once in a child that may take only so much. Raises ArtifactError."""
+    """Read a large file once in a child with little memory and time. Raises ArtifactError."""
     command = [sys.executable, "-P", "-m", reading_child.__name__, str(path), kind, str(MEMORY_BYTES), str(SECONDS)]
     environ = {key: value for key, value in os.environ.items() if key in ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH")}
-    try:
-        done = subprocess.run(command, capture_output=True, env=environ, timeout=2 * SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        done = None
-    if done is not None and done.returncode == reading_child.REFUSED:
-        raise ArtifactError(str(json.loads(done.stdout)).replace(str(path), name), _LOOK_AT_JOB)
-    if done is None or done.returncode:
+    ended = run(command, environ=environ, folder=Path.cwd(), time_limit_s=2 * SECONDS)
+    if ended.status == reading_child.REFUSED:
+        raise ArtifactError(str(json.loads(ended.output.splitlines()[-1])).replace(str(path), name), _LOOK_AT_JOB)
+    if ended.status != 0:
         raise ArtifactError(f"{name} takes more memory or time to read than any run of ours.", _LOOK_AT_JOB)

@@ -1,4 +1,4 @@
-"""Whether a run that somebody else wrote down agrees with itself, and its figures computed again from its samples.
+"""Check that a run from somebody else agrees with itself, and compute its figures again from its samples.
 
 A schema says what a field may be; this says which fields cannot stand together. No run of ours has such a contradiction, so
 one that has was edited, and nothing of it is believed.
@@ -21,17 +21,17 @@ _NAME = re.compile(r"[\w.+-]{1,100}/(?:[\w.+-]{1,100}|\*)")
 
 
 def contradictions(run: RunRecord) -> Iterator[str]:
-    """What cannot be, a sentence each, with the place of the case and never a text of the record."""
+    """Describe each contradiction in a sentence, with the place of the case and never a text of the record."""
     if run.shard is not None:
-        yield f"It is shard {run.shard} of a run: the parts have to be merged first."
+        yield f"It is shard {run.shard} of a run: merge all shards first."
     if len(run.cases) > MOST_CASES:
         yield f"It has {len(run.cases)} cases, and {MOST_CASES} are the most."
     if run.plan.pairs > MOST_PAIRS or run.plan.blocks > MOST_BLOCKS:
-        yield f"Its plan has {run.plan.pairs} pairs of {run.plan.blocks} blocks, which nobody takes."
+        yield f"Its plan has {run.plan.pairs} pairs of {run.plan.blocks} blocks, more than any run takes."
     names = [case.name for case in run.cases]
     best = [case.name for case in run.best]
     if len(set(names)) < len(names) or len(set(best)) < len(best):
-        yield "Two of its cases have one name."
+        yield "Two of its cases have the same name."
     if not set(best) <= set(names):
         yield "A case was measured against the best commit and is not among the cases."
     for kind, cases in (("case", run.cases), ("case against the best commit", run.best)):

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.judge.outcome import Bar, Finding, decide
+from ratchet.judge.outcome import CaseThresholds, Finding, decide
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
 
 NEAR = 0.8
-"""Share of the gate from which on what is known of the drift makes the best commit worth measuring against."""
+"""From this share of the gate on, the known drift makes the best commit worth measuring against."""
 OWN_LEVEL = 0.005
 """p-value up to which a slowdown is taken to be this change's own."""
 OWN_PAIRS = 40
@@ -34,7 +34,7 @@ class Drift:
 
 
 def drifting(stored: Mapping[str, BaselineEntry], reference: Tree, head: Tree) -> dict[str, Drift]:
-    """The cases whose best commit is neither side of this run: slowdowns since then may have added up."""
+    """Return the cases whose best commit is neither side of this run: slowdowns since then may have added up."""
     sides = (reference.commit, head.commit)
     return {name: Drift(entry.git_commit, pooled(entry)) for name, entry in stored.items() if entry.git_commit not in sides}
 
@@ -77,15 +77,15 @@ def by_commit(names: Sequence[str], stored: Mapping[str, BaselineEntry]) -> dict
     return ordered
 
 
-def held_to_best(finding: Finding, best: Comparison, tree: Tree, bar: Bar) -> Finding:
-    """The finding, turned red where the head is past the gate against the best commit and this change has a part in it."""
+def held_to_best(finding: Finding, best: Comparison, tree: Tree, thresholds: CaseThresholds) -> Finding:
+    """Return the finding, turned red where the head is past the gate against the best commit and this change has a part in it."""
     outcome, _, own = finding
     if own is None or outcome not in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE):
         return finding
-    if not is_own(own) or decide(best, bar)[0] is not Outcome.REGRESSED:
+    if not is_own(own) or decide(best, thresholds)[0] is not Outcome.REGRESSED:
         return finding
     here, whole = units.percent(own.ratio - 1, 2), units.percent(best.ratio - 1, 2)
-    gate = units.threshold(bar.policy.regression)
+    gate = units.threshold(thresholds.policy.regression)
     reason = (
         f"Slower by {here} here, which makes it {whole} slower than the best commit {tree.commit[:10]}: past the gate of {gate}."
     )

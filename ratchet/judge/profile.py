@@ -1,4 +1,4 @@
-"""Which launch of the head is which launch of the reference."""
+"""Profiles beside each other (which launch of the head is which of the reference), and measured roofs."""
 
 from __future__ import annotations
 

@@ -11,8 +11,16 @@ from dataclasses import dataclass
 
 from ratchet.errors import Exit
 from ratchet.judge.drift import Drift
-from ratchet.judge.outcome import CHANGE_PAIRS, Bar, bar_for, both_past, decide, smallest_slowdown, with_smallest_slowdown
-from ratchet.judge.sequential import bar_of_run, is_decided, looks, looks_for_change
+from ratchet.judge.outcome import (
+    CHANGE_PAIRS,
+    CaseThresholds,
+    both_past,
+    decide,
+    smallest_slowdown,
+    thresholds_for,
+    with_smallest_slowdown,
+)
+from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.judge.verdict import exit_code, headline
 from ratchet.records.calibration import CaseCalibration
 from ratchet.records.run import CaseRun, Policy, RunRecord
@@ -23,12 +31,12 @@ from ratchet.stats.estimate import estimate, quantile
 Pools = Mapping[str, Sequence[Pair]]
 """Case → the pairs that were recorded of it."""
 Answers = dict[str, tuple[Outcome, Comparison]]
-"""Case → what one pull request was told about it."""
+"""Case → its outcome in one pull request, and the comparison behind it."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What became of the pull requests."""
+    """How the simulated pull requests ended."""
 
     any_red: float
     """Share of them with a red case among those that nothing was planted in."""
@@ -81,10 +89,12 @@ def draw(pools: Pools, policy: Policy, pairs: int, rng: random.Random, drifts: M
 
     ``drifts`` has the cases whose reference is not the best commit of the baseline.
     """
-    bar = bar_for(policy, len(pools), looks_for_change(pairs))
-    seen = {name: _measure(rng.choices(pool, k=pairs), bar, pairs, (drifts or {}).get(name)) for name, pool in pools.items()}
-    whole = bar_of_run(seen, policy, pairs)
-    return {name: (decide(comparison, whole)[0], comparison) for name, comparison in seen.items()}
+    thresholds = thresholds_for(policy, len(pools), looks_for_change(pairs))
+    comparisons = {
+        name: _measure(rng.choices(pool, k=pairs), thresholds, pairs, (drifts or {}).get(name)) for name, pool in pools.items()
+    }
+    whole = thresholds_of_run(comparisons, policy, pairs)
+    return {name: (decide(comparison, whole)[0], comparison) for name, comparison in comparisons.items()}
 
 
 def slowed_by(factor: float, pool: Sequence[Pair]) -> list[Pair]:
@@ -92,21 +102,21 @@ def slowed_by(factor: float, pool: Sequence[Pair]) -> list[Pair]:
     return [Pair(pair.log_ratio + math.log(factor), pair.head_ms * factor, pair.reference_ms) for pair in pool]
 
 
-def _measure(drawn: Sequence[Pair], bar: Bar, pairs: int, drift: Drift | None) -> Comparison:
+def _measure(drawn: Sequence[Pair], thresholds: CaseThresholds, pairs: int, drift: Drift | None) -> Comparison:
     """The comparison at the look at which a check would have stopped."""
     for count in looks(pairs):
-        seen = compare_pairs(drawn[:count], bar.policy.confidence)
-        if seen and (count == pairs or is_decided(seen, bar, drift)):
-            return seen
+        comparison = compare_pairs(drawn[:count], thresholds.policy.confidence)
+        if comparison and (count == pairs or is_decided(comparison, thresholds, drift)):
+            return comparison
     raise ValueError(f"{pairs} pairs are too few to compare: take 3 or more")
 
 
-# Recorded pairs, judged as they are.
+# Judge recorded pairs as they are.
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What recorded pairs mean."""
+    """The verdict over recorded pairs."""
 
     cases: tuple[CaseVerdict, ...]
     headline: str
@@ -123,34 +133,36 @@ def judge_pairs(pools: Pools, policy: Policy) -> Judged:
     """Judge every case by all its pairs, at the levels of a check that may take as many."""
     comparisons = {name: compare_pairs(pairs, policy.confidence) for name, pairs in pools.items()}
     most = max(map(len, pools.values()), default=0)
-    bar = bar_of_run(comparisons, policy, most)
-    cases = tuple(_verdict(name, pairs, comparisons[name], bar, most) for name, pairs in pools.items())
+    thresholds = thresholds_of_run(comparisons, policy, most)
+    cases = tuple(_verdict(name, pairs, comparisons[name], thresholds, most) for name, pairs in pools.items())
     code = exit_code(Counter(case.outcome for case in cases), policy) if cases else Exit.NOT_MEASURED
     return Judged(cases, headline(cases, policy, code), int(code))
 
 
 def worst_code(judged: Iterable[Judged]) -> int:
     """The exit code of several together: red wins, then not measured."""
-    codes = {each.exit_code for each in judged}
+    codes = {recording.exit_code for recording in judged}
     return next((int(code) for code in (Exit.REGRESSION, Exit.NOT_MEASURED) if code in codes), int(Exit.PASS))
 
 
-def _verdict(name: str, pairs: Sequence[Pair], comparison: Comparison | None, bar: Bar, most: int) -> CaseVerdict:
+def _verdict(
+    name: str, pairs: Sequence[Pair], comparison: Comparison | None, thresholds: CaseThresholds, most: int
+) -> CaseVerdict:
     head, reference = _summary([pair.head_ms for pair in pairs]), _summary([pair.reference_ms for pair in pairs])
     if comparison is None:
         reason = f"Fewer than {FEWEST_PAIRS} pairs were recorded, too few for an interval."
         return CaseVerdict(name=name, outcome=Outcome.INCONCLUSIVE, reason=reason, head=head, reference=reference)
-    outcome, reason = decide(comparison, bar)
-    shown = with_smallest_slowdown(comparison, bar, most)
+    outcome, reason = decide(comparison, thresholds)
+    shown = with_smallest_slowdown(comparison, thresholds, most)
     return CaseVerdict(name=name, outcome=outcome, reason=reason, comparison=shown, head=head, reference=reference)
 
 
 def _summary(medians_ms: Sequence[float]) -> SideSummary:
-    """Nothing is known of the work, so there are times but no rates."""
+    """Times without rates, since nothing is known of the work."""
     return SideSummary(median_ms=statistics.median(medians_ms), gflops=0, gb_s=0, peak_memory_bytes=0)
 
 
-# Unchanged code against itself → what this machine can tell apart, and the gate that it can hold.
+# Calibrate: unchanged code against itself → what this machine can tell apart, and the gate that it can hold.
 
 
 FEWEST = 12
@@ -165,8 +177,8 @@ _STEP = 0.001
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a run of unchanged code against itself says."""
+class CalibrationResult:
+    """The result of a run of unchanged code against itself."""
 
     cases: tuple[CaseCalibration, ...]
     any_red: float
@@ -184,39 +196,38 @@ class Found:
         return bool(self.cases) and not self.unmeasured and not self.biased and all(case.holds for case in self.cases)
 
 
-def calibrate(run: RunRecord, policy: Policy, pairs: int) -> Found:
+def calibrate(run: RunRecord, policy: Policy, pairs: int) -> CalibrationResult:
     """Judge a run of unchanged code against itself; ``pairs`` is the most that a case of a check takes."""
     pools = {case.name: pairs_of(case.head, case.reference) for case in run.cases if case.skipped is None}
     enough = {name: pool for name, pool in pools.items() if len(pool) >= FEWEST}
     unmeasured = tuple(name for name in pools if name not in enough)
     if not enough:
-        return Found((), 0.0, (), unmeasured)
+        return CalibrationResult((), 0.0, (), unmeasured)
     unchanged = simulate(enough, policy, pairs=pairs, runs=CHECKS, seed=run.plan.seed)
     slower = dict.fromkeys(enough, 1 + policy.regression * BEYOND)
     slowed = simulate(enough, policy, pairs=pairs, runs=CHECKS // 10, seed=run.plan.seed + 1, planted=slower)
     cases = tuple(_case(name, pool, policy, pairs, len(enough), unchanged, slowed) for name, pool in enough.items())
     biased = tuple(case.name for case in cases if _is_biased(case, policy, len(cases)))
-    return Found(cases, unchanged.any_red, biased, unmeasured)
+    return CalibrationResult(cases, unchanged.any_red, biased, unmeasured)
 
 
 def _case(
     name: str, pool: Sequence[Pair], policy: Policy, pairs: int, cases: int, unchanged: Rates, slowed: Rates
 ) -> CaseCalibration:
     pooled = estimate([pair.log_ratio for pair in pool], policy.confidence)
-    bar = bar_for(policy, cases, looks_for_change(pairs))
-    rates: Mapping[str, float] = slowed.red
+    thresholds = thresholds_for(policy, cases, looks_for_change(pairs))
     return CaseCalibration(
         name=name,
         pairs=len(pool),
         spread=pooled.spread,
         bias=pooled.centre,
         bias_error=pooled.error,
-        detectable_first=smallest_slowdown(pooled.spread, bar, min(pairs, CHANGE_PAIRS)),
-        detectable_most=smallest_slowdown(pooled.spread, bar, pairs),
+        detectable_first=smallest_slowdown(pooled.spread, thresholds, min(pairs, CHANGE_PAIRS)),
+        detectable_most=smallest_slowdown(pooled.spread, thresholds, pairs),
         red=unchanged.red[name],
-        caught=rates[name],
-        gate=smallest_gate(pooled.spread, pairs, bar.level),
-        holds=unchanged.red[name] <= policy.false_alarm and rates[name] >= CAUGHT,
+        caught=slowed.red[name],
+        gate=smallest_gate(pooled.spread, pairs, thresholds.level),
+        holds=unchanged.red[name] <= policy.false_alarm and slowed.red[name] >= CAUGHT,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ratchet.judge.drift import Drift, is_own, may_add_up
-from ratchet.judge.outcome import CHANGE_PAIRS, Bar, bar_for, compared, decide, with_persistence
+from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, compared, decide, thresholds_for, with_persistence
 from ratchet.records.run import SESSION_PAIRS, CaseRun, Policy
 from ratchet.records.verdict import Comparison, Outcome
 
@@ -25,7 +25,7 @@ def looks(pairs: int) -> tuple[int, ...]:
 
 
 def looks_for_change(pairs: int) -> int:
-    """At how many of these looks a case may be called changed: its false alarms are shared among them."""
+    """Count the looks at which a case may be called changed: its false alarms are shared among them."""
     return max(1, sum(1 for number in looks(pairs) if number >= CHANGE_PAIRS))
 
 
@@ -35,11 +35,11 @@ def undecided(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapp
     ``drifts`` has the cases whose reference is not the best commit of the baseline: there a small slowdown matters too.
     """
     comparisons = _comparisons(cases, policy)
-    bar = bar_of_run(comparisons, policy, pairs)
+    thresholds = thresholds_of_run(comparisons, policy, pairs)
     return {
         name
         for name, comparison in comparisons.items()
-        if comparison is None or not is_decided(comparison, bar, (drifts or {}).get(name))
+        if comparison is None or not is_decided(comparison, thresholds, (drifts or {}).get(name))
     }
 
 
@@ -59,33 +59,33 @@ def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
 
 
 def _comparisons(cases: Sequence[CaseRun], policy: Policy) -> dict[str, Comparison | None]:
-    """What the pairs of each case with a reference show; None where there are too few."""
+    """Compare each case that has a reference; None where there are too few pairs."""
     return {case.name: compared(case, policy.confidence) for case in cases if case.reference}
 
 
-def bar_of_run(comparisons: Mapping[str, Comparison | None], policy: Policy, pairs: int) -> Bar:
-    """What a change of one of these cases must pass, where each may take up to ``pairs`` pairs."""
-    return with_persistence(bar_for(policy, len(comparisons), looks_for_change(pairs)), comparisons.values())
+def thresholds_of_run(comparisons: Mapping[str, Comparison | None], policy: Policy, pairs: int) -> CaseThresholds:
+    """The thresholds of each of these cases, where each may take up to ``pairs`` pairs."""
+    return with_persistence(thresholds_for(policy, len(comparisons), looks_for_change(pairs)), comparisons.values())
 
 
-def is_decided(comparison: Comparison, bar: Bar, drift: Drift | None = None) -> bool:
+def is_decided(comparison: Comparison, thresholds: CaseThresholds, drift: Drift | None = None) -> bool:
     """Whether more pairs would be a waste."""
-    outcome, _ = decide(comparison, bar)
+    outcome, _ = decide(comparison, thresholds)
     if outcome in (Outcome.REGRESSED, Outcome.IMPROVED):
         return True
-    may_improve = comparison.ratio <= 1 - bar.policy.improvement
-    open_part = drift is not None and not is_own(comparison) and may_add_up(comparison, drift, bar.policy)
+    may_improve = comparison.ratio <= 1 - thresholds.policy.improvement
+    open_part = drift is not None and not is_own(comparison) and may_add_up(comparison, drift, thresholds.policy)
     return outcome is Outcome.UNCHANGED and not (may_improve or open_part)
 
 
 def suspects(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapping[str, Drift]) -> dict[str, list[str]]:
     """Best commit → the cases to measure against it: this change, with earlier ones, may have pushed them past the gate."""
     comparisons = {case.name: compared(case, policy.confidence) for case in cases if case.head and case.reference}
-    bar = bar_of_run(comparisons, policy, pairs)
+    thresholds = thresholds_of_run(comparisons, policy, pairs)
     listed: dict[str, list[str]] = {}
     for name, comparison in comparisons.items():
         drift = drifts.get(name)
-        if drift is None or comparison is None or decide(comparison, bar)[0] is Outcome.REGRESSED:
+        if drift is None or comparison is None or decide(comparison, thresholds)[0] is Outcome.REGRESSED:
             continue
         if is_own(comparison) and may_add_up(comparison, drift, policy):
             listed.setdefault(drift.best, []).append(name)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ratchet.errors import IncompleteError, UsageError
-from ratchet.records.run import CaseRun, RunRecord
+from ratchet.records.run import CaseRun, Policy, RunRecord
+
+
+def policy_of_part(policy: Policy, parts: int) -> Policy:
+    """The policy for one of several parts of a run: together they are falsely red no more often than the run's policy says."""
+    return policy.model_copy(update={"false_alarm": policy.false_alarm / parts})
 
 
 def joined(shards: Sequence[RunRecord]) -> RunRecord:
@@ -24,7 +29,7 @@ def joined(shards: Sequence[RunRecord]) -> RunRecord:
     return first.model_copy(
         update={
             "shard": None,
-            "policy": first.policy.at(first.policy.false_alarm * of),
+            "policy": first.policy.model_copy(update={"false_alarm": first.policy.false_alarm * of}),
             "started_at": min(each.started_at for each in shards),
             "wall_s": max(each.wall_s for each in shards),
             "reference_missing": next((each.reference_missing for each in shards if each.reference_missing), None),
@@ -40,9 +45,9 @@ def _numbered(shards: Sequence[RunRecord]) -> dict[int, RunRecord]:
     found: dict[int, RunRecord] = {}
     for each in shards:
         if each.shard is None or each.kind != "check":
-            raise UsageError("One of the runs is no shard of a check.", "Measure with `ratchet check --shard I/N`.")
+            raise UsageError("One of the runs is not a shard of a check.", "Measure with `ratchet check --shard I/N`.")
         if each.shard.number in found:
-            raise UsageError(f"Shard {each.shard} is there twice.", "Name each shard once.")
+            raise UsageError(f"Shard {each.shard} was given twice.", "Name each shard once.")
         found[each.shard.number] = each
     sizes = {each.shard.of for each in shards if each.shard}
     if len(sizes) != 1:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.judge.outcome import Bar, decide
+from ratchet.judge.outcome import CaseThresholds, decide
 from ratchet.records.run import Policy
 from ratchet.records.tuning import Configuration, Confirmation, Evaluation, TuningRecord
 from ratchet.records.verdict import Comparison, Outcome
@@ -76,7 +76,7 @@ def recommend(confirmations: Sequence[Confirmation], policy: Policy) -> Recommen
 
     Each finalist was chosen for being fast, so the level of a false alarm is shared among them (Bonferroni).
     """
-    rule = bar_of_finals(policy, len(confirmations))
+    rule = thresholds_of_finals(policy, len(confirmations))
     compared = [(each.comparison, each.configuration) for each in confirmations if each.comparison is not None]
     improved = [each for each in compared if decide(each[0], rule)[0] is Outcome.IMPROVED]
     if improved:
@@ -90,9 +90,9 @@ FINAL_LEVEL = 0.05
 FINAL_PAIRS = 6
 
 
-def bar_of_finals(policy: Policy, finalists: int) -> Bar:
+def thresholds_of_finals(policy: Policy, finalists: int) -> CaseThresholds:
     """What a finalist must pass: fewer pairs than a change in a check, since both sides come from one host of one tree."""
-    return Bar(policy, FINAL_LEVEL / max(1, finalists), fewest=FINAL_PAIRS)
+    return CaseThresholds(policy, FINAL_LEVEL / max(1, finalists), fewest=FINAL_PAIRS)
 
 
 def speedup(found: Comparison) -> str:

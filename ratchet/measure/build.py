@@ -1,4 +1,4 @@
-"""The environment variables that a repository's own code may see."""
+"""Run a repository's build command in a tree, or restore the outputs of an earlier build; and the variables its code may see."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PRIVATE = ("GITHUB_", "ACTIONS_", "RUNNER_")
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """Everything but a CI runner's tokens and files that set its outputs, and what would lead git to another repository."""
+    """The variables without a CI runner's tokens and output files, and without those that lead git to another repository."""
     return {name: value for name, value in environ.items() if not name.startswith(_PRIVATE) and name not in STRAY}
 
 
@@ -38,9 +38,6 @@ def benchmark_environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, s
     return kept
 
 
-# Run the repository's build command in a tree, or restore what it wrote for the same content before.
-
-
 KEPT_BUILDS = 20
 
 State = dict[str, tuple[int, int]]
@@ -50,10 +47,10 @@ State = dict[str, tuple[int, int]]
 def build_tree(
     tree: Path, command: Sequence[str], content: str, timeout_s: float, environ: Mapping[str, str], *, cache: bool
 ) -> bool:
-    """Build ``tree``; True if the outputs came from the cache.
+    """Build ``tree``. Returns True if the outputs came from the cache.
 
-    ``content`` is the hash of the tree's sources: with the command, Python and the machine's kind it is the key.
-    Raises BuildError with the last line printed, also where the command outlives ``timeout_s``.
+    ``content`` is the hash of the tree's sources. Together with the command, Python and the kind of machine it is the key.
+    Raises BuildError with the last lines printed, also where the command takes longer than ``timeout_s``.
     """
     store = cache_root() / "builds" / _key(command, content)
     if cache and (store / "complete").exists():
@@ -98,7 +95,7 @@ def _key(command: Sequence[str], content: str) -> str:
 
 
 def _state(tree: Path) -> State:
-    found: State = {}
+    state: State = {}
     for folder, names, files in os.walk(tree):
         links = [name for name in names if Path(folder, name).is_symlink()]
         if ".git" in names:
@@ -106,8 +103,8 @@ def _state(tree: Path) -> State:
         for name in [*files, *links]:
             path = Path(folder, name)
             status = path.lstat()
-            found[str(path.relative_to(tree))] = (status.st_size, status.st_mtime_ns)
-    return found
+            state[str(path.relative_to(tree))] = (status.st_size, status.st_mtime_ns)
+    return state
 
 
 def _keep(tree: Path, before: State, store: Path) -> None:

@@ -1,4 +1,8 @@
-"""The controller's end of one tree: its host, and the worker of the current pair."""
+"""The controller's end of a host and of its workers.
+
+`Hosts` starts the one child program from which all hosts of a device are forked; `HostClient` talks to the host of one tree, and
+`WorkerClient` to a worker that the host has forked. Whatever goes wrong with a case is a `CaseTrouble`, with a tree a HostError.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +28,18 @@ from ratchet.measure.lost import REPEATS
 from ratchet.measure.messages import Listing, Ready, Trouble, parse
 from ratchet.measure.tree_spec import TreeSpec, child_command
 from ratchet.records.base import Record
-from ratchet.records.run import Side
+from ratchet.records.run import Failure, LostWorker, Side
 from ratchet.subprocesses import Output, end_guard
 from ratchet.untrusted import clean
 
 Answer = TypeVar("Answer", bound=Record)
 
 REAP_S = 2.0
-"""For a worker that was told to end."""
+"""Longest wait for the end of a worker whose conversation was closed."""
 LONGEST_START_S = 60.0
-"""For a worker to get its device, however short the time for one step of a case."""
+"""Longest wait for a worker to get its device, however short the time for one step of a case is."""
 _OUR_FRAMES = re.compile(rf'File "({re.escape(str(Path(__file__).parent))}/|<frozen runpy>)|Extension modules: ')
-"""What faulthandler prints of the harness when a worker crashes; the author's own frames stay."""
+"""Lines that faulthandler prints about the harness when a worker crashes; the author's own frames stay."""
 
 
 class CaseTrouble(WorkerError):
@@ -47,9 +51,24 @@ class CaseTrouble(WorkerError):
         self.stage = stage
         self.last_lines = last_lines
 
+    @property
+    def reported_stage(self) -> str:
+        """The stage as records call it."""
+        return {"start": "prepare", "block": "measure", "finish": "check"}.get(self.stage, self.stage)
+
+    @property
+    def no_verdict(self) -> str | None:
+        """Why this is no verdict on the code, if it is none: impossible times, or a reference that breaks the protocol."""
+        if isinstance(self, Implausible) or (isinstance(self, Nonsense) and self.side == "reference"):
+            return f"The {self.side} could not be measured: {self.message}"
+        return None
+
+    def failure(self, message: str = "") -> Failure:
+        return Failure(side=self.side, stage=self.reported_stage, message=message or self.message, last_lines=self.last_lines)
+
 
 class Lost(CaseTrouble):
-    """The worker is gone without having said why: this may come from outside, so it is no verdict on the code.
+    """The worker ended or fell silent without a reason. This may come from outside, so it is no verdict on the code.
 
     ``how`` completes the sentence "The worker …".
     """
@@ -57,6 +76,9 @@ class Lost(CaseTrouble):
     def __init__(self, side: Side, stage: str, message: str, last_lines: tuple[str, ...], how: str) -> None:
         super().__init__(side, stage, message, last_lines)
         self.how = how
+
+    def lost_worker(self, pair: int | None) -> LostWorker:
+        return LostWorker(side=self.side, pair=pair, stage=self.reported_stage, how=self.how, last_lines=self.last_lines)
 
 
 class Hung(Lost):
@@ -72,24 +94,24 @@ class OutOfMemory(Lost):
 
 
 class Nonsense(CaseTrouble):
-    """What the worker answered is not what was agreed."""
+    """The worker's answer breaks the protocol."""
 
 
 class Implausible(CaseTrouble):
-    """What the worker measured cannot be true."""
+    """The worker's samples cannot be true."""
 
 
 class HostLost(HostError):
-    """A tree's process ended or fell silent without having said why."""
+    """A tree's process ended or fell silent without a reason."""
 
 
 class HostClient:
-    """One tree's host process. Several threads may fork workers; each worker is for one thread."""
+    """The host process of one tree. Several threads may fork workers; each worker is for one thread."""
 
     until: float = math.inf
-    """On the monotonic clock: no worker is waited for longer, whatever it does."""
+    """On the monotonic clock: nobody waits longer than this for any worker."""
     l2_bytes: int | None = None
-    """Size of the GPU's L2 cache, once a worker has said it."""
+    """Size of the GPU's L2 cache, once a worker has reported it."""
 
     def __init__(self, side: Side, tree: TreeSpec, channel: wire.Channel, output: Output, common: Output) -> None:
         self.side = side
@@ -101,17 +123,16 @@ class HostClient:
         self._listing: Listing | None = None
 
     def named(self, side: Side) -> HostClient:
-        """The same host under the name of another side, for two sides that have one tree."""
+        """Return this host under the name of another side, for two sides that share one tree."""
         other = copy.copy(self)
         other.side = side
         return other
 
     def close(self) -> None:
-        """Nothing is asked any more."""
         self._channel.close()
 
     def listing(self) -> Listing:
-        """What the tree offers; waits until it is imported. Raises HostError or ForeignModuleError with a sentence."""
+        """Wait until the tree is imported and return what it offers. Raises HostError or ForeignModuleError."""
         if self._listing is None:
             self._listing = self._received_listing()
         return self._listing
@@ -139,9 +160,9 @@ class HostClient:
         return found
 
     def fork(self) -> WorkerClient:
-        """A fresh worker with a usable device. Raises HostError, and CaseTrouble where `until` is over before it is there.
+        """Start a fresh worker with a usable device. Raises HostError, and CaseTrouble where `until` comes first.
 
-        One that crashes before it has its device is replaced, twice at most.
+        A worker that crashes before it has its device is replaced, twice at most.
         """
         tries = 0
         while True:
@@ -178,19 +199,14 @@ class HostClient:
         return worker
 
     def reap(self, pid: int) -> int | None:
-        """A worker's exit code (negative: the signal that ended it), or None if it runs on, or that cannot be known."""
+        """Return a worker's exit code (negative: the signal that ended it); None if it still runs, or nobody can know."""
         deadline = time.monotonic() + REAP_S
         while True:
             try:
                 with self._talking:
                     self._channel.send({"op": "reap", "pid": pid})
                     answer = self._channel.receive(5)
-            except (
-                wire.Disconnected,
-                wire.Timeout,
-                wire.ProtocolError,
-                OSError,
-            ):  # OSError: another thread closed the host
+            except (wire.Disconnected, wire.Timeout, wire.ProtocolError, OSError):  # OSError: another thread closed the host
                 return None
             status = answer.get("status")
             if isinstance(status, int):
@@ -200,11 +216,11 @@ class HostClient:
             time.sleep(0.002)
 
     def _imported(self) -> str:
-        """The file that the host imports now, or imported last."""
+        """The file that the host imports, or imported last."""
         return f"{self._tree.bench}/{clean(self._output.section)}"
 
     def _last_lines(self) -> str:
-        """What was printed before the host ended, or before there was one."""
+        """The last lines that were printed before the host ended, or before there was one."""
         return " | ".join(tail(self._output, 3) or tail(self._common, 3)) or "it printed nothing"
 
 
@@ -227,12 +243,12 @@ class WorkerClient:
             self._channel.send({"op": op, **arguments})
             message = self._channel.receive(patience_s)
             if "trouble" in message:
-                told = parse(message, Trouble)
-                lines = tuple(clean(line) for line in told.last_lines)
-                if told.out_of_memory:
-                    how = "ran out of GPU memory" if "GPU" in told.trouble else "ran out of memory"
-                    raise OutOfMemory(self._host.side, told.stage, clean(told.trouble), lines, how)
-                raise CaseTrouble(self._host.side, told.stage, clean(told.trouble), lines)
+                trouble = parse(message, Trouble)
+                what, lines = clean(trouble.trouble), tuple(clean(line) for line in trouble.last_lines)
+                if trouble.out_of_memory:
+                    how = "ran out of GPU memory" if "GPU" in trouble.trouble else "ran out of memory"
+                    raise OutOfMemory(self._host.side, trouble.stage, what, lines, how)
+                raise CaseTrouble(self._host.side, trouble.stage, what, lines)
             return parse(message, expected)
         except wire.Timeout:
             self.end(kill=True)
@@ -247,7 +263,7 @@ class WorkerClient:
             raise Nonsense(self._host.side, op, f"spoke nonsense: {clean(error.message)}", tail(self._output)) from None
 
     def end(self, *, kill: bool = False) -> int | None:
-        """Close the conversation, upon which the worker exits; or kill it."""
+        """Close the conversation, upon which the worker exits; or kill it. Returns its exit code as `HostClient.reap` does."""
         if not self.alive:
             return None
         self.alive = False
@@ -294,15 +310,12 @@ def _how_it_ended(status: int | None) -> str:
     return f"exited with status {status}"
 
 
-# The controller's end of the process from which the hosts of one device are forked.
-
-
 class Hosts:
-    """A host for each tree, all forked from one process that has imported torch: its libraries lie in the same places.
+    """A host for each tree, all forked from one process that has imported torch, so that libraries lie in the same places.
 
     Where they lie changes the time of code that is bound by the CPU by several per cent (docs/decisions/0007-biases.md).
-    Use as a context manager, in a thread that lives as long: when either ends, the hosts, their workers and all that these have
-    started are killed.
+    Use it as a context manager, in a thread that lives as long: when either ends, the hosts, their workers and everything that
+    these have started are killed.
     """
 
     def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
@@ -324,7 +337,7 @@ class Hosts:
                 hosts.append({"conversation": pair[0], "output": pair[1], "tree": tree})
                 self.sides[side] = HostClient(side, tree, wire.Channel(ours), output, common)
             # An empty folder to run in: a relative PYTHONPATH must not find a harness in the tree.
-            folder = self._held.enter_context(scratch_folder("hosts"))
+            folder = self._held.enter_context(scratch_folder("logs"))
             on_failure.callback(self._held.close)
             self._child = subprocess.Popen(
                 child_command("ratchet.measure.child.host", hosts=hosts),

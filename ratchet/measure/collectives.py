@@ -34,7 +34,7 @@ ELEMENT = 4
 
 @dataclass(frozen=True)
 class Group:
-    """Who takes part, as torchrun tells every rank."""
+    """The ranks that take part, as torchrun tells every rank."""
 
     rank: int
     ranks: int
@@ -61,7 +61,7 @@ class Collective:
 
 @dataclass(frozen=True)
 class Timed:
-    """What one repetition gave for one collective."""
+    """The samples of one repetition of one collective."""
 
     operation: str
     size: int

@@ -1,7 +1,7 @@
-"""A lost worker is no verdict on the code: how often to try again, and what it means where that fails too. Pure.
+"""Judge a worker's troubles: how often a lost worker is replaced, and whether its samples can be true. Pure.
 
-A worker is lost to a signal, to a timeout or to a lack of memory. Any of these may come from outside: a neighbour, the
-kernel's out-of-memory killer, a driver. What an author's code raises, or computes wrongly, is not of this kind.
+A worker is lost to a signal, to a timeout or to a lack of memory. That is no verdict on the code, since any of these may come
+from outside: a neighbour, the kernel's out-of-memory killer, a driver. An error or a wrong result of an author's code is one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ADVICE = {
 
 
 def worth_repeating(lost: Sequence[LostWorker]) -> bool:
-    """Whether what was lost last is tried again."""
+    """Whether the case or pair of the last lost worker is tried again."""
     last = lost[-1]
     of_side = sum(one.side == last.side for one in lost)
     of_pair = sum(one.pair == last.pair for one in lost)
@@ -38,12 +38,12 @@ def always_on_head(lost: Sequence[LostWorker]) -> bool:
 
 
 def in_every_try(message: str, lost: Sequence[LostWorker]) -> str:
-    """What went wrong last, and that it did so each time."""
+    """The last error, and that it happened in each try."""
     return f"{message}, in each of {len(lost)} tries" if len(lost) > 1 else message
 
 
 def could_not_measure(lost: Sequence[LostWorker]) -> str:
-    """Why a case has no verdict, and what to do."""
+    """Say why a case has no verdict, and what to do."""
     counts = Counter((one.side, one.how) for one in lost)
     parts = [f"the {side}'s worker {how}{_times(count)}" for (side, how), count in counts.items()]
     what = " and ".join(parts)
@@ -52,7 +52,7 @@ def could_not_measure(lost: Sequence[LostWorker]) -> str:
 
 
 def repeats(cases: Sequence[CaseRun]) -> Iterator[str]:
-    """A sentence for each case of which something was measured again, for whoever reads its figures."""
+    """A sentence for readers about each case of which something was measured again."""
     for case in cases:
         sides: tuple[Side, ...] = ("reference", "head")
         for side in sides:

@@ -1,4 +1,4 @@
-"""What hosts and workers answer. Parsed strictly, since a benchmark's code runs in the same process."""
+"""The answers of hosts and workers. They are parsed strictly, since a benchmark's code runs in the same process."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ratchet.untrusted import clean
 from ratchet.workload import Parameter
 
 Line = Annotated[str, AfterValidator(clean)]
-"""A line that quotes code which is not ours, made safe to print."""
+"""Text from code that is not ours, made safe to print."""
 Bytes = Annotated[int, Field(ge=0, le=2**50)]
-"""More than any device has is no answer."""
+"""At most 1 PiB: more than any device has."""
 
 
 class CaseListed(Record):
@@ -39,7 +39,7 @@ class FileBroken(Record):
 
 
 class Listing(Record):
-    """A host's first message: what its tree offers, or why it offers nothing."""
+    """A host's first message: the cases of its tree, or why there are none."""
 
     cases: tuple[CaseListed, ...] = ()
     broken: tuple[FileBroken, ...] = ()
@@ -73,7 +73,7 @@ class Prepared(Record):
 
 
 class Identified(Record):
-    """Who the case prepared last is: see `ratchet.measure.identity`. Exactly one of ``digest`` and ``opaque`` is there."""
+    """The identity of the last prepared case: see `ratchet.measure.identity`. Either ``digest`` or ``opaque`` is set."""
 
     digest: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
     opaque: Line
@@ -94,7 +94,7 @@ class Sampled(Record):
 
 
 class SpaceFound(Record):
-    """What a case may be tuned in; ``error`` says why nothing of it can be tried."""
+    """The search space of a case; ``error`` says why none of it can be tried."""
 
     workload: WorkloadIdentity
     space: dict[str, tuple[Parameter, ...]]
@@ -102,14 +102,14 @@ class SpaceFound(Record):
     default: dict[str, Parameter]
     foreign: tuple[str, ...]
     count: Count = 0
-    """Configurations that the constraints leave; of a space that was sampled, those of the sample."""
+    """Number of configurations that the constraints leave, or of those in the sample if the space was sampled."""
     exact: bool = True
     error: Line = ""
     hint: Line = ""
 
 
 class Tried(Record):
-    """How a configuration does, before it is timed."""
+    """The outcome of a configuration before it is timed."""
 
     ending: Ending
     reason: Line = ""
@@ -120,7 +120,7 @@ class Tried(Record):
 
 
 class Compiled(Record):
-    """A configuration went through a compiler, and nothing was launched; ``dry``: as far as was verified, truly nothing."""
+    """The outcome of compiling a configuration; ``dry``: as far as was verified, nothing was launched."""
 
     ending: Ending
     reason: Line = ""
@@ -139,7 +139,7 @@ DECLARATION = "declaration"
 
 
 class Trouble(Record):
-    """A worker's own account of what went wrong."""
+    """A worker's own report of what went wrong."""
 
     stage: str
     trouble: str
@@ -151,7 +151,7 @@ Answer = TypeVar("Answer", bound=Record)
 
 
 def parse(message: dict[str, object], expected: type[Answer]) -> Answer:
-    """Raises Rubbish where the message is not of the expected kind."""
+    """Raises ProtocolError where the message is not of the expected kind."""
     try:
         # As text, because JSON mode is the strict one that still knows tuples.
         return expected.model_validate_json(json.dumps(message), strict=True)

@@ -1,4 +1,4 @@
-"""What both trees offer → the cases of this run, each with the sides that can be timed. Pure."""
+"""Choose the cases of a run from the listings of both trees. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ratchet.untrusted import clean
 
 
 def choose_cases(head: Listing, reference: Listing | None, patterns: Sequence[str]) -> list[CaseRun]:
-    """Every case of either side that a pattern selects, not measured yet.
+    """Return every case of either side that a pattern selects, not measured yet.
 
     A case whose file is broken on one side carries that side's failure. So does one that the head skips since a module is
     not installed, if the reference has it and can run it. Raises UsageError for a pattern that matches nothing, naming near

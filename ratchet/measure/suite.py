@@ -1,4 +1,7 @@
-"""One suite over one or two trees: hosts, survey, pairs, and the record of every case."""
+"""Measure the benchmarks of one or two trees on one device: start hosts, prepare every case, time pairs, record every case.
+
+Commands call `measure_suite` and `list_cases`; nothing is written to a disk here.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from ratchet.errors import HostError
 from ratchet.measure.client import HostClient, HostLost, Hosts
 from ratchet.measure.device.fitness import problem_during
 from ratchet.measure.device.nvml import Gpu
-from ratchet.measure.device.telemetry import Owner, Sampler
-from ratchet.measure.duet import Duet, Measured, PreparedCase, Progress, Rounds, UnpreparedCase, Wanted
+from ratchet.measure.device.telemetry import Sampler
+from ratchet.measure.duet import CaseSides, Duet, Measured, PreparedCase, Progress, Rounds, UnpreparedCase
 from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
@@ -22,12 +25,12 @@ from ratchet.stats.comparison import performance
 from ratchet.units import size
 
 CONTEXT_BYTES = 2 << 30
-"""Memory of one process's CUDA context, of the L2 flush and of a workload's other placements, generously."""
+"""Generous size of one process's CUDA context, the buffer that flushes L2, and a workload's other placements."""
 
 SIDES: tuple[Side, ...] = ("reference", "head")
 
 Undecided = Callable[[Sequence[CaseRun]], Collection[str]]
-"""Which of the cases, as measured so far, more pairs could still decide."""
+"""Returns the names of those cases that more pairs could still decide."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,12 @@ class CaseTask:
     confidence: float
     """Of the intervals around the figures of each side."""
     looks: tuple[int, ...]
-    """Numbers of pairs after which ``undecided`` is asked; the last is the most that are taken."""
+    """Numbers of pairs after which ``undecided`` is asked; the last one is the most that are measured."""
     undecided: Undecided
     urgent: Undecided = lambda _: ()
-    """Which undecided cases are measured on though the budget is spent."""
+    """Which undecided cases go on although the budget is spent."""
     compared: bool = True
-    """There is a reference to compare with: if it has no tree, it has no benchmarks either."""
+    """There is a reference to compare with; a reference without a tree has no benchmarks."""
     gpu: Gpu | None = None
     peaks: Peaks | None = None
     """What the GPU cannot exceed; None on a CPU."""
@@ -58,7 +61,7 @@ class CaseTask:
 
 @dataclass(frozen=True)
 class Suite:
-    """What came of it."""
+    """All cases as measured, and the software that they ran on."""
 
     cases: tuple[CaseRun, ...]
     torch: str
@@ -73,7 +76,7 @@ class Suite:
 def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Progress, environ: Mapping[str, str]) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
-    Raises HostError for the head, ForeignModuleError or UsageError; whatever goes wrong with one case stays in its record.
+    Raises HostError for the head, ForeignModuleError or UsageError. Whatever goes wrong with one case stays in its record.
     """
     plan, gpu = task.plan, task.gpu
     with contextlib.ExitStack() as stack:
@@ -85,9 +88,9 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Prog
         cases = choose_cases(head, reference, task.patterns)
         cases = task.shard.part(cases) if task.shard else cases
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
-        duet = Duet(hosts, plan, progress, Owner(sampler), peaks=task.peaks)
+        duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks)
         cases = _surveyed(cases, duet, hosts, gpu, identify=not task.time_identical)
-        wanted = [Wanted(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
+        wanted = [CaseSides(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
 
         def taken(results: Mapping[str, Measured]) -> list[CaseRun]:
             return [_with_samples(case, results[case.name], sampler) if case.name in results else case for case in cases]
@@ -127,7 +130,7 @@ def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, st
 
 
 class _Sessions:
-    """The hosts of a suite, which may be ended and started anew. Use as a context manager: see `Hosts`."""
+    """The hosts of a suite, which can be ended and started anew. Use it as a context manager, as `Hosts`."""
 
     def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
         self._trees = trees
@@ -141,16 +144,16 @@ class _Sessions:
         self._held.close()
 
     def open(self, sides: Sequence[Side]) -> dict[Side, HostClient]:
-        """End the hosts that there are, and start one for each of these sides that has a tree, in this order."""
+        """End the current hosts, and start one for each of these sides that has a tree, in this order."""
         self._held.close()
         trees = {side: self._trees[side] for side in sides if side in self._trees}
         return dict(self._held.enter_context(Hosts(trees, self._environ)).sides)
 
 
 def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tuple[Listing | None, str | None]:
-    """What the reference offers, or why it cannot be asked; a reference that cannot is left out from here on.
+    """The cases of the reference, or why it cannot be imported; then it is removed from ``hosts``.
 
-    Raises HostLost, since a process that was killed says nothing of the code.
+    Raises HostLost, since a process that was killed is no verdict on the code.
     """
     if "reference" not in hosts:
         return (Listing() if compared else None), None
@@ -176,7 +179,7 @@ def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:
 def _surveyed(
     cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], gpu: Gpu | None, *, identify: bool
 ) -> list[CaseRun]:
-    """The cases with what each side says of them; those that do not fit into the GPU's memory together are unfit."""
+    """Prepare every case on every side; cases that do not fit into the GPU's memory together are unfit."""
     found: dict[Side, dict[str, PreparedCase | UnpreparedCase]] = {}
     for side in reversed(SIDES):
         if side in hosts:
@@ -196,7 +199,7 @@ def _has(case: CaseRun, side: Side) -> bool:
 def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | UnpreparedCase | None], free: int | None) -> CaseRun:
     found = {side: answer for side, answer in answers.items() if isinstance(answer, PreparedCase)}
     broken = {side: answer for side, answer in answers.items() if isinstance(answer, UnpreparedCase)}
-    unfit = _says_nothing(broken)
+    unfit = _no_verdict(broken)
     prepared = {side: answer.prepared for side, answer in found.items()}
     head, reference = prepared.get("head"), prepared.get("reference")
     return case.model_copy(
@@ -214,8 +217,8 @@ def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | Unprepared
     )
 
 
-def _says_nothing(broken: Mapping[Side, UnpreparedCase]) -> str | None:
-    """Why the survey of a case says nothing of its code; None where it does, or where only the head fails."""
+def _no_verdict(broken: Mapping[Side, UnpreparedCase]) -> str | None:
+    """Why preparing a case gave no verdict on its code; None where it gave one, or where only the head failed."""
     head, reference = broken.get("head"), broken.get("reference")
     if reference is None or reference.unfit is None or (head and head.unfit is None):
         return None
@@ -229,7 +232,7 @@ def _too_big(need: int, free: int | None) -> str | None:
 
 
 def _sides(case: CaseRun, *, time_identical: bool) -> tuple[Side, ...]:
-    """Both sides where they do the same work; the head alone where it has nothing beside it; none where both are one."""
+    """Both sides where they do the same work, the head alone where it has no counterpart, none where both are identical."""
     if case.skipped or case.unfit or case.workload is None or any(failure.side == "head" for failure in case.failures):
         return ()
     if case.identical and not time_identical:
@@ -239,13 +242,13 @@ def _sides(case: CaseRun, *, time_identical: bool) -> tuple[Side, ...]:
 
 def _with_samples(case: CaseRun, measured: Measured, sampler: Sampler | None) -> CaseRun:
     """The case with its samples so far."""
-    sides = {side: tuple(one.samples(sampler) for one in measured.turned[side]) for side in SIDES}
+    sides = {side: tuple(one.samples(sampler) for one in measured.workers[side]) for side in SIDES}
     return case.model_copy(
         update={
             "head": sides["head"],
             "reference": sides["reference"],
             "failures": (*case.failures, *measured.failures),
-            "pair_s": measured.seconds / max(1, len(measured.turned["head"])),
+            "pair_s": measured.seconds / max(1, len(measured.workers["head"])),
             "lost": (*case.lost, *measured.lost),
             "unfit": measured.unfit,
         }
@@ -256,7 +259,7 @@ def _completed(
     case: CaseRun, measured: Measured, sampler: Sampler | None, ecc: tuple[int | None, int | None], confidence: float
 ) -> CaseRun:
     """The measured case with its figures, and whether the machine was fit meanwhile."""
-    every = [one for side in SIDES for one in measured.turned[side]]
+    every = [one for side in SIDES for one in measured.workers[side]]
     windows = [taken.window for one in every for taken in one.blocks]
     telemetry = sampler.summary(windows) if sampler and windows else None
     blocks = [block for worker in (*case.reference, *case.head) for block in worker.blocks]

@@ -1,4 +1,4 @@
-"""One JSON object a line over a socket, with deadlines. What arrives may come from code that went wrong."""
+"""Messages over a socket, one JSON object per line, with deadlines. The sender may be code that went wrong."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Timeout(WorkerError):
 
 
 class ProtocolError(WorkerError):
-    """What the other end said is not what was agreed."""
+    """The other end broke the protocol."""
 
 
 class Channel:
-    """Both ends of a conversation use this class; ``receive`` never blocks longer than it is told."""
+    """One end of a conversation; both ends use this class."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -42,7 +42,7 @@ class Channel:
             raise Timeout("nobody reads the connection") from None
 
     def receive(self, timeout_s: float | None) -> dict[str, Any]:
-        """The next message. Raises Closed, Late or Rubbish."""
+        """Return the next message. Raises Disconnected, Timeout or ProtocolError."""
         deadline = None if timeout_s is None else monotonic() + timeout_s
         while b"\n" not in self._rest:
             left = None if deadline is None else deadline - monotonic()
@@ -70,12 +70,12 @@ class Channel:
         return message
 
     def send_with_files(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
-        """A message and open files, for the host to hand to the worker it forks."""
+        """Send a message and open files, which the host hands to the worker that it forks."""
         self._socket.settimeout(60)
         socket.send_fds(self._socket, [dumps(message).encode() + b"\n"], list(descriptors))
 
     def receive_with_files(self) -> tuple[dict[str, Any], list[int]] | None:
-        """The next message and the files that came with it; None where the other end is gone. Waits for ever."""
+        """Return the next message and its files; None where the other end is gone. Waits for ever."""
         self._socket.settimeout(None)
         try:
             part, descriptors, _, _ = socket.recv_fds(self._socket, 1 << 16, 2)

@@ -1,4 +1,7 @@
-"""The bare name of a kernel, by which launches of two builds are matched."""
+"""Metrics of a launch by Nsight Compute's names → `KernelProfile`. Pure; the one place that knows the names of counters.
+
+Readers of reports hand a `RawKernel` to `kernel_profile`; readers and rules also take the `bare` name of a kernel from here.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def _outside_brackets(name: str) -> str:
     return "".join(kept)
 
 
-# Operations of a launch and the peaks that its own report holds the GPU to, both by precision. Pure.
+# Operations of a launch and the peaks in its own report, both by precision
 #
 # Vector operations are counted per thread: a multiply-add is two, and a half-precision instruction works on two lanes. Matrix
 # units count operations themselves (``sm__ops_path_tensor_*``). Where a report has only a rate per cycle, the
@@ -62,9 +65,9 @@ def flops(metrics: Metrics, constant_moves: float | None) -> dict[str, float]:
     they are no work. Where they are unknown, half precision is left out, unless it has no multiply-adds at all.
     """
     moves = {"fp64": 0.0, "fp32": 0.0, "fp16": constant_moves}
-    found = {precision: _vector(metrics, letter, lanes, moves[precision]) for precision, (letter, lanes) in _VECTOR.items()}
-    found |= {f"tensor_{source}": _tensor(metrics, source) for source in _FLOATING}
-    return {precision: count for precision, count in found.items() if count is not None}
+    counts = {precision: _vector(metrics, letter, lanes, moves[precision]) for precision, (letter, lanes) in _VECTOR.items()}
+    counts |= {f"tensor_{source}": _tensor(metrics, source) for source in _FLOATING}
+    return {precision: count for precision, count in counts.items() if count is not None}
 
 
 def peaks(metrics: Metrics) -> Peaks:
@@ -103,7 +106,7 @@ def _tensor(metrics: Metrics, source: str) -> float | None:
 
 
 def _tensor_peak(metrics: Metrics, source: str, clock: float | None) -> float | None:
-    """Of the fastest dense instruction, per second. A counter for sparse work too has the sparse peak, twice as high."""
+    """Operations per second of the fastest dense instruction. Counters that include sparse work have twice the peak."""
     best = 0.0
     for parts in reversed(_counters(metrics, source)):
         for part in parts:
@@ -121,19 +124,19 @@ def _counters(metrics: Metrics, source: str) -> list[list[str]]:
     pattern = re.compile(
         rf"{_TENSOR}(?P<op>op_[a-z]+_)?src_{source}(?P<part>_(?:dst|sparsity)_\w+)?\.sum(?:\.per_cycle_elapsed)?"
     )
-    found = {match[0].partition(".")[0]: match for name in metrics if (match := pattern.fullmatch(name))}
-    by_result = {name: match["part"] for name, match in found.items() if not match["op"]}
+    counters = {match[0].partition(".")[0]: match for name in metrics if (match := pattern.fullmatch(name))}
+    by_result = {name: match["part"] for name, match in counters.items() if not match["op"]}
     whole = [name for name, part in by_result.items() if not part]
     merged = [name for name, part in by_result.items() if part and "sparsity" not in part]
     split = [name for name, part in by_result.items() if part and "sparsity" in part]
-    return [each for each in (whole, merged, split, [name for name, match in found.items() if match["op"]]) if each]
+    return [group for group in (whole, merged, split, [name for name, match in counters.items() if match["op"]]) if group]
 
 
 def _count(metrics: Metrics, operation: str) -> float | None:
     """Thread instructions of the launch."""
     for unit in ("smsp", "sm"):
-        if (found := _sum(metrics, f"{unit}__sass_thread_inst_executed_{operation}", unit)) is not None:
-            return found
+        if (count := _sum(metrics, f"{unit}__sass_thread_inst_executed_{operation}", unit)) is not None:
+            return count
     for weight in (4, 2):
         rate = metrics.get(f"derived__smsp__sass_thread_inst_executed_{operation}_x{weight}")
         cycles = _cycles(metrics, "smsp")
@@ -143,8 +146,8 @@ def _count(metrics: Metrics, operation: str) -> float | None:
 
 
 def _sum(metrics: Metrics, counter: str, unit: str) -> float | None:
-    if (found := metrics.get(f"{counter}.sum")) is not None:
-        return found
+    if (total := metrics.get(f"{counter}.sum")) is not None:
+        return total
     rate, cycles = metrics.get(f"{counter}.sum.per_cycle_elapsed"), _cycles(metrics, unit)
     return None if rate is None or cycles is None else float(round(rate * cycles))
 
@@ -159,7 +162,7 @@ def _product(metrics: Metrics, first: str, second: str) -> float | None:
     return None if one is None or other is None else one * other
 
 
-# What every reader of a report hands on: per launch the metrics by their own names, before anything is made of them.
+# What readers of reports return
 
 
 class RawKernel(BaseModel):
@@ -202,12 +205,20 @@ def in_base_units(value: float, unit: str) -> float:
     return value * _SCALES.get(amount, 1.0) * _SECONDS.get(per, 1.0)
 
 
-# The metrics of one launch, by Nsight Compute's names → `KernelProfile`. Pure.
+# One launch → `KernelProfile`
 #
 # Names differ between chips and versions, so a figure may have several; the first that the report has is taken. What it has
 # under none of them is None. (Nsight Compute, Kernel Profiling Guide, Metrics Reference.)
 
 
+LOAD_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+STORE_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
+LOCAL_SECTORS = ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum")
+REQUESTS = ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum")
+ATOMICS = ("l1tex__t_requests_pipe_lsu_mem_global_op_red.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum")
+THREADS_PER_INSTRUCTION = "smsp__thread_inst_executed_per_inst_executed.ratio"
+SM_ACTIVE, SM_ELAPSED = "sm__cycles_active.avg", "sm__cycles_elapsed.avg"
+SECTOR_BYTES = 32
 NAMES: dict[str, tuple[str, ...]] = {
     "sm_percent": ("sm__throughput.avg.pct_of_peak_sustained_elapsed",),
     "memory_percent": ("gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",),
@@ -237,7 +248,6 @@ _LIMITS = {"registers": "registers", "shared_mem": "shared memory", "warps": "wa
 """In this order where several allow equally few blocks: the ones that an author can change first."""
 _SHARED = tuple(f"launch__shared_mem_per_block_{part}" for part in ("static", "dynamic", "driver"))
 _STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
-_SECTOR_BYTES = 32
 
 
 def kernel_profile(raw: RawKernel, index: int) -> KernelProfile:
@@ -264,7 +274,7 @@ def kernel_profile(raw: RawKernel, index: int) -> KernelProfile:
         stalls=_stalls(metrics),
         flops=flops(metrics, raw.constant_moves),
         peaks=peaks(metrics),
-        rules=_ranked(raw.rules),
+        rules=tuple(sorted(raw.rules, key=lambda rule: (rule.scope != "global", -(rule.speedup_percent or 0.0)))),
         metrics=metrics,
         **given,
     )
@@ -276,7 +286,7 @@ def first(metrics: Metrics, names: tuple[str, ...]) -> float | None:
 
 
 def limiter(metrics: Metrics) -> str | None:
-    """What allows the fewest blocks at once on an SM; None where the report does not say."""
+    """The resource that allows the fewest blocks at once on an SM; None where the report does not say."""
     allowed = {
         words: metrics[f"launch__occupancy_limit_{name}"]
         for name, words in _LIMITS.items()
@@ -291,7 +301,7 @@ def _extent(metrics: Metrics, what: str) -> tuple[int, int, int] | None:
 
 
 def _shared(metrics: Metrics) -> int | None:
-    """Of the whole block: what the code declares, what the launch adds, and what the driver keeps for itself."""
+    """Bytes of a block: what the code declares, what the launch adds, and what the driver keeps for itself."""
     whole = metrics.get("launch__shared_mem_per_block")
     parts = [metrics[name] for name in _SHARED if name in metrics]
     if whole is None and len(parts) < 2:  # the driver's part is unknown to older versions
@@ -301,13 +311,13 @@ def _shared(metrics: Metrics) -> int | None:
 
 def _spilled(metrics: Metrics) -> float | None:
     """Bytes of local memory that moved for registers; without local arrays, where the report tells them apart."""
-    sectors = _both(metrics, "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum")
+    sectors = _both(metrics, *LOCAL_SECTORS)
     if sectors is None:
         return None
     spilling = metrics.get("sass__inst_executed_register_spilling", metrics.get("derived__local_spilling_requests"))
     accesses = _both(metrics, "smsp__sass_inst_executed_op_local_ld.sum", "smsp__sass_inst_executed_op_local_st.sum")
     share = 1.0 if spilling is None or not accesses else min(1.0, spilling / accesses)
-    return share * sectors * _SECTOR_BYTES
+    return share * sectors * SECTOR_BYTES
 
 
 def _per_request(metrics: Metrics, operation: str) -> float | None:
@@ -316,7 +326,7 @@ def _per_request(metrics: Metrics, operation: str) -> float | None:
 
 
 def _coalesced(metrics: Metrics) -> float | None:
-    """From the addresses that each access had, else from the bytes that were used of each sector."""
+    """Computed from the addresses of each access, else from the bytes that were used of each sector."""
     total = metrics.get("memory_l2_theoretical_sectors_global")
     share = _share(metrics.get("memory_l2_theoretical_sectors_global_ideal"), total)
     if share is not None:
@@ -327,12 +337,12 @@ def _coalesced(metrics: Metrics) -> float | None:
         used_of_each = metrics.get(f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{operation}.ratio")
         if sectors and used_of_each is not None:
             used += sectors * used_of_each
-            moved += sectors * _SECTOR_BYTES
+            moved += sectors * SECTOR_BYTES
     return 100 * used / moved if moved else None
 
 
 def _shared_wavefronts(metrics: Metrics) -> dict[str, float | None]:
-    """From the addresses that each access had, else from the memory's own counter, which counts other delays as conflicts too."""
+    """Computed from the addresses of each access, else the memory's own counter, which counts other delays as conflicts too."""
     wavefronts, ideal = (metrics.get(f"memory_l1_wavefronts_shared{which}") for which in ("", "_ideal"))
     if wavefronts is not None and ideal is not None:
         return {"bank_conflicts": max(0.0, wavefronts - ideal), "shared_wavefronts": wavefronts}
@@ -344,13 +354,9 @@ def _shared_wavefronts(metrics: Metrics) -> dict[str, float | None]:
 
 def _stalls(metrics: Metrics) -> dict[str, float]:
     """The longest first. ``selected`` is the cycle in which an instruction issues: no wait."""
-    found = {match[1]: value for name, value in metrics.items() if (match := _STALL.fullmatch(name))}
-    found.pop("selected", None)
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _ranked(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    return tuple(sorted(rules, key=lambda rule: (rule.scope != "global", -(rule.speedup_percent or 0.0))))
+    stalls = {match[1]: value for name, value in metrics.items() if (match := _STALL.fullmatch(name))}
+    stalls.pop("selected", None)
+    return dict(sorted(stalls.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _both(metrics: Metrics, first_name: str, second_name: str) -> float | None:

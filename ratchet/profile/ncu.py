@@ -1,4 +1,4 @@
-"""Run a profiler: an argument list, no input, a time limit for it and all that it starts, and the end of what it printed."""
+"""Run profilers, and Nsight Compute in particular: find them, limit their time, and say in one sentence what went wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal
 
 from ratchet import subprocesses
 from ratchet.errors import RatchetError
-from ratchet.records.profile import KernelProfile, Profile
+from ratchet.records.profile import Profile
 from ratchet.untrusted import clean
 
 
@@ -56,17 +56,17 @@ def run(command: Sequence[str | Path], where: Surroundings) -> Ended:
             [str(word) for word in command], environ=where.environ, folder=where.folder, time_limit_s=where.time_limit_s
         )
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else str(error)
-        raise ProfileError(f"{Path(command[0]).name} cannot be started: {clean(said or str(error))}.") from None
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise ProfileError(f"{Path(command[0]).name} cannot be started: {clean(why or str(error))}.") from None
     return Ended(ended.status, ended.output)
 
 
 def find_program(name: str, places: Iterable[Path], environ: Mapping[str, str]) -> Path | None:
     """A program on the PATH, else in the first of the places that holds it."""
     for path in (environ.get("PATH", ""), *map(str, places)):
-        found = shutil.which(name, path=path) if path else None
-        if found is not None:
-            return Path(found).absolute()
+        program = shutil.which(name, path=path) if path else None
+        if program is not None:
+            return Path(program).absolute()
     return None
 
 
@@ -99,7 +99,7 @@ def _version(path: Path) -> tuple[tuple[int, ...], str]:
 
 SetName = Literal["full", "detailed", "basic"]
 MOST_KERNELS = 16
-"""Of one call: each is replayed some forty times for a full set of counters."""
+"""Kernels of one call; each is replayed some forty times for a full set of counters."""
 NO_PERMISSION = (
     "Allow them with the driver option NVreg_RestrictProfilingToAdminUsers=0, or give the container CAP_SYS_ADMIN"
     " (docker run --cap-add SYS_ADMIN)."
@@ -115,7 +115,7 @@ _NOT_SUPPORTED = ("not supported on device", "not compatible with Nsight Compute
 
 @dataclass(frozen=True)
 class Wish:
-    """How a call is looked at."""
+    """ncu's options for a call."""
 
     set_name: SetName = "full"
     cold_cache: bool = True
@@ -125,10 +125,10 @@ class Wish:
 def find_ncu(environ: Mapping[str, str]) -> Path:
     """ncu on the PATH, else where NVIDIA's installers put it. Raises ProfileError."""
     places = [*newest(Path("/usr/local"), "cuda*/bin"), *newest(Path("/opt/nvidia/nsight-compute"), "*")]
-    found = find_program("ncu", places, environ)
-    if found is None:
+    program = find_program("ncu", places, environ)
+    if program is None:
         raise ProfileError("ncu (Nsight Compute) is not installed.", "Install it with the CUDA toolkit, or put it on the PATH.")
-    return found
+    return program
 
 
 def take(ncu: Path, command: Sequence[str], report: Path, wish: Wish, where: Surroundings, *, own_error: str) -> None:
@@ -147,7 +147,7 @@ def take(ncu: Path, command: Sequence[str], report: Path, wish: Wish, where: Sur
         raise trouble
     if not report.is_file() or report.stat().st_size == 0:
         report.unlink(missing_ok=True)
-        raise ProfileError("ncu ended well and wrote no report.", "Run it by hand, or see `ncu --version`.")
+        raise ProfileError("ncu succeeded but wrote no report.", "Run it by hand, or see `ncu --version`.")
 
 
 def accepted(profile: Profile, wanted: str | None) -> Profile:
@@ -158,21 +158,18 @@ def accepted(profile: Profile, wanted: str | None) -> Profile:
     if not profile.kernels:
         raise ProfileError("The report of ncu holds no kernel.", "Does the case launch any?")
     if wanted is not None and not any(kernel.function == wanted for kernel in profile.kernels):
-        seen = ", ".join(dict.fromkeys(clean(kernel.function, 60) for kernel in profile.kernels[:3]))
-        raise ProfileError(f"The report of ncu does not hold {clean(wanted, 60)}, which takes most of the time, but {seen}.")
+        others = ", ".join(dict.fromkeys(clean(kernel.function, 60) for kernel in profile.kernels[:3]))
+        raise ProfileError(f"The report of ncu lacks {clean(wanted, 60)}, which takes most of the time; it has {others}.")
     for kernel in profile.kernels:
-        if (wanted is None or kernel.function == wanted) and not _has_figures(kernel):
+        has_figures = kernel.duration_s is not None and not (kernel.sm_percent is None and kernel.memory_percent is None)
+        if (wanted is None or kernel.function == wanted) and not has_figures:
             name = clean(kernel.function, 60)
             raise ProfileError(f"ncu gave no usable counters for {name} (missing, or not numbers).", "Profile it once more.")
     return profile
 
 
-def _has_figures(kernel: KernelProfile) -> bool:
-    return kernel.duration_s is not None and not (kernel.sm_percent is None and kernel.memory_percent is None)
-
-
 def _trouble(ended: Ended, time_limit_s: float, own_error: str) -> ProfileError | None:
-    """What went wrong, in one sentence; None where nothing did. What ncu says goes before how it ended."""
+    """The error in one sentence, or None. ncu's own words go before its exit status."""
     if "ERR_NVGPUCTRPERM" in ended.output:
         return ProfileError(f"This user may not read the GPU's counters (ERR_NVGPUCTRPERM{_restricted()}).", NO_PERMISSION)
     if ended.line_with(*_COUNTERS_HELD):
@@ -182,7 +179,7 @@ def _trouble(ended: Ended, time_limit_s: float, own_error: str) -> ProfileError 
     if own := ended.line_with(own_error):
         return ProfileError(f"Under ncu {own[own.find(own_error) + len(own_error) :]}")
     if _NO_KERNELS in ended.output:
-        return ProfileError("ncu saw no kernel in the call.", "It counts kernels only: copies and memsets are none.")
+        return ProfileError("ncu saw no kernel in the call.", "It counts kernels only, not copies or memsets.")
     if line := ended.line_with(*_NOT_SUPPORTED):
         return ProfileError(f"This ncu does not know the GPU or its driver: {line}", "Install the ncu that came with the driver.")
     return _ending(ended, time_limit_s)
@@ -200,7 +197,7 @@ def _ending(ended: Ended, time_limit_s: float) -> ProfileError | None:
 
 
 def _restricted() -> str:
-    """What the driver itself says of who may, where it does."""
+    """The driver's own setting, where it can be read."""
     try:
         params = _RESTRICTION.read_text(encoding="ascii", errors="replace")
     except OSError:

@@ -1,4 +1,6 @@
-"""Peaks from datasheets: dense rates at boost clock, by the name that NVML gives a GPU.
+"""Datasheets, counters, declared work and times → a `Roofline`. Pure.
+
+Peaks are dense rates at boost clock, by the name that NVML gives a GPU.
 
 Sources: NVIDIA's datasheets and architecture whitepapers. They follow from a few numbers:
 
@@ -40,7 +42,7 @@ class Datasheet:
     tensor_fp64: float | None = None
 
     def peaks(self) -> Peaks:
-        """The same in bytes and FLOP per second."""
+        """Peaks in bytes and FLOP per second."""
         rates = {
             "fp64": self.fp64,
             "fp32": self.fp32,
@@ -99,11 +101,11 @@ def highest(gpu: str | None) -> Peaks:
 
 
 def unknown(gpu: str | None) -> str:
-    """The sentence that goes with None."""
+    """The sentence for a GPU that is not in the table."""
     return f"No datasheet peaks are known for {gpu or 'this device'}, so only measured roofs are drawn."
 
 
-# Counters, declared work and times → a `Roofline`. Pure.
+# Roofs and points
 
 
 FAR = 0.5
@@ -130,23 +132,23 @@ def precision_of(dtype: str) -> str:
 
 def roofs_from(source: Literal["datasheet", "report"], peaks: Peaks) -> tuple[Roof, ...]:
     """One roof for each rate of a datasheet or a report."""
-    found = [Roof(kind="compute", source=source, rate=rate, precision=name) for name, rate in peaks.flops_per_s.items()]
+    roofs = [Roof(kind="compute", source=source, rate=rate, precision=name) for name, rate in peaks.flops_per_s.items()]
     if peaks.dram_bytes_per_s:
-        found.append(Roof(kind="dram", source=source, rate=peaks.dram_bytes_per_s))
+        roofs.append(Roof(kind="dram", source=source, rate=peaks.dram_bytes_per_s))
     if peaks.l2_bytes_per_s:
-        found.append(Roof(kind="l2", source=source, rate=peaks.l2_bytes_per_s))
-    return tuple(found)
+        roofs.append(Roof(kind="l2", source=source, rate=peaks.l2_bytes_per_s))
+    return tuple(roofs)
 
 
 def roofs_measured(roofs: Roofs) -> tuple[Roof, ...]:
-    """What the copy and matmul benchmarks reached."""
-    found = [
+    """Roofs that the copy and matmul benchmarks reached."""
+    measured = [
         Roof(kind="compute", source="measured", rate=rate, precision=precision_of(dtype))
         for dtype, rate in sorted(roofs.flops_per_s.items())
     ]
     if roofs.bytes_per_s:
-        found.append(Roof(kind="dram", source="measured", rate=roofs.bytes_per_s))
-    return tuple(found)
+        measured.append(Roof(kind="dram", source="measured", rate=roofs.bytes_per_s))
+    return tuple(measured)
 
 
 def report_peaks(profiles: Iterable[Profile | None]) -> Peaks:
@@ -155,8 +157,8 @@ def report_peaks(profiles: Iterable[Profile | None]) -> Peaks:
     best: dict[str, float] = {}
     for kernel in sorted(kernels, key=lambda each: -(each.duration_s or 0.0)):
         peaks = kernel.peaks
-        found = {**peaks.flops_per_s, _DRAM: peaks.dram_bytes_per_s, _L2: peaks.l2_bytes_per_s}
-        for name, rate in found.items():
+        rates = {**peaks.flops_per_s, _DRAM: peaks.dram_bytes_per_s, _L2: peaks.l2_bytes_per_s}
+        for name, rate in rates.items():
             if rate:
                 best.setdefault(name, rate)
     dram, l2 = best.pop(_DRAM, None), best.pop(_L2, None)
@@ -209,7 +211,7 @@ def counted(
 
 
 def binding_precision(flops: Mapping[str, float], roofs: Iterable[Roof]) -> str:
-    """Of several precisions the one whose units need the most time; without roofs, the one with the most operations."""
+    """The precision whose units need the most time; without roofs, the one with the most operations."""
     best = best_roofs(roofs)
     known = {name: count / best[name].rate for name, count in flops.items() if name in best and count}
     chosen = known or dict(flops)
@@ -243,7 +245,7 @@ def best_roofs(roofs: Iterable[Roof]) -> dict[str, Roof]:
 
 def roofline(device: str, points: Iterable[RooflinePoint], roofs: tuple[Roof, ...], notes: Iterable[str] = ()) -> Roofline:
     """Everything together; each point gets its share of every roof that may hold it, and what binds it."""
-    return Roofline(device=device, roofs=roofs, points=tuple(_read(each, roofs) for each in points), notes=tuple(notes))
+    return Roofline(device=device, roofs=roofs, points=tuple(_read(point, roofs) for point in points), notes=tuple(notes))
 
 
 def _read(point: RooflinePoint, roofs: tuple[Roof, ...]) -> RooflinePoint:

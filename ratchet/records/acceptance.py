@@ -1,4 +1,4 @@
-"""The thresholds of a verdict, travelling as one object."""
+"""One regression of one case that a person with write access accepted, bound to one commit of a pull request."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from pydantic import AwareDatetime, Field
 from ratchet.records.base import Record
 from ratchet.records.baseline import Commit
 
-# One regression of one case that a person with write access took on purpose, bound to one commit of a pull request.
-
-
 LONGEST_CASE = 200
 LONGEST_REASON = 500
 
 Login = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}(\[bot\])?$")]
-"""Of an account on GitHub."""
+"""Name of an account on GitHub."""
 
 
 class Acceptance(Record):
-    """Who took it, why, and for which head. Another head needs another one."""
+    """Who accepted it, why, and for which head. Another head needs another one."""
 
     case: Annotated[str, Field(min_length=3, max_length=LONGEST_CASE)]
     reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]

@@ -21,7 +21,7 @@ from ratchet.errors import RecordError
 from ratchet.records.files import LARGEST_BYTES
 
 SHORTEST_MS, LONGEST_MS = 1e-9, 1e9
-"""As of every sample of ours: beyond these it is no time."""
+"""Limits of a sample, as in records of runs."""
 _LAYOUT = "Write CASE|A and CASE|B for every case: floats of shape (pairs, blocks, samples), in milliseconds."
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError, EOFError, AssertionError,
@@ -67,7 +67,7 @@ def _opened(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from None
     except _BROKEN:
-        raise RecordError(f"{path} is no NumPy archive, or is damaged.", "Save it again with numpy.savez.") from None
+        raise RecordError(f"{path} is not a NumPy archive, or is damaged.", "Save it again with numpy.savez.") from None
 
 
 def _name(path: Path, key: str) -> str:
@@ -91,19 +91,19 @@ def _times(path: Path, archive: np.lib.npyio.NpzFile, key: str) -> Floats:
     try:
         values = archive[key]
     except _BROKEN:
-        raise RecordError(f"{path}: the array {_shown(key)} is damaged, or no array of numbers.", _LAYOUT) from None
+        raise RecordError(f"{path}: the array {_shown(key)} is damaged, or does not hold numbers.", _LAYOUT) from None
     except MemoryError:
         if _claimed_bytes(archive, key) <= LARGEST_BYTES:
             raise  # it is this machine that has too little
         raise RecordError(f"{path}: the array {_shown(key)} claims to be larger than its file.", _LAYOUT) from None
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
-        raise RecordError(f"{path}: the array {_shown(key)} holds no floats.", _LAYOUT)
+        raise RecordError(f"{path}: the array {_shown(key)} does not hold floats.", _LAYOUT)
     if values.ndim != 3 or 0 in values.shape:
         raise RecordError(f"{path}: the array {_shown(key)} has the shape {values.shape}.", _LAYOUT)
     times = values.astype(np.float64)
     wrong = times[~((times >= SHORTEST_MS) & (times < LONGEST_MS))]  # NaN is neither
     if wrong.size:
-        raise RecordError(f"{path}: the array {_shown(key)} holds {wrong[0]:g}, which is no time in milliseconds.", _LAYOUT)
+        raise RecordError(f"{path}: the array {_shown(key)} holds {wrong[0]:g}, which is not a time in milliseconds.", _LAYOUT)
     return times
 
 

@@ -1,4 +1,4 @@
-"""What the chain of a case consists of: its steps, and the measurements that they stand on."""
+"""The baseline file: for each case its best commit, the chain of steps that led there, and the measurements behind them."""
 
 from __future__ import annotations
 

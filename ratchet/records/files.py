@@ -1,7 +1,7 @@
-"""The file of a run, read case by case.
+"""Records ↔ JSON files: written whole or not at all, and refused with a place and a reason when they are not what we wrote.
 
 A run of 2,000 cases has ten million samples. Read as one document, it takes six times the memory of its text, and most of the
-time goes into providing that. What `ratchet.records.files.save` writes can be cut between its cases instead, by the indentation.
+time goes into providing that. `read_by_case` cuts what `save` wrote between its cases instead, by the indentation.
 """
 
 from __future__ import annotations
@@ -23,6 +23,262 @@ from ratchet.errors import OutputError, RecordError
 from ratchet.records.base import SCHEMA_VERSION, Record
 from ratchet.records.run import CaseRun, RunRecord, stored_ms
 from ratchet.untrusted import clean
+
+LARGEST_BYTES = 256 * 2**20
+_UNDO = "Undo the edit, restore the file from git, or measure again."
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+def load(path: Path, record_type: type[AnyRecord]) -> AnyRecord:
+    """Read a record.
+
+    Raises RecordError naming the file, the field and what to do where the file is missing, too large, not JSON, of another
+    kind, written by a newer ratchet, or holds values that cannot be.
+    """
+    with _gc_paused():
+        if record_type is RunRecord:
+            with contextlib.suppress(OSError), path.open("rb") as stream:  # `_read` explains the error
+                if run := read_by_case(stream, lambda text: _parse(path, text), LARGEST_BYTES):
+                    gc.freeze()  # nothing of it is garbage, and a collection that looks for some takes a second
+                    return cast(AnyRecord, run)
+        text = _read(path)
+        _check(path, text, record_type)
+        try:
+            # The text again, because JSON mode is the strict one that still knows dates, tuples and enumerations.
+            return record_type.model_validate_json(text, strict=True)
+        except ValidationError as error:
+            raise RecordError(_explain(path, _parse(path, text), error), _UNDO) from None
+
+
+def save(path: Path, record: Record) -> None:
+    """Write a record, as `save_text` does."""
+    save_text(path, dumps(record))
+
+
+def save_text(path: Path, text: str) -> None:
+    """`save_bytes` of UTF-8."""
+    save_bytes(path, text.encode())
+
+
+def save_bytes(path: Path, content: bytes) -> None:
+    """Write a file: afterwards it is the whole new one or, after any error, exactly what it was.
+
+    Raises OutputError where the folder or the disk refuses.
+    """
+    with replaced(path) as temporary:
+        # Not the tempfile module, whose files only their owner may read.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor has no path
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """A path beside ``path`` to write to; what was written takes its place, or nothing after any error.
+
+    Raises OutputError where the folder or the disk refuses.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise OutputError(f"{path} is not a regular file.", "Choose another path.")
+        try:
+            yield temporary
+            os.replace(temporary, path)  # noqa: PTH105 - the call that is atomic, by its own name
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be written: {error.strerror or error}.",
+            "Check its folder's permissions and the free space, then run again.",
+        ) from error
+
+
+def save_over(path: Path, record: AnyRecord, record_type: type[AnyRecord]) -> None:
+    """`save`, but never over a file that `load` refuses: what cannot be read may still be worth something to somebody.
+
+    Raises RecordError where the present file is unreadable, OutputError where writing fails.
+    """
+    if os.path.lexists(path):
+        try:
+            load(path, record_type)
+        except RecordError as error:
+            raise RecordError(f"{error.message} It was left as it is.", error.hint) from error
+    save(path, record)
+
+
+def dumps(record: Record) -> str:
+    """The text of a record's file: a field a line, plain arrays and blocks on one, fields in their order, a final newline."""
+    pieces: list[str] = []
+    with _gc_paused():
+        _put(_rounded(record.model_dump(mode="json")), "\n", pieces.append)
+    return "".join([*pieces, "\n"])
+
+
+@contextlib.contextmanager
+def _gc_paused() -> Iterator[None]:
+    """Without garbage collection: among millions of new values, none of which is garbage, it takes most of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+# Reading, and an explanation of what is wrong with a file.
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(LARGEST_BYTES + 1)
+    except FileNotFoundError:
+        raise RecordError(f"{path} does not exist.", "Check the path, or measure first.") from None
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from error
+    if len(content) > LARGEST_BYTES:
+        raise RecordError(f"{path} is larger than 256 MiB, so ratchet did not write it.", "Check the path.")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{path} is not UTF-8 text (byte {error.start}).", _UNDO) from None
+
+
+def _check(path: Path, text: str, record_type: type[Record]) -> None:
+    """Refuse what no record can be, before its fields are looked at."""
+    document = _parse(path, text)
+    if not isinstance(document, dict):
+        raise RecordError(f"{path} does not hold a JSON object.", _UNDO)
+    if "schema_version" in record_type.model_fields:
+        _check_version(path, document)
+
+
+def _check_version(path: Path, document: dict[str, Any]) -> None:
+    version = document.get("schema_version")
+    if version is None:
+        raise RecordError(f"{path}: schema_version is missing, so this file is not from ratchet.", "Check the path.")
+    if type(version) is not int:  # True would pass for 1
+        raise RecordError(f"{path}: schema_version is {_quoted(version)}, not a whole number.", _UNDO)
+    if version > SCHEMA_VERSION:
+        raise RecordError(
+            f"{path} was written by a newer ratchet (schema {version}, this one reads {SCHEMA_VERSION}).", "Upgrade ratchet."
+        )
+
+
+def _parse(path: Path, text: str | bytes) -> Any:
+    def refuse_number(name: str) -> NoReturn:
+        raise RecordError(f"{path} contains {name}, which is not a JSON number.", _UNDO)
+
+    def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
+            twin = Counter(name for name, _ in pairs).most_common(1)[0][0]
+            raise RecordError(f"{path}: the field {_quoted(twin)} stands twice in one object.", _UNDO)
+        return fields
+
+    try:
+        return json.loads(text, parse_constant=refuse_number, object_pairs_hook=refuse_twins)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated")
+        truncated = " The file seems to be cut off there." if cut else ""
+        raise RecordError(f"{path} is not JSON: {error.msg} at {place}.{truncated}", _UNDO) from None
+    except (ValueError, RecursionError):
+        raise RecordError(
+            f"{path} cannot be read: it has a number of thousands of digits, or is nested too deeply.", _UNDO
+        ) from None
+
+
+def _explain(path: Path, document: dict[str, Any], error: ValidationError) -> str:
+    details = error.errors(include_url=False)
+    first = details[0]
+    place = _place(first, document)
+    others = {_place(detail, document) for detail in details} - {place}
+    more = f" (and {len(others)} more place{'' if len(others) == 1 else 's'})" if others else ""
+    alternatives = len([detail for detail in details if _place(detail, document) == place])
+    return f"{path}: {place}{': ' if place else ''}{_problem(first, alternatives)}{more}."
+
+
+def _problem(detail: ErrorDetails, alternatives: int) -> str:
+    if detail["type"] == "missing":
+        return "the field is missing"
+    if detail["type"] == "extra_forbidden":
+        return "unknown field"
+    if detail["type"] == "value_error":
+        return str(detail["ctx"]["error"])
+    wanted = "a value of an unexpected kind" if alternatives > 1 else detail["msg"]
+    shown = not isinstance(detail["input"], dict | list) and detail["type"] != "json_invalid"
+    return f"{wanted}: found {_quoted(detail['input'])}" if shown else wanted
+
+
+def _place(detail: ErrorDetails, document: dict[str, Any]) -> str:
+    """``fingerprints.x.configs.attention/training_512.median_ms``, ``cases[3].name``; without pydantic's names for branches."""
+    place = ""
+    here: Any = document
+    for step in detail["loc"]:
+        within = isinstance(here, list) and isinstance(step, int) and step < len(here)
+        if within or (isinstance(here, dict) and step in here):
+            here = here[step]
+        elif detail["type"] != "missing":
+            break
+        place += f"[{step}]" if isinstance(step, int) else f".{clean(step, 80)}" if place else clean(step, 80)
+    return place
+
+
+def _quoted(value: object) -> str:
+    return clean(json.dumps(value, ensure_ascii=False), 80)
+
+
+# Writing.
+
+
+def _rounded(value: Any, field: str = "") -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(each, key) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each, field) for each in value]
+    if field == "samples_ms" and isinstance(value, float):
+        return stored_ms(value)
+    return value
+
+
+def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:
+    """Hand on pieces of JSON; ``newline`` carries the indentation of the line that ``value`` stands on."""
+    inner = f"{newline}  "
+    if isinstance(value, dict) and value:
+        between = f"{{{inner}"
+        for key, each in value.items():
+            put(f"{between}{_scalar(key)}: ")
+            if key == "blocks" and each and isinstance(each, list):
+                lines = f",{inner}  ".join(map(_scalar, each))
+                put(f"[{inner}  {lines}{inner}]")
+            else:
+                _put(each, inner, put)
+            between = f",{inner}"
+        put(f"{newline}}}")
+    elif isinstance(value, list) and any(isinstance(each, _NOT_PLAIN) for each in value):
+        between = f"[{inner}"
+        for each in value:
+            put(between)
+            _put(each, inner, put)
+            between = f",{inner}"
+        put(f"{newline}]")
+    else:
+        put(_scalar(value))
+
+
+_NOT_PLAIN = (dict, list, str)
+"""An array of these has a line for each."""
+_scalar = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+# Reading a large run case by case.
 
 LISTS = ("cases", "best")
 """The fields of a run that hold cases."""
@@ -88,20 +344,15 @@ def _cases(text: _Text, parse: Parse) -> Iterator[CaseRun]:
 
 
 def _without_plain_blocks(case: bytes) -> bytes:
-    """The text of a case without those blocks in which certainly no field stands twice: they are nearly all of it."""
+    """The text of a case without its blocks, where certainly no field stands twice in one of these: they are nearly all of it."""
     first, *parts = case.split(_BLOCKS)
-    kept = [first]
-    for part in parts:
-        blocks, end, after = part.partition(_BLOCKS_END)
-        kept += [_BLOCKS, b"]" + after if end and _are_plain(blocks) else part]
-    return b"".join(kept)
-
-
-def _are_plain(blocks: bytes) -> bool:
-    bare = blocks.translate(None, _NUMBERS_AND_SPACE)
+    cut = [part.partition(_BLOCKS_END) for part in parts]
+    bare = b"|".join([blocks for blocks, _, _ in cut]).translate(None, _NUMBERS_AND_SPACE)
     for name in (b'"throttled":', b'"exposed":'):
         bare = bare.replace(name + b"true", name + b"false")
-    return bare == _BLOCK * (len(bare) // len(_BLOCK))
+    if bare.replace(_BLOCK, b"").strip(b"|") or not all(end for _, end, _ in cut):
+        return case
+    return (_BLOCKS + b"]").join([first, *(after for _, _, after in cut)])
 
 
 class _Text:
@@ -147,253 +398,3 @@ class _Text:
         self._buffer = self._buffer[self._place :] + chunk
         self._place = 0
         return bool(chunk)
-
-
-# Records ↔ JSON files: written whole or not at all, and refused with a place and a reason when they are not what we wrote.
-
-
-LARGEST_BYTES = 256 * 2**20
-_UNDO = "Undo the edit, restore the file from git, or measure again."
-
-AnyRecord = TypeVar("AnyRecord", bound=Record)
-
-
-def load(path: Path, record_type: type[AnyRecord]) -> AnyRecord:
-    """Read a record.
-
-    Raises RecordError naming the file, the field and what to do where the file is missing, too large, not JSON, of another
-    kind, written by a newer ratchet, or holds values that cannot be.
-    """
-    with _uncollected():
-        if record_type is RunRecord and (run := _read_by_case(path)):
-            gc.freeze()  # nothing of it is garbage, and a collection that looks for some takes a second
-            return cast(AnyRecord, run)
-        text = _read(path)
-        _check(path, text, record_type)
-        try:
-            # The text again, because JSON mode is the strict one that still knows dates, tuples and enumerations.
-            return record_type.model_validate_json(text, strict=True)
-        except ValidationError as error:
-            raise RecordError(_explain(path, _parse(path, text), error), _UNDO) from None
-
-
-def save(path: Path, record: Record) -> None:
-    """Write a record, as `save_text` does."""
-    save_text(path, dumps(record))
-
-
-def save_text(path: Path, text: str) -> None:
-    """`save_bytes` of UTF-8."""
-    save_bytes(path, text.encode())
-
-
-def save_bytes(path: Path, content: bytes) -> None:
-    """Write a file: afterwards it is the whole new one or, after any error, exactly what it was.
-
-    Raises OutputError where the folder or the disk refuses.
-    """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():
-            raise OutputError(f"{path} is no ordinary file.", "Choose another path.")
-        try:
-            _write(temporary, content)
-            os.replace(temporary, path)  # noqa: PTH105 - the call that is atomic, by its own name
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"{path} cannot be written: {error.strerror or error}.",
-            "Check its folder's permissions and the free space, then run again.",
-        ) from error
-
-
-def save_over(path: Path, record: AnyRecord, record_type: type[AnyRecord]) -> None:
-    """`save`, but never over a file that `load` refuses: what cannot be read may still be worth something to somebody.
-
-    Raises RecordError where the present file is unreadable, OutputError where writing fails.
-    """
-    if os.path.lexists(path):
-        try:
-            load(path, record_type)
-        except RecordError as error:
-            raise RecordError(f"{error.message} It was left as it is.", error.hint) from error
-    save(path, record)
-
-
-def dumps(record: Record) -> str:
-    """The text of a record's file: a field a line, plain arrays and blocks on one, fields in their order, a final newline."""
-    pieces: list[str] = []
-    with _uncollected():
-        _put(_rounded(record.model_dump(mode="json")), "\n", pieces.append)
-    return "".join([*pieces, "\n"])
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without garbage collection: among millions of new values, none of which is garbage, it takes most of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-def _write(path: Path, content: bytes) -> None:
-    # Not the tempfile module, whose files only their owner may read.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor has no path
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _read_by_case(path: Path) -> RunRecord | None:
-    """A large run's file, if it is sound: `load` says of every other what is wrong with it."""
-    with contextlib.suppress(OSError), path.open("rb") as stream:
-        return read_by_case(stream, lambda text: _parse(path, text), LARGEST_BYTES)
-    return None
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(LARGEST_BYTES + 1)
-    except FileNotFoundError:
-        raise RecordError(f"{path} does not exist.", "Check the path, or measure first.") from None
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from error
-    if len(content) > LARGEST_BYTES:
-        raise RecordError(f"{path} is larger than 256 MiB, so ratchet did not write it.", "Check the path.")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise RecordError(f"{path} is no UTF-8 text (byte {error.start}).", _UNDO) from None
-
-
-def _parse(path: Path, text: str | bytes) -> Any:
-    def refuse_number(name: str) -> NoReturn:
-        raise RecordError(f"{path} contains {name}, which is no JSON number.", _UNDO)
-
-    def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        fields = dict(pairs)
-        if len(fields) < len(pairs):
-            twin = Counter(name for name, _ in pairs).most_common(1)[0][0]
-            raise RecordError(f"{path}: the field {_quoted(twin)} stands twice in one object.", _UNDO)
-        return fields
-
-    try:
-        return json.loads(text, parse_constant=refuse_number, object_pairs_hook=refuse_twins)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated")
-        truncated = " The file seems to be cut off there." if cut else ""
-        raise RecordError(f"{path} is not JSON: {error.msg} at {place}.{truncated}", _UNDO) from None
-    except (ValueError, RecursionError):
-        raise RecordError(
-            f"{path} cannot be read: it has a number of thousands of digits, or is nested too deeply.", _UNDO
-        ) from None
-
-
-def _check(path: Path, text: str, record_type: type[Record]) -> None:
-    """Refuse what no record can be, before its fields are looked at."""
-    document = _parse(path, text)
-    if not isinstance(document, dict):
-        raise RecordError(f"{path} holds no JSON object.", _UNDO)
-    if "schema_version" in record_type.model_fields:
-        _check_version(path, document)
-
-
-def _check_version(path: Path, document: dict[str, Any]) -> None:
-    version = document.get("schema_version")
-    if version is None:
-        raise RecordError(f"{path}: schema_version is missing, so this is no file of ratchet's.", "Check the path.")
-    if type(version) is not int:  # True would pass for 1
-        raise RecordError(f"{path}: schema_version is {_quoted(version)}, not a whole number.", _UNDO)
-    if version > SCHEMA_VERSION:
-        raise RecordError(
-            f"{path} was written by a newer ratchet (schema {version}, this one reads {SCHEMA_VERSION}).", "Upgrade ratchet."
-        )
-
-
-def _explain(path: Path, document: dict[str, Any], error: ValidationError) -> str:
-    details = error.errors(include_url=False)
-    first = details[0]
-    place = _place(first, document)
-    others = {_place(detail, document) for detail in details} - {place}
-    more = f" (and {len(others)} more place{'' if len(others) == 1 else 's'})" if others else ""
-    alternatives = len([detail for detail in details if _place(detail, document) == place])
-    return f"{path}: {place}{': ' if place else ''}{_problem(first, alternatives)}{more}."
-
-
-def _problem(detail: ErrorDetails, alternatives: int) -> str:
-    if detail["type"] == "missing":
-        return "the field is missing"
-    if detail["type"] == "extra_forbidden":
-        return "unknown field"
-    if detail["type"] == "value_error":
-        return str(detail["ctx"]["error"])
-    wanted = "a value of none of the kinds that fit" if alternatives > 1 else detail["msg"]
-    shown = not isinstance(detail["input"], dict | list) and detail["type"] != "json_invalid"
-    return f"{wanted}: found {_quoted(detail['input'])}" if shown else wanted
-
-
-def _place(detail: ErrorDetails, document: dict[str, Any]) -> str:
-    """``fingerprints.x.configs.attention/training_512.median_ms``, ``cases[3].name``; without pydantic's names for branches."""
-    place = ""
-    here: Any = document
-    for step in detail["loc"]:
-        within = isinstance(here, list) and isinstance(step, int) and step < len(here)
-        if within or (isinstance(here, dict) and step in here):
-            here = here[step]
-        elif detail["type"] != "missing":
-            break
-        place += f"[{step}]" if isinstance(step, int) else f".{clean(step, 80)}" if place else clean(step, 80)
-    return place
-
-
-def _quoted(value: object) -> str:
-    return clean(json.dumps(value, ensure_ascii=False), 80)
-
-
-def _rounded(value: Any, field: str = "") -> Any:
-    if isinstance(value, dict):
-        return {key: _rounded(each, key) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_rounded(each, field) for each in value]
-    if field == "samples_ms" and isinstance(value, float):
-        return stored_ms(value)
-    return value
-
-
-def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:
-    """Hand on pieces of JSON; ``newline`` carries the indentation of the line that ``value`` stands on."""
-    inner = f"{newline}  "
-    if isinstance(value, dict) and value:
-        between = f"{{{inner}"
-        for key, each in value.items():
-            put(f"{between}{_scalar(key)}: ")
-            if key == "blocks" and each and isinstance(each, list):
-                lines = f",{inner}  ".join(map(_scalar, each))
-                put(f"[{inner}  {lines}{inner}]")
-            else:
-                _put(each, inner, put)
-            between = f",{inner}"
-        put(f"{newline}}}")
-    elif isinstance(value, list) and any(isinstance(each, _NOT_PLAIN) for each in value):
-        between = f"[{inner}"
-        for each in value:
-            put(between)
-            _put(each, inner, put)
-            between = f",{inner}"
-        put(f"{newline}]")
-    else:
-        put(_scalar(value))
-
-
-_NOT_PLAIN = (dict, list, str)
-"""An array of these has a line for each."""
-_scalar = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode

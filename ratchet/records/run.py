@@ -29,14 +29,6 @@ class Policy(Record):
     on_inconclusive: Literal["pass", "fail"] = "pass"
     """Whether a run with inconclusive cases exits 0 or 3. A case that looks slower without proof exits 3 in any case."""
 
-    def shared(self, parts: int) -> Policy:
-        """The policy of one of so many parts: all together are falsely red no more often than ``false_alarm``."""
-        return self.at(self.false_alarm / parts)
-
-    def at(self, level: float) -> Policy:
-        """The same policy with another rate of false alarms."""
-        return self.model_copy(update={"false_alarm": level})
-
     @property
     def part(self) -> float:
         """The slowdown from which on a change counts as a part of a slowdown that several made together."""
@@ -153,33 +145,26 @@ class Block:
     exposed: bool = False
     """The GPU ran out of queued work, so these samples may contain launch latency."""
 
-    @property
-    def median_ms(self) -> float:
-        """The median of the samples; `statistics.median` takes twice as long, and a large run has half a million blocks."""
-        ordered = sorted(_SAMPLES.packed_of(self))
-        middle = len(ordered) // 2
-        return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+_SLOT: MemberDescriptorType = Block.__dict__["samples_ms"]
+packed_samples: Callable[[Block], array[float]] = _SLOT.__get__
+"""The samples of a block as they lie in memory."""
 
 
 class _PackedSamples:
-    """The attribute `Block.samples_ms`: a tuple to whoever asks, and 8 bytes a sample in memory instead of a tuple's 32.
+    """The attribute `Block.samples_ms`: a tuple for its readers, and 8 bytes a sample in memory instead of a tuple's 32.
 
     A large run has ten million samples, which as tuples would not fit into the memory of a small machine.
     """
 
-    def __init__(self, slot: MemberDescriptorType) -> None:
-        self.packed_of: Callable[[Block], array[float]] = slot.__get__
-        self._keep = slot.__set__
-
     def __get__(self, block: Block, _: type[Block]) -> tuple[float, ...]:
-        return tuple(self.packed_of(block))
+        return tuple(packed_samples(block))
 
     def __set__(self, block: Block, samples_ms: Sequence[float]) -> None:
-        self._keep(block, array("d", samples_ms))
+        _SLOT.__set__(block, array("d", samples_ms))
 
 
-_SAMPLES = _PackedSamples(Block.__dict__["samples_ms"])
-setattr(Block, "samples_ms", _SAMPLES)  # noqa: B010 - mypy takes an assignment for a sample
+setattr(Block, "samples_ms", _PackedSamples())  # noqa: B010 - mypy takes an assignment for a sample
 
 
 @dataclass(frozen=True, slots=True, config=RULES)

@@ -1,4 +1,4 @@
-"""What a tuning run asks of the station on one device, and what it is told: these cross processes and perhaps machines."""
+"""Tuning: the record of a search and its file, what was applied of it, and the tasks of its stations."""
 
 from __future__ import annotations
 
@@ -17,92 +17,8 @@ from ratchet.records.run import SampleMs, Tree, WorkloadIdentity
 from ratchet.records.verdict import Comparison
 from ratchet.workload import Parameter
 
-
-class Task(Record):
-    """One piece of work for one station."""
-
-    number: Count
-    """Of this task; no two tasks of a run have the same."""
-    what: Literal["evaluate", "confirm"]
-    """``evaluate``: time one configuration once. ``confirm``: time some against the default, in pairs of fresh processes."""
-    case: str
-    configurations: tuple[Configuration, ...]
-    """One to evaluate, or those to confirm."""
-    best: Positive | None = None
-    """The best normalised time so far: who is clearly behind it after a few samples is dropped."""
-    seconds: NotNegative | None = None
-    """A confirmation ends after so long, with the pairs that it has by then."""
-
-
-class Done(Record):
-    """What came of a task."""
-
-    task: Task
-    place: str
-    """The station that did it: ``NVIDIA H200 [0]``."""
-    evaluation: Evaluation | None = None
-    confirmations: tuple[Confirmation, ...] = ()
-    lost: str = ""
-    """Why there is neither: the station is gone."""
-
-
-# ``bench/tuned.json``: the parameters that a search recommended and somebody applied, for each case and GPU.
-
-
-TUNED_FILE = "tuned.json"
-"""In the folder of benchmarks of a tree."""
-
-
-class TunedCase(Record):
-    """What stands in for a workload's own ``tuning`` on one kind of GPU, and why."""
-
-    parameters: dict[str, Parameter]
-    """One value for each parameter of the workload's ``tune``."""
-    speedup: Positive
-    """The default's time over this one's: above 1 is faster."""
-    speedup_low: Positive
-    speedup_high: Positive
-    confidence: Positive
-    pairs: Count
-    default: dict[str, Parameter]
-    """What it was compared with."""
-    commit: str
-    """Of the tree in which it was measured."""
-    date: AwareDatetime
-    driver: str | None = None
-    cuda: str | None = None
-    torch: str
-    triton: str | None = None
-
-    @model_validator(mode="after")
-    def _is_an_improvement(self) -> TunedCase:
-        if not 1 < self.speedup_low <= self.speedup <= self.speedup_high:
-            raise ValueError("speedup lies within its interval, and the interval above 1")
-        return self
-
-
-class Tuned(Record):
-    """The whole file."""
-
-    schema_version: Literal[1] = 1
-    cases: dict[str, dict[str, TunedCase]] = {}
-    """Case → device (see `device_name`) → what is used there."""
-
-    def parameters(self, case: str, device: str) -> dict[str, Parameter]:
-        """Empty where nothing was applied for this case on this device."""
-        found = self.cases.get(case, {}).get(device)
-        return dict(found.parameters) if found else {}
-
-
-def device_name(fingerprint: Fingerprint) -> str:
-    """``NVIDIA H200``; on a CPU, that of the CPU."""
-    return fingerprint.gpu or fingerprint.cpu
-
-
 # ``tuning/CASE.FINGERPRINT.json``: every configuration that a search tried, how it ended, and what was confirmed of the best.
 
-
-AnyPath = TypeVar("AnyPath", bound=PurePath)
 Configuration = dict[str, Parameter]
 """Parameter → its value, one for each parameter of the space."""
 Ending = Literal["correct", "dropped", "wrong", "compile", "resources", "timeout", "crash"]
@@ -261,11 +177,6 @@ class TuningRecord(Record):
         return lines
 
 
-def tuning_path(folder: AnyPath, case: str, fingerprint: Fingerprint) -> AnyPath:
-    """``tuning/attention.training_512.h200.0123456789.json``."""
-    return folder / f"{case.replace('/', '.')}.{fingerprint.key}.json"
-
-
 def _edited(mine: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]:
     """How the code differs; one side without any is unknown code."""
     if bool(mine) != bool(theirs):
@@ -280,36 +191,7 @@ def _listed(values: tuple[Parameter, ...] | None) -> str:
     return "is absent" if values is None else f"{list(values)}"
 
 
-# What `ratchet tune --replay` found.
-
-
-class ReplayResult(Record):
-    """One search of a recorded space."""
-
-    path: str
-    strategy: str
-    """As it was asked for."""
-    searched_by: str
-    """What `auto` came down to."""
-    seed: int
-    evaluations: Count
-    """Used: failed ones too."""
-    failed: Count
-    """Of these."""
-    configurations: Count
-    """In the recorded space."""
-    best_ms: Positive | None
-    """The best that was found; None where every one that was tried failed."""
-    optimum_ms: Positive
-    """The best that was recorded."""
-    fraction: Annotated[float, Field(ge=0, le=1)]
-    """The optimum's time over the best's; 0 where nothing was found."""
-    configuration: Configuration | None
-    """The best that was found."""
-
-
-# A tuning record on disk while it grows: whole after every evaluation, so that a kill loses at most the one under way.
-
+# The file of a tuning record while it grows: whole after every evaluation, so that a kill loses at most the one under way.
 
 TUNING_FOLDER = "tuning"
 """In the repository, unless another is asked for."""
@@ -322,6 +204,13 @@ WRITTEN = (SUGGESTIONS, f"{EARLIER}/**", *(f"{_KEYED}.{kind}" for kind in ("json
 """Globs of what a search leaves in the folder."""
 _EMPTY = '\n  "evaluations": [],\n'
 """A string in JSON holds no line break, so these lines are in the file once."""
+
+AnyPath = TypeVar("AnyPath", bound=PurePath)
+
+
+def tuning_path(folder: AnyPath, case: str, fingerprint: Fingerprint) -> AnyPath:
+    """``tuning/attention.training_512.h200.0123456789.json``."""
+    return folder / f"{case.replace('/', '.')}.{fingerprint.key}.json"
 
 
 class TuningFile:
@@ -389,3 +278,111 @@ def _places(path: Path) -> Iterator[Path]:
 def _text(evaluation: Evaluation) -> str:
     """As it stands in the list of a record: four spaces in."""
     return "\n".join(f"    {line}" for line in dumps(evaluation).splitlines())
+
+
+# ``bench/tuned.json``: the parameters that a search recommended and somebody applied, for each case and GPU.
+
+TUNED_FILE = "tuned.json"
+"""In the folder of benchmarks of a tree."""
+
+
+class TunedCase(Record):
+    """What stands in for a workload's own ``tuning`` on one kind of GPU, and why."""
+
+    parameters: dict[str, Parameter]
+    """One value for each parameter of the workload's ``tune``."""
+    speedup: Positive
+    """The default's time over this one's: above 1 is faster."""
+    speedup_low: Positive
+    speedup_high: Positive
+    confidence: Positive
+    pairs: Count
+    default: dict[str, Parameter]
+    """What it was compared with."""
+    commit: str
+    """Of the tree in which it was measured."""
+    date: AwareDatetime
+    driver: str | None = None
+    cuda: str | None = None
+    torch: str
+    triton: str | None = None
+
+    @model_validator(mode="after")
+    def _is_an_improvement(self) -> TunedCase:
+        if not 1 < self.speedup_low <= self.speedup <= self.speedup_high:
+            raise ValueError("speedup lies within its interval, and the interval above 1")
+        return self
+
+
+class Tuned(Record):
+    """The whole file."""
+
+    schema_version: Literal[1] = 1
+    cases: dict[str, dict[str, TunedCase]] = {}
+    """Case → device (see `device_name`) → what is used there."""
+
+    def parameters(self, case: str, device: str) -> dict[str, Parameter]:
+        """Empty where nothing was applied for this case on this device."""
+        found = self.cases.get(case, {}).get(device)
+        return dict(found.parameters) if found else {}
+
+
+def device_name(fingerprint: Fingerprint) -> str:
+    """``NVIDIA H200``; on a CPU, that of the CPU."""
+    return fingerprint.gpu or fingerprint.cpu
+
+
+# What crosses processes, and perhaps machines, while a search runs or is replayed.
+
+
+class Task(Record):
+    """One piece of work for one station."""
+
+    number: Count
+    """Of this task; no two tasks of a run have the same."""
+    what: Literal["evaluate", "confirm"]
+    """``evaluate``: time one configuration once. ``confirm``: time some against the default, in pairs of fresh processes."""
+    case: str
+    configurations: tuple[Configuration, ...]
+    """One to evaluate, or those to confirm."""
+    best: Positive | None = None
+    """The best normalised time so far: who is clearly behind it after a few samples is dropped."""
+    seconds: NotNegative | None = None
+    """A confirmation ends after so long, with the pairs that it has by then."""
+
+
+class Done(Record):
+    """What came of a task."""
+
+    task: Task
+    place: str
+    """The station that did it: ``NVIDIA H200 [0]``."""
+    evaluation: Evaluation | None = None
+    confirmations: tuple[Confirmation, ...] = ()
+    lost: str = ""
+    """Why there is neither: the station is gone."""
+
+
+class ReplayResult(Record):
+    """One search of a recorded space."""
+
+    path: str
+    strategy: str
+    """As it was asked for."""
+    searched_by: str
+    """What `auto` came down to."""
+    seed: int
+    evaluations: Count
+    """Used: failed ones too."""
+    failed: Count
+    """Of these."""
+    configurations: Count
+    """In the recorded space."""
+    best_ms: Positive | None
+    """The best that was found; None where every one that was tried failed."""
+    optimum_ms: Positive
+    """The best that was recorded."""
+    fraction: Annotated[float, Field(ge=0, le=1)]
+    """The optimum's time over the best's; 0 where nothing was found."""
+    configuration: Configuration | None
+    """The best that was found."""

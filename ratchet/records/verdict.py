@@ -1,4 +1,4 @@
-"""What a run means: an outcome for each case, and one for the whole."""
+"""The verdict of a run: an outcome for each case, and one for the whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The baseline file as lines of text: what it holds, how each case got there, and what does not fit."""
+"""The baseline file as text: its cases, their history, what moved, and what was pushed to the remote."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def verified_lines(stored: Baseline, path: str, problems: Sequence[str], warning
 
 
 def empty(path: str) -> str:
-    """What to do where nothing is stored."""
+    """The line for an empty baseline, with what to do."""
     return log_line(f"{path}: no baseline yet. Measure with `ratchet check`, then `ratchet baseline record`.")
 
 
@@ -60,9 +60,9 @@ def milliseconds(value: float | None) -> str:
     return units.duration(value * 1e-3) if value else ""
 
 
-def moved_by(found: Measurement) -> str:
+def moved_by(measurement: Measurement) -> str:
     """``−7.29 % [−7.43, −6.97]``."""
-    return f"{units.change(found.ratio)} {units.interval(found.low, found.high)}"
+    return f"{units.change(measurement.ratio)} {units.interval(measurement.low, measurement.high)}"
 
 
 def short(commit: str) -> str:
@@ -92,29 +92,31 @@ def _row(name: str, entry: BaselineEntry) -> tuple[str, ...]:
 def _chain(entry: BaselineEntry) -> list[tuple[str, ...]]:
     rows = [_step(step) for step in entry.steps]
     if entry.candidate:
-        found, commit = entry.candidate.measurement, short(entry.candidate.commit)
-        rows.append((f"{found.started_at:%Y-%m-%d}", "waiting", commit, "", moved_by(found), "for a second measurement"))
+        measurement, commit = entry.candidate.measurement, short(entry.candidate.commit)
+        rows.append(
+            (f"{measurement.started_at:%Y-%m-%d}", "waiting", commit, "", moved_by(measurement), "for a second measurement")
+        )
     return rows
 
 
 def _step(step: Step) -> tuple[str, ...]:
-    told = [f"was {step.previous_name}"] if step.previous_name else []
-    told += [f"by {step.by}"] if step.by else []
-    words = f"{', '.join(told)}: {step.reason}" if told and step.reason else step.reason or ", ".join(told)
+    notes = [f"was {step.previous_name}"] if step.previous_name else []
+    notes += [f"by {step.by}"] if step.by else []
+    words = f"{', '.join(notes)}: {step.reason}" if notes and step.reason else step.reason or ", ".join(notes)
     time = milliseconds(step.median_ms)
     return f"{step.timestamp:%Y-%m-%d}", step.kind.value, short(step.commit), time, _by_how_much(step), words
 
 
 def _by_how_much(step: Step) -> str:
-    """Of two measurements their mean, of one its interval; and what it was measured against, if not the step before."""
+    """The interval of one measurement or the mean of two; names the reference where it is not the step before."""
     if len(step.measurements) == 1:
-        (found,) = step.measurements
-        return moved_by(found) if step.ratio else f"{moved_by(found)} against {short(found.reference)}"
+        (measurement,) = step.measurements
+        return moved_by(measurement) if step.ratio else f"{moved_by(measurement)} against {short(measurement.reference)}"
     several = f", {len(step.measurements)} measurements" if step.measurements else ""
     return f"{units.change(step.ratio)}{several}" if step.ratio else ""
 
 
-# What moved in the baseline file, as lines of text.
+# Moves of cases
 
 
 WORDS = {
@@ -123,40 +125,43 @@ WORDS = {
     MoveKind.DROPPED: "refuted",
     MoveKind.APART: "differing",
 }
-"""For what is not called by its kind."""
+"""Words for kinds that people call otherwise."""
 
 
 def recorded_lines(done: Recorded, path: str) -> list[str]:
     """A sum, then a line for each case to which something happened, then what to do about it."""
     several = len({move.machine for move in done.moves}) > 1
-    counts = Counter(_word(move.kind) for move in done.moves)
-    said = [f"{count} {word}" for word, count in counts.items()]
-    said += [f"{len(done.unchanged)} as before"] if done.unchanged else []
+    counts = Counter(WORDS.get(move.kind, move.kind.value) for move in done.moves)
+    parts = [f"{count} {word}" for word, count in counts.items()]
+    parts += [f"{len(done.unchanged)} as before"] if done.unchanged else []
     left_out = ", ".join(f"{name} {outcome.lower()}" for name, outcome in done.left_out.items())
-    said += [f"{len(done.left_out)} not entered ({left_out})"] if left_out else []
+    parts += [f"{len(done.left_out)} not entered ({left_out})"] if left_out else []
     kinds = {move.kind for move in done.moves}
     lines = [
-        log_line(f"{path}: {', '.join(said) or 'nothing to enter'}."),
+        log_line(f"{path}: {', '.join(parts) or 'nothing to enter'}."),
         *table([_move_row(move, several) for move in done.moves], right=2),
     ]
     if MoveKind.CANDIDATE in kinds:
         lines.append(
-            "What is waiting was proven faster once: run `ratchet check --against-baseline` again, and record that run too."
+            "Cases that are waiting were proven faster once. Run `ratchet check --against-baseline` again, "
+            "and record that run too."
         )
     lines += [
-        log_line(f"{new} does the work of {old}, which is gone: if it is the same, `ratchet baseline rename {old} {new}`.")
+        log_line(
+            f"{new} does the work of {old}, which is gone. If it is the same case, run `ratchet baseline rename {old} {new}`."
+        )
         for new, old in done.renames.items()
     ]
     if MoveKind.APART in kinds:
         lines.append(
-            "What differs was measured with other settings than its baseline, at the same commit: measure with the same ones, or "
-            "start anew with `ratchet baseline accept`."
+            "Cases that differ were measured with other settings than their baseline, at the same commit. Measure with the same "
+            "settings, or start anew with `ratchet baseline accept`."
         )
     return lines
 
 
 def recorded_fields(done: Recorded, path: str) -> dict[str, Any]:
-    """The same for machines."""
+    """JSON fields for other programs."""
     moves = [
         {
             "case": move.case,
@@ -175,16 +180,16 @@ def recorded_fields(done: Recorded, path: str) -> dict[str, Any]:
 
 
 def accepted_fields(done: Sequence[Accepted], path: str) -> dict[str, Any]:
-    """The same for machines."""
+    """JSON fields for other programs."""
     moves = [
         {
-            "case": each.case,
-            "git_commit": each.after.git_commit,
-            "before_ms": each.before.median_ms if each.before else None,
-            "after_ms": each.after.median_ms,
-            "step": each.after.steps[-1].model_dump(mode="json"),
+            "case": accepted.case,
+            "git_commit": accepted.after.git_commit,
+            "before_ms": accepted.before.median_ms if accepted.before else None,
+            "after_ms": accepted.after.median_ms,
+            "step": accepted.after.steps[-1].model_dump(mode="json"),
         }
-        for each in done
+        for accepted in done
     ]
     return {"path": path, "accepted": moves}
 
@@ -193,33 +198,23 @@ def accepted_lines(done: Sequence[Accepted], path: str) -> list[str]:
     """A line for each case: from where to where, by how much, who and why."""
     return [
         log_line(
-            f"{each.case}: {_from_to(each)} ({_change_of_accepted(each)}), "
-            f"accepted by {each.after.steps[-1].by}: {each.after.steps[-1].reason}",
+            f"{accepted.case}: {_from_to(accepted)} ({_change_of_accepted(accepted)}), "
+            f"accepted by {accepted.after.steps[-1].by}: {accepted.after.steps[-1].reason}",
             600,
         )
-        for each in done
+        for accepted in done
     ] + [log_line(f"{path}: {len(done)} moved. Commit the file, so that others see it.")]
 
 
 def renamed_lines(done: Sequence[Renamed], old: str, new: str, path: str) -> list[str]:
     """A line for each machine."""
     lines = []
-    for each in done:
-        gone = each.displaced
-        instead = (
-            f"; the {milliseconds(gone.median_ms)} of {short(gone.git_commit)}, recorded under that name, gave way"
-            if gone
-            else ""
-        )
-        steps = len(each.after.steps) - 1
-        lines.append(
-            log_line(f"{old} goes on as {new} [{each.machine}], with its {steps} step{'s'[: steps != 1]}{instead}.", 600)
-        )
+    for renamed in done:
+        gone = renamed.displaced
+        instead = f"; it replaces {milliseconds(gone.median_ms)} of {short(gone.git_commit)}, which had that name" if gone else ""
+        steps = len(renamed.after.steps) - 1
+        lines.append(log_line(f"{old} is now {new} [{renamed.machine}], with its {steps} step{'s'[: steps != 1]}{instead}.", 600))
     return [*lines, log_line(f"{path}: {len(done)} renamed. Commit the file together with the change of the name.")]
-
-
-def _word(kind: MoveKind) -> str:
-    return WORDS.get(kind, kind.value)
 
 
 def _move_row(move: Move, several: bool) -> tuple[str, ...]:
@@ -238,7 +233,7 @@ def _move_row(move: Move, several: bool) -> tuple[str, ...]:
             change, words = moved_by(after.candidate.measurement), f"at {short(after.candidate.commit)}"
         case MoveKind.REMOVED | MoveKind.RETURNED:
             words = f"at {short(step.commit)}"
-    return _word(move.kind), move.case, time, change, f"{words} [{move.machine}]" if several else words
+    return WORDS.get(move.kind, move.kind.value), move.case, time, change, f"{words} [{move.machine}]" if several else words
 
 
 def _from_to(done: Accepted) -> str:
@@ -247,15 +242,15 @@ def _from_to(done: Accepted) -> str:
 
 
 def _change_of_accepted(done: Accepted) -> str:
-    found = done.measurement
-    if found is None:
+    measurement = done.measurement
+    if measurement is None:
         return "not measured side by side"
     if done.after.steps[-1].ratio:
-        return moved_by(found)
-    return f"{moved_by(found)} against {short(found.reference)}, which is not its baseline"
+        return moved_by(measurement)
+    return f"{moved_by(measurement)} against {short(measurement.reference)}, which is not its baseline"
 
 
-# The baseline on its way to the remote: its commit, its pull request, and what came of it, in words.
+# The push to the remote: its commit, its pull request, and the result
 
 
 _NAMED = 3
@@ -265,7 +260,7 @@ _STEPS = (MoveKind.IMPROVED, MoveKind.FIRST, MoveKind.CHANGED, MoveKind.REMOVED,
 
 @dataclass(frozen=True)
 class Forward:
-    """What became of the baseline file of the remote."""
+    """The result of moving the baseline file of the remote."""
 
     path: str
     mode: str
@@ -276,13 +271,13 @@ class Forward:
     recorded: Recorded
     accepted: tuple[Accepted, ...] = ()
     notes: tuple[str, ...] = ()
-    """What did not happen, and why: a sentence each."""
+    """One sentence for each thing that did not happen, with the reason."""
     pull_url: str = ""
 
 
 def title(recorded: Recorded, accepted: Sequence[Accepted]) -> str:
     """``perf: ratchet baseline forward (attention/training_512, copy/a and 2 more)``."""
-    moved = [each.case for each in accepted] + [move.case for kind in _STEPS for move in recorded.moves if move.kind is kind]
+    moved = [step.case for step in accepted] + [move.case for kind in _STEPS for move in recorded.moves if move.kind is kind]
     if moved:
         return f"perf: ratchet baseline forward ({_names(moved)})"
     waiting = [move.case for move in recorded.moves]
@@ -292,33 +287,36 @@ def title(recorded: Recorded, accepted: Sequence[Accepted]) -> str:
 def commit_message(recorded: Recorded, accepted: Sequence[Accepted], mode: str) -> str:
     """Title, and a line for each case that moved. It starts no workflow, except as a pull request, whose checks must run."""
     skip = "" if mode == "pull-request" else f" {_SKIP}"
-    lines = [line for line in _steps(recorded, accepted, "baseline") if not line.startswith("What ")]  # what to do is for people
+    what_to_do = ("Cases that ",)  # is for the people who read a log
+    lines = [line for line in _steps(recorded, accepted, "baseline") if not line.startswith(what_to_do)]
     return "\n".join([f"{title(recorded, accepted)}{skip}", "", *map(inert, lines)])
 
 
 def pull_body(recorded: Recorded, accepted: Sequence[Accepted], path: str) -> str:
-    """What the pull request says of its newest commit."""
+    """The text of the pull request, about its newest commit."""
     lines = fenced(_steps(recorded, accepted, path), most=60)
-    return (
-        f"What main measured moves `{path}`. The newest steps:\n\n{lines}\n\nEarlier steps that wait here are in its commits.\n"
-    )
+    rest = "Earlier steps are in the other commits of this pull request."
+    return f"Measurements of main move `{path}`. The newest steps:\n\n{lines}\n\n{rest}\n"
 
 
 def forward_lines(done: Forward) -> list[str]:
-    """What moved, where it went, and what did not happen."""
-    return [*_steps(done.recorded, done.accepted, done.path), _where(done), *(log_line(note, 600) for note in done.notes)]
+    """Lines for what moved, where it went, and what did not happen."""
+    where = f"pushed {short(done.commit)}." if done.commit else "nothing to push."
+    where += f" {done.pull_url} takes it to main." if done.commit and done.pull_url else ""
+    steps = _steps(done.recorded, done.accepted, done.path)
+    return [*steps, log_line(f"{done.branch}: {where}"), *(log_line(note, 600) for note in done.notes)]
 
 
 def forward_fields(done: Forward) -> dict[str, Any]:
-    """The same for machines."""
+    """JSON fields for other programs."""
     fields = recorded_fields(done.recorded, done.path) | {"accepted": accepted_fields(done.accepted, done.path)["accepted"]}
     where = {"mode": done.mode, "branch": done.branch, "commit": done.commit, "pull_request": done.pull_url or None}
     return fields | where | {"notes": done.notes}
 
 
 def forward_outputs(done: Forward) -> dict[str, str]:
-    """The same for the steps that follow: ``moved`` is JSON, the names of the cases."""
-    moved = [each.case for each in done.accepted] + [move.case for move in done.recorded.moves if move.kind in _STEPS]
+    """Outputs for later steps of a workflow; ``moved`` is JSON with the names of the cases."""
+    moved = [step.case for step in done.accepted] + [move.case for move in done.recorded.moves if move.kind in _STEPS]
     return {
         "moved": json.dumps(list(dict.fromkeys(moved))),
         "mode": done.mode,
@@ -329,15 +327,8 @@ def forward_outputs(done: Forward) -> dict[str, str]:
 
 
 def forward_summary(done: Forward) -> str:
-    """The same for the step's summary, as Markdown."""
+    """Markdown for the step's summary."""
     return f"### Baseline\n\n{fenced(forward_lines(done), most=200)}\n"
-
-
-def _where(done: Forward) -> str:
-    if done.commit is None:
-        return log_line(f"{done.branch}: nothing to push.")
-    by = f" {done.pull_url} takes it to main." if done.pull_url else ""
-    return log_line(f"{done.branch}: pushed {done.commit[:10]}.{by}")
 
 
 def _steps(recorded: Recorded, accepted: Sequence[Accepted], path: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A calibration as lines of text."""
+"""Text for `ratchet calibrate` and `ratchet replay`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _sentences(done: Calibration) -> list[str]:
     return [*lines, f"{verdict}; the smallest gate that every case holds is {units.threshold(done.gate)}."]
 
 
-# What `ratchet replay` prints: verdicts of recorded pairs, and what became of pull requests drawn from them.
+# `ratchet replay`: verdicts of recorded pairs, and of pull requests simulated from them
 
 
 @dataclass(frozen=True)
@@ -106,21 +106,21 @@ def judged_lines(judged: Judged) -> list[str]:
 
 
 def judged_json(done: Sequence[Replayed], exit_code: int) -> dict[str, Any]:
-    """The same for machines, of all files."""
+    """All files as JSON for other programs."""
     files = [
         {
-            "file": str(each.file),
-            "exit_code": each.judged.exit_code,
-            "headline": each.judged.headline,
-            "cases": [case.model_dump(mode="json") for case in each.judged.cases],
+            "file": str(replayed.file),
+            "exit_code": replayed.judged.exit_code,
+            "headline": replayed.judged.headline,
+            "cases": [case.model_dump(mode="json") for case in replayed.judged.cases],
         }
-        for each in done
+        for replayed in done
     ]
     return {"exit_code": exit_code, "files": files}
 
 
 def simulation_lines(done: Simulation) -> list[str]:
-    """What was drawn, a table of the cases, the rates, and what they mean in one sentence."""
+    """Lines: what was drawn, a table of the cases, the rates, and their meaning in one sentence."""
     rates = done.rates
     gate = units.threshold(done.policy.regression)
     table = [("Case", "Recorded pairs", "Planted", "Red")]
@@ -153,7 +153,7 @@ def simulation_lines(done: Simulation) -> list[str]:
 
 
 def simulation_json(done: Simulation) -> dict[str, Any]:
-    """The same for machines."""
+    """JSON fields for other programs."""
     rates, policy = done.rates, done.policy
     return {
         "any_red": rates.any_red,

@@ -28,7 +28,7 @@ _BENCHMARK = re.compile(r"[A-Za-z0-9_]{1,100}")
 
 
 def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
-    """What the check run says, and how it ends (`ratchet.report.comment.conclusion`)."""
+    """The check run's conclusion and its output."""
     title = page.report.headline if page.report else page.problem or "There is no verdict."
     end = conclusion(page)
     if end == "neutral" and page.report and page.report.verdict == "pass" and not title.startswith("Inconclusive"):
@@ -59,24 +59,24 @@ def candidate_paths(page: CommentPage, bench: str) -> dict[str, str]:
     exist: a benchmark may stand in a file of another name.
     """
     names = {case.name.partition("/")[0] for case in _worst(page)}
-    found = {name: f"{bench.strip('/')}/{name}.py" for name in sorted(names) if _BENCHMARK.fullmatch(name)}
-    return {name: path for name, path in found.items() if _PATH.fullmatch(path)}
+    paths = {name: f"{bench.strip('/')}/{name}.py" for name in sorted(names) if _BENCHMARK.fullmatch(name)}
+    return {name: path for name, path in paths.items() if _PATH.fullmatch(path)}
 
 
 def _worst(page: CommentPage) -> list[CaseVerdict]:
-    taken = {each.case for each in page.acceptances}
+    taken = {acceptance.case for acceptance in page.acceptances}
     listed = words.worst_first(page.report) if page.report else []
     return [case for case in listed if case.outcome in _LEVELS and not (case.outcome in SLOWDOWNS and case.name in taken)]
 
 
 def _annotations(page: CommentPage) -> Iterator[Annotation]:
     placed = ((case, _path(page, case)) for case in _worst(page))
-    found = [
+    annotations = [
         Annotation(path=path, line=1, level=_LEVELS[case.outcome], title=_title(case), message=_message(page, case))
         for case, path in placed
         if path
     ]
-    yield from found[:ANNOTATIONS_A_CALL]
+    yield from annotations[:ANNOTATIONS_A_CALL]
 
 
 def _path(page: CommentPage, case: CaseVerdict) -> str | None:
@@ -103,7 +103,7 @@ def _command(level: Level, path: str | None, title: str, message: str) -> str:
 
 
 def _data(text: str) -> str:
-    """As @actions/core writes it."""
+    """Escapes like @actions/core."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

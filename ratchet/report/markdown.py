@@ -1,4 +1,4 @@
-"""What the Markdown of a report and of a comment share: the templates' environment, and figures, names and commands as Markdown.
+"""`ReportRecord` → the Markdown report, and what it shares with the comment: templates, levels of detail, names, commands.
 
 Everything that a template prints is escaped unless a filter of this module made it Markdown, so a forgotten filter costs
 looks and never safety.
@@ -25,6 +25,8 @@ from ratchet.untrusted import Markdown
 _SILENT = (Outcome.UNCHANGED, Outcome.MEASURED, Outcome.SKIPPED)
 _WORST = (Outcome.FAILED, Outcome.REGRESSED, Outcome.SLOWER, Outcome.UNFIT, Outcome.INCONCLUSIVE)
 _COMMAND_CASES = 5
+_NAMED = 3
+"""Red cases that the first line names, if the headline names none."""
 _HEX = frozenset("0123456789abcdef")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")
 _LABELS = {
@@ -48,6 +50,101 @@ class Reason:
     word: words.Word
     names: tuple[str, ...]
     text: str
+
+
+@dataclass(frozen=True)
+class Detail:
+    """How much of a report or comment is shown where the length is limited."""
+
+    cases: int
+    """Cases, warnings, profiles and reasons: so many of each."""
+    log_lines: int
+    figures: bool = True
+    """Throughput, stages, and the counters of profiles."""
+    findings: bool = True
+    """The causes that the profiles show, with what to try."""
+    machine: bool = True
+    """Machine, plan, chart, and how to read the report."""
+
+
+_DETAILS = (
+    Detail(10**9, 20),
+    Detail(200, 20),
+    Detail(200, 20, figures=False),
+    Detail(60, 10, figures=False),
+    Detail(25, 5, figures=False, findings=False),
+    Detail(10, 0, figures=False, findings=False, machine=False),
+    Detail(3, 0, figures=False, findings=False, machine=False),
+    Detail(0, 0, figures=False, findings=False, machine=False),
+)
+
+
+def render_markdown(report: ReportRecord, *, limit: int | None = None) -> str:
+    """``results/ratchet_report.md``, or for the step summary as much of it as fits into ``limit`` bytes: the worst cases stay.
+
+    Every text that code under test may have written is escaped.
+    """
+    return fitted(lambda detail: template("report.md.j2").render(_content(report, detail)), limit)
+
+
+def fitted(render: Callable[[Detail], str], limit: int | None) -> str:
+    """The text with the most detail that has at most ``limit`` bytes of UTF-8; the shortest where none has."""
+    text = ""
+    for detail in _DETAILS:
+        text = render(detail)
+        if limit is None or len(text.encode()) <= limit:
+            break
+    return text
+
+
+def shared_content(report: ReportRecord, detail: Detail, listed: Sequence[CaseVerdict]) -> dict[str, Any]:
+    """Content that both the comment and the report use. ``listed``: the cases, worst first."""
+    shown = listed[: detail.cases]
+    return {
+        "report": report,
+        "detail": detail,
+        "words": words.WORDS,
+        "compares": words.compares(report),
+        "counted": words.counted(report),
+        "meanings": words.meanings(report),
+        "stored": any(case.comparison and case.comparison.source != "paired" for case in shown),
+        "failures": [case for case in shown if case.last_lines] if detail.log_lines else [],
+        "dropped": [case for case in shown if case.dropped_blocks],
+        "profiles": report.profiles[: detail.cases],
+        "unprofiled": report.unprofiled[: detail.cases],
+        "tables": profile.tables if detail.figures else lambda _: (),
+        "machine": machine(report.environment.fingerprint),
+        "reproduce": reproduce(report, listed) if detail.cases else None,
+    }
+
+
+def _content(report: ReportRecord, detail: Detail) -> dict[str, Any]:
+    listed = words.worst_first(report)
+    timed = [case for case in listed if case.outcome is not Outcome.SKIPPED]
+    shown = timed[: detail.cases]
+    red = _red_unnamed(report, timed)
+    return shared_content(report, detail, timed) | {
+        "mark": words.mark(report),
+        "named": red[:_NAMED],
+        "unnamed": len(red[_NAMED:]),
+        "cases": [case for case in shown if case.head or case.reference or words.compares(report)],
+        "taken": {},
+        "hidden": len(timed) - len(shown),
+        "reasons": reasons(report, shown),
+        "figures": [case for case in shown if case.head] if detail.figures else [],
+        "roofs": any(words.roof(case.head) != words.NOTHING for case in shown),
+        "roof_notes": words.roof_notes(shown),
+        "staged": [case for case in shown if case.head and case.head.stages_ms] if detail.figures else [],
+        "place": "results folder",
+        "skipped": [case for case in listed if case.outcome is Outcome.SKIPPED][: detail.cases],
+        "warnings": report.warnings[: detail.cases],
+    }
+
+
+def _red_unnamed(report: ReportRecord, listed: list[CaseVerdict]) -> list[CaseVerdict]:
+    """The cases that make a check red, slowest first, for a headline that does not name any of them."""
+    red = [case for outcome in (Outcome.REGRESSED, Outcome.FAILED) for case in listed if case.outcome is outcome]
+    return [] if any(case.name in report.headline for case in red) else red
 
 
 @cache
@@ -77,11 +174,13 @@ def template(file: str) -> jinja2.Template:
         "outcome": lambda case: _tight(f"{words.word(case).mark} {words.word(case).text}"),
         "delta": words.delta,
         "detectable": words.detectable,
-        "throughput": _throughput,
-        "bandwidth": _bandwidth,
+        "throughput": lambda side: units.rate(side.gflops * 1e9, "FLOP/s") if side.gflops else words.NOTHING,
+        "bandwidth": lambda side: units.rate(side.gb_s * 1e9, "B/s") if side.gb_s else words.NOTHING,
         "roof": _roof,
         "memory": _memory,
-        "stage": _stage,
+        "stage": lambda side, stage: (
+            units.duration(side.stages_ms[stage] / 1e3) if side and stage in side.stages_ms else words.NOTHING
+        ),
         "names": _names,
         "findings": profile.findings_of,
         "profile_notes": profile.notes,
@@ -132,7 +231,7 @@ def reproduce(report: ReportRecord, listed: Sequence[CaseVerdict]) -> Markdown |
 
 
 def is_hash(tree: Tree) -> bool:
-    """Whether it names its commit by a hash, and by nothing else."""
+    """Whether the tree names its commit by a hash."""
     return 7 <= len(tree.commit) <= 64 and _HEX.issuperset(tree.commit)
 
 
@@ -160,14 +259,6 @@ def _tight(text: str) -> Markdown:
     return Markdown(untrusted.markdown(text).replace(" ", "\u00a0"))
 
 
-def _throughput(side: SideSummary) -> str:
-    return units.rate(side.gflops * 1e9, "FLOP/s") if side.gflops else words.NOTHING
-
-
-def _bandwidth(side: SideSummary) -> str:
-    return units.rate(side.gb_s * 1e9, "B/s") if side.gb_s else words.NOTHING
-
-
 def _roof(side: SideSummary) -> Markdown:
     shown = _tight(words.roof(side))
     if side.share_of_roof is None or side.cached:
@@ -181,92 +272,6 @@ def _memory(case: CaseVerdict) -> str:
     return sides[0] if len(set(sides)) == 1 else " → ".join(sides)
 
 
-def _stage(side: SideSummary | None, stage: str) -> str:
-    return units.duration(side.stages_ms[stage] / 1e3) if side and stage in side.stages_ms else words.NOTHING
-
-
 def _names(names: tuple[str, ...], most: int = 10) -> Markdown:
     shown = ", ".join(untrusted.name(name) for name in names[:most])
     return Markdown(shown if len(names) <= most else f"{shown} and {len(names) - most} more")
-
-
-# `ReportRecord` → the Markdown of ``results/ratchet_report.md`` and of the step summary.
-
-
-_NAMED = 3
-
-
-@dataclass(frozen=True)
-class Detail:
-    """How much of a report is shown where the length is limited."""
-
-    cases: int
-    """Cases, warnings and skipped cases: so many of each."""
-    log_lines: int
-    figures: bool = True
-    """The table of throughput, the stages, and the figures of profiles."""
-
-
-_DETAILS = (
-    Detail(10**9, 20),
-    Detail(150, 10),
-    Detail(60, 8),
-    Detail(30, 5, figures=False),
-    Detail(8, 0, figures=False),
-    Detail(0, 0, figures=False),
-)
-
-
-def render_markdown(report: ReportRecord, *, limit: int | None = None) -> str:
-    """The whole report, or with ``limit`` as much of it as fits into so many characters: the worst cases stay.
-
-    Every text that code under test may have written is escaped. GitHub takes 65,536 characters in a comment.
-    """
-    text = ""
-    for detail in _DETAILS:
-        text = _render(report, detail)
-        if limit is None or len(text) <= limit:
-            break
-    return text
-
-
-def _render(report: ReportRecord, detail: Detail) -> str:
-    listed = words.worst_first(report)
-    timed = [case for case in listed if case.outcome is not Outcome.SKIPPED]
-    shown = timed[: detail.cases]
-    red = _red_unnamed(report, timed)
-    return template("report.md.j2").render(
-        report=report,
-        compares=words.compares(report),
-        mark=words.mark(report),
-        named=red[:_NAMED],
-        unnamed=len(red[_NAMED:]),
-        counted=words.counted(report),
-        meanings=words.meanings(report),
-        words=words.WORDS,
-        cases=[case for case in shown if case.head or case.reference or words.compares(report)],
-        hidden=len(timed) - len(shown),
-        stored=any(case.comparison and case.comparison.source != "paired" for case in shown),
-        reasons=reasons(report, shown),
-        failures=[case for case in shown if case.last_lines] if detail.log_lines else [],
-        log_lines=detail.log_lines,
-        figures=[case for case in shown if case.head] if detail.figures else [],
-        roofs=any(words.roof(case.head) != words.NOTHING for case in shown),
-        roof_notes=words.roof_notes(shown),
-        staged=[case for case in shown if case.head and case.head.stages_ms] if detail.figures else [],
-        profiles=report.profiles[: detail.cases],
-        unprofiled=report.unprofiled[: detail.cases],
-        place="results folder",
-        tables=profile.tables if detail.figures else lambda _: (),
-        skipped=[case for case in listed if case.outcome is Outcome.SKIPPED][: detail.cases],
-        dropped=[case for case in shown if case.dropped_blocks],
-        warnings=report.warnings[: detail.cases],
-        machine=machine(report.environment.fingerprint),
-        reproduce=reproduce(report, timed),
-    )
-
-
-def _red_unnamed(report: ReportRecord, listed: list[CaseVerdict]) -> list[CaseVerdict]:
-    """The cases that make a check red, slowest first, for a headline that does not name any of them."""
-    red = [case for outcome in (Outcome.REGRESSED, Outcome.FAILED) for case in listed if case.outcome is outcome]
-    return [] if any(case.name in report.headline for case in red) else red

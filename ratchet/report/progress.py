@@ -21,7 +21,7 @@ _LINE_S = 1.0
 
 
 class Progress(Protocol):
-    """What a run tells while it lasts. Every call is cheap and may be made as often as wanted."""
+    """Receives the progress of a run. Every call is cheap and may be made often."""
 
     def start(self, total_cases: int, pairs: int) -> None:
         """Measuring is about to begin: so many cases in at most so many pairs."""
@@ -40,7 +40,7 @@ class Progress(Protocol):
 
 
 class SilentProgress:
-    """For ``--json`` and ``--quiet``."""
+    """Shows nothing, for ``--json`` and ``--quiet``."""
 
     def start(self, total_cases: int, pairs: int) -> None: ...
 

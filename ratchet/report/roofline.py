@@ -16,7 +16,7 @@ BOUND = {
     "cache": "L2 cache",
     "neither": "neither: below half of every roof",
 }
-ABOVE_MEANS = "Above a roof, because the data come from a cache, or the declared work is more than is done"
+ABOVE_MEANS = "Above a roof, because the data come from a cache or the case declares too much work"
 _HEADINGS = ("Case", "FLOP/B", "FLOP/s", "B/s", "Of the roofs", "Bound by", "Work", "Time")
 _FROM = {"counters": "counted", "declared": "declared"}
 

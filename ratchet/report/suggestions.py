@@ -1,4 +1,4 @@
-"""Parameters → the ways to put them into a build or a launch, as text to paste. Only plain names and values get that far."""
+"""Tuning records → ``tuning/suggestions.md``, and the text that `ratchet tune` prints."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Way:
 
 
 def ways(configuration: Mapping[str, Parameter], record: str) -> tuple[Way, ...]:
-    """By CMake, by nvcc, in Triton, and by ratchet, which reads the file ``record``.
+    """Ways to apply a configuration: with CMake, nvcc, Triton, and ratchet, which reads the file ``record``.
 
     None where a shell could read a name or value as more than a word.
     """
-    words = [(name, _in_c(value)) for name, value in configuration.items()]
+    words = [(name, str(int(value)) if isinstance(value, bool) else str(value)) for name, value in configuration.items()]
     if not is_plain(record) or not all(_NAME.fullmatch(name) and _VALUE.fullmatch(value) for name, value in words):
         return ()
     defines = [f"{name}={value}" for name, value in words]
@@ -50,10 +50,6 @@ def ways(configuration: Mapping[str, Parameter], record: str) -> tuple[Way, ...]
     )
 
 
-def _in_c(value: Parameter) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
-
-
 def _for_triton(configuration: Mapping[str, Parameter]) -> str:
     own = {name: value for name, value in configuration.items() if name not in _OF_A_LAUNCH}
     launch = [f"{_OF_A_LAUNCH[name]}={value!r}" for name, value in configuration.items() if name in _OF_A_LAUNCH]
@@ -61,7 +57,7 @@ def _for_triton(configuration: Mapping[str, Parameter]) -> str:
     return f"triton.Config({', '.join([f'{{{table}}}', *launch])})"
 
 
-# One tuning record → everything that its section of ``tuning/suggestions.md`` shows.
+# One tuning record → the content of its section
 
 
 MOST_ROWS = 10
@@ -100,7 +96,7 @@ class FailedWith:
 
 @dataclass(frozen=True)
 class Parts:
-    """What the section of one case shows."""
+    """Content of the section of one case."""
 
     record: TuningRecord
     heading: str
@@ -123,52 +119,48 @@ class Parts:
 def parts_of(record: TuningRecord, heading: str, picture: str | None = None) -> Parts:
     """Everything that the template prints of one case."""
     timed, compares = ranked(record), compares_with_default(record)
-    found = record.best or fastest_confirmed(record) or (timed[0].evaluation.configuration if timed else None)
+    best = record.best or fastest_confirmed(record) or (timed[0].evaluation.configuration if timed else None)
+    file = tuning_path(PurePosixPath("tuning"), record.case, record.environment.fingerprint).as_posix()
     return Parts(
         record=record,
         heading=heading,
-        found=found,
-        comparison=record.confirmed(found) if found else None,
-        latency=_latency(timed, found),
+        found=best,
+        comparison=record.confirmed(best) if best else None,
+        latency=_latency(timed, best),
         default_latency=_latency(timed, record.default),
-        rows=tuple(_row(each, record) for each in sorted(timed, key=lambda each: each.cost)[:MOST_ROWS]),
-        dropped=sum(each.outcome == "dropped" for each in record.evaluations),
+        rows=tuple(_row(row, record) for row in sorted(timed, key=lambda row: row.cost)[:MOST_ROWS]),
+        dropped=sum(row.outcome == "dropped" for row in record.evaluations),
         effects=effects(record),
         failures=_failures(record.evaluations),
         chart=_chart(record),
         picture=picture,
-        ways=ways(record.best, _file_of(record)) if record.best else (),
+        ways=ways(record.best, file) if record.best else (),
         machine=machine(record.environment.fingerprint),
         compares=compares,
     )
 
 
-def _file_of(record: TuningRecord) -> str:
-    """Where a search leaves its record, in the repository."""
-    return tuning_path(PurePosixPath("tuning"), record.case, record.environment.fingerprint).as_posix()
-
-
 def _latency(timed: Sequence[Ranked], configuration: Configuration | None) -> str:
-    found = next((each.evaluation.median_ms for each in timed if each.evaluation.configuration == configuration), None)
-    return units.duration(found / 1e3) if found else NOTHING
+    median = next((row.evaluation.median_ms for row in timed if row.evaluation.configuration == configuration), None)
+    return units.duration(median / 1e3) if median else NOTHING
 
 
-def _row(each: Ranked, record: TuningRecord) -> Row:
-    one = each.evaluation
-    confirmed = record.confirmed(one.configuration)
+def _row(row: Ranked, record: TuningRecord) -> Row:
+    evaluation = row.evaluation
+    confirmed = record.confirmed(evaluation.configuration)
     shown = f"{change(confirmed)} {interval(confirmed)}" if confirmed else NOTHING
-    time = units.duration((one.median_ms or 0.0) / 1e3)
-    return Row(one.configuration, time, f"{each.cost:.3f}×", shown, one.outcome == "dropped")
+    time = units.duration((evaluation.median_ms or 0.0) / 1e3)
+    return Row(evaluation.configuration, time, f"{row.cost:.3f}×", shown, evaluation.outcome == "dropped")
 
 
 def _failures(evaluations: Sequence[Evaluation]) -> tuple[FailedWith, ...]:
     """The most frequent first."""
     by_end: dict[Ending, list[Evaluation]] = {}
-    for each in evaluations:
-        if not each.timed:
-            by_end.setdefault(each.outcome, []).append(each)
-    found = [FailedWith(_MEANINGS[end], len(those), those[0]) for end, those in by_end.items()]
-    return tuple(sorted(found, key=lambda each: -each.count))
+    for evaluation in evaluations:
+        if not evaluation.timed:
+            by_end.setdefault(evaluation.outcome, []).append(evaluation)
+    groups = [FailedWith(_MEANINGS[end], len(those), those[0]) for end, those in by_end.items()]
+    return tuple(sorted(groups, key=lambda evaluation: -evaluation.count))
 
 
 def _chart(record: TuningRecord) -> Markdown | None:
@@ -197,7 +189,7 @@ def _chart(record: TuningRecord) -> Markdown | None:
     )
 
 
-# Tuning records → ``tuning/suggestions.md``: a report for each case, all in one file.
+# All records → one file
 
 
 def render_suggestions(
@@ -208,16 +200,16 @@ def render_suggestions(
     Every text that code under test may have written is escaped.
     """
     titles = headings(records)
-    order = sorted(zip(titles, records, strict=True), key=lambda each: each[0])
+    order = sorted(zip(titles, records, strict=True), key=lambda section: section[0])
     parts = [parts_of(record, title, (pictures or {}).get(title)) for title, record in order]
     return template("suggestions.md.j2").render(
         sections=parts,
         warnings=warnings,
         assigned=assigned,
-        capitalised=capitalised,
+        capitalised=lambda text: f"{text[:1].upper()}{text[1:]}",
         cost=lambda value: NOTHING if value is None else f"{value:.3f}×",
         elsewhere=elsewhere,
-        labelled=labelled,
+        labelled=lambda configuration: ", ".join(f"{name} = {value}" for name, value in configuration.items()),
         picture=picture_at,
         share=lambda value: NOTHING if value is None else units.percent(value),
         speedup=speedup,
@@ -226,9 +218,11 @@ def render_suggestions(
 
 def headings(records: Sequence[TuningRecord]) -> list[str]:
     """The case; with its machine, where the case was tuned on several."""
-    count = Counter(each.case for each in records)
-    keys = [each.environment.fingerprint.key for each in records]
-    return [each.case if count[each.case] == 1 else f"{each.case} on {key}" for each, key in zip(records, keys, strict=True)]
+    count = Counter(record.case for record in records)
+    keys = [record.environment.fingerprint.key for record in records]
+    return [
+        record.case if count[record.case] == 1 else f"{record.case} on {key}" for record, key in zip(records, keys, strict=True)
+    ]
 
 
 def assigned(name: str, value: Parameter) -> Markdown:
@@ -243,35 +237,26 @@ def picture_at(name: str) -> Markdown:
     return Markdown(f"![How the search got there]({name})") if is_plain(name) else Markdown("")
 
 
-def speedup(found: Comparison) -> str:
+def speedup(comparison: Comparison) -> str:
     """``1.23× (95 % interval 1.21× to 1.25×, 12 pairs)``."""
-    between = f"{1 / found.high:.2f}× to {1 / found.low:.2f}×"
-    return f"{1 / found.ratio:.2f}× ({units.threshold(found.confidence)} interval {between}, {found.pairs} pairs)"
-
-
-def capitalised(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
-
-
-def labelled(configuration: Configuration) -> str:
-    """``BLOCK_M = 128, BLOCK_N = 64``."""
-    return ", ".join(f"{name} = {value}" for name, value in configuration.items())
+    between = f"{1 / comparison.high:.2f}× to {1 / comparison.low:.2f}×"
+    return f"{1 / comparison.ratio:.2f}× ({units.threshold(comparison.confidence)} interval {between}, {comparison.pairs} pairs)"
 
 
 def elsewhere(others: Sequence[Confirmation]) -> str:
     """``7.0 % faster on inference_4k, 3.0 % slower on training_1k, not compared on inference_2k``."""
-    return ", ".join(f"{_compared(each.comparison)} on {each.config}" for each in others)
+    return ", ".join(f"{_compared(other.comparison)} on {other.config}" for other in others)
 
 
-def _compared(found: Comparison | None) -> str:
-    if found is None:
+def _compared(comparison: Comparison | None) -> str:
+    if comparison is None:
         return "not compared"
-    if found.low <= 1 <= found.high:
+    if comparison.low <= 1 <= comparison.high:
         return "no change shown"
-    return f"{units.percent(abs(found.ratio - 1), 1)} {'slower' if found.ratio > 1 else 'faster'}"
+    return f"{units.percent(abs(comparison.ratio - 1), 1)} {'slower' if comparison.ratio > 1 else 'faster'}"
 
 
-# What `ratchet tune` prints.
+# Text that `ratchet tune` prints
 
 
 SHOWN = 5
@@ -279,25 +264,27 @@ SHOWN = 5
 
 def tuning_lines(record: TuningRecord) -> Iterator[str]:
     """The best that were tried, what was confirmed, and the verdict."""
-    timed = sorted((each for each in record.evaluations if each.timed), key=_time)
-    counts = Counter(each.outcome for each in record.evaluations)
+    timed = sorted((evaluation for evaluation in record.evaluations if evaluation.timed), key=_time)
+    counts = Counter(evaluation.outcome for evaluation in record.evaluations)
     of = f" of {record.valid}" if record.valid is not None else ""
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
     yield f"Tried {len(record.evaluations)}{of} configurations in {units.wall(record.wall_s)}: {outcomes}"
-    for each in timed[:SHOWN]:
-        share = f"{units.percent(each.normalised, 1):>9}" if each.normalised is not None else ""
+    for evaluation in timed[:SHOWN]:
+        share = f"{units.percent(evaluation.normalised, 1):>9}" if evaluation.normalised is not None else ""
         yield untrusted.log_line(
-            f"{share}  {units.duration((each.median_ms or 0) * 1e-3):>9}  {settings_text(each.configuration)}"
+            f"{share}  {units.duration((evaluation.median_ms or 0) * 1e-3):>9}  {settings_text(evaluation.configuration)}"
         )
     for confirmed in (*record.confirmations, *record.others):
-        yield untrusted.log_line(
-            f"CONFIRMED  {record.benchmark}/{confirmed.config}  {settings_text(confirmed.configuration)}: {_found(confirmed)}"
-        )
+        result, comparison = confirmed.reason, confirmed.comparison
+        if comparison:
+            result = f"{change(comparison)} {interval(comparison)} in {comparison.pairs} pairs"
+        configuration = settings_text(confirmed.configuration)
+        yield untrusted.log_line(f"CONFIRMED  {record.benchmark}/{confirmed.config}  {configuration}: {result}")
     yield untrusted.log_line(record.verdict)
 
 
-def _time(each: Evaluation) -> float:
-    return each.normalised if each.normalised is not None else each.median_ms or 0.0
+def _time(evaluation: Evaluation) -> float:
+    return evaluation.normalised if evaluation.normalised is not None else evaluation.median_ms or 0.0
 
 
 def settings_text(configuration: Configuration) -> str:
@@ -305,19 +292,12 @@ def settings_text(configuration: Configuration) -> str:
     return " ".join(f"{name}={value}" for name, value in configuration.items())
 
 
-def _found(confirmed: Confirmation) -> str:
-    found = confirmed.comparison
-    if found is None:
-        return confirmed.reason
-    return f"{units.change(found.ratio)} {units.interval(found.low, found.high)} in {found.pairs} pairs"
-
-
 def replay_lines(result: ReplayResult) -> Iterator[str]:
-    """What a search of a recorded space found, and how that compares with the best that there is."""
+    """The result of a search of a recorded space, compared with the optimum."""
     of = f"{result.evaluations} of {result.configurations} configurations, {result.failed} of which failed"
     yield untrusted.log_line(f"{result.path}: tried {of} ({result.searched_by}, seed {result.seed})")
     if result.best_ms is None or result.configuration is None:
-        yield "Nothing was found that works."
+        yield "No configuration works."
         return
     yield untrusted.log_line(f"Best: {units.duration(result.best_ms * 1e-3)}  {settings_text(result.configuration)}")
     yield f"Optimum: {units.duration(result.optimum_ms * 1e-3)}; fraction of the optimum: {result.fraction:.4f}"

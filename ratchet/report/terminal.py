@@ -1,4 +1,4 @@
-"""`ReportRecord` → a table for a terminal, and plain lines for a log. Text of others only ever becomes `Text`, never markup."""
+"""`ReportRecord` → a table for a terminal, and plain lines for a log. Foreign text only ever becomes `Text`, never markup."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def print_report(report: ReportRecord, console: Console) -> None:
     for warning in report.warnings:
         console.print(Text.assemble(("warning: ", "yellow"), untrusted.clean(warning)))
     console.print()
-    console.print(Text(_headline(report), style=_headline_style(report)))
+    style = {"✅": "bold green", "❌": "bold red", "🟠": "bold yellow", "⚠️": "bold yellow"}.get(words.mark(report), "bold")
+    console.print(Text(untrusted.clean(report.headline), style=style))
 
 
 def plain_lines(report: ReportRecord) -> list[str]:
@@ -92,11 +93,11 @@ def plain_lines(report: ReportRecord) -> list[str]:
         lines += [f"  | {name}: {untrusted.output_line(last)}" for last in case.last_lines[-_LAST_LINES:]]
     lines += _why(report)
     lines += [f"warning: {untrusted.log_line(warning)}" for warning in report.warnings]
-    return [*lines, untrusted.log_line(_headline(report))]
+    return [*lines, untrusted.log_line(report.headline)]
 
 
 def _why(report: ReportRecord) -> list[str]:
-    """What the profiles show, and how many changed cases have none."""
+    """One line for each profile, and one for the changed cases that have none."""
     lines = [line for profile in report.profiles for line in why_lines(profile)]
     if report.unprofiled:
         more = units.plural(len(report.unprofiled), "more changed case")
@@ -196,11 +197,3 @@ def _middle(name: str, room: int) -> str:
 def _outcome(case: CaseVerdict, report: ReportRecord) -> str:
     earned = words.earned(case, report)
     return (words.word(case) if earned is case.outcome else words.WORDS[earned]).text
-
-
-def _headline(report: ReportRecord) -> str:
-    return untrusted.clean(report.headline)
-
-
-def _headline_style(report: ReportRecord) -> str:
-    return {"✅": "bold green", "❌": "bold red", "🟠": "bold yellow", "⚠️": "bold yellow"}.get(words.mark(report), "bold")

@@ -1,4 +1,4 @@
-"""What the outputs of a report share: the order of its cases, the words and marks of its outcomes, its figures as text."""
+"""Shared by all outputs of a report: the order of its cases, the words for its outcomes, its figures as text."""
 
 from __future__ import annotations
 
@@ -25,24 +25,27 @@ class Word:
 
 
 WORDS: dict[Outcome, Word] = {
-    Outcome.FAILED: Word("❌", "failed", "bold red", "no time: it did not build, did not run, or gave a wrong result"),
-    Outcome.REGRESSED: Word("❌", "regressed", "bold red", "slower than the gate allows, and that is proven"),
+    Outcome.FAILED: Word("❌", "failed", "bold red", "not timed, because it did not build, did not run, or gave a wrong result"),
+    Outcome.REGRESSED: Word("❌", "regressed", "bold red", "proven to be slower than the gate allows"),
     Outcome.SLOWER: Word(
-        "🟠", "slower, not proven", "bold yellow", "the whole interval is past the gate, but the proof is missing: not a pass"
+        "🟠",
+        "slower, not proven",
+        "bold yellow",
+        "the whole interval is past the gate, but a proof is missing; this is not a pass",
     ),
-    Outcome.UNFIT: Word("⚠️", "unfit", "yellow", "the state of the machine spoils measurements, so there is no answer"),
-    Outcome.INCONCLUSIVE: Word("❔", "inconclusive", "yellow", "not enough evidence for any answer; it is not a pass"),
-    Outcome.IMPROVED: Word("✅", "improved", "bold green", "faster by the improvement threshold, and that is proven"),
-    Outcome.CHANGED: Word("🔀", "changed", "cyan", "the work itself differs between the sides, so their times do not compare"),
+    Outcome.UNFIT: Word("⚠️", "unfit", "yellow", "the state of the machine would spoil the measurement, so there is no answer"),
+    Outcome.INCONCLUSIVE: Word("❔", "inconclusive", "yellow", "not enough evidence for an answer; this is not a pass"),
+    Outcome.IMPROVED: Word("✅", "improved", "bold green", "proven to be faster by at least the improvement threshold"),
+    Outcome.CHANGED: Word("🔀", "changed", "cyan", "the two sides do different work, so their times cannot be compared"),
     Outcome.NEW: Word("🆕", "new", "cyan", "only in the head"),
     Outcome.MISSING: Word("🗑️", "missing", "magenta", "only in the reference"),
     Outcome.UNCHANGED: Word("➖", "unchanged", "dim", "any slowdown is shown to be smaller than the gate"),
-    Outcome.MEASURED: Word("⏱️", "measured", "", "timed, with nothing to compare with"),
+    Outcome.MEASURED: Word("⏱️", "measured", "", "timed, with nothing to compare it with"),
     Outcome.IDENTICAL: Word("🟰", "identical", "dim", "the same machine code on both sides, so it was not timed"),
     Outcome.SKIPPED: Word("⏭️", "skipped", "dim", "this machine cannot run it"),
 }
 NO_SLOWDOWN = Word("➖", "no slowdown", "dim", "faster if anything, but not shown to be faster by the improvement threshold")
-"""For what is UNCHANGED with its whole interval below zero: it counts as unchanged, and is not called that."""
+"""An UNCHANGED case whose whole interval is below zero counts as unchanged, but is not called that."""
 _RANK = {outcome: rank for rank, outcome in enumerate(Outcome)}
 NO_ANSWER = (Outcome.SLOWER, Outcome.UNFIT, Outcome.INCONCLUSIVE)
 _SINGLE_SIDED = (Outcome.FAILED, Outcome.UNFIT, Outcome.MEASURED, Outcome.SKIPPED)
@@ -54,7 +57,7 @@ def compares(report: ReportRecord) -> bool:
 
 
 def worst_first(report: ReportRecord) -> list[CaseVerdict]:
-    """By outcome, then the slowest against its reference first, then as measured."""
+    """Cases by outcome, then the slowest against its reference first, then in the order of the run."""
     return sorted(report.cases, key=lambda case: (_RANK[case.outcome], -(case.comparison.ratio if case.comparison else 0)))
 
 
@@ -142,19 +145,19 @@ def roof(side: SideSummary | None) -> str:
 
 
 def roof_notes(cases: Iterable[CaseVerdict]) -> list[str]:
-    """What the words in the column of roofs mean, as far as these cases have them."""
+    """The meaning of the words in the column of roofs, for the words that these cases have."""
     heads = [case.head for case in cases if case.head]
     above = {head.roof for head in heads if head.cached is None and (head.share_of_roof or 0.0) > ABOVE}
     notes = []
     if any(head.cached for head in heads):
-        notes.append("In L2: the data come from the GPU’s L2 cache, so the bandwidth of the copy is no limit for these cases.")
+        notes.append("In L2: the data come from the GPU’s L2 cache, so the bandwidth of the copy does not limit these cases.")
     if above - {"matmul"}:
         notes.append(
-            "Above the copy: more than the copy reached. The data come from a cache, or the declared bytes are too many."
+            "Above the copy: faster than the copy benchmark. The data come from a cache, or the case declares too many bytes."
         )
     if "matmul" in above:
         notes.append(
-            "Above the matmul: more than the matmul reached. Some products are faster, or the declared FLOPs are too many."
+            "Above the matmul: faster than the matmul benchmark. Some products are faster, or the case declares too many FLOPs."
         )
     return notes
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from ratchet.records.run import SESSION_PAIRS, Block, Performance, WorkerSamples, WorkloadIdentity
+from ratchet.records.run import SESSION_PAIRS, Block, Performance, WorkerSamples, WorkloadIdentity, packed_samples
 from ratchet.records.verdict import Comparison
 from ratchet.stats.estimate import Estimate, estimate, estimate_apart, estimate_between_days, student_interval, without_outliers
 
@@ -29,10 +30,9 @@ def kept_blocks(worker: WorkerSamples) -> list[Block]:
     return [block for block in worker.blocks if not block.throttled]
 
 
-def worker_median_ms(worker: WorkerSamples) -> float | None:
-    """The median of a worker's block medians; None where every block was dropped."""
-    medians = _block_medians(worker)
-    return statistics.median(medians.values()) if medians else None
+def medians_ms(workers: Sequence[WorkerSamples]) -> list[float]:
+    """The median of each worker's block medians; none for a worker whose blocks were all dropped."""
+    return _row_medians([array("d", medians.values()) for medians in _block_medians(workers) if medians])
 
 
 def pairs_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> list[Pair]:
@@ -42,27 +42,45 @@ def pairs_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) 
     temperature, so these cancel within a block's ratio.
     """
     others = {worker.pair: worker for worker in reference}
-    taken = sorted((worker for worker in head if worker.pair in others), key=lambda worker: worker.pair)
-    both = ((_block_medians(worker), _block_medians(others[worker.pair])) for worker in taken)
-    return [pair for a, b in both if (pair := _pair(a, b)) is not None]
+    shared = sorted((worker for worker in head if worker.pair in others), key=lambda worker: worker.pair)
+    medians = _block_medians([*shared, *(others[worker.pair] for worker in shared)])
+    return _pairs(medians[: len(shared)], medians[len(shared) :])
 
 
 def pairs_of_medians(head: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]) -> list[Pair]:
-    """The same of times that no worker of ours took: for each pair, the medians of its blocks in milliseconds."""
-    both = zip(head, reference, strict=True)
-    return [pair for a, b in both if (pair := _pair(dict(enumerate(a)), dict(enumerate(b)))) is not None]
+    """Pairs from the block medians of each worker, in milliseconds."""
+    return _pairs([dict(enumerate(medians)) for medians in head], [dict(enumerate(medians)) for medians in reference])
 
 
-def _pair(a: Mapping[int, float], b: Mapping[int, float]) -> Pair | None:
-    """From the block medians of head and reference by the number of the block."""
-    logs = [math.log(a[index] / b[index]) for index in a.keys() & b.keys()]
-    if not logs:
-        return None
-    return Pair(statistics.median(logs), statistics.median(a.values()), statistics.median(b.values()))
+BlockMedians = dict[int, float]
+"""Number of each block that was kept → its median in milliseconds."""
 
 
-def _block_medians(worker: WorkerSamples) -> dict[int, float]:
-    return {block.index: block.median_ms for block in worker.blocks if not block.throttled}
+def _block_medians(workers: Sequence[WorkerSamples]) -> list[BlockMedians]:
+    kept = [kept_blocks(worker) for worker in workers]
+    medians = iter(_row_medians([packed_samples(block) for blocks in kept for block in blocks]))
+    return [dict(zip([block.index for block in blocks], medians)) for blocks in kept]  # noqa: B905 - each takes its own share
+
+
+def _pairs(head: Sequence[BlockMedians], reference: Sequence[BlockMedians]) -> list[Pair]:
+    both = [(a, b) for a, b in zip(head, reference, strict=True) if a.keys() & b.keys()]
+    # math.log, since the last digit of numpy's depends on the processor.
+    logs = [array("d", [math.log(a[index] / b[index]) for index in a.keys() & b.keys()]) for a, b in both]
+    heads, references = ([array("d", pair[side].values()) for pair in both] for side in (0, 1))
+    return list(map(Pair, *map(_row_medians, (logs, heads, references))))
+
+
+def _row_medians(rows: list[array[float]]) -> list[float]:
+    """The median of each row. Rows of equal length are sorted together, since a large run has half a million of them."""
+    medians = np.empty(len(rows))
+    lengths = list(map(len, rows))
+    for length in set(lengths):
+        places = [place for place, other in enumerate(lengths) if other == length]
+        table = np.frombuffer(b"".join([rows[place] for place in places])).reshape(-1, length).copy()
+        table.sort(axis=1)
+        medians[places] = (table[:, (length - 1) // 2] + table[:, length // 2]) / 2
+    result: list[float] = medians.tolist()
+    return result
 
 
 # Cliff's delta: how often one side beats the other. An effect size to read, never the gate.
@@ -89,11 +107,6 @@ FEWEST_PAIRS = 3
 FEWEST_DAYS = 3
 LARGEST_LOG = 60.0
 """Beyond what two times between a picosecond and eleven days can give."""
-
-
-def medians_ms(workers: Sequence[WorkerSamples]) -> list[float]:
-    """The median of each worker that has one."""
-    return [median for worker in workers if (median := worker_median_ms(worker)) is not None]
 
 
 def compare_workers(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], confidence: float) -> Comparison | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.profile.side import INSTEAD, NO_KERNEL, ProfileRequest, SideProfile, look_at
+from ratchet.commands.profile.cases import INSTEAD, NO_KERNEL, ProfileRequest, SideProfile, profile_side
 from ratchet.config import Settings
 from ratchet.measure.build import benchmark_environ
 from ratchet.measure.child.profile_target import ProfileTarget
@@ -41,7 +41,9 @@ def scale(*, device, size):
 def look(case: str, tmp_path: Path, environ: dict[str, str], time_limit_s: float = 60) -> SideProfile:
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
     tree = TreeSpec.of(Settings(), HARNESS, checkout=HARNESS, device="cuda", gpu_uuid=uuid)
-    return look_at(ProfileTarget(tree, case, 1), ProfileRequest(benchmark_environ(environ, tree), tmp_path, time_limit_s, Wish()))
+    return profile_side(
+        ProfileTarget(tree, case, 1), ProfileRequest(benchmark_environ(environ, tree), tmp_path, time_limit_s, Wish())
+    )
 
 
 def needs_counters(looked: SideProfile) -> None:

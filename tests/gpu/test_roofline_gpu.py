@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from ratchet.commands.profile.side import ProfileRequest, look_at
+from ratchet.commands.profile.cases import ProfileRequest, profile_side
 from ratchet.config import Settings
 from ratchet.measure.build import benchmark_environ
 from ratchet.measure.child.profile_target import ProfileTarget
@@ -33,7 +33,7 @@ def counted(case: str, tmp_path: Path) -> Profile:
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
     tree = TreeSpec.of(Settings(), HARNESS, checkout=HARNESS, device="cuda", gpu_uuid=uuid)
     environ = benchmark_environ(Playground(tmp_path).environ(), tree)
-    looked = look_at(ProfileTarget(tree, case, 1), ProfileRequest(environ, tmp_path, 60, Wish()))
+    looked = profile_side(ProfileTarget(tree, case, 1), ProfileRequest(environ, tmp_path, 60, Wish()))
     if looked.profile is None or looked.profile.tool != "ncu":
         pytest.skip(" ".join(looked.steps_down))
     return looked.profile

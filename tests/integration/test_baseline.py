@@ -73,7 +73,7 @@ def ledger(play: Playground) -> Ledger:
 def test_two_runs_move_the_baseline(ledger: Ledger) -> None:
     """A run that proves a commit faster leaves it waiting, across commands; a second one makes it the baseline commit."""
     first = ledger.run(timed(0.8), day=1, head=1, reference=0)
-    assert "What is waiting was proven faster once: run `ratchet check --against-baseline` again" in ledger.do("record")
+    assert "Cases that are waiting were proven faster once. Run `ratchet check --against-baseline` again" in ledger.do("record")
     assert ledger.entry().git_commit == ledger.commits[0]
     before = ledger.path.read_bytes()
     assert "1 as before" in ledger.do("record", str(first))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.collectives import Wish, group_of, wanted_of
+from ratchet.commands.collectives import CollectivesRequest, group_of, wanted_of
 from ratchet.errors import UsageError
 from ratchet.measure.collectives import OPERATIONS, Collective, elements
 from ratchet.records.files import load
@@ -62,19 +62,19 @@ def test_without_torchrun_it_says_how_to_run_it(tmp_path: Path) -> None:
     """A plain call ends with a sentence that says how to run it."""
     done = subprocess.run([sys.executable, SCRIPT], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("collectives: This process belongs to no group. Run it under torchrun")
+    assert done.stderr.startswith("collectives: This process was not started by torchrun. Start it with torchrun")
 
 
 @pytest.mark.parametrize(
     ("wish", "sentence"),
     [
-        (Wish(None, "0", USUAL, 5, "cpu"), "is no size"),
-        (Wish(None, "a lot", USUAL, 5, "cpu"), "is no size"),
-        (Wish(None, None, USUAL, 2, "cpu"), "too few"),
-        (Wish("gossip", None, USUAL, 5, "cpu"), "no collective"),
+        (CollectivesRequest(None, "0", USUAL, 5, "cpu"), "is not a size"),
+        (CollectivesRequest(None, "a lot", USUAL, 5, "cpu"), "is not a size"),
+        (CollectivesRequest(None, None, USUAL, 2, "cpu"), "too few"),
+        (CollectivesRequest("gossip", None, USUAL, 5, "cpu"), "no collective"),
     ],
 )
-def test_a_wish_that_cannot_be_is_refused(wish: Wish, sentence: str) -> None:
+def test_a_wish_that_cannot_be_is_refused(wish: CollectivesRequest, sentence: str) -> None:
     """Before any process is forked."""
     with pytest.raises(UsageError, match=sentence):
         wanted_of(wish, "cpu", 2)

@@ -113,7 +113,7 @@ def test_accept_as_a_job_runs_it(scene: Scene, play: Playground) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out == f"Accepted: {NAME} at {HEAD[:10]}, asked for by a-maintainer.\n"
     without = {name: value for name, value in env.items() if name != "GITHUB_EVENT_PATH"}
-    assert "this is no job of a workflow" in play.ratchet("command", env=without).sentence
+    assert "this is not a job of a workflow" in play.ratchet("command", env=without).sentence
 
 
 def test_the_same_job_again(scene: Scene) -> None:
@@ -273,13 +273,13 @@ def test_a_label_that_means_nothing(scene: Scene) -> None:
     assert scene.replies() == []
     scene.pull.labels.append(LABEL)
     scene.answer(scene.dispatch(sha=LATER))
-    scene.refused("The head moved since")
+    scene.refused("The head has moved since")
 
 
 @pytest.mark.parametrize("inputs", [{"pr": "7; rm"}, {"sha": "HEAD"}, {"actor": "@x"}, {"pr": ""}])
 def test_inputs_that_are_none(scene: Scene, inputs: dict[str, str]) -> None:
     """What is no number, hash or login is refused."""
-    with pytest.raises(UsageError, match="is missing or is none of GitHub's"):
+    with pytest.raises(UsageError, match="is missing or not valid"):
         scene.answer(scene.dispatch(**inputs))
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.profile.files import INDEX, stem_of, write_metrics
-from ratchet.commands.profile.side import INSTEAD, ProfileRequest, look_at
+from ratchet.commands.profile.cases import INSTEAD, ProfileRequest, profile_side
+from ratchet.commands.profile.results import INDEX, stem_of, write_metrics
 from ratchet.config import Settings
 from ratchet.measure.child.profile_target import MARK, TROUBLE, ProfileTarget
 from ratchet.measure.tree_spec import TreeSpec
@@ -221,7 +221,7 @@ def surroundings(play: Playground, tmp_path: Path, **tools: str) -> ProfileReque
 def test_without_permission_the_trace_stands_in(play: Playground, tmp_path: Path) -> None:
     """Where ncu may not read the counters, what torch.profiler traced is the profile, and both things are said."""
     refusal = "print('==ERROR== ERR_NVGPUCTRPERM - no permission')\nsys.exit(1)"
-    looked = look_at(on_gpu(play), surroundings(play, tmp_path, ncu=refusal, nsys="sys.exit(1)"))
+    looked = profile_side(on_gpu(play), surroundings(play, tmp_path, ncu=refusal, nsys="sys.exit(1)"))
     assert looked.profile is not None
     assert (looked.profile.tool, looked.profile.activity) == ("torch", OnGpu.activity)
     assert any("ERR_NVGPUCTRPERM" in sentence and "CAP_SYS_ADMIN" in sentence for sentence in looked.steps_down)
@@ -240,7 +240,7 @@ def test_a_report_is_read_and_has_to_hold_the_wanted_kernel(
     copies = f"pathlib.Path(sys.argv[sys.argv.index('--export') + 1]).write_bytes(pathlib.Path({str(recorded)!r}).read_bytes())"
     name = read(recorded).kernels[0].name if wanted else "gemm(int)"
     monkeypatch.setattr(OnGpu, "activity", OnGpu.activity.model_copy(update={"kernels": {name: 1e-3}}))
-    looked = look_at(on_gpu(play), surroundings(play, tmp_path, ncu=copies, nsys="sys.exit(1)"))
+    looked = profile_side(on_gpu(play), surroundings(play, tmp_path, ncu=copies, nsys="sys.exit(1)"))
     assert looked.profile is not None
     assert looked.profile.activity == OnGpu.activity
     if wanted:
@@ -255,7 +255,7 @@ def test_a_report_is_read_and_has_to_hold_the_wanted_kernel(
 def test_a_report_that_cannot_be_read_is_a_step_down(play: Playground, tmp_path: Path) -> None:
     """A report that ncu left damaged costs the counters, and the sentence of its reader is said."""
     damaged = "pathlib.Path(sys.argv[sys.argv.index('--export') + 1]).write_bytes(b'no report at all')"
-    looked = look_at(on_gpu(play), surroundings(play, tmp_path, ncu=damaged, nsys="sys.exit(1)"))
+    looked = profile_side(on_gpu(play), surroundings(play, tmp_path, ncu=damaged, nsys="sys.exit(1)"))
     assert looked.profile is not None
     assert looked.profile.tool == "torch"
     assert len(looked.steps_down) >= 2

@@ -185,10 +185,10 @@ def _archive(folder: Path, case: str) -> Path:
 @pytest.mark.parametrize(
     ("case", "said"),
     [
-        ("cut", "is no NumPy archive, or is damaged"),
-        ("text", "is no NumPy archive"),
-        ("bare", "is no NumPy archive"),
-        ("pickled", "'x|A' is damaged, or no array of numbers"),
+        ("cut", "is not a NumPy archive, or is damaged"),
+        ("text", "is not a NumPy archive"),
+        ("bare", "is not a NumPy archive"),
+        ("pickled", "'x|A' is damaged, or does not hold numbers"),
         ("missing", "does not exist"),
         ("empty", "holds no arrays"),
         ("nan", "'x|B' holds nan"),

@@ -59,7 +59,7 @@ def test_what_is_no_command(body: str) -> None:
         ("/ratchet merge a/b", "no such command"),
         ("/ratchet accept", "names no case"),
         ("/ratchet accept because", "names no case"),
-        ("/ratchet accept */b because", "Patterns are not taken"),
+        ("/ratchet accept */b because", "Patterns are not allowed"),
         ("/ratchet accept a/b", "there is none"),
         ("/ratchet accept a/b -- …", "there is none"),
         (f"/ratchet accept a/b {'x' * (LONGEST_REASON + 1)}", f"{LONGEST_REASON} are the most"),

@@ -92,7 +92,7 @@ def test_an_accepted_regression_is_shown_with_who_and_why() -> None:
     assert text.split("\n")[2] == "### ✅ No regression past the gate of 3 %: 1 unchanged; 1 regression accepted on purpose."
     assert "#### ❌" not in text
     assert "a-maintainer | rows that are masked as a whole gave NaN" in text
-    assert "This holds for 3f2a1bc98d alone" in text
+    assert "This holds only for 3f2a1bc98d" in text
     assert "(1 accepted)" in text
 
 
@@ -145,7 +145,7 @@ def test_a_long_comment_fits(limit: int, name: str) -> None:
     assert text.split("\n")[2].startswith("### ❌ ")
     assert "**Summary** 1000 cases" in text
     assert f"]({RUN_URL})" in text
-    assert re.search(r"\d+ cases more: the run’s `ratchet_report.md` has them all", text)
+    assert re.search(r"\d+ more cases: the run’s `ratchet_report.md` lists them all", text)
     assert faults(text, pages.LINKS) == []
 
 

@@ -13,18 +13,9 @@ from pydantic import ValidationError
 
 from ratchet.profile import diagnosis
 from ratchet.profile.diagnosis import CHANGES, STATES, SUBSUMED, diagnose
-from ratchet.profile.diagnosis.rule import (
-    ADVICE_WHEN_FASTER,
-    ATOMICS,
-    LOAD_SECTORS,
-    LOCAL_SECTORS,
-    STORE_SECTORS,
-    THREADS_PER_INSTRUCTION,
-    explained,
-    points,
-    whole,
-)
-from ratchet.profile.diagnosis.times import RULES
+from ratchet.profile.diagnosis.calls import RULES
+from ratchet.profile.diagnosis.rule import ADVICE_WHEN_FASTER, explained, points, whole
+from ratchet.profile.metrics import ATOMICS, LOAD_SECTORS, LOCAL_SECTORS, STORE_SECTORS, THREADS_PER_INSTRUCTION
 from ratchet.records.profile import Activity, Finding, KernelProfile, Profile
 
 PLANTED = sorted((Path(__file__).parents[1] / "data" / "planted").glob("*.json"))

@@ -256,7 +256,7 @@ def test_profiling(tmp_path: Path, params: str, capabilities: str, state: str) -
 
 def test_profiling_unknown(tmp_path: Path) -> None:
     """Where the driver does not tell who may read counters, doctor says that it does not know."""
-    assert "does not tell" in doctor.check_profiling(tmp_path / "none").detail
+    assert "does not say" in doctor.check_profiling(tmp_path / "none").detail
 
 
 def test_results(tmp_path: Path) -> None:

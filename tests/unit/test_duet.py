@@ -14,7 +14,7 @@ import pytest
 
 from ratchet.errors import HostError
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
-from ratchet.measure.duet import Duet, Measured, PreparedCase, Rounds, UnpreparedCase, Wanted, _order
+from ratchet.measure.duet import CaseSides, Duet, Measured, PreparedCase, Rounds, UnpreparedCase, _order
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
 from ratchet.records.files import dumps
@@ -117,19 +117,19 @@ def plan(pairs: int = PAIRS, restart_after: int = 0) -> Plan:
 
 def duet_of(script: Script, chosen: Plan | None = None, sides: tuple[Side, ...] = SIDES, **more: Any) -> Duet:
     hosts: Any = {side: Host(side, script) for side in sides}
-    return Duet(hosts, chosen or plan(), Quiet(), Quiet(), **more)
+    return Duet(hosts, chosen or plan(), Quiet(), None, **more)
 
 
 def measured(script: Script, sides: tuple[Side, ...] = SIDES, **more: Any) -> Measured:
     """One case in a few pairs, without a process."""
     duet = duet_of(script, sides=sides, **more)
-    result = duet.measure([Wanted(CASE, sides)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
+    result = duet.measure([CaseSides(CASE, sides)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
     assert script.alive == 0, "workers are left"
     return result
 
 
 def pairs(result: Measured, side: Side) -> list[int]:
-    return [one.pair for one in result.turned[side]]
+    return [one.pair for one in result.workers[side]]
 
 
 @pytest.mark.parametrize("trouble", [killed, hung, out_of_memory])
@@ -248,8 +248,8 @@ def test_nothing_is_tried_again_once_the_time_is_over() -> None:
     """Who is cut off by the end of the time was not lost."""
     script = Script(lambda at, _, __: hung(at) if at == "head" else None)
     hosts: Any = {side: Host(side, script, until=time.monotonic()) for side in SIDES}
-    duet = Duet(hosts, plan(), Quiet(), Quiet())
-    result = duet.measure([Wanted(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
+    duet = Duet(hosts, plan(), Quiet(), None)
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
     assert ([failure.message for failure in result.failures], result.lost) == (["hung: no answer within 4 s"], [])
 
 
@@ -303,7 +303,7 @@ def test_pairs_follow_the_order_that_was_drawn() -> None:
         forks, times = _order(plan().order_seed, CASE, pair)
         assert [side for side, of in script.built if of == pair] == list(SIDES[::-1] if forks else SIDES)
         assert next(side for side, of in script.timed if of == pair) == ("head" if times else "reference")
-        assert {side: result.turned[side][pair].started_first for side in SIDES} == {"reference": not forks, "head": forks}
+        assert {side: result.workers[side][pair].started_first for side in SIDES} == {"reference": not forks, "head": forks}
 
 
 def test_a_repeat_exchanges_the_sides() -> None:
@@ -364,7 +364,7 @@ def renewed(
         return {side: Host(side, script) for side in SIDES}
 
     duet = duet_of(script, plan(looks[-1], restart_after=8))
-    cases = [Wanted(name, SIDES) for name in ("a/x", "b/x")]
+    cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x")]
 
     def still_urgent(results: Mapping[str, Measured]) -> list[str]:
         return [name for name, most in (urgent or {}).items() if len(pairs(results[name], "head")) < most]
@@ -416,7 +416,7 @@ def test_hosts_that_cannot_be_renewed_cost_the_open_cases_only() -> None:
         raise HostError("The head no longer offers b/x.")
 
     duet = duet_of(Script(), plan(12, restart_after=8))
-    cases = [Wanted(name, SIDES) for name in ("a/x", "b/x")]
+    cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x")]
     results = duet.measure(cases, Rounds((6, 8, 12), 0, lambda _: ["b/x"], restart=restart))
     assert results["a/x"].unfit is None
     assert results["b/x"].unfit == "After 8 pairs its processes could not be started anew: The head no longer offers b/x."

@@ -413,7 +413,7 @@ def test_a_dirty_tree_is_refused() -> None:
 @pytest.mark.parametrize("commit", ["", "--upload-pack=x"])
 def test_a_run_outside_git_is_refused(commit: str) -> None:
     """A run without a commit cannot be named by a baseline."""
-    with pytest.raises(UsageError, match="outside git"):
+    with pytest.raises(UsageError, match="outside a git repository"):
         recorded(Baseline(), check_of(timed(1.0), day=0, head=1).model_copy(update={"head": Tree(commit=commit)}))
 
 

@@ -70,15 +70,15 @@ def test_ncu_is_asked_for_one_range_at_real_clocks(tmp_path: Path) -> None:
         ("print('half a line', flush=True)\nos.kill(os.getpid(), signal.SIGSEGV)", "ncu crashed (SIGSEGV): half a line", ""),
         ("print('half a line')\nsys.exit(139)", "ncu crashed (SIGSEGV): half a line", ""),
         ("print('==ERROR== out of beans')\nprint('bye')\nsys.exit(9)", "ncu failed with status 9: ==ERROR== out of beans", ""),
-        ("print('==WARNING== No kernels were profiled.')", "ncu saw no kernel in the call.", "copies and memsets are none"),
+        ("print('==WARNING== No kernels were profiled.')", "ncu saw no kernel in the call.", "not copies or memsets"),
         ("print('==ERROR== Profiling is not supported on device 0.')\nsys.exit(1)", "does not know the GPU", "with the driver"),
         (
             f"print('{OWN}the case raised OSError: no', file=sys.stderr)\nsys.exit(70)",
             "Under ncu the case raised OSError: no",
             "",
         ),
-        ("", "ncu ended well and wrote no report.", "ncu --version"),
-        (RIGHT.replace("report", ""), "ncu ended well and wrote no report.", "ncu --version"),
+        ("", "ncu succeeded but wrote no report.", "ncu --version"),
+        (RIGHT.replace("report", ""), "ncu succeeded but wrote no report.", "ncu --version"),
     ],
 )
 def test_each_failure_is_a_sentence(tmp_path: Path, body: str, sentence: str, cure: str) -> None:

@@ -345,7 +345,7 @@ def test_outliers_decide_nothing_alone() -> None:
 
     outcome, reason = decide(examples.comparison(1.0, other=(0.99, 1.1, 1.2), **seen), examples.bar())
     assert outcome is Outcome.INCONCLUSIVE
-    assert reason == "4 of 20 pairs are outliers, and with them or without them the answer is another one."
+    assert reason == "4 of 20 pairs are outliers, and with them or without them the answer differs."
 
     outcome, reason = decide(examples.comparison(1.0, other=(1.05, 1.1, 1.2), **seen), examples.bar())
     assert outcome is Outcome.SLOWER

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.errors import GitError
-from ratchet.forge.push import Answer, Change, PushTarget, Remote, RemoteFile, Tip, answer_of, push_file
+from ratchet.forge.push import Answer, Change, PushTarget, Remote, RemoteFile, answer_of, push_file
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ class Stubborn(Remote):
 
 
 class _Open:
-    def __enter__(self) -> dict[str, Tip]:
-        return {"main": Tip("main", "a" * 40)}
+    def __enter__(self) -> dict[str, str]:
+        return {"main": "a" * 40}
 
     def __exit__(self, *_: object) -> None: ...
 

@@ -102,7 +102,7 @@ def test_recorded() -> None:
     assert waits == [
         f"{FILE}: 1 waiting, 1 as before.",
         "  waiting  attention/training_512  −20.00 % [−20.04, −19.96]  at 0002000200",
-        "What is waiting was proven faster once: run `ratchet check --against-baseline` again, and record that run too.",
+        "Cases that are waiting were proven faster once. Run `ratchet check --against-baseline` again, and record that run too.",
     ]
     assert recorded(waiting, FASTER[1])[1] == [
         f"{FILE}: 1 improved.",
@@ -126,8 +126,8 @@ def test_recorded_comings_and_goings() -> None:
         "  entered  attention/train         1.000 ms  at 0002000200",
         "  changed  copy/a                  1.000 ms  at 0002000200; starts anew, flops: 34360000000.0 → 1.0",
     ]
-    hint = f"attention/train does the work of {NAME}, which is gone: if it is the same, "
-    command = f"`ratchet baseline rename {NAME} attention/train`."
+    hint = f"attention/train does the work of {NAME}, which is gone. If it is the same case, "
+    command = f"run `ratchet baseline rename {NAME} attention/train`."
     assert recorded(stored, check_of(*cases, day=1, head=2))[1][4:] == [hint + command]
 
 
@@ -139,8 +139,8 @@ def test_recorded_with_other_settings() -> None:
     assert recorded(stored, check_of(case, day=1, head=2, reference=1))[1] == [
         f"{FILE}: 1 differing.",
         "  differing  attention/training_512  cache: cold → warm",
-        "What differs was measured with other settings than its baseline, at the same commit: measure with the same ones, or "
-        "start anew with `ratchet baseline accept`.",
+        "Cases that differ were measured with other settings than their baseline, at the same commit. Measure with "
+        "the same settings, or start anew with `ratchet baseline accept`.",
     ]
 
 
@@ -186,12 +186,12 @@ def test_renamed() -> None:
     stored, _ = recorded(Baseline(), FIRST)
     after, done = rename(stored, NAME, "attention/train", commit(2), PERSON)
     assert renamed_lines(done, NAME, "attention/train", FILE) == [
-        f"{NAME} goes on as attention/train [{KEY}], with its 1 step.",
+        f"{NAME} is now attention/train [{KEY}], with its 1 step.",
         f"{FILE}: 1 renamed. Commit the file together with the change of the name.",
     ]
     _, done = rename(after, "attention/train", "copy/a", commit(2), PERSON)
     (line, _) = renamed_lines(done, "attention/train", "copy/a", FILE)
-    assert line.endswith(", with its 2 steps; the 1.000 ms of 0001000100, recorded under that name, gave way.")
+    assert line.endswith(", with its 2 steps; it replaces 1.000 ms of 0001000100, which had that name.")
 
 
 def test_verified() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ratchet.commands.profile.pages import diagnosed
+from ratchet.commands.profile.results import diagnosed
 from ratchet.records import CaseVerdict, Outcome
 from ratchet.records.profile import CaseProfile, Finding, Profile
 from ratchet.report.markdown import render_markdown

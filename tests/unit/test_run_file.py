@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -12,8 +11,9 @@ from typing import Any
 import pytest
 
 from ratchet.errors import RecordError
-from ratchet.records import Block, RunRecord, files
+from ratchet.records import RunRecord, files
 from ratchet.records.files import LARGEST_BYTES, dumps, load, read_by_case
+from ratchet.records.run import packed_samples
 from tests import examples
 
 RUN = examples.run_record().model_copy(update={"best": examples.run_record().cases[:2]})
@@ -118,10 +118,4 @@ def test_samples_are_tuples_of_eight_bytes_each() -> None:
     block = RUN.cases[0].head[0].blocks[0]
     assert isinstance(block.samples_ms, tuple)
     assert block.samples_ms == tuple(json.loads(TEXT)["cases"][0]["head"][0]["blocks"][0]["samples_ms"])
-    assert type(block).__dict__["samples_ms"].packed_of(block).itemsize == 8
-
-
-@pytest.mark.parametrize("samples", [(3.0,), (1.0, 4.0), (3.0, 1.0, 2.0), (0.1, 0.3, 0.2, 0.7)])
-def test_median(samples: tuple[float, ...]) -> None:
-    """A block's median is that of the statistics module, to the last digit."""
-    assert Block(index=0, position=0, samples_ms=samples).median_ms == statistics.median(samples)
+    assert packed_samples(block).itemsize == 8

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.commands.profile.pages import diagnosed
+from ratchet.commands.profile.results import diagnosed
 from ratchet.profile.diagnosis.rule import ADVICE_AGAINST_SLOWER, ADVICE_WHEN_FASTER
 from ratchet.records.profile import CaseProfile, Profile
 from ratchet.report.profile import first_sentence

@@ -1,7 +1,8 @@
-"""``results/baseline.json``: read, moved, verified. What does not verify is never written over."""
+"""Show, move and verify ``results/baseline.json``, for `ratchet baseline`. A file that does not verify is never overwritten."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from ratchet.records.files import save_over
 
 @dataclass(frozen=True)
 class Verified:
-    """What does not fit in a baseline file, and what could not be looked up."""
+    """The faults of a baseline file, and what could not be looked up."""
 
     path: Path
     baseline: Baseline
@@ -31,7 +32,7 @@ class Verified:
 
 
 def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping[str, str]) -> tuple[Path, Recorded]:
-    """Enter recorded runs (none named: the last one) into the baseline file; the file and what moved."""
+    """Enter recorded runs (by default the last one) into the baseline file; return the file and what moved."""
     path, before = _intact(request, environ)
     done = [judge_again(each, request, environ) for each in recorded or (None,)]
     after = judge_baseline.record(before, [(each.run, each.report) for each in done])
@@ -42,7 +43,7 @@ def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping
 def accept_cases(
     names: Sequence[str], recorded: Path | None, by: str | None, reason: str, request: Request, environ: Mapping[str, str]
 ) -> tuple[Path, list[Accepted]]:
-    """Make the head of a recorded run (None: the last one) the baseline commit of these cases, on purpose."""
+    """Make the head of a recorded run (by default the last one) the baseline commit of these cases, on purpose."""
     path, before = _intact(request, environ)
     done = judge_again(recorded, request, environ)
     after, moved = steps.accept(before, done.run, done.report, names, _person(by, reason, request, environ))
@@ -53,7 +54,7 @@ def accept_cases(
 def rename_case(
     old: str, new: str, by: str | None, reason: str | None, request: Request, environ: Mapping[str, str]
 ) -> tuple[Path, list[Renamed]]:
-    """Let a case's chain go on under another name."""
+    """Continue a case's chain under another name."""
     path, before = _intact(request, environ)
     commit = Repository(request.folder).head()
     after, moved = steps.rename(before, old, new, commit, _person(by, reason, request, environ))
@@ -69,7 +70,7 @@ def verify_baseline(request: Request, environ: Mapping[str, str]) -> Verified:
 
 
 def show_baseline(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:
-    """The baseline file of the checkout and what it holds."""
+    """Read the baseline file of the checkout."""
     root = root_of(request.folder)
     results = root / load_settings(root, environ, request.options).results
     return results / BASELINE, load_baseline(results)
@@ -91,28 +92,24 @@ def _save(path: Path, before: Baseline, after: Baseline) -> None:
 
 def _person(by: str | None, reason: str | None, request: Request, environ: Mapping[str, str]) -> Person:
     # In a workflow git's user is a robot, if anyone; the person who started it is better.
-    who = by or environ.get("GITHUB_ACTOR") or _git_user(request.folder)
+    who = by or environ.get("GITHUB_ACTOR") or ""
+    if not who:
+        with contextlib.suppress(GitError, UsageError):
+            who = Repository(request.folder).user()
     if not who.strip():
-        raise UsageError("Nobody is named who takes this step, and git knows no user.name.", "Say who with --by.")
+        raise UsageError("It is unknown who takes this step: git has no user.name.", "Say who with --by.")
     return Person(" ".join(who.split()), " ".join(reason.split()) if reason else None, datetime.now(UTC))
 
 
-def _git_user(folder: Path) -> str:
-    try:
-        return Repository(folder).user()
-    except (GitError, UsageError):
-        return ""
-
-
 def _unknown_commits(stored: Baseline, folder: Path) -> tuple[list[str], list[str]]:
-    """Problems: baseline commits that git does not know. Warnings: the same in a shallow clone, and commits of earlier steps."""
+    """Return problems, for baseline commits that git does not know, and warnings, for earlier steps and shallow clones."""
     try:
         repository = Repository(folder)
     except (GitError, UsageError) as error:
         return [], [f"The commits were not looked up: {error.message}"]
     entries = [(f"{name} [{machine}]", entry) for machine, name, entry in stored.every()]
     named = {step.commit for _, entry in entries for step in entry.steps} | {entry.git_commit for _, entry in entries}
-    unknown = {commit for commit in named if not _is_known(repository, commit)}
+    unknown = {commit for commit in named if repository.tree_of(commit) is None}
     if unknown and repository.is_shallow():
         missing = f"{len(unknown)} of {len(named)} commits named in the file are not in this shallow clone"
         return [], [f"{missing}. Fetch the history with `git fetch --unshallow` to look them up."]
@@ -124,11 +121,3 @@ def _unknown_commits(stored: Baseline, folder: Path) -> tuple[list[str], list[st
     ]
     earlier = sorted(unknown - {entry.git_commit for _, entry in entries})
     return lost, [f"git no longer knows {commit[:10]}, the commit of an earlier step." for commit in earlier]
-
-
-def _is_known(repository: Repository, commit: str) -> bool:
-    try:
-        repository.resolve(commit)
-    except (GitError, UsageError):
-        return False
-    return True

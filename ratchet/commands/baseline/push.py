@@ -1,4 +1,7 @@
-"""What main measured, applied to the baseline file as it is on the remote at this moment; again for each try of a push."""
+"""`ratchet baseline push`: enter runs of the main branch into the baseline file of the remote, whoever else writes there too.
+
+The steps are applied to the file as it is on the remote at that moment, and again for each try of a push.
+"""
 
 from __future__ import annotations
 
@@ -26,83 +29,13 @@ from ratchet.records.run import Policy, RunRecord
 from ratchet.records.verdict import ReportRecord
 from ratchet.report.baseline import Forward, commit_message, pull_body, title
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # PyGithub is an extra; without a token nothing here needs it
     from ratchet.forge.github import GitHub
-
-
-@dataclass
-class Moving:
-    """The steps of some runs. Called once a try; what the last call did is kept."""
-
-    remote: Remote
-    target: PushTarget
-    path: str
-    policy: Policy
-    runs: tuple[RunRecord, ...]
-    acceptances: tuple[Acceptance, ...]
-    recorded: Recorded = field(default_factory=lambda: Recorded(Baseline(), (), (), {}, {}))
-    accepted: tuple[Accepted, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def __call__(self, found: RemoteFile) -> Change | None:
-        """The next file, or None where nothing changes. Raises GitError, RecordError and UsageError: then nothing is pushed."""
-        main = intact_baseline(found.content, f"{self.path} of {self.target.main}")
-        waiting = None if found.waiting is None else intact_baseline(found.waiting, f"{self.path} of {self.target.side}")
-        apart = self.target.mode == "branch"
-        before = main if waiting is None else waiting if apart else joined(main, waiting)
-        runs = [landed(self.remote, run, found.main, self.target.main) for run in self.runs]
-        measured = [(run, judge_run(run, before, self.policy)) for run in runs]
-        self.recorded = judge_baseline.record(before, measured)
-        after, self.accepted, self.notes = with_accepted(self.recorded.baseline, measured, self.acceptances)
-        if after in ((waiting or Baseline(),) if apart else (main, waiting)):
-            return None
-        return Change(dumps(after).encode(), commit_message(self.recorded, self.accepted, self.target.mode))
-
-
-def landed(remote: Remote, run: RunRecord, tip: str, branch: str) -> RunRecord:
-    """The run, if the branch holds what it measured, under the commit that holds it there.
-
-    Raises GitError where history was rewritten without it.
-    """
-    commit = commit_on(remote, tip, run.head.commit, run.head.content)
-    if commit is None:
-        raise GitError(
-            f"{run.head.commit[:10]} is no longer on {branch}: nothing was recorded.",
-            "The run of what is there now records it.",
-        )
-    return run.model_copy(update={"head": run.head.model_copy(update={"commit": commit})})
-
-
-def with_accepted(
-    baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]], acceptances: Sequence[Acceptance]
-) -> tuple[Baseline, tuple[Accepted, ...], tuple[str, ...]]:
-    """The baseline with each accepted case moved to the head that was measured, what moved, and why others did not.
-
-    A case that this commit's acceptance has moved before stays, so that a job may run again.
-    """
-    accepted: list[Accepted] = []
-    notes: list[str] = []
-    for run, report in measured:
-        for each in by_case(acceptances, report):
-            entry = baseline.entries(run.environment.fingerprint).get(each.case)
-            taken = [step.commit for step in entry.steps if step.kind is StepKind.ACCEPTED] if entry else []
-            if run.head.commit in taken or (entry and entry.git_commit == run.head.commit):
-                continue
-            try:
-                baseline, moved = steps.accept(baseline, run, report, [each.case], Person(each.by, each.reason, each.at))
-            except UsageError as error:
-                notes.append(f"{each.case} was accepted by {each.by}, but does not move: {error.message}")
-            else:
-                accepted += moved
-    return baseline, tuple(accepted), tuple(dict.fromkeys(notes))
-
-
-# `ratchet baseline push`: what main measured becomes the next baseline on the remote, whoever else writes there too.
 
 
 @dataclass(frozen=True)
 class Way:
-    """How the baseline shall reach the remote; None: as the settings and the checkout say."""
+    """How the baseline reaches the remote; None means as the settings and the checkout say."""
 
     remote: str = "origin"
     mode: Mode | None = None
@@ -115,17 +48,17 @@ def push_baseline(
 ) -> Forward:
     """Enter runs of the main branch into the baseline file of the remote, with what was accepted in their pull requests.
 
-    Without ``github`` nothing is known of acceptances, and a pull request has to be opened by hand. Raises UsageError and
-    RecordError for runs that are none of main's, GitError where nothing could be recorded, ForgeError where GitHub refuses.
+    Without ``github``, acceptances are unknown and a pull request has to be opened by hand. Raises UsageError and RecordError for
+    runs that are not of the main branch, GitError where nothing could be recorded, ForgeError where GitHub refuses.
     """
     clone = Remote(request.folder, way.remote)
     settings = load_settings(clone.root, environ, request.options)
     target = PushTarget(way.mode or settings.baseline_mode, way.onto or _branch(clone, environ), settings.baseline_branch)
     if target.mode != "push" and target.main == target.side:
         raise UsageError(f"{target.side} is the branch that was measured.", "Set baseline_branch to another one.")
-    runs = tuple(_checked(load(each, RunRecord), environ) for each in recorded)
-    offered = _acceptances(github, _brought(clone, runs, environ)) if github else ()
-    moving = Moving(clone, target, _path_in(clone, settings), settings.policy, runs, offered)
+    runs = tuple(_checked(load(path, RunRecord), environ) for path in recorded)
+    acceptances = _acceptances(github, _pushed_commits(clone, runs, environ)) if github else ()
+    moving = Moving(clone, target, _path_in(clone, settings), settings.policy, runs, acceptances)
     notes: tuple[str, ...] = ()
     try:
         pushed = push_file(clone, target, moving.path, moving)
@@ -136,31 +69,28 @@ def push_baseline(
         target = replace(target, mode="pull-request")
         moving = replace(moving, target=target)
         pushed = push_file(clone, target, moving.path, moving)
-    steps = (moving.recorded, moving.accepted)
-    done = Forward(moving.path, target.mode, pushed.branch, pushed.commit, *steps, (*notes, *moving.notes))
-    return _carried(done, target, github) if target.mode == "pull-request" and pushed.commit else done
-
-
-def _carried(done: Forward, target: PushTarget, github: GitHub | None) -> Forward:
-    """The same with the pull request that carries the branch to main: the one that is open already, or a new one."""
+    notes = (*notes, *moving.notes)
+    done = Forward(moving.path, target.mode, pushed.branch, pushed.commit, moving.recorded, moving.accepted, notes)
+    if target.mode != "pull-request" or pushed.commit is None:
+        return done
     if github is None:
-        return replace(done, notes=(*done.notes, f"There is no GITHUB_TOKEN: open the pull request of {target.side} by hand."))
+        return replace(done, notes=(*notes, f"There is no GITHUB_TOKEN: open the pull request of {target.side} by hand."))
     words = (title(done.recorded, done.accepted), pull_body(done.recorded, done.accepted, done.path))
     return replace(done, pull_url=github.open_pull(*words, target.side, target.main, draft=False).url)
 
 
-def _brought(clone: Remote, runs: Sequence[RunRecord], environ: Mapping[str, str]) -> list[str]:
-    """The measured commits, and those that the same push brought: a merge queue pushes several pull requests at once."""
+def _pushed_commits(clone: Remote, runs: Sequence[RunRecord], environ: Mapping[str, str]) -> list[str]:
+    """Return the measured commits and those of the same push: a merge queue pushes several pull requests at once."""
     event = event_of(environ) if environ.get("GITHUB_EVENT_NAME") == "push" and environ.get("GITHUB_EVENT_PATH") else None
     before = event.before if isinstance(event, Push) else ""
-    commits = [each for run in runs for each in (clone.first_parents(before, run.head.commit) if before else [run.head.commit])]
-    return list(dict.fromkeys(commits))
+    pushed = [clone.first_parents(before, run.head.commit) if before else [run.head.commit] for run in runs]
+    return list(dict.fromkeys(commit for commits in pushed for commit in commits))
 
 
 def _acceptances(github: GitHub, commits: Sequence[str]) -> tuple[Acceptance, ...]:
-    """What was accepted in the pull requests that brought these commits."""
-    merged = {pull.number: pull for commit in commits for pull in github.pulls_of_commit(commit) if pull.merged}
-    return tuple(each for pull in merged.values() for each in acceptances_of(github, pull, github.comments(pull.number)))
+    """Return the acceptances of the pull requests that these commits came with."""
+    pulls = {pull.number: pull for commit in commits for pull in github.pulls_of_commit(commit) if pull.merged}.values()
+    return tuple(acceptance for pull in pulls for acceptance in acceptances_of(github, pull, github.comments(pull.number)))
 
 
 def _checked(run: RunRecord, environ: Mapping[str, str]) -> RunRecord:
@@ -177,12 +107,81 @@ def _branch(clone: Remote, environ: Mapping[str, str]) -> str:
     named = environ.get("GITHUB_REF_NAME") if environ.get("GITHUB_REF_TYPE") == "branch" else None
     branch = named or clone.branch()
     if not branch:
-        raise UsageError("No branch is checked out, so nobody knows which one was measured.", "Name it with --onto.")
+        raise UsageError("No branch is checked out, so it is unknown which one was measured.", "Name it with --onto.")
     return branch
 
 
 def _path_in(clone: Remote, settings: Settings) -> str:
     path = (clone.root / settings.results / BASELINE).resolve()
     if not path.is_relative_to(clone.root.resolve()):
-        raise UsageError(f"{path} is outside the repository, so nobody can commit it.", "Set results in [tool.ratchet].")
+        raise UsageError(f"{path} is outside the repository, so it cannot be committed.", "Set results in [tool.ratchet].")
     return path.relative_to(clone.root.resolve()).as_posix()
+
+
+# The next file, from the one that is there.
+
+
+@dataclass
+class Moving:
+    """The steps of some runs. `push_file` calls it once per try; the results of the last call are kept."""
+
+    remote: Remote
+    target: PushTarget
+    path: str
+    policy: Policy
+    runs: tuple[RunRecord, ...]
+    acceptances: tuple[Acceptance, ...]
+    recorded: Recorded = field(default_factory=lambda: Recorded(Baseline(), (), (), {}, {}))
+    accepted: tuple[Accepted, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __call__(self, file: RemoteFile) -> Change | None:
+        """Return the next file; None if nothing changes. Raises GitError, RecordError or UsageError before a push."""
+        main = intact_baseline(file.content, f"{self.path} of {self.target.main}")
+        waiting = None if file.waiting is None else intact_baseline(file.waiting, f"{self.path} of {self.target.side}")
+        apart = self.target.mode == "branch"
+        before = main if waiting is None else waiting if apart else joined(main, waiting)
+        runs = [landed(self.remote, run, file.main, self.target.main) for run in self.runs]
+        measured = [(run, judge_run(run, before, self.policy)) for run in runs]
+        self.recorded = judge_baseline.record(before, measured)
+        after, self.accepted, self.notes = with_accepted(self.recorded.baseline, measured, self.acceptances)
+        if after in ((waiting or Baseline(),) if apart else (main, waiting)):
+            return None
+        return Change(dumps(after).encode(), commit_message(self.recorded, self.accepted, self.target.mode))
+
+
+def landed(remote: Remote, run: RunRecord, tip: str, branch: str) -> RunRecord:
+    """Return the run under the commit of the branch that holds what it measured; GitError if history was rewritten without it."""
+    commit = commit_on(remote, tip, run.head.commit, run.head.content)
+    if commit is None:
+        raise GitError(
+            f"{run.head.commit[:10]} is no longer on {branch}: nothing was recorded.",
+            "The run of what is there now records it.",
+        )
+    return run.model_copy(update={"head": run.head.model_copy(update={"commit": commit})})
+
+
+def with_accepted(
+    baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]], acceptances: Sequence[Acceptance]
+) -> tuple[Baseline, tuple[Accepted, ...], tuple[str, ...]]:
+    """Move each accepted case to the head that was measured; return the baseline, the moves, and why others did not move.
+
+    A case that this commit's acceptance moved before stays, so that a job may run again.
+    """
+    accepted: list[Accepted] = []
+    notes: list[str] = []
+    for run, report in measured:
+        for acceptance in by_case(acceptances, report):
+            entry = baseline.entries(run.environment.fingerprint).get(acceptance.case)
+            taken = [step.commit for step in entry.steps if step.kind is StepKind.ACCEPTED] if entry else []
+            if run.head.commit in taken or (entry and entry.git_commit == run.head.commit):
+                continue
+            try:
+                baseline, moved = steps.accept(
+                    baseline, run, report, [acceptance.case], Person(acceptance.by, acceptance.reason, acceptance.at)
+                )
+            except UsageError as error:
+                notes.append(f"{acceptance.case} was accepted by {acceptance.by}, but does not move: {error.message}")
+            else:
+                accepted += moved
+    return baseline, tuple(accepted), tuple(dict.fromkeys(notes))

@@ -1,4 +1,4 @@
-"""Which run of a workflow is published, and in which pull request: asked of GitHub, never read from what was measured."""
+"""Find the workflow run to publish and its pull request, from the event and GitHub's API, never from what was measured."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ratchet.errors import UsageError
 from ratchet.judge.github.event import CommentMade, Dispatched, Event, Labelled, WorkflowRunDone, parse_event
 from ratchet.records.forge import Pull, WorkflowRun
 
-if TYPE_CHECKING:  # the package it needs is there in trusted jobs only
+if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does without it
     from ratchet.forge.github import GitHub
 
 LARGEST_EVENT = 25 * 2**20
 """Bytes; GitHub delivers no larger payload."""
 _QUEUE = re.compile(r"gh-readonly-queue/(.+)/pr-\d+-[0-9a-f]+")
-_OF_PULLS = ("pull_request", "pull_request_target")
+_PULL_EVENTS = ("pull_request", "pull_request_target")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is published where."""
+    """A run, and where its verdict goes."""
 
     run: WorkflowRun
     base_ref: str
@@ -37,11 +37,11 @@ class Subject:
 
 
 def event_of(environ: Mapping[str, str]) -> Event:
-    """What started this job. Raises UsageError outside a workflow, and for an event that is none of ours."""
+    """Read the event that started this job. Raises UsageError outside a workflow, and for an unknown event."""
     name, place = environ.get("GITHUB_EVENT_NAME"), environ.get("GITHUB_EVENT_PATH")
     if not name or not place:
         raise UsageError(
-            "GITHUB_EVENT_NAME or GITHUB_EVENT_PATH is not set, so this is no job of a workflow.",
+            "GITHUB_EVENT_NAME or GITHUB_EVENT_PATH is not set, so this is not a job of a workflow.",
             "Run it in a workflow, or name the run with --run-id.",
         )
     try:
@@ -53,12 +53,12 @@ def event_of(environ: Mapping[str, str]) -> Event:
     except (ValueError, RecursionError):
         payload = None
     if not isinstance(payload, dict):
-        raise UsageError(f"The event {place} holds no JSON object.", "Run it in a workflow.")
+        raise UsageError(f"The event {place} is not a JSON object.", "Run it in a workflow.")
     return parse_event(name, payload)
 
 
 def subject_of(run_id: int | None, github: GitHub, environ: Mapping[str, str]) -> Subject:
-    """The run named, else the one that the event is about, and its pull request.
+    """Find the run that is named, else the one of the event, and its pull request.
 
     Raises UsageError where no run is named, ForgeError where GitHub does not know it.
     """
@@ -66,8 +66,8 @@ def subject_of(run_id: int | None, github: GitHub, environ: Mapping[str, str]) -
     if run.conclusion == "skipped":
         why = f"Run {run.id} was skipped, so nothing was measured and nothing is published."
         return Subject(run, github.default_branch(), ended="skipped", why=why)
-    if run.event in _OF_PULLS:
-        return _of_pull(run, github)
+    if run.event in _PULL_EVENTS:
+        return _pull_subject(run, github)
     queue = _QUEUE.fullmatch(run.head_branch)
     return Subject(run, queue[1] if queue else github.default_branch())
 
@@ -83,17 +83,18 @@ def _run_of(event: Event, environ: Mapping[str, str]) -> int:
     return int(named)
 
 
-def _of_pull(run: WorkflowRun, github: GitHub) -> Subject:
-    """By head repository and branch, since GitHub names no pull request of a fork; its head must be what was measured."""
-    found = github.find_pulls(run.head_repository, run.head_branch) if run.head_repository else ()
-    same = [pull for pull in found if pull.head_sha == run.head_sha]
-    short = run.head_sha[:10]
-    if same:
-        default = github.default_branch()
-        pull = min(same, key=lambda each: (each.base_ref != default, each.number))
+def _pull_subject(run: WorkflowRun, github: GitHub) -> Subject:
+    """Find the pull request whose head was measured, by head repository and branch: GitHub names none for a fork."""
+    pulls = github.find_pulls(run.head_repository, run.head_branch) if run.head_repository else ()
+    measured = [pull for pull in pulls if pull.head_sha == run.head_sha]
+    default, commit = github.default_branch(), run.head_sha[:10]
+    if measured:
+        pull = min(measured, key=lambda pull: (pull.base_ref != default, pull.number))
         return Subject(run, pull.base_ref, pull)
-    if found:
-        why = f"{short} was measured, but the head of #{found[0].number} is {found[0].head_sha[:10]} by now: its own run reports."
-        return Subject(run, found[0].base_ref, ended="stale", why=why)
-    why = f"No open pull request has the head {short}: it was closed or merged, or its branch is gone. Nothing is published."
-    return Subject(run, github.default_branch(), ended="closed", why=why)
+    if pulls:
+        why = (
+            f"{commit} was measured, but the head of #{pulls[0].number} is {pulls[0].head_sha[:10]} by now: its own run reports."
+        )
+        return Subject(run, pulls[0].base_ref, ended="stale", why=why)
+    why = f"No open pull request has the head {commit}: it was closed or merged, or its branch is gone. Nothing is published."
+    return Subject(run, default, ended="closed", why=why)

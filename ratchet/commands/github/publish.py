@@ -1,30 +1,28 @@
-"""`ratchet publish`: what a GPU job measured, judged again, as the sticky comment and the check run of a commit."""
+"""`ratchet publish`: judge again what a GPU job measured, and publish it as a comment and a check run.
+
+The trusted job calls this. It reads the artifact as hostile data, and never runs code of the pull request.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ratchet.commands.github.event import Subject, subject_of
 from ratchet.commands.github.judge_again import Material, blank_page, page_of
 from ratchet.commands.request import MARKDOWN, REPORT
 from ratchet.errors import Exit, RatchetError
 from ratchet.forge.actions import LARGEST_SUMMARY
+from ratchet.forge.github import GitHub
 from ratchet.records.files import save, save_text
-from ratchet.records.forge import Comment
 from ratchet.records.verdict import Outcome, ReportRecord
 from ratchet.report.check_run import check_output
 from ratchet.report.comment import CommentPage, marker, render_comment, run_id_of
 from ratchet.report.markdown import render_markdown
 from ratchet.untrusted import log_line, markdown
-
-if TYPE_CHECKING:
-    from ratchet.forge.github import GitHub
-
 
 CHECK = "ratchet"
 _UNFINISHED = "Publishing ended before there was a verdict: the log of the job that publishes says why."
@@ -32,7 +30,7 @@ _UNFINISHED = "Publishing ended before there was a verdict: the log of the job t
 
 @dataclass(frozen=True)
 class PublishRequest:
-    """What the command line asks for."""
+    """The command line of `ratchet publish`."""
 
     place: Path
     """The artifact: a folder, a file or an archive; it may be missing."""
@@ -45,7 +43,7 @@ class PublishRequest:
 
 @dataclass(frozen=True)
 class Published:
-    """What was published, or why nothing was."""
+    """The result: what was published, or why nothing was."""
 
     subject: Subject
     page: CommentPage | None = None
@@ -53,7 +51,7 @@ class Published:
     check_url: str = ""
     notes: tuple[str, ...] = ()
     failed: RatchetError | None = None
-    """What went wrong on our side; the check run is complete all the same."""
+    """An error on our side; the check run is completed all the same."""
 
     @property
     def report(self) -> ReportRecord | None:
@@ -65,135 +63,103 @@ class Published:
         return self.subject.ended or (self.report.verdict if self.report else "none")
 
     def names(self, *outcomes: Outcome) -> list[str]:
-        """The cases with one of these outcomes."""
+        """Return the cases with one of these outcomes."""
         return [case.name for case in self.report.cases if case.outcome in outcomes] if self.report else []
 
     def exit_code(self, fail_on: str) -> Exit:
-        """A verdict that was published is a success, whatever it says, unless the job is to fail with it."""
+        """Return 0 for anything that was published, unless the job is to fail on a regression."""
         if fail_on == "never" or self.subject.ended:
             return Exit.PASS
         return Exit(self.report.exit_code) if self.report else Exit.NOT_MEASURED
 
 
-def publish(asked: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Published:
-    """Judge an artifact again and tell the pull request and the commit; `Published.failed` says what could not be told.
+def publish(request: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Published:
+    """Judge an artifact again and publish the verdict; `Published.failed` says what could not be published.
 
-    Raises UsageError where nothing says what to publish, ForgeError where GitHub did not even let a check run be opened.
+    However this ends, the check run is completed. After a defect of ours, or in a cancelled job, both say that there is no
+    verdict. Raises UsageError where nothing says what to publish, ForgeError where not even a check run could be opened.
     """
-    marker(asked.report_id)
-    subject = subject_of(asked.run_id, github, environ)
+    marker(request.report_id)  # refuses an id that cannot be found again
+    subject = subject_of(request.run_id, github, environ)
     if subject.ended:
         return Published(subject)
-    page = replace(blank_page(subject, github, asked.report_id, _UNFINISHED), log_url=_log(github, environ))
-    with _told(Published(subject, page), asked, github, environ) as box:
-        judged = _judged(box.done, asked, github, environ)
-        _try_out(judged)
-        box.done = judged
-        box.done = _commented(judged, asked, github)
-    return box.done
-
-
-@dataclass
-class _Box:
-    """How far it has come: what is told at the end, however that comes."""
-
-    done: Published
-
-
-@contextmanager
-def _told(done: Published, asked: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Iterator[_Box]:
-    """The check run, completed however it ends. An end that nobody planned, by a defect of ours or a cancelled job, is told in
-    the comment as well: after the check run, since there may be little time left.
-    """
-    run = done.subject.run
-    name = CHECK if asked.report_id == "default" else f"{CHECK} ({asked.report_id})"
+    run = subject.run
+    server = f"{environ.get('GITHUB_SERVER_URL') or 'https://github.com'}/{github.repository}"
+    log_url = f"{server}/actions/runs/{environ['GITHUB_RUN_ID']}" if environ.get("GITHUB_RUN_ID") else None
+    page = replace(blank_page(subject, github, request.report_id, _UNFINISHED), log_url=log_url)
+    name = CHECK if request.report_id == "default" else f"{CHECK} ({request.report_id})"
     check = github.open_check(name, run.head_sha, run.url, f"{run.id}.{run.attempt}")
-    begun = replace(done, check_url=f"{_address(github, environ)}/runs/{check}")
-    box = _Box(begun)
+    unfinished = Published(subject, page, check_url=f"{server}/runs/{check}")
+    done = unfinished
     try:
-        yield box
+        judged = _judge(unfinished, request, github, environ)
+        if judged.page:
+            # Rendered once before it counts: `finally` must not meet a page that cannot be rendered.
+            render_comment(judged.page)
+            check_output(judged.page)
+        done = judged
+        done = _comment(judged, request, github)
     finally:
-        if box.done.page:
-            github.complete_check(check, *check_output(box.done.page))
-        if box.done is begun:
-            _commented(begun, asked, github)
+        if done.page:
+            github.complete_check(check, *check_output(done.page))
+        if done is unfinished:  # the check run first, since a cancelled job has little time left
+            _comment(unfinished, request, github)
+    return done
 
 
-def _try_out(done: Published) -> None:
-    """Write the page once and throw it away: one that cannot be written must not be what the end has to tell."""
-    if done.page:
-        render_comment(done.page)
-        check_output(done.page)
-
-
-def _address(github: GitHub, environ: Mapping[str, str]) -> str:
-    return f"{environ.get('GITHUB_SERVER_URL') or 'https://github.com'}/{github.repository}"
-
-
-def _log(github: GitHub, environ: Mapping[str, str]) -> str | None:
-    """Of this job, where it is one."""
-    run_id = environ.get("GITHUB_RUN_ID")
-    return f"{_address(github, environ)}/actions/runs/{run_id}" if run_id else None
-
-
-def _judged(done: Published, asked: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Published:
-    """The same with its page; where our own side fails, with a page that says so."""
+def _judge(done: Published, request: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Published:
+    """Return it with the page of the verdict; where our own side fails, with a page that says so."""
     subject = done.subject
     try:
         comments = github.comments(subject.pull.number) if subject.pull else ()
-        material = Material(subject, _there(asked.place), comments, asked.report_id, asked.options)
+        material = Material(subject, _find_artifact(request.place), comments, request.report_id, request.options)
         return replace(done, page=page_of(material, github, environ))
     except RatchetError as error:
-        return replace(done, page=blank_page(subject, github, asked.report_id, error.message), failed=error)
+        return replace(done, page=blank_page(subject, github, request.report_id, error.message), failed=error)
 
 
-def _commented(done: Published, asked: PublishRequest, github: GitHub) -> Published:
-    """The same with the comment, written once more if it is ours; not where a later run has reported, or nobody reads it."""
+def _comment(done: Published, request: PublishRequest, github: GitHub) -> Published:
+    """Write or renew our comment, unless the pull request is closed, or the comment is of a later run."""
     pull, page = done.subject.pull, done.page
-    if pull is None or page is None or not asked.comment:
+    if pull is None or page is None or not request.comment:
         return done
     try:
         now = github.pull(pull.number)
         if now.state != "open":
             return replace(done, notes=(*done.notes, f"#{pull.number} was closed meanwhile: no comment."))
-        later = _later(github.comments(pull.number), page, github.bot)
-        if later:
-            return replace(done, notes=(*done.notes, f"The later run {later} has reported already: its comment stays."))
+        first = marker(page.report_id)
+        bodies = [each.body for each in github.comments(pull.number) if each.author == github.bot and each.body.startswith(first)]
+        reported = run_id_of(bodies[-1]) if bodies else None
+        if reported and reported > page.run_id:
+            return replace(done, notes=(*done.notes, f"The later run {reported} has reported already: its comment stays."))
         if now.head_sha != page.head_sha:
             page = replace(page, stale_for=now.head_sha)
-        comment = github.upsert_comment(pull.number, marker(page.report_id), render_comment(page))
+        comment = github.upsert_comment(pull.number, first, render_comment(page))
         return replace(done, page=page, comment_url=comment.url)
     except RatchetError as error:
         return replace(done, page=page, failed=done.failed or error)
 
 
-def _later(comments: tuple[Comment, ...], page: CommentPage, bot: str) -> int | None:
-    """The run of our comment, where it is a later one than this."""
-    ours = [each.body for each in comments if each.author == bot and each.body.startswith(marker(page.report_id))]
-    runs = [run_id_of(body) or 0 for body in ours[-1:]]
-    return next((run for run in runs if run > page.run_id), None)
+def _find_artifact(place: Path) -> Path | None:
+    """Return the artifact; None where the step that downloads it left an empty folder or nothing.
 
-
-def _there(place: Path) -> Path | None:
-    """The artifact, if anything came of it: the step that fetches it leaves an empty folder otherwise, or none.
-
-    Told not to unpack it, that step leaves the archive alone in the folder.
+    Asked not to unpack it (``skip-decompress``), that step leaves the archive alone in the folder.
     """
     if not place.is_dir():
         return place if place.exists() or place.is_symlink() else None
-    inside = list(place.iterdir())
-    alone = len(inside) == 1 and inside[0].suffix == ".zip"
-    return inside[0] if alone else place if inside else None
+    entries = list(place.iterdir())
+    if len(entries) == 1 and entries[0].suffix == ".zip":
+        return entries[0]
+    return place if entries else None
 
 
-# What `ratchet publish` leaves behind for people and for the steps that follow.
-
+# Files, outputs and lines for people and for the steps that follow.
 
 _WORDS = {"pass": "passed", "regression": "regressed", "not measured": "unmeasured", "none": "unmeasured"}
 
 
 def write_published(done: Published, environ: Mapping[str, str]) -> Path | None:
-    """The verdict and the report as files of this job; the path of the Markdown, None where there is no verdict."""
+    """Write the verdict and the report as files of this job; return the Markdown's path, None without a verdict."""
     if done.report is None:
         return None
     folder = Path(tempfile.mkdtemp(prefix="ratchet-report-", dir=environ.get("RUNNER_TEMP")))
@@ -203,7 +169,7 @@ def write_published(done: Published, environ: Mapping[str, str]) -> Path | None:
 
 
 def outputs_of(done: Published, report_path: Path | None) -> dict[str, str]:
-    """The step's outputs. ``regressions`` leaves out what was accepted."""
+    """Return the step's outputs. ``regressions`` leaves out accepted ones."""
     accepted = {each.case for each in done.page.acceptances} if done.page else set()
     red = [name for name in done.names(Outcome.REGRESSED, Outcome.FAILED) if name not in accepted]
     return {
@@ -217,7 +183,7 @@ def outputs_of(done: Published, report_path: Path | None) -> dict[str, str]:
 
 
 def lines_of(done: Published) -> Iterator[str]:
-    """What the log says: one line of text each, and no command to the runner."""
+    """Yield the lines of the log, none of which the runner takes for a command."""
     if done.subject.ended:
         yield log_line(done.subject.why)
     elif done.page:
@@ -227,5 +193,5 @@ def lines_of(done: Published) -> Iterator[str]:
 
 
 def summary_of(done: Published) -> str:
-    """The step's summary: the comment, with room for more detail, or the sentence why there is none."""
+    """Return the step's summary: the comment, with room for more detail, or the sentence why there is none."""
     return render_comment(done.page, LARGEST_SUMMARY) if done.page else f"{markdown(done.subject.why)}\n"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ratchet.commands.check import reference_of
 from ratchet.commands.machine import environment_of, machine_of
-from ratchet.commands.profile.changed import Places, ProfileSite, Wanted, profile_cases, wish_of
-from ratchet.commands.profile.pages import background_of
+from ratchet.commands.profile.cases import Places, ProfileSite, Wanted, profile_cases, wish_of
+from ratchet.commands.profile.results import background_of
 from ratchet.commands.request import Request, apart_of, load_baseline, watched, writable
 from ratchet.commands.trees import build, tree_specs
 from ratchet.config import load_settings
@@ -23,14 +23,14 @@ from ratchet.profile.ncu import SetName
 from ratchet.profile.readers import read
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.profile import CaseProfile
-from ratchet.records.run import CaseRun, Tree
+from ratchet.records.run import Tree
 from ratchet.records.verdict import CaseVerdict, Outcome
 from ratchet.report.progress import Progress
 
 
 @dataclass(frozen=True)
 class Profiled:
-    """What `ratchet profile` found, and the folder that the paths in it are relative to."""
+    """Profiles of the named cases, and the folder that the paths in them are relative to."""
 
     profiles: tuple[CaseProfile, ...]
     results: Path
@@ -70,9 +70,10 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
             tree, why = (reference.tree if reference else None), str(unbuilt or "")
             if request.against_baseline:
                 tree, why = _of_baseline(case.name, stored)
-            wanted.append(Wanted(_unjudged(case), wish, None, None if why else tree, why))
+            verdict = CaseVerdict(name=case.name, outcome=Outcome.MEASURED, reason="Profiled only; nothing was timed.")
+            wanted.append(Wanted(verdict, wish, None, None if why else tree, why))
         if not wanted:
-            raise UsageError("There is no case to profile.", "`ratchet list` shows what there is.")
+            raise UsageError("No case matches.", "`ratchet list` shows what there is.")
         background = background_of(None, environment, datetime.now(UTC), baseline, results)
         places = Places(site, head.tree, reference.tree if reference else None, background)
         return Profiled(tuple(profile_cases(places, wanted)), results)
@@ -81,12 +82,8 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
 def _of_baseline(case: str, stored: Mapping[str, BaselineEntry]) -> tuple[Tree | None, str]:
     entry = stored.get(case)
     if entry is None:
-        return None, f"The baseline names no commit for {case} on this machine."
+        return None, f"The baseline has no commit for {case} on this machine."
     return Tree(commit=entry.git_commit), ""
-
-
-def _unjudged(case: CaseRun) -> CaseVerdict:
-    return CaseVerdict(name=case.name, outcome=Outcome.MEASURED, reason="Profiled by hand: nothing was timed.")
 
 
 # `ratchet profile --read`: one report file, or two beside each other.
@@ -103,9 +100,11 @@ def read_profiles(paths: Sequence[Path], environ: Mapping[str, str]) -> CaseProf
     reference = references[0] if references else None
     notes = []
     if reference and None not in (reference.gpu, head.gpu) and reference.gpu != head.gpu:
-        notes.append(f"The reports are from different GPUs ({reference.gpu} and {head.gpu}): their figures compare chips too.")
+        notes.append(
+            f"The reports are from different GPUs ({reference.gpu} and {head.gpu}), so their figures also compare the GPUs."
+        )
     if reference and not any(one and other for one, other in matched(head, reference)):
-        notes.append("No kernel of the one report has a namesake in the other, so nothing is compared.")
+        notes.append("The reports have no kernel name in common, so nothing is compared.")
     return CaseProfile(
         case=str(paths[-1]),
         head=head,

@@ -1,4 +1,4 @@
-"""Steps that a person takes: a baseline moved back on purpose, a case that has another name now."""
+"""One run in the terms of the baseline (`Observation`), and the steps that a person takes: `accept` and `rename`."""
 
 from __future__ import annotations
 
@@ -164,9 +164,11 @@ def observations(run: RunRecord, report: ReportRecord) -> list[Observation]:
     """
     when = f"The run of {run.started_at:%Y-%m-%d %H:%M}"
     if not _HASH.fullmatch(run.head.commit):
-        raise UsageError(f"{when} was measured outside git, so no commit names it.", "Commit, then run it again.")
+        raise UsageError(
+            f"{when} was measured outside a git repository, so it cannot be tied to a commit.", "Commit, then run it again."
+        )
     if run.head.dirty:
-        raise UsageError(f"{when} measured uncommitted changes, which no commit names.", "Commit, then run it again.")
+        raise UsageError(f"{when} measured uncommitted changes, so it cannot be tied to a commit.", "Commit, then run it again.")
     _ended_at(run)
     verdicts = {case.name: case for case in report.cases}
     best = {case.name: case for case in run.best}
@@ -280,7 +282,7 @@ def likely_renames(run: RunRecord) -> dict[str, str]:
 def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -> Accepted:
     figures = _acceptable(seen)
     if before and (before.git_commit, before.workload) == (figures.git_commit, figures.workload) and not before.removed:
-        raise UsageError(f"{seen.case.name}: {figures.git_commit[:10]} is its baseline commit already.", "Nothing was moved.")
+        raise UsageError(f"{seen.case.name}: {figures.git_commit[:10]} is its baseline commit already.", "Nothing to accept.")
     found = seen.measurement()
     beside = before is not None and found is not None and found.reference == before.git_commit
     step = Step(

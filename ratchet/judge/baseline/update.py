@@ -1,4 +1,4 @@
-"""What recording runs did to the baseline."""
+"""Runs + baseline → the next baseline. Forward only: to what two separate measurements have proven faster."""
 
 from __future__ import annotations
 
@@ -20,12 +20,6 @@ from ratchet.records.baseline import (
 )
 from ratchet.records.run import RunRecord
 from ratchet.records.verdict import Outcome, ReportRecord
-
-# One case of one run, in the terms of the baseline: figures, measurement, day.
-
-
-# Runs + baseline → next baseline. Forward only: to what two separate measurements have proven faster.
-
 
 _NEVER = (Outcome.FAILED, Outcome.UNFIT, Outcome.REGRESSED, Outcome.SLOWER, Outcome.INCONCLUSIVE)
 """Outcomes that no baseline is made of: the reference may be the better commit."""

@@ -1,7 +1,7 @@
-"""Which regressions a person with write access took on purpose, and what is left of the verdict then.
+"""Accept regressions on purpose: which acceptances hold, and the verdict that is left.
 
 An acceptance stands on two comments: the person's command, and our acknowledgement, which binds it to the head of that
-moment. Both are read again at each publication, and count only as long as nothing about them changed.
+moment. Both are read again at each publication, and count only while neither has changed.
 """
 
 from __future__ import annotations
@@ -10,22 +10,20 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ratchet.errors import Exit
 from ratchet.judge.github.command import Accept, parse_command
 from ratchet.judge.verdict import exit_code, headline
 from ratchet.records.acceptance import Acceptance
-from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
-
-if TYPE_CHECKING:
-    from ratchet.records.forge import Comment
+from ratchet.records.forge import Comment
+from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 
 MARKER = "<!-- ratchet:accept "
-"""Our acknowledgements begin with it; JSON follows, and then ` -->`."""
+"""The start of our acknowledgements; JSON and ` -->` follow."""
 LABEL = "ratchet:accept"
 MOST = 50
-"""Acceptances of one acknowledgement."""
+"""Acceptances in one acknowledgement."""
 LONGEST = 60_000
 """Characters of its JSON."""
 WRITERS = frozenset({"admin", "maintain", "write"})
@@ -33,18 +31,18 @@ WRITERS = frozenset({"admin", "maintain", "write"})
 
 @dataclass(frozen=True)
 class Accepted:
-    """A report in which accepted regressions fail nothing; their outcome stays REGRESSED, for they are slower still."""
+    """A report in which accepted regressions fail nothing; their outcome stays REGRESSED, since they are still slower."""
 
     report: ReportRecord
     acceptances: tuple[Acceptance, ...]
-    """Those that took a regression of this report."""
+    """Acceptances of a regression in this report."""
     unused: tuple[Acceptance, ...]
-    """Those whose case is not red here, or fails for another reason than its time."""
+    """Acceptances of a case that is not red here, or fails for another reason than its time."""
 
 
 def acknowledgement(acceptances: Sequence[Acceptance]) -> str:
-    """The first line of the comment that acknowledges them: one HTML comment, whatever the texts hold."""
-    document = {"acceptances": [each.model_dump(mode="json") for each in acceptances]}
+    """Return the first line of the comment that acknowledges them: one HTML comment, whatever the texts hold."""
+    document = {"acceptances": [acceptance.model_dump(mode="json") for acceptance in acceptances]}
     text = json.dumps(document, separators=(",", ":"))  # ASCII alone
     for mark in ("<", ">", "&", "--"):
         text = text.replace(mark, f"{mark[1:]}\\u{ord(mark[0]):04x}")
@@ -52,24 +50,25 @@ def acknowledgement(acceptances: Sequence[Acceptance]) -> str:
 
 
 def read_acknowledgement(body: str) -> tuple[Acceptance, ...]:
-    """The acceptances in a comment's first line; none where it holds anything else than `acknowledgement` writes."""
+    """Read the acceptances in a comment's first line; none if it is not as `acknowledgement` writes it."""
     first = body.split("\n", 1)[0].rstrip("\r")
     text = first.removeprefix(MARKER).removesuffix(" -->")
     if len(first) - len(text) != len(MARKER) + len(" -->") or len(text) > LONGEST:
         return ()
     try:
-        document = json.loads(text, object_pairs_hook=_without_twins)
+        document = json.loads(text, object_pairs_hook=_unique_fields)
         listed = document["acceptances"] if isinstance(document, dict) and len(document) == 1 else None
         if not isinstance(listed, list) or len(listed) > MOST:
             return ()
-        return tuple(Acceptance.model_validate_json(json.dumps(each), strict=True) for each in listed)
+        return tuple(Acceptance.model_validate_json(json.dumps(fields), strict=True) for fields in listed)
     except (ValueError, KeyError, RecursionError):  # pydantic's ValidationError is a ValueError
         return ()
 
 
 def acknowledged_in(comments: Iterable[Comment], bot: str) -> tuple[Acceptance, ...]:
-    """What our own comments acknowledge. A copy by anybody else says nothing."""
-    return tuple(each for comment in comments if comment.author == bot for each in read_acknowledgement(comment.body))
+    """Read the acknowledgements in our own comments; a copy by anybody else does not count."""
+    ours = [comment for comment in comments if comment.author == bot]
+    return tuple(acceptance for comment in ours for acceptance in read_acknowledgement(comment.body))
 
 
 def believed(
@@ -79,61 +78,56 @@ def believed(
     head_sha: str,
     labels: Iterable[str],
 ) -> tuple[Acceptance, ...]:
-    """Those that hold now, the latest of each case.
+    """Return the acceptances that hold now, the latest of each case.
 
-    ``acknowledged`` comes from comments of our own bot alone (`acknowledged_in`); ``permissions`` has what each person may do
-    now, by login. Each needs the very head of the pull request and a person who may write; and the person's comment, still
-    there, never edited, saying the same of this case, or else the label.
+    ``acknowledged`` comes from comments of our own bot alone (`acknowledged_in`); ``permissions`` is what each person may do now,
+    by login. An acceptance needs the present head of the pull request, a person who may write, and either the person's comment,
+    still there, never edited and saying the same of this case, or the label.
     """
     present = frozenset(labels)
-    found: dict[str, Acceptance] = {}
-    for each in acknowledged:
-        holds = each.sha == head_sha and permissions.get(each.by) in WRITERS and _is_backed(each, comments_by_id, present)
-        if holds and (each.case not in found or each.at >= found[each.case].at):
-            found[each.case] = each
-    return tuple(found.values())
+    latest: dict[str, Acceptance] = {}
+    for acceptance in acknowledged:
+        case, may_write = acceptance.case, permissions.get(acceptance.by) in WRITERS
+        holds = acceptance.sha == head_sha and may_write and _is_backed(acceptance, comments_by_id, present)
+        if holds and (case not in latest or acceptance.at >= latest[case].at):
+            latest[case] = acceptance
+    return tuple(latest.values())
 
 
 def with_acceptances(report: ReportRecord, acceptances: Iterable[Acceptance]) -> Accepted:
-    """The report judged as if the accepted regressions had been measured without a comparison."""
+    """Judge the report as if the accepted regressions had been measured without a comparison."""
     offered = tuple(acceptances)
     red = {case.name for case in report.cases if case.outcome in SLOWDOWNS}
-    used = tuple(each for each in offered if each.case in red)
-    unused = tuple(each for each in offered if each.case not in red)
-    names = {each.case for each in used}
+    used = tuple(acceptance for acceptance in offered if acceptance.case in red)
+    unused = tuple(acceptance for acceptance in offered if acceptance.case not in red)
+    names = {acceptance.case for acceptance in used}
     if not names:
         return Accepted(report, (), unused)
     others = tuple(case for case in report.cases if case.name not in names)
-    counts = Counter(case.outcome for case in others) + Counter({Outcome.MEASURED: len(names)})
-    code = exit_code(counts, report.policy)
-    changes: dict[str, Any] = {
-        "verdict": {Exit.PASS: "pass", Exit.REGRESSION: "regression"}.get(code, "not measured"),
-        "exit_code": int(code),
-        "headline": _headline(others, report, code, [case for case in report.cases if case.name in names]),
-    }
+    code = exit_code(Counter(case.outcome for case in others) + Counter({Outcome.MEASURED: len(names)}), report.policy)
+    only_times = all(case.outcome is Outcome.REGRESSED for case in report.cases if case.name in names)
+    count = f"{len(names)} {'regression' if only_times else 'slowdown'}{'s' if len(names) > 1 else ''}"
+    if code is Exit.PASS and not others:
+        text = f"Nothing but {count}, accepted on purpose."
+    else:
+        text = f"{headline(others, report.policy, code).removesuffix('.')}; {count} accepted on purpose."
+    verdict = {Exit.PASS: "pass", Exit.REGRESSION: "regression"}.get(code, "not measured")
+    changes: dict[str, Any] = {"verdict": verdict, "exit_code": int(code), "headline": text}
     return Accepted(report.model_copy(update=changes), used, unused)
 
 
-def _headline(others: tuple[CaseVerdict, ...], report: ReportRecord, code: Exit, taken: Sequence[CaseVerdict]) -> str:
-    kind = "regression" if all(case.outcome is Outcome.REGRESSED for case in taken) else "slowdown"
-    what = f"{len(taken)} {kind}{'s' if len(taken) > 1 else ''}"
-    if code is Exit.PASS and not others:
-        return f"Nothing but {what}, accepted on purpose."
-    return f"{headline(others, report.policy, code).removesuffix('.')}; {what} accepted on purpose."
-
-
-def _is_backed(each: Acceptance, comments: Mapping[int, Comment], labels: frozenset[str]) -> bool:
-    if each.comment is None:
+def _is_backed(acceptance: Acceptance, comments: Mapping[int, Comment], labels: frozenset[str]) -> bool:
+    if acceptance.comment is None:
         return LABEL in labels
-    comment = comments.get(each.comment)
-    if comment is None or comment.author != each.by or comment.created_at != comment.updated_at:
+    comment = comments.get(acceptance.comment)
+    if comment is None or comment.author != acceptance.by or comment.created_at != comment.updated_at:
         return False
-    said = parse_command(comment.body)
-    return isinstance(said, Accept) and each.case in said.cases and said.reason == each.reason
+    command = parse_command(comment.body)
+    return isinstance(command, Accept) and acceptance.case in command.cases and command.reason == acceptance.reason
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise ValueError("a field stands twice")
+        raise ValueError("a field appears twice")
     return fields

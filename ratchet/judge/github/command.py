@@ -1,4 +1,4 @@
-"""A comment → the command in it: ``/ratchet accept CASE… reason`` or ``/ratchet profile CASE…``."""
+"""Read the command in a comment: ``/ratchet accept CASE… reason`` or ``/ratchet profile CASE…``."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ratchet.errors import UsageError
 from ratchet.records.acceptance import LONGEST_CASE, LONGEST_REASON
 
 MOST_CASES = 20
 LONGEST_BODY = 65_536
-"""Characters of a comment on GitHub; a longer one is none."""
+"""Characters of the longest comment that GitHub allows."""
 USAGE = "Write `/ratchet accept CASE… reason` or `/ratchet profile CASE…`, each case as benchmark/config."
 
 _WORD = "/ratchet"
@@ -19,7 +20,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 @dataclass(frozen=True)
 class Accept:
-    """Take the regression of these cases, for this reason."""
+    """Accept the regression of these cases, for this reason."""
 
     cases: tuple[str, ...]
     reason: str
@@ -34,7 +35,7 @@ class ProfileWanted:
 
 @dataclass(frozen=True)
 class BadCommand:
-    """It was meant as a command and is none. ``sentence`` says why, in words of ours alone: it may be shown as it is."""
+    """A command that cannot be understood. ``sentence`` says why, without a stranger's words: it may be shown as it is."""
 
     sentence: str
 
@@ -43,80 +44,54 @@ Command = Accept | ProfileWanted | BadCommand
 
 
 def parse_command(body: str) -> Command | None:
-    """The one command of a comment; None where it has none.
+    """Return the one command of a comment, or None.
 
-    A command is a line that begins with ``/ratchet``. What is quoted, stands in a block of code or in an HTML comment does not
-    count. Cases come first, as benchmark/config, backticks allowed; the reason is the rest of the line, after ``--`` where its
-    first word has a slash.
+    A command is a line that begins with ``/ratchet``, outside quotes, blocks of code and HTML comments. Cases come first, as
+    benchmark/config, backticks allowed; the reason is the rest of the line, after ``--`` if its first word has a slash.
     """
-    found = [line for line in _spoken(body[:LONGEST_BODY]) if line.split(maxsplit=1)[:1] == [_WORD] and line.startswith(_WORD)]
-    if not found:
+    lines = [line for line in _own_lines(body[:LONGEST_BODY]) if line.startswith(_WORD) and line.split(maxsplit=1)[0] == _WORD]
+    if not lines:
         return None
-    if len(found) > 1:
-        return BadCommand("A comment can hold one command, and this one has several: write a comment for each.")
-    words = found[0].split()[1:]
-    match words[:1]:
-        case ["accept"]:
-            return _accept(words[1:])
-        case ["profile"]:
-            return _profile(words[1:])
-        case _:
-            return BadCommand(f"There is no such command. {USAGE}")
+    try:
+        if len(lines) > 1:
+            raise UsageError("A comment can hold one command, and this one has several: write a comment for each.")
+        return _read(lines[0].split()[1:])
+    except UsageError as error:
+        return BadCommand(error.message)
+
+
+def _read(words: list[str]) -> Accept | ProfileWanted:
+    if words[:1] not in (["accept"], ["profile"]):
+        raise UsageError(f"There is no such command. {USAGE}")
+    bare = [word.rstrip(",").strip("`") for word in words[1:]]  # people copy names from a comment: `a/b`,
+    count = next((index for index, word in enumerate(bare) if not is_case(word)), len(bare))
+    cases, rest = tuple(dict.fromkeys(bare[:count])), words[1 + count :]
+    if not cases:
+        is_pattern = any(c in "*?[" for c in rest[0]) if rest else False
+        raise UsageError(f"{'Patterns are not allowed: name each case.' if is_pattern else 'It names no case.'} {USAGE}")
+    if len(cases) > MOST_CASES:
+        raise UsageError(f"It names {len(cases)} cases; {MOST_CASES} are the most in one comment.")
+    if words[0] == "profile":
+        if rest:
+            raise UsageError(f"`/ratchet profile` takes cases and nothing else. {USAGE}")
+        return ProfileWanted(cases)
+    reason = " ".join(rest[1:] if rest[:1] == ["--"] else rest)
+    if not any(character.isalnum() for character in reason):
+        raise UsageError("A regression is accepted for a reason, and there is none: say why after the cases, on the same line.")
+    if len(reason) > LONGEST_REASON:
+        raise UsageError(f"The reason has {len(reason)} characters; {LONGEST_REASON} are the most.")
+    return Accept(cases, reason)
 
 
 def is_case(word: str) -> bool:
     """Whether it can be the full name of a case: ``benchmark/config``, without patterns."""
     parts = word.split("/")
-    return len(word) <= LONGEST_CASE and len(parts) == 2 and all(part and all(map(_in_name, part)) for part in parts)
+    is_plain = all(character.isalnum() or character in "_-.+" for part in parts for character in part)
+    return len(word) <= LONGEST_CASE and len(parts) == 2 and all(parts) and is_plain
 
 
-def _in_name(character: str) -> bool:
-    return character.isalnum() or character in "_-.+"
-
-
-def _accept(words: list[str]) -> Accept | BadCommand:
-    cases, rest = _cases(words)
-    reason = " ".join(rest[1:] if rest[:1] == ["--"] else rest)
-    if wrong := _wrong(cases, rest):
-        return wrong
-    if not any(character.isalnum() for character in reason):
-        return BadCommand("A regression is accepted for a reason, and there is none: say why after the cases, on the same line.")
-    if len(reason) > LONGEST_REASON:
-        return BadCommand(f"The reason has {len(reason)} characters; {LONGEST_REASON} are the most.")
-    return Accept(cases, reason)
-
-
-def _profile(words: list[str]) -> ProfileWanted | BadCommand:
-    cases, rest = _cases(words)
-    if wrong := _wrong(cases, rest):
-        return wrong
-    return BadCommand(f"`/ratchet profile` takes cases and nothing else. {USAGE}") if rest else ProfileWanted(cases)
-
-
-def _cases(words: list[str]) -> tuple[tuple[str, ...], list[str]]:
-    """The cases at the front, each once, and the words after them."""
-    bare = [_bare(word) for word in words]
-    count = next((index for index, word in enumerate(bare) if not is_case(word)), len(bare))
-    return tuple(dict.fromkeys(bare[:count])), words[count:]
-
-
-def _bare(word: str) -> str:
-    """``\\`a/b\\`,`` → ``a/b``: people copy names from a comment."""
-    return word.rstrip(",").strip("`")
-
-
-def _wrong(cases: tuple[str, ...], rest: list[str]) -> BadCommand | None:
-    if not cases:
-        pattern = any(c in "*?[" for c in rest[0]) if rest else False
-        why = "Patterns are not taken: name each case." if pattern else "It names no case."
-        return BadCommand(f"{why} {USAGE}")
-    if len(cases) > MOST_CASES:
-        return BadCommand(f"It names {len(cases)} cases; {MOST_CASES} are the most of one comment.")
-    return None
-
-
-def _spoken(body: str) -> Iterator[str]:
-    """The lines that the writer says: neither quoted nor code, nor hidden in an HTML comment."""
+def _own_lines(body: str) -> Iterator[str]:
+    """Yield the lines outside blocks of code and HTML comments; a quoted line begins with ``>``."""
     fence = ""
     hidden = False
     for line in re.split(r"\r\n|[\n\r]", body):

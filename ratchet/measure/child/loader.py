@@ -109,7 +109,7 @@ def with_tuned(workload: Workload, tuned: Tuned, case: str, device: str) -> Work
 
 
 def own_names(tree: Path, roots: Iterable[str]) -> frozenset[str]:
-    """Top-level names that a tree offers for import from its ``roots`` (``.``, ``src``)."""
+    """Return the top-level names that a tree offers for import from its ``roots`` (``.``, ``src``)."""
     names: set[str] = set()
     for root in roots:
         place = tree / root
@@ -131,13 +131,13 @@ def _can_be_imported(folder: Path) -> bool:
 
 
 class Provenance:
-    """Asks each loaded module once. A worker inherits what its host has asked, and looks only at what it loads itself."""
+    """Checks each loaded module once. A worker inherits the checks of its host, and only looks at what it loads itself."""
 
     def __init__(self, tree: Path, checkout: Path, names: frozenset[str]) -> None:
         self._tree = tree
         self._checkout = checkout
         self._names = names
-        self._asked: set[str] = set()
+        self._checked: set[str] = set()
 
     @property
     def tree(self) -> Path:
@@ -146,8 +146,8 @@ class Provenance:
 
     def foreign(self) -> list[str]:
         """The foreign modules among those loaded since the last call."""
-        fresh = {name: module for name, module in list(sys.modules.items()) if name not in self._asked}
-        self._asked |= set(fresh)
+        fresh = {name: module for name, module in list(sys.modules.items()) if name not in self._checked}
+        self._checked |= set(fresh)
         return foreign_modules(self._tree, self._checkout, self._names, fresh)
 
 

@@ -30,7 +30,7 @@ class Case:
     parameters: dict[str, Parameter] = field(default_factory=dict)
     skipped: str = ""
     import_error: str = ""
-    """What importing its file raised, where that is why it is skipped."""
+    """The error of importing its file, where that is why it is skipped."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All that a tree's bench folder offers on one device."""
+    """Everything that a tree's bench folder offers on one device."""
 
     cases: tuple[Case, ...]
     broken: tuple[Broken, ...]
@@ -95,7 +95,7 @@ def discover(tree: Path, bench: str, device: Device, on_file: Callable[[str], No
 
 
 def select(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """The names that match any pattern: a case, a benchmark, a config, or a glob of one of these.
+    """Return the names that match any pattern: a case, a benchmark, a config, or a glob of one of these.
 
     No pattern selects all. A pattern that matches nothing is the caller's to report: see `unmatched`.
     """
@@ -105,7 +105,7 @@ def select(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
 
 
 def unmatched(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
-    """The patterns that select none of the names."""
+    """Return the patterns that select none of the names."""
     return [pattern for pattern in patterns if not any(_matches(name, pattern) for name in names)]
 
 
@@ -225,5 +225,5 @@ def _config_names(node: ast.expr | None, constants: dict[str, ast.expr]) -> list
 
 
 def _constant(node: ast.expr | None, constants: dict[str, ast.expr]) -> ast.expr | None:
-    """What a name of the module stands for, or the expression itself."""
+    """The value of a module's constant, or the expression itself."""
     return constants.get(node.id) if isinstance(node, ast.Name) else node

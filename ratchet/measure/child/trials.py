@@ -1,4 +1,10 @@
-"""What an author's code or a compiler raised → how a configuration ended, and why in one line."""
+"""Try configurations of a case in a worker: compile without launching, run and check, and say how each one ended.
+
+Processes that compile while another is being timed must launch nothing. Triton's kernels are compiled into its cache on disk and
+loaded, which finds those that want more shared memory or registers than there are; for CUDA C++, `ratchet.nvcc` fills its own
+cache. The process that is timed later finds both there. A call that launches anything else on the GPU is found out by capturing
+it: the graph of a dry call is empty.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +32,7 @@ _NOT_LAUNCHED = re.compile(r"invalid (configuration|argument)|cudaErrorInvalid(C
 
 
 def ending_of(error: BaseException) -> Ending:
-    """By the names of the error's classes, since Triton need not be there; then by what it says."""
+    """Classify an error by the names of its classes, since Triton may not be installed; then by its text."""
     names = {each.__name__ for each in type(error).__mro__}
     text = str(error)
     if isinstance(error, WrongResult):
@@ -39,7 +45,7 @@ def ending_of(error: BaseException) -> Ending:
 
 
 def reason_of(error: BaseException) -> str:
-    """One line: the last of several says most, as a compiler's own words come after the source that it quotes."""
+    """One line about an error. The last of several says most: a compiler's own words come after the source that it quotes."""
     if isinstance(error, WrongResult):
         return clean(f"wrong result: {error}")
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -47,19 +53,12 @@ def reason_of(error: BaseException) -> str:
     return clean(said if type(error).__name__ == "CudaBuildError" else f"{type(error).__name__}: {said}")
 
 
-# Compile what a call would launch, and launch nothing: for processes that compile while another is being timed.
-#
-# Triton's kernels are compiled into its cache on disk and loaded (which finds those that want more shared memory or registers
-# than there are); of CUDA C++, `ratchet.nvcc` fills its own cache. Whoever is timed later finds both there. A call that launches
-# anything else on the GPU is found out by capturing it: the graph of a dry call is empty.
-
-
 class _Compiled(BaseException):
-    """Thrown in place of the first launch. No Exception, so that an author's ``except Exception`` does not take it for one."""
+    """Raised in place of the first launch. Not an Exception, so that an author's ``except Exception`` does not catch it."""
 
 
 class _Function:
-    """Stands for a function of a compiled library. Its attributes may be set, as of a ctypes function."""
+    """Stands for a function of a compiled library. Its attributes can be set, like those of a ctypes function."""
 
     def __call__(self, *_: object) -> NoReturn:
         raise _Compiled
@@ -79,7 +78,7 @@ class Dry:
 
     def __init__(self) -> None:
         self.compiled = 0
-        """How many kernels were asked for so far: of none, nothing is known."""
+        """Number of kernels that were compiled so far; without any, nothing is known."""
         self._knows_triton = False
         self._stand_in_for_nvcc()
 
@@ -91,14 +90,14 @@ class Dry:
             call()
 
     def launches_nothing(self, call: Callable[[], object]) -> bool:
-        """Whether a dry call leaves the GPU alone; also False where that cannot be told. Compile it first."""
+        """Whether a dry call leaves the GPU alone; also False where nobody can know. Compile it first."""
         import torch
 
         if not self.compiled:
             return False
         torch.cuda.synchronize()
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
-        with warnings.catch_warnings(record=True) as told, torch.cuda.stream(stream):
+        with warnings.catch_warnings(record=True) as caught, torch.cuda.stream(stream):
             warnings.simplefilter("always")
             try:
                 graph.capture_begin()
@@ -106,7 +105,7 @@ class Dry:
                 graph.capture_end()
             except (Exception, SystemExit):  # noqa: BLE001  what cannot be captured does something on the GPU
                 return False
-        return any("graph is empty" in str(warning.message).lower() for warning in told)
+        return any("graph is empty" in str(warning.message).lower() for warning in caught)
 
     def _stand_in_for_nvcc(self) -> None:
         build = ratchet.nvcc.build
@@ -134,11 +133,8 @@ class Dry:
         self._knows_triton = True
 
 
-# The worker's part: one case built once, its configurations tried one after another against the same reference.
-
-
 class Trials:
-    """A case, at several places in memory, with what it should compute."""
+    """A case that is built once, at several places in memory, and its expected result."""
 
     def __init__(self, workloads: tuple[Workload, ...]) -> None:
         self.workloads = workloads
@@ -149,7 +145,7 @@ class Trials:
         return tuple(dataclasses.replace(each, tuning=dict(configuration), constraints=()) for each in self.workloads)
 
     def check(self, workload: Workload) -> tuple[float, float]:
-        """Compile and run it, and compare with the reference: the relative error, and the seconds of the first call.
+        """Compile and run it, and compare with the reference. Returns the relative error and the seconds of the first call.
 
         Raises WrongResult, and whatever compiling and running raise.
         """
@@ -168,7 +164,7 @@ class Compiler:
         self._workload = build()
 
     def compile(self, configuration: Mapping[str, Any] | None, *, verify: bool) -> dict[str, Any]:
-        """How that ended, and with ``verify`` whether it left the GPU alone. None: nothing yet, the case was only to be built."""
+        """Compile a configuration (None: none yet); with ``verify``, find out whether that left the GPU alone."""
         if configuration is None:
             return {"ending": "correct", "compile_s": 0.0, "dry": True}
         workload = dataclasses.replace(self._workload, tuning=dict(configuration), constraints=())

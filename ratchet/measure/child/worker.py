@@ -1,4 +1,7 @@
-"""Where the objects of a workload lie in the memory of a process on the CPU."""
+"""A worker: forked from a host, owns a device context, answers one request at a time, and ends with its pair.
+
+`client.WorkerClient` sends the requests; `_OPERATIONS` at the end of this file maps them to the methods of `Worker`.
+"""
 
 from __future__ import annotations
 
@@ -28,26 +31,6 @@ from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import begin_section
 from ratchet.workload import Parameter, SpaceError, Workload, constraint_text
 
-MOST = 3000
-"""Objects of each kind; all of them take some milliseconds and at most 16 MiB."""
-
-
-def scattered(seed: int) -> list[object]:
-    """Objects in the way of what is built next, which so lies elsewhere than for another seed. Keep them as long as that.
-
-    A change of code moves what lies beside it in memory, which alone changes times by some per cent. The two workers of a pair
-    use one seed and other pairs use others: so unchanged code has the same layout on both sides, and a changed one has many.
-    C. Curtsinger and E. Berger, STABILIZER: Statistically Sound Performance Evaluation, ASPLOS 2013.
-    """
-    drawn = random.Random(seed)  # noqa: S311  a layout, not a secret
-    large = [bytes(drawn.randrange(1, 5000)) for _ in range(drawn.randrange(MOST))]
-    small = [[number] * drawn.randrange(1, 40) for number in range(drawn.randrange(MOST))]
-    return [*large, *small]
-
-
-# A worker: forked from a host, owns a device context, answers one question at a time, and dies with its pair.
-
-
 PLACED_BYTES = 1 << 30
 """Most memory that several copies of one workload may take together."""
 EXPOSED_TRIES, EXPOSED_MS = 6, 20.0
@@ -59,19 +42,21 @@ _synchronize, _empty_cache = torch.cuda.synchronize, torch.cuda.empty_cache
 _reset_peak, _peak_allocated = torch.cuda.reset_peak_memory_stats, torch.cuda.max_memory_allocated
 _OutOfGpuMemory = torch.OutOfMemoryError
 _NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "CUDA error: out of memory")
-"""In the first line of errors that are no MemoryError."""
+"""Words in the first line of errors that are not a MemoryError, yet mean one."""
+MOST_PADDING = 3000
+"""Padding objects of each kind; all of them take some milliseconds and at most 16 MiB."""
 
 
 @dataclass
 class Job:
-    """The case in hand."""
+    """The case that is prepared."""
 
     case: str
     tuning: Mapping[str, Any] | None
-    """Asked for in place of the workload's own."""
+    """Values in place of the workload's own."""
     workload: Workload
     clocks: tuple[Clock, ...]
-    """One for each place in memory where the workload was built."""
+    """One for each place in memory at which the workload was built."""
     cache: Literal["cold", "warm"]
     call_ms: float
 
@@ -94,18 +79,18 @@ def serve(channel: Channel, tree: LoadedTree) -> NoReturn:
 
 
 class Worker:
-    """State between questions: the device, and the case prepared last."""
+    """State between requests: the device, and the case that was prepared last."""
 
     def __init__(self, tree: LoadedTree) -> None:
         self._tree = tree
         self._device = torch.device(tree.spec.device)
         self._job: Job | None = None
-        self._in_the_way: list[object] = []
+        self._padding: list[object] = []
         self._trials: Trials | None = None
         self._compiler: Compiler | None = None
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Carry out one request; what an author's code raises becomes an account of the trouble."""
+        """Carry out one request; an error of the author's code becomes a `messages.Trouble`."""
         stage = str(message["op"])
         if "case" in message:
             begin_section(message["case"])
@@ -147,7 +132,7 @@ class Worker:
     ) -> dict[str, Any]:
         self._release()
         if self._device.type == "cpu":
-            self._in_the_way = scattered(seed)
+            self._padding = padding_objects(seed)
         workload = self._tree.build(case, seed, tuning)
         error = correctness.check(workload) if check else 0.0
         peak = self._peak(workload)
@@ -166,7 +151,7 @@ class Worker:
         }
 
     def identify(self) -> dict[str, Any]:
-        """Who the case in hand is, to be compared with the other side's. This gives the case up: prepare it again to time it."""
+        """The identity of the prepared case's code. This drops the case: prepare it again to time it."""
         job = self._current()
         workload, clock, call_ms = job.workload, job.clocks[0], job.call_ms
         del job
@@ -174,9 +159,8 @@ class Worker:
             # The workload's other placements hold memory that nobody has written yet, so that no two processes agree on it.
             self._release()
             if self._device.type == "cuda" and _waits_for_host(clock, call_ms):
-                return vars(
-                    identity.Identity("", "the GPU waits for the host while it is timed, and the host's code is not compared")
-                )
+                why = "the GPU waits for the host while it is timed, and the host's code is not compared"
+                return vars(identity.Identity("", why))
             del clock  # with what it allocated for itself
             self._forget_memory()
             return vars(identity.of(self._call(workload), self._tree.provenance.tree, self._device.type))
@@ -196,7 +180,7 @@ class Worker:
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
     def finish(self, seed: int) -> dict[str, Any]:
-        """Check once more, on inputs nobody has seen: a result kept from before would be found here."""
+        """Check once more, on inputs from a fresh seed: a result that was kept from earlier calls is found out here."""
         job = self._current()
         case, tuning = job.case, job.tuning
         del job
@@ -210,33 +194,33 @@ class Worker:
     def space(
         self, case: str, seed: int, clock: str, cache: Literal["cold", "warm"], enumerator: str, codes: str
     ) -> dict[str, Any]:
-        """What a case may be tuned in. Its constraints are the author's own code, so the space is enumerated here.
+        """The search space of a case. Its constraints are the author's own code, so the space is enumerated in this process.
 
-        ``enumerator`` names the function that does it, ``module:function``; it writes to the file ``codes``. Empty: nothing does.
+        ``enumerator`` (``module:function``) does that and writes to the file ``codes``; nothing is enumerated if it is empty.
         """
         try:
             workload = self._tree.build(case, seed)
         except SpaceError as error:
             return {"stage": DECLARATION, "trouble": str(error)[:300], "last_lines": []}
         clock = self._clock(workload, clock)
-        found = {}
+        enumerated: dict[str, Any] = {}
         if workload.tune and enumerator:
             module, _, function = enumerator.partition(":")
             try:
-                found = getattr(importlib.import_module(module), function)(workload, Path(codes))
+                enumerated = getattr(importlib.import_module(module), function)(workload, Path(codes))
             except RatchetError as error:
-                found = {"error": error.message, "hint": error.hint}
+                enumerated = {"error": error.message, "hint": error.hint}
         return {
             "workload": self._identity(case, workload, clock, cache if clock == "event" else "warm"),
             "space": {name: list(values) for name, values in workload.tune.items()},
             "constraints": [constraint_text(constraint) for constraint in workload.constraints],
             "default": dict(workload.tuning),
             "foreign": self._tree.provenance.foreign(),
-            **found,
+            **enumerated,
         }
 
     def open_case(self, case: str, seed: int, placements: int) -> dict[str, Any]:
-        """Build a case whose configurations are going to be tried."""
+        """Build a case whose configurations will be tried."""
         self._release()
         first = self._tree.build(case, seed)
         held = int(torch.cuda.memory_allocated()) if self._device.type == "cuda" else 0
@@ -246,7 +230,7 @@ class Worker:
         return {"ready": True}
 
     def try_configuration(self, tuning: dict[str, Parameter], clock: str, cache: Literal["cold", "warm"]) -> dict[str, Any]:
-        """Compile and check a configuration of the case that is open; ``block`` then times it."""
+        """Compile and check a configuration of the open case; ``block`` then times it."""
         self._release()
         gc.freeze()  # kernels stay: among a thousand of them the collector takes longer than timing, for each configuration
         if self._trials is None:
@@ -260,7 +244,7 @@ class Worker:
         return {"ending": "correct", "error": error, "first_s": first_s, "call_ms": self._current().call_ms}
 
     def compile(self, case: str, seed: int, tuning: dict[str, Parameter] | None, *, verify: bool) -> dict[str, Any]:
-        """Compile a configuration and launch nothing: from then on, this worker can do nothing else."""
+        """Compile a configuration and launch nothing. Afterwards this worker can do nothing else."""
         if self._compiler is None:
             self._compiler = Compiler(lambda: self._tree.build(case, seed))
         return self._compiler.compile(tuning, verify=verify)
@@ -273,7 +257,7 @@ class Worker:
         clock: str,
         cache: Literal["cold", "warm"],
     ) -> Clock:
-        """Make these workloads, one for each place, the case in hand."""
+        """Make these workloads, one for each place in memory, the prepared case."""
         clocks = tuple(make_clock(clock, cache, self._call(each)) for each in workloads)
         call_ms = sorted(clocks[0].take(3).times_ms)[1]
         self._job = Job(case, tuning, workloads[0], clocks, cache, call_ms)
@@ -296,7 +280,7 @@ class Worker:
         }
 
     def _places(self, wanted: int, peak: int) -> int:
-        """How often to build the workload: a short kernel's time depends on where its data lies, by a percent or two."""
+        """How often to build the workload: where its data lies changes a short kernel's time by a percent or two."""
         return max(1, min(wanted, PLACED_BYTES // max(1, peak))) if self._device.type == "cuda" else 1
 
     def _call(self, workload: Workload) -> Any:
@@ -335,6 +319,40 @@ class Worker:
             _empty_cache()
 
 
+def make_clock(name: str, cache: Literal["cold", "warm"], call: Call) -> Clock:
+    """``event``, ``graph`` or ``cpu``; only the first can empty the caches before each sample."""
+    if name == "event":
+        return EventClock(call, cache)
+    return GraphClock(call) if name == "graph" else CpuClock(call)
+
+
+def padding_objects(seed: int) -> list[object]:
+    """Objects that shift what is built next to places in memory that depend on the seed. Keep them as long as the workload.
+
+    A change of code moves what lies beside it in memory, which alone changes times on the CPU by some per cent. The two workers
+    of a pair share a seed, and each pair has another: so unchanged code has one layout on both sides, and changed code has many.
+    C. Curtsinger and E. Berger, STABILIZER: Statistically Sound Performance Evaluation, ASPLOS 2013.
+    """
+    rng = random.Random(seed)  # noqa: S311  a layout, not a secret
+    large = [bytes(rng.randrange(1, 5000)) for _ in range(rng.randrange(MOST_PADDING))]
+    small = [[number] * rng.randrange(1, 40) for number in range(rng.randrange(MOST_PADDING))]
+    return [*large, *small]
+
+
+def _waits_for_host(clock: Clock, call_ms: float) -> bool:
+    """Whether the host's own time is in every block. Several blocks are taken, since the clock's lead adapts itself."""
+    count = min(30, max(3, round(EXPOSED_MS / call_ms)))
+    return all(_without_collector(clock, count).exposed for _ in range(EXPOSED_TRIES))
+
+
+def _without_collector(clock: Clock, samples: int) -> Samples:
+    _collector_off()
+    try:
+        return clock.take(samples)
+    finally:
+        _collector_on()
+
+
 _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "start": Worker.start,
     "prepare": Worker.prepare,
@@ -347,24 +365,3 @@ _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "try": Worker.try_configuration,
     "compile": Worker.compile,
 }
-
-
-def make_clock(name: str, cache: Literal["cold", "warm"], call: Call) -> Clock:
-    """``event``, ``graph`` or ``cpu``; only the first can empty the caches before each sample."""
-    if name == "event":
-        return EventClock(call, cache)
-    return GraphClock(call) if name == "graph" else CpuClock(call)
-
-
-def _waits_for_host(clock: Clock, call_ms: float) -> bool:
-    """Whether the host's own time is in every block: several are taken, since the clock's lead adapts itself."""
-    count = min(30, max(3, round(EXPOSED_MS / call_ms)))
-    return all(_without_collector(clock, count).exposed for _ in range(EXPOSED_TRIES))
-
-
-def _without_collector(clock: Clock, samples: int) -> Samples:
-    _collector_off()
-    try:
-        return clock.take(samples)
-    finally:
-        _collector_on()

@@ -1,4 +1,4 @@
-"""What this machine has for a check, what is missing, and what to do about it: one line each."""
+"""`ratchet doctor`: what this machine has for a check, what is missing, and what to do about it, one line each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ print(json.dumps({"version": str(torch.__version__), "cuda": torch.version.cuda,
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the answer. ``cure`` is empty where there is nothing to do."""
+    """One line of the report. ``cure`` is empty where there is nothing to do."""
 
     name: str
     state: State
@@ -144,7 +144,7 @@ def check_nvcc() -> Check:
         return Check("nvcc", "missing", error.message, error.hint)
     version = program_version(nvcc)
     if version is None:
-        return Check("nvcc", "warning", f"{nvcc} does not tell its version", "Check the CUDA toolkit.")
+        return Check("nvcc", "warning", f"{nvcc} does not print its version", "Check the CUDA toolkit.")
     return Check("nvcc", "ok", f"{version} at {nvcc}")
 
 
@@ -161,7 +161,7 @@ def check_profiling(params: Path = Path("/proc/driver/nvidia/params"), status: P
     """Whether the driver lets us read hardware counters."""
     restricted = _field(params, "RmProfilingAdminOnly")
     if restricted is None:
-        return Check("counters", "warning", f"{params} does not tell who may read them", "Try ncu on any program.")
+        return Check("counters", "warning", f"{params} does not say who may read them", "Try ncu on any program.")
     if restricted == "0":
         return Check("counters", "ok", "open to all users")
     if _is_admin(status):

@@ -1,4 +1,7 @@
-"""Other programs: where they are, what they answer. What they print is never trusted, and a failure is an answer too."""
+"""The machine and software of a run, read from the machine, from other programs and from package metadata.
+
+torch is not imported. The output of other programs is never trusted, and a program that fails is an answer too.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)+")
 
 @dataclass(frozen=True)
 class Answer:
-    """What a program said. ``returncode`` is None where it could not be started or did not end in time."""
+    """The output of a program. ``returncode`` is None where it could not be started or did not end in time."""
 
     returncode: int | None
     stdout: str = ""
@@ -51,7 +54,7 @@ def ask(arguments: Sequence[str | Path], timeout_s: float = 10.0, folder: Path |
 
 
 def find_program(name: str, extra_places: Iterable[Path] = ()) -> Path | None:
-    """A program on the PATH, else in the first of the extra folders that holds it."""
+    """Find a program on the PATH, else in the first extra folder that holds it."""
     for place in (None, *extra_places):
         found = shutil.which(name, path=None if place is None else str(place))
         if found is not None:
@@ -60,7 +63,7 @@ def find_program(name: str, extra_places: Iterable[Path] = ()) -> Path | None:
 
 
 def program_version(path: Path) -> str | None:
-    """What ``path --version`` calls its version: ``13.0.48``. None where it says nothing of the kind."""
+    """The version that ``path --version`` prints, such as ``13.0.48``; None where it prints none."""
     answer = ask([path, "--version"])
     if answer.returncode != 0:
         return None
@@ -69,9 +72,6 @@ def program_version(path: Path) -> str | None:
         return named[1][:40]
     number = _NUMBER.search(answer.stdout)
     return number[0][:40] if number else None
-
-
-# The machine and software of a run, read from the machine itself and from package metadata. torch is not imported.
 
 
 def describe(
@@ -85,7 +85,7 @@ def describe(
     l2_bytes: int | None = None,
     cpuinfo: Path = Path("/proc/cpuinfo"),
 ) -> Environment:
-    """The environment of a run on ``device``; ``gpu`` is left out of it for a CPU run.
+    """Describe the environment of a run on ``device``; a CPU run leaves ``gpu`` out.
 
     Versions that the tree's own process did not report (None) come from installed packages.
     """

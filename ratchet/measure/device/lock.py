@@ -1,4 +1,4 @@
-"""One check at a time per device on this host. The lock is the kernel's, so a crashed holder frees it; who holds it is a note."""
+"""One check at a time per device on this host. The lock belongs to the kernel, so a crash frees it; a note says who holds it."""
 
 from __future__ import annotations
 
@@ -92,19 +92,19 @@ def _acquired(lock: FileLock, timeout_s: float) -> bool:
 
 
 def held_by(note: Path, device: str) -> str:
-    """Who holds the device, as far as the note tells. It may be missing, half written, or another user's joke."""
+    """Who holds the device, as far as the note says. It may be missing, half written, or another user's joke."""
     try:
-        told = json.loads(_read(note))
+        holder = json.loads(_read(note))
     except (OSError, ValueError, RecursionError):
-        told = None
-    if not isinstance(told, dict) or type(told.get("pid")) is not int or not 0 < told["pid"] < 2**31:
+        holder = None
+    if not isinstance(holder, dict) or type(holder.get("pid")) is not int or not 0 < holder["pid"] < 2**31:
         return f"{clean(device)} is held by another process."
-    what, user, since = told.get("what"), told.get("user"), _since(told.get("since"))
+    what, user, since = holder.get("what"), holder.get("user"), _since(holder.get("since"))
     details = [clean(what)] if isinstance(what, str) else []
     details += [f"user {clean(user, 40)}"] if isinstance(user, str) else []
     details += [f"since {since}"] if since else []
     more = f" ({', '.join(details)})" if details else ""
-    return f"{clean(device)} is held by pid {told['pid']}{more}."
+    return f"{clean(device)} is held by pid {holder['pid']}{more}."
 
 
 def _since(text: object) -> str | None:

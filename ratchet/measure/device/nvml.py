@@ -1,4 +1,4 @@
-"""The one thin edge to NVML. A GPU that does not answer a question says None; a machine without a driver has no GPUs."""
+"""The only access to NVML. A question that a GPU does not answer gives None; a machine without a driver has no GPUs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RECENT_S = 2.0
 
 @dataclass(frozen=True)
 class Reading:
-    """What the GPU showed at one moment. None where it does not say."""
+    """The state of the GPU at one moment. None where it does not report a value."""
 
     at_s: float
     """`time.monotonic`, which all processes of a machine share."""
@@ -49,7 +49,7 @@ def load_nvml() -> Any:
 
 
 class Gpu:
-    """One GPU or MIG slice. What identifies it is read once, here; what changes is asked for each time."""
+    """One GPU or MIG slice. Its identity is read once, here; values that change are read at each call."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml = nvml
@@ -103,14 +103,14 @@ class Gpu:
         return None if memory is None else int(memory.free)
 
     def compute_processes(self) -> list[ComputeProcess]:
-        """Processes with a CUDA context here; empty too where the driver does not tell."""
+        """Processes with a CUDA context here; also empty where the driver does not list them."""
         listed = self._ask("nvmlDeviceGetComputeRunningProcesses")
         if listed is None:
             listed = self._ask("nvmlDeviceGetComputeRunningProcesses_v2") or []
         return [ComputeProcess(int(entry.pid), entry.usedGpuMemory) for entry in listed]
 
     def busy_pids(self) -> frozenset[int]:
-        """Processes that kept the SMs more than 5 % busy in the last two seconds, as far as the driver tells."""
+        """Processes that kept the SMs more than 5 % busy in the last two seconds, as far as the driver reports them."""
         since_us = int((time.time() - _RECENT_S) * 1e6)
         samples = self._ask("nvmlDeviceGetProcessUtilization", since_us) or []
         return frozenset(int(sample.pid) for sample in samples if sample.smUtil > _BUSY_PERCENT)

@@ -1,4 +1,4 @@
-"""Watches the GPU while it is timed: clock, heat, power, slowdowns and other people's processes, ten times a second."""
+"""Watch the GPU while something is timed: clock, heat, power, slowdowns and foreign processes, ten times a second."""
 
 from __future__ import annotations
 
@@ -144,14 +144,3 @@ def _pick(ticks: Sequence[Tick], windows: Iterable[Window], *, around: bool) -> 
             first, last = max(0, first - 1), min(len(ticks), last + 1)
         chosen.update(range(first, last))
     return [ticks[position] for position in sorted(chosen)]
-
-
-class Owner:
-    """Tells a sampler, if there is one, which processes are ours."""
-
-    def __init__(self, sampler: Sampler | None) -> None:
-        self._sampler = sampler
-
-    def own(self, pids: Iterable[int]) -> None:
-        if self._sampler is not None:
-            self._sampler.own = frozenset(pids)

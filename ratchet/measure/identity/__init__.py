@@ -1,4 +1,4 @@
-"""Who a workload is on a GPU: the same identity on both sides means that timing them would compare a thing with itself.
+"""The identity of a workload on a GPU. Where both sides have the same one, timing them would compare a thing with itself.
 
 Equal machine code is not enough. The host decides what is launched, how often, how wide and with which arguments, and device
 memory holds indices and lengths. So the identity is a digest over
@@ -47,7 +47,7 @@ def of(call: Callable[[], Any], tree: Path, device_type: str) -> Identity:
 
 
 def failed(error: BaseException) -> Identity:
-    """The identity of a workload where an error came in between."""
+    """The identity of a workload where looking at its launches failed."""
     return Identity("", clean(f"looking at its launches failed: {type(error).__name__}: {error}"), spent=True)
 
 

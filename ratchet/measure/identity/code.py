@@ -38,7 +38,7 @@ class Code:
 
 
 class Codes:
-    """Looks the code of kernels up, in this process as it is now."""
+    """Looks up the code of kernels in this process as it is now."""
 
     def __init__(self, tree: Path, capability: tuple[int, int], module_of: Callable[[int], int]) -> None:
         there, gone = elf.executable(Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape"))

@@ -1,4 +1,8 @@
-"""What is said of a workload's identity, and why nothing can be said."""
+"""The identity of a workload, the reason why it has none, and the CUDA driver that is asked for both.
+
+CUDA Driver API, sections Unified Addressing, Memory Management, Module Management, Stream Management and Context Management.
+Names that end in _v2 are what cuda.h turns the documented ones into.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ MOST_LAUNCHES = 50
 
 @dataclass(frozen=True)
 class Identity:
-    """Two workloads with one ``digest`` do the same on one GPU; of an ``opaque`` one nobody knows, so it is timed."""
+    """Two workloads with the same ``digest`` do the same on one GPU; an ``opaque`` workload has none and is timed."""
 
     digest: str
     opaque: str
@@ -34,12 +38,6 @@ class Opaque(Exception):
         self.spent = spent
 
 
-# The CUDA driver, by ctypes.
-#
-# CUDA Driver API, sections Unified Addressing, Memory Management, Module Management, Stream Management and Context Management.
-# Names that end in _v2 are what cuda.h turns the documented ones into.
-
-
 _DEVICE = 2
 _MEMORY_TYPE, _IS_MANAGED = 2, 8
 """CU_MEMORYTYPE_DEVICE, and two of CUpointer_attribute."""
@@ -56,7 +54,7 @@ class Driver:
         self._library = ctypes.CDLL(library)
 
     def points_to(self, address: int) -> tuple[int, int] | None:
-        """Start and size of the device allocation that holds an address; None where it is no address that the driver knows."""
+        """Start and size of the device allocation that holds an address; None where the driver does not know the address."""
         kind, managed = c_uint64(0), c_uint64(0)  # wide enough for whatever the driver writes
         if self.code("cuPointerGetAttribute", byref(kind), c_int(_MEMORY_TYPE), c_uint64(address)) != 0:
             return None
@@ -113,10 +111,10 @@ class Driver:
         return int(function(*arguments))
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Raises Opaque for any CUresult but CUDA_SUCCESS."""
+        """Call a function. Raises Opaque for any CUresult but CUDA_SUCCESS."""
         self.check(name, self.code(name, *arguments))
 
     def check(self, name: str, code: int) -> None:
-        """Likewise, of a CUresult at hand."""
+        """Raises Opaque where ``code`` is not CUDA_SUCCESS."""
         if code != 0:
             raise Opaque(f"the driver's {name} gives error {code}")

@@ -1,4 +1,4 @@
-"""Sections and symbols of ELF files: the cubins that a GPU runs, and the libraries that carry them.
+"""Read ELF files: the cubins that a GPU runs, the libraries that carry them, and which libraries both sides share.
 
 Layout: System V ABI, chapters 4 (object files) and 5; of 64-bit little-endian files only, as cubins and x86-64 are.
 """
@@ -116,7 +116,7 @@ class Elf:
         return self.sections[index]
 
     def told(self) -> list[list[object]]:
-        """All that shapes what the code does, in plain values."""
+        """Everything that shapes what the code does, in plain values."""
         out: list[list[object]] = [[self.machine, self.flags]]
         for section in self.sections:
             if _NOT_CODE.match(section.name):
@@ -225,8 +225,7 @@ def _entries(section: bytes, at: int, end: int) -> tuple[list[Cubin], bool]:
     return cubins, whole
 
 
-# The libraries that this process has loaded, and which of them belong to the environment that both sides share.
-
+# Libraries that this process has loaded, and which of them belong to the environment that both sides share.
 
 _GONE = " (deleted)"
 _IN_A_WORD = re.compile(rb"[A-Za-z0-9_$]")
@@ -265,7 +264,7 @@ class Library:
 
 
 def roots(tree: Path) -> Roots:
-    """Of a process that runs the benchmarks of ``tree``."""
+    """The folders for a process that runs the benchmarks of ``tree``."""
     import torch
 
     python = [sys.prefix, sys.base_prefix, *(sysconfig.get_path(name) for name in ("purelib", "platlib"))]

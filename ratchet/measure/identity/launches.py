@@ -1,4 +1,4 @@
-"""The launches of one call, as the driver describes them, made comparable between two processes. Pure: no GPU here.
+"""The launches of one call, as the driver describes them, made comparable between two processes. The first half is pure.
 
 Addresses differ from process to process. So eight bytes that are an address of device memory are replaced by which
 allocation they point into, counted by first appearance, and where in it; everything else is compared as it is.
@@ -32,7 +32,7 @@ class Node:
     """kernel, memcpy, memset or empty."""
     name: str = ""
     shape: tuple[int, ...] = ()
-    """Of a kernel its grid, block and dynamic shared memory; of a copy its extents."""
+    """Grid, block and dynamic shared memory of a kernel; extents of a copy."""
     settings: tuple[int, ...] = ()
     values: tuple[tuple[int, bytes], ...] = ()
     """Number or offset, and bytes, of each argument and attribute."""
@@ -68,7 +68,7 @@ Find = Callable[[int], Place | None]
 
 
 def comparable(launches: Launches, find: Find) -> tuple[list[object], list[Hashable]]:
-    """What two processes can compare, and the allocations it speaks of, by first appearance."""
+    """Return what two processes can compare, and the allocations in it by first appearance."""
     numbers: dict[Hashable, int] = {}
     functions: dict[int, int] = {}  # two kernels may have one name, as Triton's do for each value of a constant
     names = _names([node.name for node in launches.nodes])
@@ -83,12 +83,12 @@ def comparable(launches: Launches, find: Find) -> tuple[list[object], list[Hasha
 
 
 def digest(told: object) -> str:
-    """SHA-256 of plain values, in one way of writing them."""
+    """SHA-256 of plain values, in canonical JSON."""
     return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def shown(launches: Launches) -> tuple[str, ...]:
-    """A line for each launch, for people; the last one counts those left out."""
+    """A line for people for each launch; the last line counts those that are left out."""
     lines = [_line(node) for node in launches.nodes]
     if len(lines) > MOST_LAUNCHES:
         lines[MOST_LAUNCHES - 1 :] = [f"and {len(lines) - MOST_LAUNCHES + 1} more"]
@@ -144,9 +144,8 @@ def _topological(count: int, edges: Sequence[Edge]) -> list[int]:
     return order
 
 
-# A captured CUDA graph, read through the driver.
-#
-# CUDA Driver API, sections Graph Management and Execution Control; structures as in cuda.h.
+# How a captured CUDA graph is read through the driver: CUDA Driver API, sections Graph Management and Execution Control;
+# structures as in cuda.h.
 
 
 _INVALID_VALUE = 1
@@ -292,7 +291,7 @@ class Reader:
         return Node("kernel", function.name, shape, tuple(settings), tuple(values), function.handle)
 
     def _function(self, handle: int) -> _Function:
-        """What is the same for every launch of a kernel."""
+        """The facts that are the same for every launch of a kernel."""
         if handle in self._functions:
             return self._functions[handle]
         name = c_char_p()

@@ -1,4 +1,4 @@
-"""Checksums of device memory, made on the device.
+"""The device memory that a workload's launches can reach, and checksums of what is in it before they run.
 
 Equal launches on other data are other work: an index, a list of lengths or a schedule in device memory decides how long a
 kernel runs. So what the launches find there is part of a workload's identity. A checksum is the sum of all 64-bit words,
@@ -71,14 +71,11 @@ def weights(count: int, device: torch.device) -> torch.Tensor:
     return (mixed ^ (mixed >> 31)) | 1
 
 
-# The device memory that a workload's launches can reach, and what is in it before they run.
-
-
 _SMALLEST_ADDRESS = 1 << 16
 """Smaller numbers are sizes and strides; nothing is mapped down there."""
 
 Segments = Iterable[Mapping[str, Any]]
-"""What torch.cuda.memory_snapshot() gives: segments with their blocks."""
+"""The result of torch.cuda.memory_snapshot(): segments with their blocks."""
 
 
 def live(segments: Segments, device: int) -> list[Range]:
@@ -124,7 +121,7 @@ class Memory:
         self._torch: list[Range] = []
 
     def captured(self, during: Sequence[Range], everything: Sequence[Range]) -> None:
-        """Say which memory the captured call got for itself (it finds only there what it wrote), and all that torch has."""
+        """Note which memory the captured call got for itself (it finds only its own data there), and all memory of torch."""
         self._during = list(during)
         self._torch = list(everything)
 
@@ -144,7 +141,7 @@ class Memory:
         return Place(Allocation("foreign", *foreign), address - foreign[0])
 
     def told(self, allocations: Sequence[Hashable]) -> list[object]:
-        """What two processes can compare of the allocations in this order, and of all others in no order."""
+        """The facts that two processes can compare: of these allocations in this order, and of all others in no order."""
         known = [each for each in allocations if isinstance(each, Allocation)]
         foreign = [(each.start, each.size) for each in known if each.kind == "foreign"]
         sums = dict(zip(foreign, self._contents.sums(foreign), strict=True)) | self._sums

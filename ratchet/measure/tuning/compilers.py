@@ -23,7 +23,7 @@ SPARED_CORES = 3
 CONTEXT_BYTES = 1 << 30
 """GPU memory that a process takes before it has allocated anything, generously."""
 KNOWN = ("compile", "resources", "timeout")
-"""What a compiler's word is taken for; any other trouble is for the process that times to find."""
+"""Endings that a compiling process may decide; any other trouble is left to the process that times."""
 
 Deliver = Callable[[Task, Compiled | None], None]
 
@@ -40,10 +40,10 @@ def how_many(gpu: Gpu, workload_bytes: float, stations: int = 1) -> int:
 
 
 class Compilers:
-    """Takes tasks, and delivers each with what compiling it gave: None where it has to be compiled when it is first called."""
+    """Takes tasks, and delivers each with the outcome of compiling it: None where its first call has to compile it."""
 
     def __init__(self, host: HostClient, aim: Aim, count: int, alone: threading.RLock, deliver: Deliver) -> None:
-        """``deliver`` is called in threads of this object's; ``alone`` is held whenever the GPU is used."""
+        """``deliver`` is called in threads of this object; ``alone`` is held whenever the GPU is used."""
         self._host, self._aim, self._alone, self._deliver = host, aim, alone, deliver
         self._inbox: queue.Queue[Task | None] = queue.Queue()
         self._resting = False
@@ -60,7 +60,7 @@ class Compilers:
         self._inbox.put(task)
 
     def more(self) -> None:
-        """One more process, as long as there are any to be had: the device has nothing to do."""
+        """Start one more process, up to ``count``: the device has nothing to do."""
         self._wanted.release()
 
     def rest(self) -> None:
@@ -105,7 +105,7 @@ class Compilers:
         return found if found and (found.ending == "correct" or found.ending in KNOWN) else None
 
     def _ask(self, number: int, configuration: Configuration | None) -> Compiled | None:
-        """What a compiling process says, if there is one. It goes if it is not to be used again."""
+        """Ask a compiling process, if there is one. It ends if it cannot be used again."""
         worker, plan, verify = self._workers.get(number), self._aim.plan, self._verified is None
         if worker is None:
             return None

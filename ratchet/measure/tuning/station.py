@@ -1,4 +1,7 @@
-"""Where a case is tuned: a checkout, and one device."""
+"""Everything that tuning does on one device: compile and time configurations, and confirm the best few.
+
+`LocalStation` is an executor of one place; `ratchet tune` has one for each device.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,17 @@ from pathlib import Path
 from ratchet.config import Settings
 from ratchet.errors import RatchetError
 from ratchet.judge.outcome import decide
-from ratchet.judge.tuning import FINAL_PAIRS, bar_of_finals
+from ratchet.judge.tuning import FINAL_PAIRS, thresholds_of_finals
 from ratchet.measure.client import HostClient, Hosts
 from ratchet.measure.device.nvml import Gpu
-from ratchet.measure.device.telemetry import Owner, Sampler
-from ratchet.measure.duet import Duet, Measured, Rounds, Variant, Wanted
+from ratchet.measure.device.telemetry import Sampler
+from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, Variant
 from ratchet.measure.messages import Compiled
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.tuning.compilers import Compilers, how_many
 from ratchet.measure.tuning.timing import Aim, OutOfTime, Timer
 from ratchet.records.run import Plan, Policy, Side
-from ratchet.records.tuning import Configuration, Confirmation, Done, Evaluation, Task
+from ratchet.records.tuning import Configuration, Confirmation, Done, Task
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import FEWEST_PAIRS, compare_workers
 from ratchet.workload import Device
@@ -32,7 +35,7 @@ from ratchet.workload import Device
 
 @dataclass(frozen=True)
 class StationPlace:
-    """Where a station stands."""
+    """A checkout and a device to tune on."""
 
     root: Path
     """The checkout, measured in place."""
@@ -47,23 +50,20 @@ class StationPlace:
         return f"{self.gpu.name} [{self.gpu.index}]" if self.gpu else "CPU"
 
     def hosts(self) -> Hosts:
-        """Start a host, of the head; it takes seconds until it lists its cases."""
+        """Start a host for the checkout; it takes seconds until it lists its cases."""
         uuid = self.gpu.uuid if self.gpu else None
         return Hosts(
             {"head": TreeSpec.of(self.settings, self.root, checkout=self.root, device=self.device, gpu_uuid=uuid)}, self.environ
         )
 
 
-# The best few against the default, as a check compares two commits: in pairs of fresh processes that take turns.
-
-
 USUAL = 10
-"""Pairs after which who wins gets no more."""
+"""Pairs after which a winner gets no more."""
 SIDES: tuple[Side, ...] = ("reference", "head")
 
 
 class _Silent:
-    """Nobody looks on pair by pair."""
+    """Progress that nobody looks at."""
 
     def start(self, total_cases: int, pairs: int) -> None: ...
 
@@ -74,7 +74,7 @@ class _Silent:
 
 @dataclass(frozen=True)
 class Finals:
-    """Who is compared on which case, and how it is judged."""
+    """The best few configurations, each compared with the default as a check compares two commits."""
 
     case: str
     configurations: Sequence[Configuration]
@@ -83,28 +83,28 @@ class Finals:
     seconds: float
 
     def confirmed(self, hosts: Mapping[Side, HostClient], sampler: Sampler | None) -> tuple[Confirmation, ...]:
-        """Each configuration as the head against the workload's own tuning as the reference.
+        """Measure each configuration as the head, with the workload's own tuning as the reference.
 
-        Ends with the pairs that there are after ``seconds``. Raises HostError.
+        Ends after ``seconds`` with the pairs that there are. Raises HostError.
         """
         variants = {str(number): Variant(self.case, {"head": each}) for number, each in enumerate(self.configurations)}
         until = time.monotonic() + self.seconds
         for host in hosts.values():
             host.until = until
-        duet = Duet(hosts, self.plan, _Silent(), Owner(sampler), variants)
+        duet = Duet(hosts, self.plan, _Silent(), sampler, variants)
         looks = tuple(range(1, self.plan.pairs + 1))
-        # What a pair takes, a pair more may take: so long before the end none begins.
+        # The next pair may take as long as the last one: in the last tenth of the time none begins.
         rounds = Rounds(looks, max(0.1, self.seconds * 0.9), lambda measured: self._undecided(measured, sampler))
-        measured = duet.measure([Wanted(name, SIDES) for name in variants], rounds)
+        measured = duet.measure([CaseSides(name, SIDES) for name in variants], rounds)
         config, late = self.case.partition("/")[2], time.monotonic() >= until
         return tuple(
-            self._told(configuration, config, measured[name], sampler, late=late)
+            self._confirmation(configuration, config, measured[name], sampler, late=late)
             for name, configuration in zip(variants, self.configurations, strict=True)
         )
 
     def _undecided(self, measured: Mapping[str, Measured], sampler: Sampler | None) -> list[str]:
-        """Those that may still be the best and are not decided; none is left out before there are `FINAL_PAIRS`."""
-        pairs = max((len(each.turned["head"]) for each in measured.values()), default=0)
+        """The configurations that may still be the best and are not decided; all of them before there are `FINAL_PAIRS`."""
+        pairs = max((len(each.workers["head"]) for each in measured.values()), default=0)
         if pairs < FINAL_PAIRS:
             return list(measured)
         found = {name: made for name, each in measured.items() if (made := self._compared(each, sampler)) is not None}
@@ -114,38 +114,35 @@ class Finals:
         return [name for name, made in found.items() if made.low <= best.high and not self._settled(made)]
 
     def _settled(self, found: Comparison) -> bool:
-        """Whether more pairs would hardly tell more: it cannot win, or it wins and the interval is as narrow as usual."""
-        improved = decide(found, bar_of_finals(self.policy, len(self.configurations)))[0] is Outcome.IMPROVED
+        """Whether more pairs would hardly help: it cannot win, or it wins and the interval is as narrow as usual."""
+        improved = decide(found, thresholds_of_finals(self.policy, len(self.configurations)))[0] is Outcome.IMPROVED
         return found.low > 1 - self.policy.improvement or (improved and found.pairs >= USUAL)
 
     def _compared(self, measured: Measured, sampler: Sampler | None) -> Comparison | None:
         head, reference = (
-            [one.samples(sampler) for one in turned] for turned in (measured.turned["head"], measured.turned["reference"])
+            [one.samples(sampler) for one in turned] for turned in (measured.workers["head"], measured.workers["reference"])
         )
         return compare_workers(head, reference, self.policy.confidence)
 
-    def _told(
+    def _confirmation(
         self, configuration: Configuration, config: str, measured: Measured, sampler: Sampler | None, *, late: bool
     ) -> Confirmation:
         found = self._compared(measured, sampler)
         failure = next(iter(measured.failures), None)
-        if failure is not None and not late:  # who was cut off by the end of the time has not failed
+        if failure is not None and not late:  # a pair that the end of the time cut off has not failed
             found, reason = None, f"{failure.side}, {failure.stage}: {failure.message}"
         elif measured.unfit is not None:
             found, reason = None, measured.unfit
         elif found is None:
-            reason = f"only {len(measured.turned['head'])} of the {FEWEST_PAIRS} pairs that an interval needs were there in time"
+            reason = f"only {len(measured.workers['head'])} of the {FEWEST_PAIRS} pairs that an interval needs were there in time"
         else:
             reason = ""
         return Confirmation(configuration=configuration, config=config, comparison=found, reason=reason)
 
 
-# All that tuning does on one device: what compiles, what times, and what confirms. An executor of one place.
-
-
 Report = Callable[[Done], None]
 _AHEAD = 2
-"""Tasks in hand beyond those that are being compiled, so that the device does not wait for the search."""
+"""Tasks beyond those that are being compiled, so that the device does not wait for the search."""
 
 
 class LocalStation:
@@ -243,13 +240,13 @@ class LocalStation:
             while not self._closed and (entry := self._next()) is not None:
                 task, compiled = entry
                 self._timed = task.number
-                self._tell(self._carried_out(task, compiled))
+                self._report_done(self._carried_out(task, compiled))
         except RatchetError as error:  # of the host: nothing can be forked here any more
             if not self._closed:
-                self._tell_lost(str(error))
+                self._report_lost(str(error))
 
     def _next(self) -> tuple[Task, Compiled | None] | None:
-        """The next task that is ready for the device; None when there will be none. Who waits for it wants more compilers."""
+        """The next task that is ready for the device, None at the end. A device that has to wait for one needs more compilers."""
         with contextlib.suppress(queue.Empty):
             return self._ready.get_nowait()
         with self._lock:
@@ -258,7 +255,7 @@ class LocalStation:
         return self._ready.get()
 
     def _begin(self) -> None:
-        """Wait for the host's cases, and give what came meanwhile to those that compile."""
+        """Wait for the host's cases, and pass the tasks that came meanwhile on to the compilers."""
         self._head.listing()
         with self._lock:
             if self._processes and not self._closed:
@@ -272,17 +269,14 @@ class LocalStation:
             self._ready.put((task, compiled))
 
     def _carried_out(self, task: Task, compiled: Compiled | None) -> Done | None:
-        """What came of a task; None where the time was over in the middle of it."""
+        """The result of a task; None where the time was over in the middle of it."""
         if task.what == "confirm":
             return Done(task=task, place=self._place.name, confirmations=self._confirmed(task))
-        evaluation = self._evaluated(task, compiled)
-        return Done(task=task, place=self._place.name, evaluation=evaluation) if evaluation else None
-
-    def _evaluated(self, task: Task, compiled: Compiled | None) -> Evaluation | None:
         try:
-            return self._timer.evaluate(task.configurations[0], task.best, compiled)
+            evaluation = self._timer.evaluate(task.configurations[0], task.best, compiled)
         except OutOfTime:
             return None
+        return Done(task=task, place=self._place.name, evaluation=evaluation)
 
     def _confirmed(self, task: Task) -> tuple[Confirmation, ...]:
         """Raises HostError where a host is gone."""
@@ -293,13 +287,13 @@ class LocalStation:
         with Sampler(gpu) if gpu else contextlib.nullcontext() as sampler:
             return finals.confirmed({"reference": self._head.named("reference"), "head": self._head}, sampler)
 
-    def _tell(self, done: Done | None) -> None:
+    def _report_done(self, done: Done | None) -> None:
         self._in_hand.pop(self._timed or 0, None)
         self._timed = None
         if done is not None and not self._closed:
             self._report(done)
 
-    def _tell_lost(self, why: str) -> None:
+    def _report_lost(self, why: str) -> None:
         with self._lock:
             self._gone = why
             lost, self._in_hand = list(self._in_hand.values()), {}

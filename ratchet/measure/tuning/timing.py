@@ -1,4 +1,7 @@
-"""When a configuration is timed no further. Pure."""
+"""Time the configurations of one case on one device: each takes turns with the default, in two processes that stay.
+
+So a time is known in terms of the default's time at the same moment, and devices, clocks and heat do not matter.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,15 @@ from ratchet.records.run import Plan
 from ratchet.records.tuning import Configuration, Ending, Evaluation
 
 FEWEST = 2
-"""Turns before anybody is dropped."""
+"""Turns before a configuration may be dropped."""
 SLACK = 0.05
 """How far behind the best even the fastest turn has to be: processes that run the same code differ by a percent or two."""
 
 
 def behind(ratios: Sequence[float], best: float | None) -> bool:
-    """Whether turns, as ratios to the default's neighbouring ones, are clearly slower than the best configuration's time.
+    """Whether turns, as ratios to the default's neighbouring turns, are clearly slower than the best configuration.
 
-    The fastest of them is held to it, so that one slow turn drops nobody.
+    Only the fastest turn counts, so that one slow turn drops no configuration.
     """
     return best is not None and len(ratios) >= FEWEST and min(ratios) > best * (1 + SLACK)
 
@@ -36,38 +39,43 @@ def normalised(times_ms: Sequence[float], default_ms: Sequence[float]) -> float:
     return math.exp(statistics.median(math.log(a / b) for a, b in zip(times_ms, default_ms, strict=True)))
 
 
-# Configurations of one case, timed on one device: each takes turns with the default, in two processes that stay.
-#
-# So a time is known in terms of the default's at the same moment, and devices, clocks and heat do not matter.
-
-
 TURNS = 5
-"""Of each of the two, for a configuration that is not dropped."""
+"""Turns of each of the two, for a configuration that is not dropped."""
 MOST = 10
 """Samples in one turn."""
 _PATIENCE = 2
-"""How often the default's process may break off before the default counts as one that gives no time."""
+"""How often the default's process may be lost before the default counts as one that gives no time."""
 
 Role = Literal["default", "candidate"]
 
 
 class OutOfTime(WorkerError):
-    """The run's time was over in the middle of an evaluation, of which nothing is known then."""
+    """The time was over in the middle of an evaluation, which then has no result."""
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What is tuned, and how it is timed."""
+    """The case that is tuned, and how it is timed."""
 
     case: str
     default: Configuration
     plan: Plan
     bytes: float = 0.0
-    """About what a process of the case allocates."""
+    """Memory that a process of the case allocates, about."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The blocks of a candidate, and those of the default that were taken in turn with them."""
+
+    candidate: list[tuple[float, ...]]
+    default: list[tuple[float, ...]]
+    dropped: bool
+    """The candidate was clearly behind the best, so the last turns are missing."""
 
 
 class Timer:
-    """Times one configuration after the other on one device. For one thread."""
+    """Times one configuration after another on one device. For use in one thread."""
 
     def __init__(self, host: HostClient, aim: Aim, place: str, alone: threading.RLock) -> None:
         """``alone`` is held while anything is timed, built or checked on the device."""
@@ -79,7 +87,7 @@ class Timer:
         """Why the default gives no time; then configurations are timed alone."""
 
     def evaluate(self, configuration: Configuration, best: float | None, compiled: Compiled | None = None) -> Evaluation:
-        """Check and time a configuration; ``compiled`` is what is known of it already.
+        """Check and time a configuration; ``compiled`` is the outcome of compiling it, if known.
 
         Raises OutOfTime at the host's `until`, and HostError where no worker can be forked.
         """
@@ -98,14 +106,13 @@ class Timer:
                 if self._lost_default(error):
                     return self.evaluate(configuration, best, compiled)
                 return self._broke(configuration, error, began)
-        mine, default, dropped = turns
-        times = [statistics.median(block) for block in mine]
-        beside = [statistics.median(block) for block in default]
+        times = [statistics.median(block) for block in turns.candidate]
+        beside = [statistics.median(block) for block in turns.default]
         return Evaluation(
             configuration=configuration,
-            outcome="dropped" if dropped else "correct",
-            reason=f"clearly behind the best after {len(mine)} turns" if dropped else "",
-            samples_ms=tuple(sample for block in mine for sample in block),
+            outcome="dropped" if turns.dropped else "correct",
+            reason=f"clearly behind the best after {len(turns.candidate)} turns" if turns.dropped else "",
+            samples_ms=tuple(sample for block in turns.candidate for sample in block),
             median_ms=statistics.median(times),
             normalised=normalised(times, beside) if beside else None,
             compile_s=compiled.compile_s if compiled else tried.first_s,
@@ -120,8 +127,8 @@ class Timer:
             self._end(role)
         self._default = None
 
-    def _turns(self, call_ms: float, best: float | None) -> tuple[list[tuple[float, ...]], list[tuple[float, ...]], bool]:
-        """Blocks of the candidate and of the default beside them, after one each that does not count; and was it dropped?"""
+    def _turns(self, call_ms: float, best: float | None) -> Turns:
+        """Take turns, after one each that does not count."""
         slower = max(call_ms, self._default.call_ms or 0.0 if self._default else 0.0)
         count = min(MOST, max(1, round(self._aim.plan.block_ms / slower)))
         roles: tuple[Role, ...] = ("default", "candidate") if self._default else ("candidate",)
@@ -133,11 +140,11 @@ class Timer:
                     taken[role].append(sampled.samples_ms)
             pairs = zip(taken["candidate"], taken["default"], strict=False)
             if behind([statistics.median(mine) / statistics.median(other) for mine, other in pairs], best):
-                return taken["candidate"], taken["default"], True
-        return taken["candidate"], taken["default"], False
+                return Turns(taken["candidate"], taken["default"], dropped=True)
+        return Turns(taken["candidate"], taken["default"], dropped=False)
 
     def _prepare_default(self) -> None:
-        """Have the default ready in a process of its own, or know why that cannot be."""
+        """Prepare the default in a process of its own, or note why it gives no time."""
         if self._default or self.default_failure:
             return
         try:
@@ -161,7 +168,7 @@ class Timer:
         return self._workers[role].ask("try", Tried, tuning=configuration, clock=plan.clock, cache=plan.cache)
 
     def _lost_default(self, error: CaseTrouble) -> bool:
-        """Whether it was the default whose process broke off: then another takes its place, but not for ever."""
+        """Whether it was the default's process that was lost: then another takes its place, but not for ever."""
         self._refuse_late(error)
         if "default" not in self._workers or self._workers["default"].alive:
             return False
@@ -172,7 +179,7 @@ class Timer:
         return True
 
     def _broke(self, configuration: Configuration, error: CaseTrouble, began: float) -> Evaluation:
-        """What is recorded of a configuration whose process was lost, or is not to be trusted any more."""
+        """The record of a configuration whose process was lost, or cannot be trusted any more."""
         self._end("candidate")
         ending: Ending = "timeout" if isinstance(error, Hung) else "crash"
         if "out of GPU memory" in error.message:

@@ -1,12 +1,24 @@
-"""All rules about kernels. A new one goes into the file of its theme; this table only joins the themes."""
+"""What a profile shows, or what differs between two: sentences for people. Pure.
+
+The rules stand in the files of their themes (`arithmetic`, `memory`, `occupancy`, `calls`); `diagnose` applies them all.
+"""
 
 from __future__ import annotations
 
 from ratchet.judge.profile import matched
-from ratchet.profile.diagnosis import arithmetic, memory, occupancy, rule
-from ratchet.profile.diagnosis.launches import call_seconds, launches_changed, seconds, short_kernels
+from ratchet.profile.diagnosis import arithmetic, memory, occupancy
+from ratchet.profile.diagnosis.calls import (
+    call_seconds,
+    launches_changed,
+    moved_s,
+    same_name_times,
+    seconds,
+    short_kernels,
+    standing_costs,
+    trace_changes,
+    traced_times,
+)
 from ratchet.profile.diagnosis.rule import ChangeRule, Difference, Pair, StateRule, changed, direction_of, judged, standing
-from ratchet.profile.diagnosis.times import moved_s, same_name_times, standing_costs, trace_changes, traced_times
 from ratchet.records.profile import Finding, KernelProfile, Profile
 
 CHANGES: tuple[ChangeRule, ...] = (
@@ -23,8 +35,6 @@ STATES: tuple[StateRule, ...] = (
     *occupancy.SHARED_STATES,
     *occupancy.OCCUPANCY_STATES,
 )
-METRICS = (*rule.METRICS, *occupancy.METRICS)
-"""What rules read besides the fields of `KernelProfile`."""
 SUBSUMED: dict[str, tuple[str, ...]] = {
     "spills": ("DRAM bytes", "L2 hits", "instructions", "occupancy"),
     "extra pass": ("DRAM bytes", "L2 hits"),
@@ -38,11 +48,7 @@ SUBSUMED: dict[str, tuple[str, ...]] = {
     "occupancy": ("throughput",),
     "atomics": ("bytes in flight", "throughput"),
 }
-"""Key → what follows from it, and is not said again of the same kernel."""
-
-
-# What a profile shows, or what differs between two: sentences for people. Pure.
-
+"""Key → keys that follow from it, and are not reported again for the same kernel."""
 
 SMALLEST_SHARE = 0.05
 """A kernel with less of the call's time, or of its change, is not worth a sentence."""
@@ -51,18 +57,18 @@ SAME_CALL = 0.01
 
 
 def diagnose(head: Profile, reference: Profile | None = None, ratio: float | None = None) -> tuple[Finding, ...]:
-    """What explains the change of the case, the weightiest first; then what stands out in the head; then what goes against it.
+    """Findings: what explains the change of the case, the weightiest first; then what stands out in the head; then the rest.
 
     ``ratio`` is head time / reference time as the benchmark measured it; without one, the profiles themselves say which way
     the head went. Launches are matched by name and order. A figure that a profile does not have triggers nothing.
     """
-    found = _standing(head)
+    findings = _standing(head)
     if reference is not None:
         ratio = ratio or _own_ratio(head, reference)
         direction = direction_of(ratio)
-        found += [judged(difference, direction) for difference in _differences(head, reference, ratio)]
-    found.sort(key=lambda finding: (_is_against(finding), -finding.weight))
-    return tuple(_without_repeats(found))
+        findings += [judged(difference, direction) for difference in _differences(head, reference, ratio)]
+    findings.sort(key=lambda finding: (_is_against(finding), -finding.weight))
+    return tuple(_without_repeats(findings))
 
 
 def _is_against(finding: Finding) -> bool:
@@ -81,36 +87,36 @@ def _own_ratio(head: Profile, reference: Profile) -> float | None:
 
 
 def _differences(head: Profile, reference: Profile, ratio: float | None) -> list[Difference]:
-    found: list[Difference] = []
+    differences: list[Difference] = []
     if head.kernels and reference.kernels:
-        found += _between_kernels(head, reference, ratio)
+        differences += _between_kernels(head, reference, ratio)
     if head.activity is not None and reference.activity is not None:
-        found += trace_changes(head.activity, reference.activity, ratio)
+        differences += trace_changes(head.activity, reference.activity, ratio)
         if not (head.kernels and reference.kernels):
-            found += traced_times(head.activity, reference.activity, ratio)
-    return found
+            differences += traced_times(head.activity, reference.activity, ratio)
+    return differences
 
 
 def _between_kernels(head: Profile, reference: Profile, ratio: float | None) -> list[Difference]:
     pairs = [(one, other) for one, other in matched(head, reference) if one is not None and other is not None]
     before, after = call_seconds(reference), call_seconds(head)
     moved = moved_s(before, after, ratio) if before is not None and after is not None else 0.0
-    found = launches_changed(head, reference, moved)
+    differences = launches_changed(head, reference, moved)
     common: dict[str, tuple[float, float]] = {}
     for one, other in pairs:
         share = _share_of_change(one, other, head, reference)
         if share >= SMALLEST_SHARE:
-            seen = [change for rule in CHANGES if (change := changed(rule, Pair(one, other, share)))]
-            found += seen
-            if not seen and one.duration_s is not None and other.duration_s is not None:
+            changes = [change for rule in CHANGES if (change := changed(rule, Pair(one, other, share)))]
+            differences += changes
+            if not changes and one.duration_s is not None and other.duration_s is not None:
                 earlier = common.get(one.function, (0.0, 0.0))
                 common[one.function] = (earlier[0] + other.duration_s, earlier[1] + one.duration_s)
-    return found + same_name_times(common, moved, "each call, under the profiler")
+    return differences + same_name_times(common, moved, "each call, under the profiler")
 
 
 def _share_of_change(one: KernelProfile, other: KernelProfile, head: Profile, reference: Profile) -> float:
-    """Of what changed in all launches together, in the direction of this one: 0 to 1; 1 where times are not known."""
-    after, before = seconds(head), seconds(reference)
+    """This launch's part of the change of all launches in its direction: 0 to 1; 1 where times are not known."""
+    after, before = seconds(head.kernels), seconds(reference.kernels)
     if after is None or before is None or one.duration_s is None or other.duration_s is None:
         return 1.0
     if len(head.kernels) == len(reference.kernels) == 1:
@@ -124,25 +130,25 @@ def _share_of_change(one: KernelProfile, other: KernelProfile, head: Profile, re
 
 
 def _standing(head: Profile) -> list[Finding]:
-    total = seconds(head)
+    total = seconds(head.kernels)
     launched = short_kernels(head)
-    found = [launched] if launched else []
+    findings = [launched] if launched else []
     for kernel in head.kernels:
         share = kernel.duration_s / total if total and kernel.duration_s else 1 / len(head.kernels)
         if share >= SMALLEST_SHARE:
-            seen = (standing(rule, kernel, share) for rule in STATES)
-            found += [finding for finding in seen if finding]
-    return found + (standing_costs(head.activity) if head.activity is not None else [])
+            states = (standing(rule, kernel, share) for rule in STATES)
+            findings += [finding for finding in states if finding]
+    return findings + (standing_costs(head.activity) if head.activity is not None else [])
 
 
-def _without_repeats(found: list[Finding]) -> list[Finding]:
+def _without_repeats(findings: list[Finding]) -> list[Finding]:
     """Each key once for each effect (the weightiest), and nothing that follows from a weightier finding of the same kernel."""
     kept: list[Finding] = []
-    for finding in found:
-        said = any(finding.key == other.key and finding.effect in (None, other.effect) for other in kept)
+    for finding in findings:
+        repeated = any(finding.key == other.key and finding.effect in (None, other.effect) for other in kept)
         follows = any(
             finding.key in SUBSUMED.get(other.key, ()) and other.kernel in (finding.kernel, None) for other in kept
         ) and not _is_against(finding)
-        if not (said or follows):
+        if not (repeated or follows):
             kept.append(finding)
     return kept

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ratchet import units
 from ratchet.profile.diagnosis import rule as at
 from ratchet.profile.diagnosis.rule import (
-    THREADS_PER_INSTRUCTION,
     Change,
     ChangeRule,
     Pair,
@@ -14,12 +13,12 @@ from ratchet.profile.diagnosis.rule import (
     all_flops,
     arrow,
     blocks,
-    metric,
     points,
     ratio,
     tensor_flops,
     whole,
 )
+from ratchet.profile.metrics import THREADS_PER_INSTRUCTION
 from ratchet.records.profile import KernelProfile
 
 TENSOR_RATE = 8.0
@@ -29,7 +28,7 @@ FP64_RATE = 8.0
 
 
 def tensor_changed(pair: Pair) -> Change | None:
-    """The same work, once by the matrix units and once not."""
+    """Matrix units do the work on one side only."""
     head, reference = _tensor_share(pair.head), _tensor_share(pair.reference)
     if head is None or reference is None or abs(head - reference) < 0.5:
         return None
@@ -70,7 +69,7 @@ def precision_double(kernel: KernelProfile) -> State | None:
 
 
 def divergence_changed(pair: Pair) -> Change | None:
-    head, reference = metric(pair.head, THREADS_PER_INSTRUCTION), metric(pair.reference, THREADS_PER_INSTRUCTION)
+    head, reference = pair.head.metrics.get(THREADS_PER_INSTRUCTION), pair.reference.metrics.get(THREADS_PER_INSTRUCTION)
     grown = ratio(reference, head)
     if head is None or reference is None or grown is None or max(grown, 1 / grown) < at.NOTICED:
         return None
@@ -80,7 +79,7 @@ def divergence_changed(pair: Pair) -> Change | None:
 
 
 def divergence_present(kernel: KernelProfile) -> State | None:
-    active = metric(kernel, THREADS_PER_INSTRUCTION)
+    active = kernel.metrics.get(THREADS_PER_INSTRUCTION)
     if active is None or active >= at.DIVERGENT_THREADS:
         return None
     busy = (kernel.sm_percent or 0) / 100
@@ -88,7 +87,7 @@ def divergence_present(kernel: KernelProfile) -> State | None:
 
 
 def steps_changed(pair: Pair) -> Change | None:
-    """The same blocks do the same operations with less in shared memory at a time, and take more instructions for it."""
+    """Blocks do the same operations with less in shared memory at a time, and need more instructions for it."""
     head, reference = pair.head, pair.reference
     grown, held = ratio(head.instructions, reference.instructions), ratio(head.shared_bytes, reference.shared_bytes)
     work = ratio(tensor_flops(head), tensor_flops(reference))
@@ -96,12 +95,12 @@ def steps_changed(pair: Pair) -> Change | None:
         return None
     if max(held, 1 / held) < at.NOTICED or (held > 1) == (grown > 1):
         return None
-    found = instructions_changed(pair)
-    if found is None:
+    change = instructions_changed(pair)
+    if change is None:
         return None
     sizes = arrow(units.size(reference.shared_bytes or 0), units.size(head.shared_bytes or 0))
-    text = f"Each block holds {sizes} in shared memory for the same products: i{found.what[1:]}"
-    return Change(text, found.factor)
+    text = f"Each block holds {sizes} in shared memory for the same products: i{change.what[1:]}"
+    return Change(text, change.factor)
 
 
 def instructions_changed(pair: Pair) -> Change | None:
@@ -115,7 +114,7 @@ def instructions_changed(pair: Pair) -> Change | None:
 
 
 def _tensor_share(kernel: KernelProfile) -> float | None:
-    """Of all operations; None where the report counts none."""
+    """Operations of the matrix units over all operations; None where the report counts none."""
     flops = all_flops(kernel)
     return tensor_flops(kernel) / flops if flops > 0 else None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ratchet import units
 from ratchet.profile.diagnosis import rule as at
 from ratchet.profile.diagnosis.rule import (
-    SECTOR_BYTES,
     Change,
     ChangeRule,
     Pair,
@@ -17,6 +16,7 @@ from ratchet.profile.diagnosis.rule import (
     ratio,
     worst_stall,
 )
+from ratchet.profile.metrics import SECTOR_BYTES
 from ratchet.records.profile import KernelProfile
 
 WAITING_FOR_MEMORY = "long_scoreboard"
@@ -24,17 +24,17 @@ WAITING_FOR_MEMORY = "long_scoreboard"
 
 def coalescing_changed(pair: Pair) -> Change | None:
     """Sectors of each request, loads or stores, whichever changed more."""
-    seen: list[tuple[float, str]] = []
+    requests: list[tuple[float, str]] = []
     for name, field in (("load", "load_sectors_per_request"), ("store", "store_sectors_per_request")):
         head, reference = getattr(pair.head, field), getattr(pair.reference, field)
         grown = ratio(head, reference)
         if grown is not None:
-            seen.append((grown, f"{arrow(f'{reference:.3g}', f'{head:.3g}')} sectors for each {name}"))
+            requests.append((grown, f"{arrow(f'{reference:.3g}', f'{head:.3g}')} sectors for each {name}"))
     used = ratio(pair.reference.coalesced_percent, pair.head.coalesced_percent)
-    if not seen or used is None or max(used, 1 / used) < at.NOTICED:
+    if not requests or used is None or max(used, 1 / used) < at.NOTICED:
         return None  # wider vectors also take more sectors, and use them all
     text = f"Coalescing {arrow(points(pair.reference.coalesced_percent or 0), points(pair.head.coalesced_percent or 0))}"
-    wanted = [what for grown, what in seen if (grown > 1) == (used > 1) and grown != 1]
+    wanted = [what for grown, what in requests if (grown > 1) == (used > 1) and grown != 1]
     return Change(f"{text}{': ' if wanted else ''}{', '.join(wanted)}.", used)
 
 
@@ -88,7 +88,7 @@ def l2_low(kernel: KernelProfile) -> State | None:
 
 
 def in_flight_changed(pair: Pair) -> Change | None:
-    """The same bytes by as many warps, but slower: each warp asks for less at once."""
+    """As many warps move as many bytes, but slower: each warp asks for less at once."""
     head, reference = pair.head, pair.reference
     moved = ratio(head.dram_bytes, reference.dram_bytes)
     slowed = ratio(reference.dram_percent, head.dram_percent)
@@ -148,14 +148,14 @@ CHANGES = (
                "Let neighbouring threads touch neighbouring addresses: swap the indices, transpose through shared memory, or"
                " store the data in the order in which it is read."),
     ChangeRule("extra pass", 0.75, extra_pass,
-               "A kernel that is limited by memory takes as long as its bytes do.",
+               "A kernel that is limited by memory takes as long as it takes to move its bytes.",
                "Look for an array that is read or written a second time: fuse the loops, or keep the values in registers or"
                " shared memory."),
     ChangeRule("L2 hits", 0.65, l2_changed,
-               "What L2 does not hold comes from device memory, which is slower.",
+               "Data that L2 does not hold come from device memory, which is slower.",
                "Let blocks that run at the same time share their data: reorder the grid, use smaller groups, or hold less."),
     ChangeRule("DRAM bytes", 0.5, bytes_changed,
-               "A kernel that is limited by memory takes as long as its bytes do.",
+               "A kernel that is limited by memory takes as long as it takes to move its bytes.",
                "Look at what else changed: spills, the layout, the data type, or the order of the blocks."),
     ChangeRule("bytes in flight", 0.7, in_flight_changed,
                "Memory answers after hundreds of cycles. Its bandwidth is used only while enough requests are under way.",

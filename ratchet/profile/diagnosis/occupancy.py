@@ -1,4 +1,4 @@
-"""Registers that run out."""
+"""Registers, shared memory, atomics and warps: what limits how many warps an SM holds, and what makes them wait."""
 
 from __future__ import annotations
 
@@ -7,12 +7,6 @@ import math
 from ratchet import units
 from ratchet.profile.diagnosis import rule as at
 from ratchet.profile.diagnosis.rule import (
-    ATOMICS,
-    LOAD_SECTORS,
-    LOCAL_SECTORS,
-    SECTOR_BYTES,
-    SM_ACTIVE,
-    SM_ELAPSED,
     Change,
     ChangeRule,
     Pair,
@@ -22,17 +16,17 @@ from ratchet.profile.diagnosis.rule import (
     arrow,
     blocks,
     global_sectors,
-    metric,
     points,
     ratio,
     summed,
     whole,
 )
+from ratchet.profile.metrics import ATOMICS, LOAD_SECTORS, LOCAL_SECTORS, REQUESTS, SECTOR_BYTES, SM_ACTIVE, SM_ELAPSED
 from ratchet.records.profile import KernelProfile
 
 
 def spilled_bytes(kernel: KernelProfile) -> float | None:
-    """Of local memory that this launch moved."""
+    """Bytes of local memory that this launch moved."""
     sectors = summed(kernel, *LOCAL_SECTORS)
     return kernel.spill_bytes if kernel.spill_bytes is not None else sectors and sectors * SECTOR_BYTES
 
@@ -73,8 +67,8 @@ def _share(kernel: KernelProfile, spilled: float) -> float:
 
 
 WHY = (
-    "What does not fit into the registers is written to local memory and read back: traffic that the kernel's result does not"
-    " need, first through L1 and then from L2 and device memory."
+    "Values that do not fit into the registers are written to local memory and read back. This extra traffic goes through L1,"
+    " then to L2 and device memory."
 )
 ADVICE = (
     "Leave the compiler more registers (__launch_bounds__, maxrregcount, num_warps), or keep fewer values alive: smaller tiles,"
@@ -85,10 +79,6 @@ SPILL_STATES = (StateRule("spills", spills_present, WHY, ADVICE),)
 
 
 # Conflicts: banks of shared memory, and atomics on the same addresses.
-
-
-REQUESTS = ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum")
-METRICS = REQUESTS
 
 
 def conflict_share(kernel: KernelProfile) -> float | None:
@@ -179,7 +169,7 @@ def occupancy_changed(pair: Pair) -> Change | None:
 
 
 def _because(pair: Pair, tighter: KernelProfile) -> str:
-    """What limits the side with fewer warps, with the figure of both."""
+    """The limit of the side with fewer warps, with the figures of both sides."""
     match tighter.occupancy_limiter:
         case "registers":
             both = (pair.reference.registers, pair.head.registers)
@@ -254,9 +244,9 @@ def small_grid(kernel: KernelProfile) -> State | None:
 
 
 def tile_changed(pair: Pair) -> Change | None:
-    """The same work by more blocks, each of which loads its own copy of what it shares with others."""
+    """More blocks do the same work, and each loads its own copy of what it shares with others."""
     grid = ratio(blocks(pair.head), blocks(pair.reference))
-    loads = ratio(metric(pair.head, LOAD_SECTORS), metric(pair.reference, LOAD_SECTORS))
+    loads = ratio(pair.head.metrics.get(LOAD_SECTORS), pair.reference.metrics.get(LOAD_SECTORS))
     work = ratio(all_flops(pair.head), all_flops(pair.reference))
     if grid is None or loads is None or work is None or max(work, 1 / work) >= at.NOTICED:
         return None
@@ -266,13 +256,13 @@ def tile_changed(pair: Pair) -> Change | None:
     sizes = [each.shared_bytes for each in (pair.reference, pair.head)]
     if None not in sizes:
         text += f" (shared memory {arrow(*(units.size(each or 0) for each in sizes))} each)"
-    loaded = (SECTOR_BYTES * (metric(side, LOAD_SECTORS) or 0) for side in (pair.reference, pair.head))
+    loaded = (SECTOR_BYTES * (side.metrics.get(LOAD_SECTORS) or 0) for side in (pair.reference, pair.head))
     return Change(f"{text}: together they load {arrow(*map(units.size, loaded))}.", loads)
 
 
 def _active_share(kernel: KernelProfile) -> float | None:
-    """Of the kernel's time in which the average SM had work, 0 to 1."""
-    active, elapsed = metric(kernel, SM_ACTIVE), metric(kernel, SM_ELAPSED)
+    """The part of the kernel's time in which the average SM had work, 0 to 1."""
+    active, elapsed = kernel.metrics.get(SM_ACTIVE), kernel.metrics.get(SM_ELAPSED)
     return min(1.0, active / elapsed) if active is not None and elapsed else None
 
 

@@ -1,4 +1,7 @@
-"""Figures that several rules need, and how they are written in a sentence. None wherever the profile does not have them."""
+"""What rules are made of: figures of a kernel, thresholds, and the step from a rule's answer to a finding. Pure.
+
+A figure is None wherever the profile does not have it.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from ratchet.profile.metrics import LOAD_SECTORS, STORE_SECTORS
 from ratchet.records.profile import Effect, Finding, KernelProfile
-
-LOAD_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
-STORE_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
-LOCAL_SECTORS = ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum")
-ATOMICS = ("l1tex__t_requests_pipe_lsu_mem_global_op_red.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum")
-THREADS_PER_INSTRUCTION = "smsp__thread_inst_executed_per_inst_executed.ratio"
-SM_ACTIVE, SM_ELAPSED = "sm__cycles_active.avg", "sm__cycles_elapsed.avg"
-METRICS = (LOAD_SECTORS, STORE_SECTORS, *LOCAL_SECTORS, *ATOMICS, THREADS_PER_INSTRUCTION, SM_ACTIVE, SM_ELAPSED)
-"""What rules take from `KernelProfile.metrics`, by Nsight Compute's names (Kernel Profiling Guide, Metrics Reference)."""
-SECTOR_BYTES = 32
-
-Figure = Callable[[KernelProfile], float | None]
 
 
 def ratio(head: float | None, reference: float | None) -> float | None:
@@ -27,14 +19,10 @@ def ratio(head: float | None, reference: float | None) -> float | None:
     return head / reference if head and reference and head > 0 and reference > 0 else None
 
 
-def metric(kernel: KernelProfile, name: str) -> float | None:
-    return kernel.metrics.get(name)
-
-
 def summed(kernel: KernelProfile, *names: str) -> float | None:
     """The sum of those that are there; None where none is."""
-    found = [kernel.metrics[name] for name in names if name in kernel.metrics]
-    return sum(found) if found else None
+    values = [kernel.metrics[name] for name in names if name in kernel.metrics]
+    return sum(values) if values else None
 
 
 def global_sectors(kernel: KernelProfile) -> float | None:
@@ -43,7 +31,7 @@ def global_sectors(kernel: KernelProfile) -> float | None:
 
 
 def blocks(kernel: KernelProfile) -> int | None:
-    """Of the grid."""
+    """Blocks of the grid."""
     return kernel.grid[0] * kernel.grid[1] * kernel.grid[2] if kernel.grid else None
 
 
@@ -80,7 +68,7 @@ def points(value: float) -> str:
     return f"{value:.0f} %" if value >= 9.95 or value == 0 else f"{value:.1f} %"
 
 
-# Every threshold of the rules, in one place. Percentages are stored as such; the rest are ratios or what they say.
+# Every threshold of the rules. Percentages are stored as such; the rest are ratios or what they say.
 
 
 # One side
@@ -97,11 +85,11 @@ CONFLICT_SHARE = 0.2
 SPILL_SHARE = 0.05
 """Local over local and global sectors; a few spilled values outside the loop cost nothing."""
 WAITING_SHARE = 0.5
-"""Of the cycles between two instructions of a warp: one that waits less for its loads mostly does something else."""
+"""Part of the cycles between two instructions; a warp that waits less for its loads mostly does something else."""
 DIVERGENT_THREADS = 24.0
-"""Of the 32 of a warp that are active in the average instruction."""
+"""Threads of a warp's 32 that are active in the average instruction."""
 TAIL_SHARE = 0.2
-"""Of the time in which the last wave leaves the GPU partly empty."""
+"""Part of the time in which the last wave leaves the GPU partly empty."""
 FEW_WAVES = 8.0
 """With more waves, blocks end at different times and fill the gaps."""
 SMALL_GRID_WAVES = 0.5
@@ -118,7 +106,7 @@ GAP_SHARE = 0.3
 ALLOCATION_SHARE = 0.1
 
 TIMES_SHARE = 0.1
-"""Of the change of a call: what moved by less is not named as its cause."""
+"""Part of the change of a call; what moved by less is not named as its cause."""
 SAME_TRACED = 1.02
 """Traced times that differ by less are the same time."""
 
@@ -128,13 +116,13 @@ NOTICED = 1.15
 SAME_WORK = 0.05
 """Operations that differ by less are the same work."""
 TWICE = 2.0
-"""For counts that vary by themselves."""
+"""The least factor for counts that vary by themselves."""
 HIT_POINTS = 10.0
 STORM = 4.0
 """So many times the launches are a storm; fewer are an extra kernel."""
 
 
-# What a rule is, and what makes findings of what rules see. Pure, like everything in this package.
+# Rules, and findings made of their answers
 
 
 Confidence = Literal["high", "medium", "low"]
@@ -154,7 +142,7 @@ class Pair:
     head: KernelProfile
     reference: KernelProfile
     share: float = 1.0
-    """Of the change of the whole call: 0 to 1."""
+    """Its part of the change of the whole call, 0 to 1."""
 
     @property
     def log_ratio(self) -> float | None:
@@ -171,7 +159,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Change:
-    """What a rule saw to differ."""
+    """A difference that a rule found."""
 
     what: str
     factor: float
@@ -199,18 +187,18 @@ class Difference:
     why: str
     advice: str
     effect: Effect | None
-    """What it does to the head; None where that is not known."""
+    """Its effect on the head; None where that is not known."""
     part: float
-    """Of the change of the case, 0 to 1."""
+    """Its part of the change of the case, 0 to 1."""
     rank: float
     share: float = 1.0
-    """Of the change, the part that lies in this kernel."""
+    """This kernel's part of the change."""
     kernel: str | None = None
 
 
 @dataclass(frozen=True)
 class State:
-    """What a rule saw on one side."""
+    """Something that a rule found on one side."""
 
     what: str
     potential: float
@@ -239,13 +227,13 @@ def explained(log_ratio: float | None, factor: float) -> float | None:
 
 def changed(rule: ChangeRule, pair: Pair) -> Difference | None:
     """The difference that one rule sees in one launch."""
-    seen = rule.look(pair)
-    part = explained(pair.log_ratio, seen.factor) if seen else None
-    if seen is None or part is None:
+    change = rule.look(pair)
+    part = explained(pair.log_ratio, change.factor) if change else None
+    if change is None or part is None:
         return None
-    effect: Effect = "slower" if seen.factor > 1 else "faster"
+    effect: Effect = "slower" if change.factor > 1 else "faster"
     return Difference(
-        rule.key, seen.what, rule.why, rule.advice, effect, part, rule.rank, share=pair.share, kernel=pair.head.function
+        rule.key, change.what, rule.why, rule.advice, effect, part, rule.rank, share=pair.share, kernel=pair.head.function
     )
 
 
@@ -282,23 +270,23 @@ def lowered(sentence: str) -> str:
 
 def standing(rule: StateRule, kernel: KernelProfile, share: float) -> Finding | None:
     """The finding of one rule about one side; its weight is below 1, after everything that changed."""
-    seen = rule.look(kernel)
-    if seen is None:
+    state = rule.look(kernel)
+    if state is None:
         return None
-    sure = {"high": 1.0, "medium": 0.7, "low": 0.4}[seen.confidence]
+    sure = {"high": 1.0, "medium": 0.7, "low": 0.4}[state.confidence]
     return Finding(
         key=rule.key,
-        what=seen.what,
+        what=state.what,
         why=rule.why,
         advice=rule.advice,
-        confidence=seen.confidence,
-        weight=0.99 * sure * min(1.0, max(0.0, seen.potential)) * share,
+        confidence=state.confidence,
+        weight=0.99 * sure * min(1.0, max(0.0, state.potential)) * share,
         kernel=kernel.function,
     )
 
 
 def confidence(part: float) -> Confidence:
-    """Of a cause that explains ``part`` of the change."""
+    """Confidence in a cause that explains ``part`` of the change."""
     if part >= WELL_EXPLAINED:
         return "high"
     return "medium" if part >= PARTLY_EXPLAINED else "low"

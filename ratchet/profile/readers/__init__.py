@@ -19,7 +19,7 @@ from ratchet.untrusted import clean
 
 _COMPRESSED = ".ncu-repz"
 _TEMPORARY = "derived_tempMetric"
-"""Left over from the rules of ncu; NaN now and then, and nobody's figure."""
+"""Left over from the rules of ncu; sometimes NaN, and no figure uses it."""
 _RATIOS = (".ratio", ".pct", "_pct", ".max_rate")
 """These are NaN where nothing was counted: nothing divided by nothing."""
 
@@ -52,9 +52,9 @@ def _read(path: Path, environ: Mapping[str, str]) -> tuple[list[RawKernel], str]
     except ProfileError:
         ncu = None
     for folder in (None, *ncu_module.module_folders(ncu)):
-        found = ncu_module.read(path, environ, folder)
-        if found is not None:
-            return found, "ncu_report"
+        kernels = ncu_module.read(path, environ, folder)
+        if kernels is not None:
+            return kernels, "ncu_report"
     if ncu is not None:
         return ncu_csv.read_report(path, ncu, environ), "csv"
     raise ProfileError(
@@ -71,35 +71,36 @@ def _profile(path: Path, kernels: Sequence[RawKernel], reader: str, about: About
                 f"{path} was written by a newer Nsight Compute (format {about.format_version}), which this reader does not know.",
                 "Upgrade the package: pip install --upgrade ncu-report.",
             )
-        raise RecordError(f"{path} holds no kernel.", "Was one launched while ncu looked? See its --kernel-name, --launch-count.")
+        raise RecordError(f"{path} holds no kernel.", "Perhaps no kernel matched: check ncu's --kernel-name and --launch-count.")
     finite = [_finite(path, kernel) for kernel in kernels]
     try:
         records = tuple(kernel_profile(kernel, index) for index, kernel in enumerate(finite))
     except ValidationError as error:
         place = ".".join(str(step) for step in error.errors()[0]["loc"])
-        raise ProfileError(f"{path} holds a figure that cannot be: {place} of a kernel.", "Profile it once more.") from None
+        raise ProfileError(f"{path} holds an impossible figure: {place} of a kernel.", "Profile it once more.") from None
     warnings = [f"The report has format {about.format_version}, newer than those that ratchet knows."] if newer else []
     first = finite[0]
+    sm_count = first.metrics.get("launch__sm_count", first.metrics.get("device__attribute_multiprocessor_count"))
     return Profile(
         tool="ncu",
         tool_version=about.tool_version,
         reader=reader,
         gpu=first.texts.get("device__attribute_display_name"),
         compute_capability=_capability(first.metrics),
-        sm_count=_sm_count(first.metrics),
+        sm_count=None if sm_count is None else round(sm_count),
         kernels=records,
         warnings=tuple(warnings),
     )
 
 
 def _finite(path: Path, kernel: RawKernel) -> RawKernel:
-    """Without the ratios of nothing. Raises ProfileError where a counter itself is no number: then the rest is worth nothing."""
+    """Remove ratios of nothing. Raises ProfileError where a counter itself is not a number: then the rest is unreliable too."""
     wrong = [name for name, value in kernel.metrics.items() if not math.isfinite(value)]
     for name in wrong:
         if not name.startswith(_TEMPORARY) and not name.endswith(_RATIOS):
             more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
             raise ProfileError(
-                f"{path}: the counter {clean(name, 120)} of {clean(kernel.name, 80)} is no number{more}.",
+                f"{path}: the counter {clean(name, 120)} of {clean(kernel.name, 80)} is not a number{more}.",
                 "Profile it once more, with nothing else on the GPU.",
             )
     kept = {name: value for name, value in kernel.metrics.items() if name not in wrong and not name.startswith(_TEMPORARY)}
@@ -110,8 +111,3 @@ def _capability(metrics: Mapping[str, float]) -> str | None:
     names = ("device__attribute_compute_capability_major", "device__attribute_compute_capability_minor")
     major, minor = (metrics.get(name) for name in names)
     return None if major is None or minor is None else f"{major:.0f}.{minor:.0f}"
-
-
-def _sm_count(metrics: Mapping[str, float]) -> int | None:
-    count = metrics.get("launch__sm_count", metrics.get("device__attribute_multiprocessor_count"))
-    return None if count is None else round(count)

@@ -16,7 +16,7 @@ from typing import Any
 
 NO_MODULE = 77
 ADDRESS_SPACE_BYTES = 16 * 2**30
-"""Of the whole child: a report that claims to hold more than this is none."""
+"""Limit of the whole child; a report that needs more is damaged."""
 _FUSED = "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum.per_cycle_elapsed"
 
 
@@ -32,22 +32,22 @@ def main(report: str, output: str, folder: str = "") -> int:
         sys.stderr.write(f"{error}\n")
         return NO_MODULE
     context = module.load_report(report)
-    with Path(output).open("w", encoding="utf-8") as lines:  # one for each launch: a report of hundreds fits in memory
-        for each in map(context.range_by_idx, range(context.num_ranges())):
-            for index in range(each.num_actions()):
-                lines.write(f"{json.dumps(_action(each.action_by_idx(index)))}\n")
+    with Path(output).open("w", encoding="utf-8") as lines:  # one for launches launch: a report of hundreds fits in memory
+        for launches in map(context.range_by_idx, range(context.num_ranges())):
+            for index in range(launches.num_actions()):
+                lines.write(f"{json.dumps(_action(launches.action_by_idx(index)))}\n")
     return 0
 
 
 def _action(action: Any) -> dict[str, Any]:
-    """Of one launch: its name, each metric with its unit, and what the rules say. Values of single instances are left out."""
+    """One launch: its name, each metric with its unit, and what the rules say. Values of single instances are left out."""
     metrics = ((name, action.metric_by_name(name)) for name in action.metric_names())
-    found = [(name, metric.value(), metric.unit()) for name, metric in metrics if metric is not None and _has_value(metric)]
+    values = [(name, metric.value(), metric.unit()) for name, metric in metrics if metric is not None and _has_value(metric)]
     base = getattr(action, "NameBase_DEMANGLED", None)
     return {
         "name": action.name() if base is None else action.name(base),
-        "metrics": {name: (value, unit) for name, value, unit in found if isinstance(value, int | float)},
-        "texts": {name: value for name, value, _ in found if isinstance(value, str)},
+        "metrics": {name: (value, unit) for name, value, unit in values if isinstance(value, int | float)},
+        "texts": {name: value for name, value, _ in values if isinstance(value, str)},
         "constant_moves": _constant_moves(action),
         "rules": [_rule(each) for each in action.rule_results_as_dicts()],
     }
@@ -71,22 +71,21 @@ def _constant_moves(action: Any) -> int | None:
         return None
     places = executed.correlation_ids()
     counts = ((places.as_uint64(index), executed.as_uint64(index)) for index in range(executed.num_instances()))
-    moved: int = sum(count for place, count in counts if count and _moves_constant(action.sass_by_pc(place) or ""))
+    moved = 0
+    for place, count in counts:
+        code = (action.sass_by_pc(place) or "") if count else ""
+        moved += count if "HFMA2" in code and "-RZ, RZ," in code else 0
     return moved
 
 
-def _moves_constant(code: str) -> bool:
-    return "HFMA2" in code and "-RZ, RZ," in code
-
-
 def _rule(rule: dict[str, Any]) -> dict[str, Any]:
-    said = rule.get("rule_message") or {}
+    message = rule.get("rule_message") or {}
     estimate = rule.get("speedup_estimation") or {}
     return {
         "name": rule["rule_identifier"],
-        "title": said.get("title", ""),
-        "message": said.get("message", ""),
-        "kind": said.get("type"),
+        "title": message.get("title", ""),
+        "message": message.get("message", ""),
+        "kind": message.get("type"),
         "speedup": estimate.get("speedup"),
         "scope": estimate.get("type"),
     }

@@ -29,8 +29,8 @@ _RAW = "Export it with `ncu --import REPORT --csv --page raw --print-units base`
 def read_report(path: Path, ncu: Path, environ: Mapping[str, str]) -> list[RawKernel]:
     """The launches of a ``.ncu-rep`` through ``ncu`` itself, with the rules of its details page. Raises RecordError."""
     kernels = read_text(_page(path, ncu, environ, "raw"), path)
-    said = rules(_page(path, ncu, environ, "details"))
-    return [kernel.model_copy(update={"rules": tuple(said.get(index, ()))}) for index, kernel in enumerate(kernels)]
+    rules_of = rules(_page(path, ncu, environ, "details"))
+    return [kernel.model_copy(update={"rules": tuple(rules_of.get(index, ()))}) for index, kernel in enumerate(kernels)]
 
 
 def read_file(path: Path) -> list[RawKernel]:
@@ -38,7 +38,7 @@ def read_file(path: Path) -> list[RawKernel]:
     with path.open("rb") as stream:
         content = stream.read(LARGEST_BYTES + 1)
     if len(content) > LARGEST_BYTES:
-        raise RecordError(f"{path} is larger than 256 MiB, so it is no page of a report.", "Check the path.")
+        raise RecordError(f"{path} is larger than 256 MiB, so it is not a page of a report.", "Check the path.")
     return read_text(content.decode("utf-8-sig", "replace"), path)
 
 
@@ -61,7 +61,7 @@ def read_text(text: str, path: Path) -> list[RawKernel]:
 
 
 def _rows(text: str, path: Path) -> Iterator[list[str]]:
-    """The table alone: whatever ncu or the program printed before it is no part of it."""
+    """The table without whatever ncu or the program printed before it."""
     begin = re.search(r'^"?ID"?,(?=.*Kernel Name)', text, re.MULTILINE)
     table = csv.reader(io.StringIO(text[begin.start() :]), strict=True) if begin else iter(())
     try:
@@ -69,7 +69,7 @@ def _rows(text: str, path: Path) -> Iterator[list[str]]:
             if row:
                 yield row
     except csv.Error as error:
-        raise RecordError(f"{path} is no CSV, or is cut off: {error}.", _RAW) from None
+        raise RecordError(f"{path} is not CSV, or is cut off: {error}.", _RAW) from None
 
 
 def _kernel(header: list[str], units: list[str], row: list[str], path: Path, number: int) -> RawKernel:
@@ -97,32 +97,32 @@ def _number(cell: str) -> float | None:
 
 
 def _launch(columns: Mapping[str, str]) -> dict[str, float]:
-    """What a page with few metrics still says of a launch, by the names that a full report uses."""
-    found: dict[str, float] = {}
+    """Grid, block and compute capability of a page with few metrics, by the names that a full report uses."""
+    metrics: dict[str, float] = {}
     for column, name in ((_GRID, "grid"), (_BLOCK, "block")):
         extent = re.findall(r"\d{1,10}", columns.get(column, ""))
         if len(extent) == 3:
-            found.update({f"launch__{name}_dim_{axis}": float(each) for axis, each in zip("xyz", extent, strict=True)})
+            metrics.update({f"launch__{name}_dim_{axis}": float(each) for axis, each in zip("xyz", extent, strict=True)})
     capability = re.fullmatch(r"(\d{1,3})\.(\d{1,2})", columns.get(_CAPABILITY, ""))
     if capability:
         names = ("device__attribute_compute_capability_major", "device__attribute_compute_capability_minor")
-        found.update(dict(zip(names, map(float, capability.groups()), strict=True)))
-    return found
+        metrics.update(dict(zip(names, map(float, capability.groups()), strict=True)))
+    return metrics
 
 
 def rules(text: str) -> dict[int, list[Rule]]:
     """The rules of the details page, by the launch's place. Rows of metrics are skipped."""
     begin = re.search(r'^"?ID"?,(?=.*Rule Name)', text, re.MULTILINE)
     places: dict[str, int] = {}
-    found: dict[int, list[Rule]] = {}
+    by_launch: dict[int, list[Rule]] = {}
     for row in csv.DictReader(io.StringIO(text[begin.start() :])) if begin else ():
         index = places.setdefault(row["ID"], len(places))
         if row.get("Rule Name") and row.get("Rule Description"):
             estimate = _number(row.get("Estimated Speedup") or "")
             scope = {"global": "global", "local": "local"}.get((row.get("Estimated Speedup Type") or "").lower())
             rule = {"name": row["Rule Name"], "title": "", "message": row["Rule Description"], "scope": scope}
-            found.setdefault(index, []).append(Rule.model_validate({**rule, "speedup_percent": estimate}))
-    return found
+            by_launch.setdefault(index, []).append(Rule.model_validate({**rule, "speedup_percent": estimate}))
+    return by_launch
 
 
 def _page(path: Path, ncu: Path, environ: Mapping[str, str], page: str) -> str:
@@ -131,6 +131,6 @@ def _page(path: Path, ncu: Path, environ: Mapping[str, str], page: str) -> str:
         options = ["--csv", "--page", page, "--print-units", "base", "--log-file", str(output)]
         ended = run([ncu, "--import", path.resolve(), *options], Surroundings(environ, Path(scratch), TIME_LIMIT_S))
         if ended.status != 0 or not output.is_file():
-            said = clean(output.read_text(encoding="utf-8", errors="replace")) if output.is_file() else ended.last_line()
-            raise RecordError(f"{path} is no report that ncu reads: {said}", "Copy it again, or profile again.")
+            why = clean(output.read_text(encoding="utf-8", errors="replace")) if output.is_file() else ended.last_line()
+            raise RecordError(f"{path} is not a report that ncu can read: {why}", "Copy it again, or profile again.")
         return output.read_text(encoding="utf-8", errors="replace")

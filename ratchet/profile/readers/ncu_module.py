@@ -54,7 +54,7 @@ def read(path: Path, environ: Mapping[str, str], folder: Path | None = None) -> 
                 f"{path} is damaged: Nsight Compute's module crashed over it ({signal_name(ended.status)}).", _AGAIN
             )
         if ended.status > 0:
-            raise RecordError(f"{path} is no report that Nsight Compute's module reads: {ended.last_line()}", _AGAIN)
+            raise RecordError(f"{path} is not a report that Nsight Compute's module can read: {ended.last_line()}", _AGAIN)
         try:
             with output.open(encoding="utf-8") as lines:
                 return [_kernel(json.loads(line)) for line in lines]
@@ -78,7 +78,7 @@ def _kernel(action: dict[str, Any]) -> RawKernel:
 
 
 def _words_of_link(link: re.Match[str]) -> str:
-    """What ncu itself prints for a link: ``@url:words:https://…@`` → ``words (https://…)``, and of others the words."""
+    """A link as ncu prints it: ``@url:words:https://…@`` → ``words (https://…)``; for other links only the words."""
     kind, words, address = link["kind"], link["words"], link["address"]
     return f"{words} ({address})" if kind == "url" else address if kind in ("section", "sass") else words
 

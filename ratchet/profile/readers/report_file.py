@@ -1,4 +1,4 @@
-"""Whether a file is a report of Nsight Compute, and a whole one. Its own module reads half a file without a word.
+"""Check that a file is a complete report of Nsight Compute. ncu's own module reads half a file without an error.
 
 A report is ``NVR`` and a zero byte, a header with the version of the format, then blocks: the length of a block's header, the
 header, and as many bytes of payload as that says; lengths have four bytes, the lowest first, and headers are protocol buffers.
@@ -19,7 +19,7 @@ from ratchet.errors import RecordError
 
 LARGEST_BYTES = 2 * 2**30
 KNOWN_FORMAT = 7
-"""Of Nsight Compute 2025.3."""
+"""The format of Nsight Compute 2025.3."""
 _MAGIC = b"NVR\0"
 _FORMAT, _SESSION, PAYLOAD_SIZE, _SOFTWARE = 1, 3, 5, 8
 _LARGEST_HEADER = 64 * 2**20
@@ -28,7 +28,7 @@ _AGAIN = "Copy it again from where it was recorded, or profile again."
 
 @dataclass(frozen=True)
 class About:
-    """What a report says of itself."""
+    """Versions that stand in a report."""
 
     format_version: int
     tool_version: str | None
@@ -37,22 +37,22 @@ class About:
 def ordinary(path: Path) -> int:
     """The size of a file that can be read at all, in bytes. Raises RecordError for anything else."""
     try:
-        found = path.stat()
-        with path.open("rb") if stat.S_ISREG(found.st_mode) else open(os.devnull, "rb"):  # noqa: PTH123 - a fifo would block
+        status = path.stat()
+        with path.open("rb") if stat.S_ISREG(status.st_mode) else open(os.devnull, "rb"):  # noqa: PTH123 - a fifo would block
             pass
     except FileNotFoundError:
         raise RecordError(f"{path} does not exist.", "Check the path, or profile first.") from None
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else str(error)
-        raise RecordError(f"{path} cannot be read: {said}.", "Check the path and its permissions.") from None
-    if not stat.S_ISREG(found.st_mode):
-        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "no ordinary file"
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise RecordError(f"{path} cannot be read: {why}.", "Check the path and its permissions.") from None
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a special file"
         raise RecordError(f"{path} is {kind}, not a report.", "Give the path of one .ncu-rep file.")
-    if found.st_size == 0:
+    if status.st_size == 0:
         raise RecordError(f"{path} is empty.", _AGAIN)
-    if found.st_size > LARGEST_BYTES:
+    if status.st_size > LARGEST_BYTES:
         raise RecordError(f"{path} is larger than 2 GiB.", "Profile fewer launches: ncu --launch-count.")
-    return found.st_size
+    return status.st_size
 
 
 def examine(path: Path) -> About:
@@ -61,7 +61,7 @@ def examine(path: Path) -> About:
     with path.open("rb") as stream:
         if stream.read(len(_MAGIC)) != _MAGIC:
             raise RecordError(
-                f"{path} is no report of Nsight Compute.", "Reports end in .ncu-rep; ncu writes them with --export."
+                f"{path} is not a report of Nsight Compute.", "Reports end in .ncu-rep; ncu writes them with --export."
             )
         try:
             version = number(_header(stream), _FORMAT)

@@ -1,4 +1,4 @@
-"""Nsight Systems over one call: ``nsys stats``'s summaries of kernels, memory operations and API calls."""
+"""Profiles without counters: the summaries of Nsight Systems over one call, and torch.profiler over some calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ratchet.untrusted import clean
 
 REPORTS = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_api_sum")
 LEAST_S = 5.0
-"""With less time left there is no point in starting it."""
+"""With less time left, do not start nsys."""
 _NS = 1e-9
 
 
@@ -94,13 +94,13 @@ def activity_of(kernels: list[dict[str, Any]], copies: list[dict[str, Any]], api
 
 
 def _times(rows: list[dict[str, Any]], name: str) -> dict[str, float]:
-    found: dict[str, float] = {}
+    times: dict[str, float] = {}
     for row in rows:
         nanoseconds = row.get("Total Time (ns)", row.get("Total Time"))
         if isinstance(nanoseconds, int | float) and nanoseconds >= 0:
             key = str(row.get(name, ""))
-            found[key] = found.get(key, 0.0) + nanoseconds * _NS
-    return found
+            times[key] = times.get(key, 0.0) + nanoseconds * _NS
+    return times
 
 
 def _count(row: dict[str, Any], name: str) -> int:

@@ -1,6 +1,12 @@
-"""`auto`: all of them where the budget pays for it, else what did best on recorded and made-up spaces: `trees`."""
+"""The search strategies by name.
+
+`auto` tries every configuration where the budget pays for it, else it takes what did best on recorded and made-up spaces:
+`trees`, or `climb` where scikit-learn is not installed.
+"""
 
 from __future__ import annotations
+
+import importlib.util
 
 import numpy as np
 
@@ -19,7 +25,7 @@ class Auto(Strategy):
 
     @property
     def chosen(self) -> str:
-        """What it came down to: ``exhaustive``, ``trees``, or one after the other."""
+        """The strategies that it used, one after the other, or will use: ``exhaustive``, ``trees``."""
         return ", then ".join(each.name for each in self._used or [self._wanted()])
 
     def next(self) -> int:
@@ -30,12 +36,12 @@ class Auto(Strategy):
 
     def _wanted(self) -> type[Strategy]:
         fits = self.to_come is not None and self.seen.candidates.exact and self.seen.left <= self.to_come
-        return Exhaustive if fits else Trees
-
-
-# The strategies by name. Each has ``next()``: a candidate that was not handed out, of which there is at least one.
+        if fits:
+            return Exhaustive
+        return Trees if importlib.util.find_spec("sklearn") else Climb
 
 
 STRATEGIES: dict[str, type[Strategy]] = {each.name: each for each in (Auto, Exhaustive, Random, Climb, Trees, Tpe)}
+"""Each has ``next()``: a candidate that was not handed out, of which there is at least one."""
 
 __all__ = ["STRATEGIES", "Auto", "Strategy"]

@@ -101,7 +101,13 @@ class Forest:
     def __init__(self, candidates: Candidates, rng: np.random.Generator) -> None:
         self._rng = rng
         self._features = Features(candidates, rng)
-        self._sklearn: Any = importlib.import_module("sklearn")
+        try:
+            self._sklearn: Any = importlib.import_module("sklearn")
+        except ImportError:
+            raise UsageError(
+                "Trees guide this search, and they need scikit-learn, which is not installed.",
+                "Install it with pip install 'ratchet[tune]', or use auto or climb.",
+            ) from None
         self._tree: Any = importlib.import_module("sklearn.tree").ExtraTreeRegressor
         self._grown: list[Any] = []
 
@@ -220,7 +226,8 @@ class Tpe(Strategy):
             import optuna
         except ImportError:
             raise UsageError(
-                "The strategy optuna needs Optuna, which is not installed.", "Install ratchet[tune], or use auto."
+                "The strategy optuna needs Optuna, which is not installed.",
+                "Install it with pip install 'ratchet[tune]', or use auto.",
             ) from None
         self._optuna = optuna
         optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -1,16 +1,32 @@
-"""Where the time of a call goes: which kernels or operators were added, replaced, or got slower or faster."""
+"""What a call spends its time on: which kernels were added, replaced, or got slower, and what the host costs.
+
+Uses launches of a report with counters, or the times and counts of a trace; both need no single counter of a kernel.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
+from ratchet.judge.profile import matched
 from ratchet.profile.diagnosis import rule as at
 from ratchet.profile.diagnosis.rule import Confidence, Difference, arrow
 from ratchet.profile.metrics import bare
-from ratchet.records.profile import Activity, Effect, Finding
+from ratchet.records.profile import Activity, Effect, Finding, KernelProfile, Profile
 
+LAUNCHES_RANK = 0.97
+LAUNCH_S = 2e-6
+"""The least that one more launch costs besides its kernel; profilers do not see it."""
+STORM_WHY = (
+    "Every launch costs microseconds on the host, and a start and an end on the GPU in which it is partly empty. While kernels"
+    " are short, the GPU waits for the host."
+)
+STORM_ADVICE = "Do the work in one launch (batch, fuse), or capture the calls in a CUDA graph."
+EXTRA_WHY = "Another kernel reads its input from memory and writes its result there, and costs a launch."
+EXTRA_ADVICE = "Fuse it with its neighbour, so that what is between them stays in registers; in PyTorch, see torch.compile."
 REPLACED_RANK, SAME_NAME_RANK = 0.7, 0.5
 """Another kernel is what somebody wrote; the same kernel with another time only says where to look."""
 NAMES_SHOWN = 3
@@ -22,14 +38,14 @@ REPLACED_WHY: dict[Effect, str] = {
 REPLACED_ADVICE = "Compare the two implementations for these shapes, or go back to the former one."
 ADDED_WHY = "Work that the reference does not do takes its own time."
 ADDED_ADVICE = "Check whether the result needs it; if so, fuse it with its neighbour, or do it once outside of the call."
-REMOVED_WHY = "The time of work that is no longer done is saved."
-SAME_NAME_WHY = "The profile shows where the time goes, and no rule of ratchet says why."
+REMOVED_WHY = "Work that is no longer done saves its time."
+SAME_NAME_WHY = "The profile shows where the time goes, but no rule of ratchet explains why."
 SAME_NAME_ADVICE = "Compare the two versions of it: shapes, layouts, data types, and how it is launched."
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What launches of one name take together in a call."""
+    """All launches of one name in a call."""
 
     name: str
     seconds: float | None
@@ -37,22 +53,154 @@ class Spent:
     launches: int = 1
 
 
+# Launches under the profiler
+
+
+def launches_changed(head: Profile, reference: Profile, moved_s: float) -> list[Difference]:
+    """Kernels that one side alone launches, taken together; then common ones that are launched more often, and less often.
+
+    ``moved_s``: seconds by which the whole call changed. What cost no time and saved none is left out.
+    """
+    if not head.kernels or not reference.kernels:
+        return []
+    common = {kernel.function for kernel in head.kernels} & {kernel.function for kernel in reference.kernels}
+    pairs = matched(head, reference)
+    added = _unmatched(one for one, other in pairs if one and other is None)
+    gone = _unmatched(other for one, other in pairs if other and one is None)
+    other = Group(*([spent for spent in side if spent.name not in common] for side in (added, gone)))
+    more = Group([spent for spent in added if spent.name in common], [])
+    fewer = Group([], [spent for spent in gone if spent.name in common])
+    differences = []
+    for group in (other, more, fewer):
+        part = group.part(moved_s)
+        if (group.added or group.gone) and (part is None or part >= at.TIMES_SHARE):
+            differences.append(_difference(group, head, reference, part))
+    return differences
+
+
+@dataclass(frozen=True)
+class Group:
+    """Launches that only one side has."""
+
+    added: Sequence[Spent]
+    gone: Sequence[Spent]
+
+    @property
+    def launches(self) -> int:
+        """How many more the head has."""
+        return sum(each.launches for each in self.added) - sum(each.launches for each in self.gone)
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds by which they make the head slower, launching included; None where that is not known."""
+        launching = LAUNCH_S * self.launches
+        if any(each.seconds is None for each in (*self.added, *self.gone)):
+            return launching or None
+        return launching + sum(each.seconds or 0.0 for each in self.added) - sum(each.seconds or 0.0 for each in self.gone)
+
+    def part(self, moved_s: float) -> float | None:
+        """The part of the call's change that they explain, 0 to 1; None where that is not known."""
+        if self.seconds is None:
+            return None
+        return min(1.0, abs(self.seconds) / moved_s) if moved_s else 0.0
+
+
+def _difference(group: Group, head: Profile, reference: Profile, part: float | None) -> Difference:
+    before, count = len(reference.kernels), len(head.kernels)
+    slower = (group.seconds or 0.0) > 0
+    storm = max(count, before) >= at.MANY_LAUNCHES and max(count, before) >= at.STORM * min(count, before)
+    repeated, sums = _repeated(group, reference, head), _sums(head, reference)
+    names = repeated or replaced(group.gone, group.added)
+    launched = f"Launches in a call {arrow(before, count)}{sums}: {names}."
+    if count == before:
+        launched = f"Launches in a call: {names}." if repeated else f"The head {names}{sums}."
+    if repeated or (storm and group.launches):
+        key, why, advice = "launches", STORM_WHY, STORM_ADVICE
+    elif group.added and group.gone and (group.launches == 0 or slower == (group.launches < 0)):
+        # More launches that are faster, or fewer that are slower: their number is not the reason.
+        key, why, advice = "other kernels", REPLACED_WHY["slower" if slower else "faster"], REPLACED_ADVICE
+    else:
+        key, why, advice = "extra kernel" if group.launches else "other kernels", EXTRA_WHY, EXTRA_ADVICE
+    effect: Effect | None = None if group.seconds is None else "slower" if slower else "faster"
+    return Difference(key, launched, why, advice, effect, part or 0.0, LAUNCHES_RANK if group.launches else 0.5)
+
+
+def _repeated(group: Group, reference: Profile, head: Profile) -> str:
+    """``step 2 → 9 (140.0 µs more)``; empty where the names are of one side alone."""
+    before, after = (Counter(kernel.function for kernel in side.kernels) for side in (reference, head))
+    spent = [*group.added, *group.gone]
+    if not all(before[each.name] and after[each.name] for each in spent):
+        return ""
+    parts = []
+    for each in spent[:NAMES_SHOWN]:
+        time = f" ({units.duration(each.seconds)} {'more' if group.added else 'less'})" if each.seconds else ""
+        parts.append(f"{each.name[:LONGEST_NAME]} {arrow(before[each.name], after[each.name])}{time}")
+    return ", ".join([*parts, "…"] if len(spent) > NAMES_SHOWN else parts)
+
+
+def short_kernels(profile: Profile) -> Finding | None:
+    """Kernels that take less time than their launch."""
+    times = [kernel.duration_s for kernel in profile.kernels if kernel.duration_s is not None]
+    if not times or statistics.median(times) >= at.SHORT_KERNEL_S:
+        return None
+    many = len(times) >= at.MANY_LAUNCHES
+    count = f"{len(times)} launches in a call take" if len(times) > 1 else "The kernel takes"
+    return Finding(
+        key="launches" if many else "launch-bound",
+        what=f"{count} {units.duration(statistics.median(times))}{' each (median)' if len(times) > 1 else ''}:"
+        " about what the launch itself takes.",
+        why=STORM_WHY,
+        advice=STORM_ADVICE,
+        confidence="high" if many else "medium",
+        weight=0.9 if many else 0.5,
+    )
+
+
+def call_seconds(profile: Profile) -> float | None:
+    """Seconds of all launches with the cost of launching them; None where a launch has no duration."""
+    kernels = seconds(profile.kernels)
+    return None if kernels is None else kernels + LAUNCH_S * len(profile.kernels)
+
+
+def seconds(kernels: Sequence[KernelProfile]) -> float | None:
+    """Seconds of these launches together; None where one has no duration, or there is none."""
+    times = [kernel.duration_s for kernel in kernels]
+    return None if None in times or not times else sum(each for each in times if each is not None)
+
+
+def _unmatched(kernels: Iterable[KernelProfile]) -> list[Spent]:
+    by_name: dict[str, list[KernelProfile]] = {}
+    for kernel in kernels:
+        by_name.setdefault(kernel.function, []).append(kernel)
+    return [Spent(name, seconds(launched), len(launched)) for name, launched in by_name.items()]
+
+
+def _sums(head: Profile, reference: Profile) -> str:
+    moved = [[kernel.dram_bytes for kernel in side.kernels] for side in (reference, head)]
+    if any(None in side for side in moved):
+        return ""
+    return f", device memory {arrow(*(units.size(sum(each or 0 for each in side)) for side in moved))}"
+
+
+# Traced times by name
+
+
 def traced_times(head: Activity, reference: Activity, ratio: float | None) -> list[Difference]:
-    """What differs between the times by name: those of one side alone together, then the common ones that moved either way."""
+    """Differences of times by name: names that only one side has, taken together; then common names that got slower or faster."""
     after, before = _of_a_call(head), _of_a_call(reference)
     moved = moved_s(sum(before.values()), sum(after.values()), ratio)
     added = [Spent(name, seconds) for name, seconds in after.items() if name not in before and seconds > 0]
     gone = [Spent(name, seconds) for name, seconds in before.items() if name not in after and seconds > 0]
-    net = sum(each.seconds or 0.0 for each in added) - sum(each.seconds or 0.0 for each in gone)
-    found = []
+    net = sum(spent.seconds or 0.0 for spent in added) - sum(spent.seconds or 0.0 for spent in gone)
+    differences = []
     if moved and abs(net) >= at.TIMES_SHARE * moved:
         effect: Effect = "slower" if net > 0 else "faster"
         why = REPLACED_WHY[effect] if added and gone else ADDED_WHY if added else REMOVED_WHY
         advice = REPLACED_ADVICE if gone else ADDED_ADVICE
         what = f"In each call, the head {replaced(gone, added)}."
-        found.append(Difference("other kernels", what, why, advice, effect, min(1.0, abs(net) / moved), REPLACED_RANK))
+        differences.append(Difference("other kernels", what, why, advice, effect, min(1.0, abs(net) / moved), REPLACED_RANK))
     common = {name: (before[name], after[name]) for name in after if name in before}
-    return found + same_name_times(common, moved, "each call")
+    return differences + same_name_times(common, moved, "each call")
 
 
 def moved_s(before: float, after: float, ratio: float | None) -> float:
@@ -61,11 +209,11 @@ def moved_s(before: float, after: float, ratio: float | None) -> float:
 
 
 def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, when: str) -> list[Difference]:
-    """Of names that both sides have, with their seconds before and after, those that got slower and those that got faster.
+    """Names that both sides have, with their seconds before and after: those that got slower, and those that got faster.
 
     ``moved``: seconds by which the whole call changed; what is less than a part of it is not worth a sentence.
     """
-    found = []
+    differences = []
     effects: tuple[Effect, ...] = ("slower", "faster")
     for effect in effects:
         sign = 1 if effect == "slower" else -1
@@ -77,7 +225,7 @@ def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, whe
         longest = sorted(noticed, key=lambda name: -noticed[name])
         labels = _labels([*longest])
         shown = [f"{labels[name]} {arrow(*map(units.duration, common[name]))}" for name in longest[:NAMES_SHOWN]]
-        found.append(
+        differences.append(
             Difference(
                 f"{effect} kernels",
                 f"{effect.capitalize()} in {when}: {', '.join([*shown, '…'] if len(longest) > NAMES_SHOWN else shown)}.",
@@ -88,7 +236,7 @@ def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, whe
                 SAME_NAME_RANK,
             )
         )
-    return found
+    return differences
 
 
 def replaced(gone: Sequence[Spent], added: Sequence[Spent]) -> str:
@@ -121,12 +269,12 @@ def _of_a_call(activity: Activity) -> dict[str, float]:
     return {name: seconds / max(1, activity.calls) for name, seconds in activity.kernels.items()}
 
 
-# What a trace of some calls shows: launches, gaps, copies from pageable memory, allocations. No counters are needed.
+# What a trace shows of the host: launches, gaps, copies from pageable memory, allocations
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one thing costs a call."""
+    """The cost of one thing in a call."""
 
     seconds: float
     """On the clock, for each call; 0 where it is only counted."""
@@ -194,14 +342,14 @@ def trace_changes(head: Activity, reference: Activity, ratio: float | None) -> l
     """Costs that differ between the sides. ``ratio``: head time / reference time of the case."""
     if not all(side.calls and side.wall_s > 0 for side in (head, reference)):
         return []
-    return [found for rule in RULES if (found := _changed(rule, head, reference, ratio))]
+    return [difference for rule in RULES if (difference := _changed(rule, head, reference, ratio))]
 
 
 def standing_costs(head: Activity) -> list[Finding]:
     """Costs that stand out in the head, whatever the reference does."""
     if not head.calls or head.wall_s <= 0:
         return []
-    return [found for rule in RULES if (found := _standing(rule, head))]
+    return [finding for rule in RULES if (finding := _standing(rule, head))]
 
 
 def _changed(rule: TraceRule, head: Activity, reference: Activity, ratio: float | None) -> Difference | None:
@@ -225,14 +373,14 @@ def _changed(rule: TraceRule, head: Activity, reference: Activity, ratio: float 
 
 
 def _standing(rule: TraceRule, head: Activity) -> Finding | None:
-    seen = rule.cost(head)
-    if seen is None or not seen.noteworthy:
+    cost = rule.cost(head)
+    if cost is None or not cost.noteworthy:
         return None
     return Finding(
         key=rule.key,
-        what=f"{rule.subject}: {seen.figure}.",
+        what=f"{rule.subject}: {cost.figure}.",
         why=rule.why,
         advice=rule.advice,
         confidence=rule.sure,
-        weight=0.99 * rule.rank * min(1.0, seen.seconds / (head.wall_s / head.calls)),
+        weight=0.99 * rule.rank * min(1.0, cost.seconds / (head.wall_s / head.calls)),
     )
