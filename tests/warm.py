@@ -197,7 +197,9 @@ def _import_all(*, without_torch: bool) -> None:
     if without_torch:
         sys.meta_path.insert(0, _NoTorch())
     else:
-        import torch  # noqa: F401
+        for name in (_HOST, _TARGET, "ratchet.measure.child.worker"):
+            importlib.import_module(name)
+        _packages_of_hosts.update(name.partition(".")[0] for name in sys.modules)
     for module in pkgutil.walk_packages(ratchet.__path__, "ratchet."):
         if module.name.endswith("__main__") or (without_torch and ".measure." in module.name):
             continue
@@ -289,6 +291,8 @@ _GUARD = str(ROOT / "ratchet" / "subprocesses.py")
 _HOST, _TARGET = "ratchet.measure.child.host", "ratchet.measure.child.profile_target"
 _really_fork_exec = subprocess._fork_exec  # type: ignore[attr-defined]
 _PATH = list(sys.path)
+_packages_of_hosts: set[str] = set()
+"""What a host has imported before it imports benchmarks: it refuses a package that a tree has and that comes from elsewhere."""
 
 
 def _fork_exec(*arguments: Any) -> int:
@@ -367,6 +371,8 @@ def _become_child(
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     _be_called([os.fsdecode(word) for word in words])
     sys.path[:] = _PATH
+    for name in [name for name in sys.modules if name.partition(".")[0] not in _packages_of_hosts]:
+        del sys.modules[name]
     _open_standard_files()
     gc.enable()
 
