@@ -223,7 +223,7 @@ def test_what_is_measured_is_what_files_keep() -> None:
     """Samples are rounded when they are taken: a run judged again from its file has the same figures to the last digit."""
     taken_ms = (3 * 1e-4, 0.000_123_456_7)
     result = measured(Script(sampled=lambda _, count: Sampled(samples_ms=(taken_ms * count)[:count])))
-    case = examples.compared(head=tuple(one.samples() for one in result.turned["head"]))
+    case = examples.compared(head=tuple(one.samples() for one in result.workers["head"]))
     assert case.head
     assert CaseRun.model_validate_json(dumps(case)).head == case.head
 
