@@ -19,6 +19,8 @@ class RatchetError(Exception):
     """An error with one sentence for the user; ``hint`` says what to do."""
 
     exit_code: Exit = Exit.NOT_MEASURED
+    section: str = ""
+    """The section of docs/troubleshooting.md that says more."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -39,30 +41,43 @@ class RecordError(RatchetError):
     """A file of ours cannot be read: truncated, edited, of a newer schema, or with impossible values."""
 
     exit_code = Exit.USAGE
+    section = "files-and-records"
 
 
 class ArtifactError(RatchetError):
     """An artifact of another job is unsafe, damaged, or contradicts itself."""
 
+    section = "on-github"
+
 
 class OutputError(RatchetError):
     """A result cannot be written: read-only folder, full disk."""
+
+    section = "files-and-records"
 
 
 class GitError(RatchetError):
     """git is missing, or refuses what a comparison needs."""
 
+    section = "a-tree-cannot-be-loaded"
+
 
 class DamageError(RatchetError):
     """The user's repository changed while foreign code ran, and cannot be restored."""
+
+    section = "files-and-records"
 
 
 class BusyError(RatchetError):
     """Another check holds the device."""
 
+    section = "the-machine-is-not-fit"
+
 
 class UnfitError(RatchetError):
     """This machine cannot give a trustworthy measurement now."""
+
+    section = "the-machine-is-not-fit"
 
 
 class IncompleteError(RatchetError):
@@ -72,25 +87,37 @@ class IncompleteError(RatchetError):
 class BuildError(RatchetError):
     """The build command failed in one tree."""
 
+    section = "a-tree-cannot-be-loaded"
+
 
 class FingerprintError(RatchetError):
     """Times from different machines or software were about to be compared."""
+
+    section = "files-and-records"
 
 
 class HostError(RatchetError):
     """The process that serves one tree did not start, died, or broke the protocol."""
 
+    section = "a-tree-cannot-be-loaded"
+
 
 class WorkerError(RatchetError):
     """A worker crashed, hung, ran out of memory or broke the protocol: one case fails, never the run."""
+
+    section = "the-machine-is-not-fit"
 
 
 class ForeignModuleError(RatchetError):
     """A module of the repository was loaded from outside its tree, so the tree was not what ran."""
 
+    section = "a-tree-cannot-be-loaded"
+
 
 class CudaBuildError(RatchetError):
     """nvcc is missing or rejected a source."""
+
+    section = "a-tree-cannot-be-loaded"
 
 
 class PageError(RatchetError):
@@ -99,6 +126,8 @@ class PageError(RatchetError):
 
 class ForgeError(RatchetError):
     """A call of GitHub's API failed."""
+
+    section = "on-github"
 
 
 class TokenError(ForgeError):

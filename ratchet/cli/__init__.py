@@ -85,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  no error may exit with 1, which reads as a regression
         sentence, code = _explained(error)
         click.echo(f"ratchet: {sentence}", err=True)
+        if section := getattr(error, "section", ""):
+            click.echo(f"More: docs/troubleshooting.md#{section}", err=True)
         return int(code)
 
 

@@ -18,6 +18,8 @@ from ratchet.untrusted import clean
 class ProfileError(RatchetError):
     """A profiler gave nothing that can be used; the sentence says why and what to do. It costs a profile, never the verdict."""
 
+    section = "profiles"
+
 
 @dataclass(frozen=True)
 class Ended:

@@ -97,9 +97,10 @@ class Finished:
     @property
     def sentence(self) -> str:
         """The one line that a command which cannot go on says at its end."""
-        lines = [line for line in self.err.splitlines() if line.startswith("ratchet: ")]
+        last = [line for line in self.err.splitlines() if not line.startswith("More: docs/troubleshooting.md#")]
+        lines = [line for line in last if line.startswith("ratchet: ")]
         assert len(lines) == 1, self.err
-        assert self.err.splitlines()[-1] == lines[0], self.err
+        assert last[-1] == lines[0], self.err
         assert "Traceback" not in self.err, self.err
         return lines[0].removeprefix("ratchet: ")
 
