@@ -1,4 +1,8 @@
-"""The baseline file as text: its cases, their history, what moved, and what was pushed to the remote."""
+"""The baseline file as text: its cases and their history, what a command moved, and what was pushed to the remote.
+
+`ratchet.cli.baseline` prints it; `ratchet.commands.baseline.push` takes the commit message and the text of the pull request from
+here. Pure.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from ratchet.untrusted import CELL, clean, fenced, inert, log_line
 
 
 def baseline_lines(stored: Baseline, path: str) -> list[str]:
-    """One block for each kind of machine, one line for each case."""
+    """Return one block for each kind of machine, one line for each case."""
     lines = [] if stored.fingerprints else [empty(path)]
     for part in stored.fingerprints.values():
         lines += [_machine(part), *table([_row(name, entry) for name, entry in part.configs.items()], right=1)]
@@ -24,7 +28,7 @@ def baseline_lines(stored: Baseline, path: str) -> list[str]:
 
 
 def history_lines(stored: Baseline, path: str, case: str | None = None) -> list[str]:
-    """The chain of every case, or of one: a line for each step, oldest first."""
+    """Return the chain of every case, or of one: a line for each step, oldest first."""
     lines = [] if stored.fingerprints else [empty(path)]
     for part in stored.fingerprints.values():
         chosen = {name: entry for name, entry in part.configs.items() if case in (None, name)}
@@ -35,7 +39,7 @@ def history_lines(stored: Baseline, path: str, case: str | None = None) -> list[
 
 
 def verified_lines(stored: Baseline, path: str, problems: Sequence[str], warnings: Sequence[str]) -> list[str]:
-    """A line for each problem and warning, and what was verified."""
+    """Return a line for each problem and warning, and a sum of the entries that were verified."""
     entries = [entry for _, _, entry in stored.every()]
     steps = sum(len(entry.steps) for entry in entries)
     machines = units.plural(len(stored.fingerprints), "machine")
@@ -46,27 +50,27 @@ def verified_lines(stored: Baseline, path: str, problems: Sequence[str], warning
 
 
 def empty(path: str) -> str:
-    """The line for an empty baseline, with what to do."""
+    """Return the line for an empty baseline, with what to do."""
     return log_line(f"{path}: no baseline yet. Measure with `ratchet check`, then `ratchet baseline record`.")
 
 
 def table(rows: Sequence[tuple[str, ...]], right: int) -> list[str]:
-    """Indented lines with columns as wide as they need to be; the column ``right`` is set to the right."""
+    """Return indented lines with columns as wide as they need to be; column number ``right`` (from 0) is aligned right."""
     return aligned([[log_line(cell) for cell in row] for row in rows], "<" * right + ">", indent="  ")
 
 
 def milliseconds(value: float | None) -> str:
-    """A stored time as text."""
+    """Format a stored time; empty for none."""
     return units.duration(value * 1e-3) if value else ""
 
 
 def moved_by(measurement: Measurement) -> str:
-    """``−7.29 % [−7.43, −6.97]``."""
+    """Format the change of one measurement: ``−7.29 % [−7.43, −6.97]``."""
     return f"{units.change(measurement.ratio)} {units.interval(measurement.low, measurement.high)}"
 
 
 def short(commit: str) -> str:
-    """The first ten digits."""
+    """Return the first ten digits of a commit."""
     return commit[:10]
 
 
@@ -108,7 +112,7 @@ def _step(step: Step) -> tuple[str, ...]:
 
 
 def _by_how_much(step: Step) -> str:
-    """The interval of one measurement or the mean of two; names the reference where it is not the step before."""
+    """Format the interval of one measurement, or the ratio of several; name the reference where it is not the step before."""
     if len(step.measurements) == 1:
         (measurement,) = step.measurements
         return moved_by(measurement) if step.ratio else f"{moved_by(measurement)} against {short(measurement.reference)}"
@@ -116,7 +120,7 @@ def _by_how_much(step: Step) -> str:
     return f"{units.change(step.ratio)}{several}" if step.ratio else ""
 
 
-# Moves of cases
+# What ``ratchet baseline record``, ``accept`` and ``rename`` moved.
 
 
 WORDS = {
@@ -125,11 +129,11 @@ WORDS = {
     MoveKind.DROPPED: "refuted",
     MoveKind.APART: "differing",
 }
-"""Words for kinds that people call otherwise."""
+"""Kinds of moves whose word for people differs from their value."""
 
 
 def recorded_lines(done: Recorded, path: str) -> list[str]:
-    """A sum, then a line for each case to which something happened, then what to do about it."""
+    """Return a sum, then a line for each case that moved, then what to do about it."""
     several = len({move.machine for move in done.moves}) > 1
     counts = Counter(WORDS.get(move.kind, move.kind.value) for move in done.moves)
     parts = [f"{count} {word}" for word, count in counts.items()]
@@ -161,7 +165,7 @@ def recorded_lines(done: Recorded, path: str) -> list[str]:
 
 
 def recorded_fields(done: Recorded, path: str) -> dict[str, Any]:
-    """JSON fields for other programs."""
+    """Return JSON fields for other programs."""
     moves = [
         {
             "case": move.case,
@@ -180,7 +184,7 @@ def recorded_fields(done: Recorded, path: str) -> dict[str, Any]:
 
 
 def accepted_fields(done: Sequence[Accepted], path: str) -> dict[str, Any]:
-    """JSON fields for other programs."""
+    """Return JSON fields for other programs."""
     moves = [
         {
             "case": accepted.case,
@@ -195,7 +199,7 @@ def accepted_fields(done: Sequence[Accepted], path: str) -> dict[str, Any]:
 
 
 def accepted_lines(done: Sequence[Accepted], path: str) -> list[str]:
-    """A line for each case: from where to where, by how much, who and why."""
+    """Return a line for each case: from where to where, by how much, who and why."""
     return [
         log_line(
             f"{accepted.case}: {_from_to(accepted)} ({_change_of_accepted(accepted)}), "
@@ -207,7 +211,7 @@ def accepted_lines(done: Sequence[Accepted], path: str) -> list[str]:
 
 
 def renamed_lines(done: Sequence[Renamed], old: str, new: str, path: str) -> list[str]:
-    """A line for each machine."""
+    """Return a line for each machine on which the case was renamed."""
     lines = []
     for renamed in done:
         gone = renamed.displaced
@@ -250,7 +254,7 @@ def _change_of_accepted(done: Accepted) -> str:
     return f"{moved_by(measurement)} against {short(measurement.reference)}, which is not its baseline"
 
 
-# The push to the remote: its commit, its pull request, and the result
+# The push to the remote: its commit, its pull request, and its result.
 
 
 _NAMED = 3
@@ -264,7 +268,7 @@ class Forward:
 
     path: str
     mode: str
-    """``push``, ``pull-request`` or ``branch``: the way that was taken in the end."""
+    """``push``, ``pull-request`` or ``branch``: the way that was used in the end."""
     branch: str
     commit: str | None
     """None where there was nothing to change."""
@@ -276,7 +280,7 @@ class Forward:
 
 
 def title(recorded: Recorded, accepted: Sequence[Accepted]) -> str:
-    """``perf: ratchet baseline forward (attention/training_512, copy/a and 2 more)``."""
+    """Return the title of the commit: ``perf: ratchet baseline forward (attention/training_512, copy/a and 2 more)``."""
     moved = [step.case for step in accepted] + [move.case for kind in _STEPS for move in recorded.moves if move.kind is kind]
     if moved:
         return f"perf: ratchet baseline forward ({_names(moved)})"
@@ -285,7 +289,10 @@ def title(recorded: Recorded, accepted: Sequence[Accepted]) -> str:
 
 
 def commit_message(recorded: Recorded, accepted: Sequence[Accepted], mode: str) -> str:
-    """Title, and a line for each case that moved. It starts no workflow, except as a pull request, whose checks must run."""
+    """Return the title, and a line for each case that moved.
+
+    ``[skip ci]`` keeps the commit from starting workflows; a pull request goes without, because its checks must run.
+    """
     skip = "" if mode == "pull-request" else f" {_SKIP}"
     what_to_do = ("Cases that ",)  # is for the people who read a log
     lines = [line for line in _steps(recorded, accepted, "baseline") if not line.startswith(what_to_do)]
@@ -293,14 +300,14 @@ def commit_message(recorded: Recorded, accepted: Sequence[Accepted], mode: str) 
 
 
 def pull_body(recorded: Recorded, accepted: Sequence[Accepted], path: str) -> str:
-    """The text of the pull request, about its newest commit."""
+    """Return the text of the pull request, about its newest commit."""
     lines = fenced(_steps(recorded, accepted, path), most=60)
     rest = "Earlier steps are in the other commits of this pull request."
     return f"Measurements of main move `{path}`. The newest steps:\n\n{lines}\n\n{rest}\n"
 
 
 def forward_lines(done: Forward) -> list[str]:
-    """Lines for what moved, where it went, and what did not happen."""
+    """Return lines for what moved, where it went, and what did not happen."""
     where = f"pushed {short(done.commit)}." if done.commit else "nothing to push."
     where += f" {done.pull_url} takes it to main." if done.commit and done.pull_url else ""
     steps = _steps(done.recorded, done.accepted, done.path)
@@ -308,14 +315,14 @@ def forward_lines(done: Forward) -> list[str]:
 
 
 def forward_fields(done: Forward) -> dict[str, Any]:
-    """JSON fields for other programs."""
+    """Return JSON fields for other programs."""
     fields = recorded_fields(done.recorded, done.path) | {"accepted": accepted_fields(done.accepted, done.path)["accepted"]}
     where = {"mode": done.mode, "branch": done.branch, "commit": done.commit, "pull_request": done.pull_url or None}
     return fields | where | {"notes": done.notes}
 
 
 def forward_outputs(done: Forward) -> dict[str, str]:
-    """Outputs for later steps of a workflow; ``moved`` is JSON with the names of the cases."""
+    """Return outputs for later steps of a workflow; ``moved`` is JSON with the names of the cases."""
     moved = [step.case for step in done.accepted] + [move.case for move in done.recorded.moves if move.kind in _STEPS]
     return {
         "moved": json.dumps(list(dict.fromkeys(moved))),
@@ -327,7 +334,7 @@ def forward_outputs(done: Forward) -> dict[str, str]:
 
 
 def forward_summary(done: Forward) -> str:
-    """Markdown for the step's summary."""
+    """Return Markdown for the summary of the workflow step."""
     return f"### Baseline\n\n{fenced(forward_lines(done), most=200)}\n"
 
 

@@ -1,4 +1,7 @@
-"""Text for `ratchet calibrate` and `ratchet replay`."""
+"""Text and JSON fields for `ratchet calibrate` and `ratchet replay`.
+
+`ratchet.cli.check` prints them; `ratchet.commands.replay` fills `Replayed` and `Simulation`. Pure.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from ratchet.untrusted import CELL, log_line
 
 
 def calibration_lines(done: Calibration) -> list[str]:
-    """A table of the cases, the noisiest first, then what it means in sentences."""
+    """Return a table of the cases, the noisiest first, then sentences that say what it means."""
     listed = sorted(done.cases, key=lambda case: -case.spread)
     rows = [("Case", "Pairs", "Spread", "Bias", "MDE 20", "MDE most", "Red", "Caught", "Gate"), *map(_row, listed)]
     return [*words.aligned(rows, "<>>>>>>>>"), "", *map(log_line, _sentences(done))]
@@ -61,12 +64,12 @@ def _sentences(done: Calibration) -> list[str]:
     return [*lines, f"{verdict}; the smallest gate that every case holds is {units.threshold(done.gate)}."]
 
 
-# `ratchet replay`: verdicts of recorded pairs, and of pull requests simulated from them
+# `ratchet replay`: recorded pairs judged again, and pull requests simulated from them.
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """One file, judged again. A recorded run has a whole report, other pairs have not."""
+    """One file, judged again. Only a recorded run has a whole report; a NumPy archive of pairs has none."""
 
     file: Path
     judged: Judged
@@ -75,12 +78,12 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Simulation:
-    """Pull requests drawn from recorded pairs, and from what they were drawn."""
+    """Pull requests drawn from recorded pairs, and the settings of the draw."""
 
     rates: Rates
     policy: Policy
     pairs: int
-    """Most that a case may take."""
+    """The most pairs that a case may take."""
     seed: int
     planted: Mapping[str, float]
     """Case → factor on the head's times."""
@@ -89,12 +92,12 @@ class Simulation:
 
 
 def file_line(done: Replayed) -> str:
-    """Which of several files the next lines are about."""
+    """Return the line that says which of several files the next lines are about."""
     return f"# {log_line(done.file)}"
 
 
 def judged_lines(judged: Judged) -> list[str]:
-    """One aligned line a case, then the reasons of those that are not unchanged, and last the headline."""
+    """Return one aligned line a case, then the reasons of those that are not unchanged, and last the headline."""
     rows = [_verdict_row(case) for case in judged.cases]
     lines = words.aligned(rows, "<<>^>>>")
     lines += [
@@ -106,7 +109,7 @@ def judged_lines(judged: Judged) -> list[str]:
 
 
 def judged_json(done: Sequence[Replayed], exit_code: int) -> dict[str, Any]:
-    """All files as JSON for other programs."""
+    """Return all files as JSON fields for other programs."""
     files = [
         {
             "file": str(replayed.file),
@@ -120,7 +123,7 @@ def judged_json(done: Sequence[Replayed], exit_code: int) -> dict[str, Any]:
 
 
 def simulation_lines(done: Simulation) -> list[str]:
-    """Lines: what was drawn, a table of the cases, the rates, and their meaning in one sentence."""
+    """Return what was drawn, a table of the cases, the rates, and their meaning in one sentence."""
     rates = done.rates
     gate = units.threshold(done.policy.regression)
     table = [("Case", "Recorded pairs", "Planted", "Red")]
@@ -153,7 +156,7 @@ def simulation_lines(done: Simulation) -> list[str]:
 
 
 def simulation_json(done: Simulation) -> dict[str, Any]:
-    """JSON fields for other programs."""
+    """Return JSON fields for other programs."""
     rates, policy = done.rates, done.policy
     return {
         "any_red": rates.any_red,

@@ -1,4 +1,8 @@
-"""`CommentPage` → conclusion, title, summary, text and annotations of a check run; and lines for the runner's log."""
+"""Conclusion, title, summary, text and annotations of a check run, and ``::error`` lines for the runner's log.
+
+All come from the same `CommentPage` as the comment. Called by `ratchet.commands.github.publish` and `judge_again`, and by
+`ratchet.cli.github` for the log. Pure, apart from reading the templates of this package.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from ratchet.report import profile, words
 from ratchet.report.comment import CommentPage, Conclusion, conclusion, render_part
 
 TITLE = 200
-"""Characters."""
+"""Characters of a title."""
 MESSAGE = 1000
 """Characters of an annotation's message."""
 _LEVELS: dict[Outcome, Level] = {
@@ -28,7 +32,7 @@ _BENCHMARK = re.compile(r"[A-Za-z0-9_]{1,100}")
 
 
 def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
-    """The check run's conclusion and its output."""
+    """Return the conclusion of the check run and its output."""
     title = page.report.headline if page.report else page.problem or "There is no verdict."
     end = conclusion(page)
     if end == "neutral" and page.report and page.report.verdict == "pass" and not title.startswith("Inconclusive"):
@@ -43,9 +47,9 @@ def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
 
 
 def workflow_commands(page: CommentPage, most: int = 10) -> Iterator[str]:
-    """``::error file=…,line=1,title=…::…`` for the worst cases, one a line; nothing in them ends a line or starts a command.
+    """Yield ``::error file=…,line=1,title=…::…`` for the worst cases; text in them can end no line and start no other command.
 
-    Print them outside of ``::stop-commands::``.
+    Print them outside of ``::stop-commands::``, where the runner still reads commands.
     """
     if page.report is None:
         yield _command("failure", None, "ratchet", page.problem or "There is no verdict.")
@@ -55,8 +59,9 @@ def workflow_commands(page: CommentPage, most: int = 10) -> Iterator[str]:
 
 
 def candidate_paths(page: CommentPage, bench: str) -> dict[str, str]:
-    """Benchmark → the file that may hold it, for the cases worth an annotation. Whoever fills ``page.paths`` keeps those that
-    exist: a benchmark may stand in a file of another name.
+    """Return benchmark → the file that may hold it, for the cases worth an annotation.
+
+    Whoever fills ``page.paths`` keeps those that exist, because a benchmark may be in a file of another name.
     """
     names = {case.name.partition("/")[0] for case in _worst(page)}
     paths = {name: f"{bench.strip('/')}/{name}.py" for name in sorted(names) if _BENCHMARK.fullmatch(name)}
@@ -90,7 +95,7 @@ def _title(case: CaseVerdict) -> str:
 
 
 def _message(page: CommentPage, case: CaseVerdict) -> str:
-    """The reason, and the cause where a profile shows one."""
+    """Return the reason of the outcome, and the cause where a profile shows one."""
     profiles = page.report.profiles if page.report else ()
     cause = next((profile.first_sentence(each) for each in profiles if each.case == case.name), "")
     return untrusted.plain(f"{untrusted.clean(case.reason)} {untrusted.clean(cause)}", MESSAGE)
@@ -103,7 +108,7 @@ def _command(level: Level, path: str | None, title: str, message: str) -> str:
 
 
 def _data(text: str) -> str:
-    """Escapes like @actions/core."""
+    """Escape the text of a command as GitHub's own @actions/core does."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

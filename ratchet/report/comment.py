@@ -1,6 +1,7 @@
-"""`CommentPage` → the comment under a pull request: the verdict first, then the worst cases, then the rest folded away.
+"""The comment under a pull request: the verdict first, then the worst cases, then the rest folded away.
 
-The check run and its annotations are made of the same page (`ratchet.report.check_run`).
+`ratchet.commands.github` fills a `CommentPage`, renders it here, and finds earlier comments by their first two lines. The check
+run and its annotations come from the same page (`ratchet.report.check_run`). Pure, apart from reading this package's templates.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _HELD = (Outcome.UNCHANGED, Outcome.IMPROVED, Outcome.IDENTICAL)
 
 @dataclass(frozen=True)
 class CommentPage:
-    """All that a comment and a check run say."""
+    """Everything that a comment and a check run say."""
 
     report: ReportRecord | None
     """Judged in the trusted job; None where there is no verdict."""
@@ -44,10 +45,10 @@ class CommentPage:
     edited_baseline: bool = False
     """The pull request changes the baseline file."""
     acceptances: tuple[Acceptance, ...] = ()
-    """Those that took a regression of this report (`ratchet.judge.github.acceptance.with_acceptances` gave the report)."""
+    """Acceptances that cover a slowdown of this report; `ratchet.judge.github.acceptance.with_acceptances` has applied them."""
     artifact_url: str | None = None
     log_url: str | None = None
-    """The job that publishes, where its log is what to read next."""
+    """Address of the publishing job, where its log is what to read next."""
     report_id: str = "default"
     rejudged: bool = True
     """Judged again from the raw samples, by thresholds and baseline of ``base_ref``."""
@@ -58,9 +59,12 @@ class CommentPage:
 
 
 def conclusion(page: CommentPage) -> Conclusion:
-    """Red for a regression, a wrong result, and a run that handed over nothing to judge; green only where something was compared
-    and everything that was is no slower, or accepted; otherwise neutral, since noise is no fault of the change.
-    A slowdown without proof asks for a person: a required check is satisfied by neutral, and not by that.
+    """Return the conclusion of the check run.
+
+    ``failure``: a regression, a wrong result, or a run that gave nothing to judge.
+    ``success``: something was compared, and all of it is no slower or accepted.
+    ``action_required``: a slowdown without proof. It asks for a person: ``neutral`` would satisfy a required check.
+    ``neutral``: everything else, since noise is no fault of the change.
     """
     report = page.report
     if report is None or not report.cases:
@@ -87,7 +91,7 @@ _MARKS: dict[Conclusion, str] = {"success": "✅", "failure": "❌", "neutral": 
 
 @dataclass(frozen=True)
 class _Group:
-    """Cases that stand together: how many there are, and those that are shown."""
+    """Cases under one heading: how many there are, and those that are shown."""
 
     all: int
     shown: Sequence[CaseVerdict]
@@ -101,7 +105,7 @@ class _Group:
 def render_comment(page: CommentPage, limit: int = LIMIT) -> str:
     """Markdown of at most ``limit`` bytes of UTF-8 (8,000 always suffice).
 
-    What is dropped until it fits stands in `ratchet.report.markdown`. The verdict, the alerts, the counts and the links stay,
+    `ratchet.report.markdown` defines what is dropped until it fits. The verdict, the alerts, the counts and the links stay,
     and each list says how many it left out.
     """
     lines = first_lines(page.report_id, page.run_id, page.head_sha)
@@ -109,7 +113,7 @@ def render_comment(page: CommentPage, limit: int = LIMIT) -> str:
 
 
 def render_part(page: CommentPage, part: Part, limit: int = LIMIT) -> str:
-    """The comment without its markers: all of it, only what is open (``summary``), or only what is folded away (``text``)."""
+    """Return the comment without its markers: all of it, only its open part (``summary``), or only its folded part (``text``)."""
     return fitted(lambda detail: template("comment.md.j2").render(_content(page, part, detail)), limit)
 
 
@@ -135,7 +139,7 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
 
 
 def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str, Any]:
-    """Content that depends on the cases, worst first."""
+    """Return content that depends on the cases, worst first."""
     listed = words.worst_first(report)
     taken = {acceptance.case: acceptance for acceptance in page.acceptances}
 
@@ -169,18 +173,18 @@ def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str,
 
 
 _EXPLAINED = (Outcome.FAILED, Outcome.REGRESSED, Outcome.IMPROVED, *words.NO_ANSWER)
-"""Their reasons stand above the table of all cases already."""
+"""Outcomes whose reasons are already above the table of all cases."""
 
 
 def _because(group: _Group, report: ReportRecord) -> dict[str, str]:
-    """One sentence for each case that has more to say than its row: the cause that its profile shows, or what it was held to."""
+    """Return a sentence for each case that has one: the cause that its profile shows, else its reason if it has a best commit."""
     causes = {each.case: profile.first_sentence(each) for each in report.profiles}
     texts = {case.name: causes.get(case.name) or (case.reason if case.best else "") for case in group.shown}
     return {name: text for name, text in texts.items() if text}
 
 
 def _alerts(page: CommentPage) -> list[Markdown]:
-    """Sentences that a reader must know before believing the verdict."""
+    """Return sentences that a reader must know before believing the verdict."""
     alerts = []
     base = untrusted.name(page.base_ref)
     if page.stale_for:
@@ -203,7 +207,7 @@ def _alerts(page: CommentPage) -> list[Markdown]:
 
 
 def _commit(page: CommentPage) -> Markdown:
-    """The head as GitHub knows it, with what was measured of it and against what."""
+    """Return the head as GitHub knows it, the tree that was measured for it, and the reference."""
     head = untrusted.markdown(page.head_sha[:10])
     report = page.report
     if report is None:
@@ -225,36 +229,36 @@ def _artifacts(page: CommentPage) -> Markdown | None:
     return Markdown(f"Samples, profiler reports and pictures: {untrusted.link(page.artifact_url, 'artifacts of the run')}")
 
 
-# The first two lines: ratchet finds its comment by the first, and the second says which run and commit it is about.
+# The first two lines of a comment: ratchet finds its comment by the first, and the second names the run and the commit.
 
 
 MARKER = "<!-- ratchet:report:{id} -->"
-"""The first line, with the report's id."""
+"""The first line, with the id of the report."""
 _RUN = "<!-- ratchet:run:{run_id}:{sha} -->"
 _RUN_READ = re.compile(r"<!-- ratchet:run:([1-9][0-9]{0,18}):([0-9a-f]{40}(?:[0-9a-f]{24})?) -->")
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def marker(report_id: str) -> str:
-    """The first line of a comment. Raises UsageError for an id that is no plain word."""
+    """Return the first line of a comment. Raises UsageError for an id that is not a plain word."""
     if not _ID.fullmatch(report_id):
         raise UsageError("The id of a report holds letters, digits, _ . and - only, at most 64.", "Choose another id.")
     return MARKER.format(id=report_id)
 
 
 def first_lines(report_id: str, run_id: int, head_sha: str) -> str:
-    """Both, each with its end. Raises UsageError for an id that is no plain word."""
+    """Return both lines, each with its line end. Raises UsageError for an id that is not a plain word."""
     return f"{marker(report_id)}\n{_RUN.format(run_id=run_id, sha=head_sha)}\n"
 
 
 def run_id_of(body: str) -> int | None:
-    """The run that one of our comments is about; None for any other text."""
+    """Return the run that one of our comments is about; None for any other text."""
     match = _second_line(body)
     return int(match[1]) if match else None
 
 
 def sha_of(body: str) -> str | None:
-    """The head that one of our comments is about; None for any other text."""
+    """Return the head that one of our comments is about; None for any other text."""
     match = _second_line(body)
     return match[2] if match else None
 
@@ -264,19 +268,19 @@ def _second_line(body: str) -> re.Match[str] | None:
     return _RUN_READ.fullmatch(lines[1]) if len(lines) > 1 and lines[0].startswith("<!-- ratchet:report:") else None
 
 
-# Changes as bars of text. Not mermaid: its bars grow from the end of the axis, so −12 % is the shortest bar beside +5 %.
+# Changes as bars of text. Not Mermaid: its bars grow from the end of the axis, so beside +5 % the bar of −12 % is the shortest.
 
 
 MOST_BARS = 20
 LONGEST_LABEL = 32
 HALVES = 48
-"""Half characters of the longest bar."""
+"""Length of the longest bar in half characters."""
 
 
 def chart_of_changes(cases: Sequence[CaseVerdict]) -> Markdown | None:
-    """The first cases that were compared, a line each: name, change, and a bar to the right where it is slower.
+    """Draw the first cases that were compared, a line each: name, change, and a bar to the right where it is slower.
 
-    None where fewer than two were: a chart of one bar says less than its number.
+    None where fewer than two were compared: a chart of one bar says less than its number.
     """
     shown = [(case, case.comparison) for case in cases if case.comparison][:MOST_BARS]
     if len(shown) < 2:
@@ -305,7 +309,7 @@ def _halves(change: float, most: float) -> int:
 
 
 def _label(name: str, place: int) -> str:
-    """The end of a name says most: its config."""
+    """Shorten a long name to its end, which is its config and says most; replace a name that is not plain by a number."""
     if not is_plain(name):
         return f"case {place}"
     return name if len(name) <= LONGEST_LABEL else f"…{name[1 - LONGEST_LABEL :]}"

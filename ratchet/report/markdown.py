@@ -1,7 +1,7 @@
-"""`ReportRecord` → the Markdown report, and what it shares with the comment: templates, levels of detail, names, commands.
+"""The Markdown report of a run, and what it shares with comment and suggestions: templates, levels of detail, names, commands.
 
-Everything that a template prints is escaped unless a filter of this module made it Markdown, so a forgotten filter costs
-looks and never safety.
+Called by `ratchet.commands.output` and, for the step summary, by `ratchet.commands.github.publish`. Pure, apart from reading the
+templates of this package. Templates escape every value that is not `Markdown`, so a forgotten filter costs looks, never safety.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Detail:
     """How much of a report or comment is shown where the length is limited."""
 
     cases: int
-    """Cases, warnings, profiles and reasons: so many of each."""
+    """The most cases, warnings, profiles and reasons: this many of each."""
     log_lines: int
     figures: bool = True
     """Throughput, stages, and the counters of profiles."""
@@ -77,10 +77,11 @@ _DETAILS = (
     Detail(3, 0, figures=False, findings=False, machine=False),
     Detail(0, 0, figures=False, findings=False, machine=False),
 )
+"""From everything to the headline and its links alone; `fitted` takes the first that fits its limit."""
 
 
 def render_markdown(report: ReportRecord, *, limit: int | None = None) -> str:
-    """``results/ratchet_report.md``, or for the step summary as much of it as fits into ``limit`` bytes: the worst cases stay.
+    """Return the Markdown report; with a ``limit`` in bytes (the step summary) as much as fits, the worst cases first.
 
     Every text that code under test may have written is escaped.
     """
@@ -88,7 +89,7 @@ def render_markdown(report: ReportRecord, *, limit: int | None = None) -> str:
 
 
 def fitted(render: Callable[[Detail], str], limit: int | None) -> str:
-    """The text with the most detail that has at most ``limit`` bytes of UTF-8; the shortest where none has."""
+    """Return the text with the most detail that has at most ``limit`` bytes of UTF-8; the shortest where none has."""
     text = ""
     for detail in _DETAILS:
         text = render(detail)
@@ -98,7 +99,7 @@ def fitted(render: Callable[[Detail], str], limit: int | None) -> str:
 
 
 def shared_content(report: ReportRecord, detail: Detail, listed: Sequence[CaseVerdict]) -> dict[str, Any]:
-    """Content that both the comment and the report use. ``listed``: the cases, worst first."""
+    """Return content that both the comment and the report use. ``listed``: the cases, worst first."""
     shown = listed[: detail.cases]
     return {
         "report": report,
@@ -142,14 +143,14 @@ def _content(report: ReportRecord, detail: Detail) -> dict[str, Any]:
 
 
 def _red_unnamed(report: ReportRecord, listed: list[CaseVerdict]) -> list[CaseVerdict]:
-    """The cases that make a check red, slowest first, for a headline that does not name any of them."""
+    """Return the cases that make a check red, slowest first; none where the headline already names one of them."""
     red = [case for outcome in (Outcome.REGRESSED, Outcome.FAILED) for case in listed if case.outcome is outcome]
     return [] if any(case.name in report.headline for case in red) else red
 
 
 @cache
 def template(file: str) -> jinja2.Template:
-    """A file of ``report/templates``, in which every value is escaped unless a filter of this module made it Markdown."""
+    """Load a file of ``report/templates``, in which every value is escaped unless a filter of this module made it Markdown."""
     environment = jinja2.Environment(  # noqa: S701 - the output is Markdown; `finalize` escapes it
         loader=jinja2.FunctionLoader(_source),
         trim_blocks=True,
@@ -202,7 +203,7 @@ def _finalize(value: Any) -> str:
 
 
 def machine(fingerprint: Fingerprint) -> dict[str, object]:
-    """The parts of a fingerprint that this machine has, under names for people."""
+    """Return the parts of a fingerprint that this machine has, under names for people."""
     shown: dict[str, object] = {"Device": fingerprint.gpu or fingerprint.cpu}
     parts = fingerprint.model_dump(exclude={"device", "gpu"} if fingerprint.gpu else {"device", "gpu", "cpu"}, exclude_none=True)
     for part, value in parts.items():
@@ -212,7 +213,7 @@ def machine(fingerprint: Fingerprint) -> dict[str, object]:
 
 
 def reasons(report: ReportRecord, shown: Sequence[CaseVerdict]) -> list[Reason]:
-    """Why these cases have their outcomes, each sentence once; what needs no reason has none."""
+    """Return the reasons of these outcomes, each sentence once; outcomes that need no reason have none."""
     grouped: dict[tuple[Outcome, str], list[str]] = {}
     for case in shown:
         if words.earned(case, report) not in _SILENT:
@@ -221,7 +222,7 @@ def reasons(report: ReportRecord, shown: Sequence[CaseVerdict]) -> list[Reason]:
 
 
 def reproduce(report: ReportRecord, listed: Sequence[CaseVerdict]) -> Markdown | None:
-    """The commands that measure the worst cases again. Only hashes and plain names get into something people paste."""
+    """Return the commands that measure the worst cases again. People paste them, so only hashes and plain names get in."""
     if not is_hash(report.head) or (report.reference and not is_hash(report.reference)):
         return None
     base = f"check --base {report.reference.commit}" if report.reference else "check" if words.compares(report) else "run"
@@ -231,17 +232,17 @@ def reproduce(report: ReportRecord, listed: Sequence[CaseVerdict]) -> Markdown |
 
 
 def is_hash(tree: Tree) -> bool:
-    """Whether the tree names its commit by a hash."""
+    """Return whether the tree names its commit by a hash."""
     return 7 <= len(tree.commit) <= 64 and _HEX.issuperset(tree.commit)
 
 
 def is_plain(name: str) -> bool:
-    """Whether a shell, a chart or a path takes the name for a name alone."""
+    """Return whether a shell, a chart and a path read the name as one plain word."""
     return bool(name) and _PLAIN.issuperset(name) and not name.startswith("-") and len(name) <= untrusted.CELL
 
 
 def tree(code: Tree) -> Markdown:
-    """``1a2b3c4d5e “Subject”``: the hash is not code, so that GitHub links it."""
+    """Return ``1a2b3c4d5e “Subject”``. The hash is not set as code, because GitHub links only plain ones."""
     commit = Markdown(words.short_hash(code)) if is_hash(code) else untrusted.name(words.short_hash(code))
     subject = f" “{untrusted.markdown(code.subject, untrusted.CELL)}”" if code.subject else ""
     return Markdown(f"{commit}{subject}{' **with uncommitted changes**' if code.dirty else ''}")
@@ -255,7 +256,7 @@ def _change(comparison: Comparison | None) -> Markdown:
 
 
 def _tight(text: str) -> Markdown:
-    """A figure that a table keeps on one line: its spaces become no-break spaces."""
+    """Keep a figure on one line of a table: its spaces become no-break spaces."""
     return Markdown(untrusted.markdown(text).replace(" ", "\u00a0"))
 
 

@@ -1,6 +1,7 @@
-"""`CaseProfile` → text: findings in words, tables of counters and traced times, what could not be measured, and the files.
+"""A `CaseProfile` as text: findings in words, tables of counters and traced times, what could not be measured, and the files.
 
-Comment, Markdown report and terminal take their tables and sentences from here; `ratchet profile --read` prints all of it.
+Comment, Markdown report, terminal and pictures take their tables and sentences from here; ``ratchet profile --read`` prints all
+of it. Pure.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfil
 from ratchet.report import words
 
 FINDINGS = 3
-"""So many are shown in words."""
+"""Findings that are shown in words."""
 KERNELS = 3
 """Tables of counters in a report: those of the longest kernels."""
 TIMES = 6
 """Rows of a table of traced times."""
 STALLS = 4
-"""Stall reasons of a kernel that was read from a file: the longest of either side."""
+"""Stall reasons shown for a kernel of a report file: the longest of either side."""
 RULES = 3
-"""Sentences of Nsight Compute itself."""
+"""Sentences of Nsight Compute's own rules that are shown for a kernel."""
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,12 @@ _ONLY_READ = ("dram_read_bytes", "dram_write_bytes", "store_sectors_per_request"
 
 
 def findings_of(profile: CaseProfile) -> tuple[Finding, ...]:
-    """The first findings, which explain most of the change."""
+    """Return the first findings, which explain most of the change."""
     return profile.findings[:FINDINGS]
 
 
 def first_sentence(profile: CaseProfile) -> str:
-    """The likeliest cause. If nothing explains the change, say so, and name what stands out in the head."""
+    """Return the likeliest cause. If nothing explains the change, say so, and name what stands out in the head."""
     if profile.head is None:
         return f"There is no profile of the head: {profile.failed.get('head', 'no profiler recorded anything.')}"
     if profile.causes:
@@ -101,7 +102,7 @@ def first_sentence(profile: CaseProfile) -> str:
 
 
 def unexplained(profile: CaseProfile) -> str:
-    """The sentence that no difference explains the change; empty where one does, or where there is nothing to compare."""
+    """Return the sentence that no difference explains the change; empty where one does, or where only one side was profiled."""
     if profile.head is None or profile.reference is None or profile.causes:
         return ""
     change = {"slower": "the slowdown", "faster": "the improvement"}.get(profile.direction or "", "a change")
@@ -109,13 +110,13 @@ def unexplained(profile: CaseProfile) -> str:
 
 
 def notes(profile: CaseProfile) -> tuple[str, ...]:
-    """Warnings of the readers of both sides, each once, and what could not be measured."""
+    """Return the warnings of both readers, each once, and what could not be measured."""
     warnings = dict.fromkeys(text for side in (profile.reference, profile.head) if side for text in side.warnings)
     return (*warnings, *profile.steps_down)
 
 
 def tables(profile: CaseProfile) -> tuple[Table, ...]:
-    """The counters of the longest kernels; where there are none, the traced times."""
+    """Return the counters of the longest kernels; where there are none, the traced times."""
     pairs = matched(profile.head, profile.reference)
     if pairs:
         longest = sorted(pairs, key=lambda pair: -max(kernel.duration_s or 0.0 for kernel in pair if kernel))[:KERNELS]
@@ -125,7 +126,7 @@ def tables(profile: CaseProfile) -> tuple[Table, ...]:
 
 
 def profile_lines(profile: CaseProfile, results: str) -> Iterator[str]:
-    """Plain text for a terminal or a log; ``results`` is how the folder is shown that the files are relative to."""
+    """Yield plain text for a terminal or a log. ``results``: the folder that the files are relative to, as it is shown."""
     yield f"Profile of {untrusted.log_line(profile.case, untrusted.CELL)}"
     if profile.findings and (nothing := unexplained(profile)):
         yield f"  {nothing}"
@@ -145,14 +146,14 @@ def profile_lines(profile: CaseProfile, results: str) -> Iterator[str]:
 
 
 def why_lines(profile: CaseProfile) -> list[str]:
-    """The end of a check: one line for the cause, and one where the profile is less than it could be."""
+    """Return the lines at the end of a check: one for the cause, and one where the profile is less than it could be."""
     name = untrusted.log_line(profile.case, untrusted.CELL)
     lines = [f"Why {name}: {untrusted.log_line(first_sentence(profile))}"]
     return [*lines, *(f"  | {name}: {untrusted.log_line(sentence)}" for sentence in profile.steps_down[:1])]
 
 
 def read_lines(profile: CaseProfile) -> Iterator[str]:
-    """Everything in one report file, or in two beside each other: the answer to ``ratchet profile --read``."""
+    """Yield everything in one report file, or in two beside each other: the answer to ``ratchet profile --read``."""
     compared = profile.reference is not None
     for name, side in (("reference", profile.reference), ("head" if compared else "report", profile.head)):
         if side is not None:
@@ -181,7 +182,7 @@ def _cells(row: Row) -> tuple[str, str, str, str]:
     return untrusted.log_line(row.title, 60), row.reference, row.head, row.change
 
 
-# Rows of counters and of traced times
+# Tables: rows of counters and of traced times.
 
 
 def _of_kernel(head: KernelProfile | None, reference: KernelProfile | None) -> Table:
@@ -193,7 +194,7 @@ def _of_kernel(head: KernelProfile | None, reference: KernelProfile | None) -> T
 
 
 def _counters(head: KernelProfile | None, reference: KernelProfile | None, *, every: bool) -> Iterator[Row]:
-    """A row for each figure that a side has; without ``every``, only those that a report has room for and that are not all 0."""
+    """Yield a row for each figure that a side has; without ``every``, only those that are not 0 and that reports have room for."""
     for title, field, text in _FIGURES:
         values = [getattr(kernel, field) if kernel else None for kernel in (reference, head)]
         if values != [None, None] and (every or (field not in _ONLY_READ and any(values))):
@@ -205,7 +206,7 @@ def _limiter(head: KernelProfile | None, reference: KernelProfile | None) -> Row
 
 
 def _of_activity(head: Activity | None, reference: Activity | None) -> Table:
-    """Times of one call, since the sides may have been traced over different numbers of calls."""
+    """Return times of one call, since the sides may have been traced over different numbers of calls."""
     sides = (reference, head)
 
     def row(title: str, values: Sequence[float | None], text: Callable[[float], str] = units.duration) -> Row:
@@ -232,7 +233,7 @@ def _of_activity(head: Activity | None, reference: Activity | None) -> Table:
 
 
 def _row(title: str, values: Sequence[float | None], text: Callable[[float], str]) -> Row:
-    """``values`` are those of the reference and of the head."""
+    """Format one figure. ``values``: of the reference and of the head, in this order."""
     before, after = values
     left, right = (words.NOTHING if value is None else text(value) for value in values)
     change = ""
@@ -251,11 +252,11 @@ def _text_row(title: str, values: Sequence[str | None]) -> Row:
     return Row(title, left, right, "" if words.NOTHING in (left, right) else "=" if left == right else "changed")
 
 
-# One kernel of a report file
+# One kernel of a report file, for ``ratchet profile --read``.
 
 
 def _kernel_lines(head: KernelProfile | None, reference: KernelProfile | None, *, compared: bool) -> Iterator[str]:
-    """One launch: what it is, and a row for each figure that either side has."""
+    """Yield the name of one launch, and a row for each figure that either side has."""
     one = next(kernel for kernel in (head, reference) if kernel)
     yield f"kernel {untrusted.log_line(one.name, 240)}"
     both = head is not None and reference is not None

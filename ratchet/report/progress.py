@@ -1,6 +1,7 @@
-"""How far a run has come: a bar on a terminal, lines in a log, or nothing. Called between blocks, never inside timing.
+"""Progress of a run: a bar on a terminal, lines in a log, or nothing.
 
-Nothing here starts a thread: a thread would draw while a kernel is timed, and a fork would copy its locks.
+`ratchet.cli.output` chooses one and the commands pass it on. It is called between blocks, never inside timing.
+Writes to stderr only. Nothing here starts a thread: it would draw while a kernel is timed, and a fork would copy its locks.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ class Progress(Protocol):
     """Receives the progress of a run. Every call is cheap and may be made often."""
 
     def start(self, total_cases: int, pairs: int) -> None:
-        """Measuring is about to begin: so many cases in at most so many pairs."""
+        """Note that measuring begins: this many cases, each in at most this many pairs."""
 
     def stage(self, text: str) -> None:
-        """Another part of the run begins, such as ``Building the reference``."""
+        """Note that another part of the run begins, such as ``Building the reference``."""
 
     def case(self, name: str, pair: int, done: int, total: int) -> None:
-        """``name`` was measured in ``pair`` (from 0): ``done`` of ``total`` steps of the run, one a case and pair.
+        """Note that ``name`` was measured in ``pair`` (from 0): ``done`` of ``total`` steps, one for each case and pair.
 
         ``total`` may fall when cases are decided early.
         """
 
     def finish(self) -> None:
-        """The run ended, well or not. May be called twice, and without `start`."""
+        """Note that the run ended, well or not. May be called twice, and without `start`."""
 
 
 class SilentProgress:
-    """Shows nothing, for ``--json`` and ``--quiet``."""
+    """A progress that shows nothing, for ``--json`` and ``--quiet``."""
 
     def start(self, total_cases: int, pairs: int) -> None: ...
 
@@ -145,7 +146,7 @@ class LiveProgress:
 
 
 def choose_progress(stream_is_terminal: bool, quiet: bool) -> Progress:
-    """The progress for this run, on stderr."""
+    """Return the progress for this run, which writes to stderr."""
     if quiet:
         return SilentProgress()
     return LiveProgress() if stream_is_terminal else LineProgress()

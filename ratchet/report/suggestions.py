@@ -1,4 +1,7 @@
-"""Tuning records → ``tuning/suggestions.md``, and the text that `ratchet tune` prints."""
+"""Tuning records as ``tuning/suggestions.md``, and the lines that `ratchet tune` prints.
+
+Called by `ratchet.commands.tune.tune` and `ratchet.cli.tune`. Pure, apart from reading a template of this package.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from ratchet.untrusted import CELL, Markdown, fenced, markdown
 from ratchet.workload import Parameter
 
 _OF_A_LAUNCH = {"NUM_WARPS": "num_warps", "NUM_STAGES": "num_stages", "NUM_CTAS": "num_ctas", "MAXNREG": "maxnreg"}
-"""Parameters that Triton takes beside a kernel's own, by the names that benchmarks give them."""
+"""Name in a benchmark → the argument of ``triton.Config`` that holds it, beside the kernel's own parameters."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VALUE = re.compile(r"[A-Za-z0-9_.+-]+")
 
@@ -33,9 +36,9 @@ class Way:
 
 
 def ways(configuration: Mapping[str, Parameter], record: str) -> tuple[Way, ...]:
-    """Ways to apply a configuration: with CMake, nvcc, Triton, and ratchet, which reads the file ``record``.
+    """Return ways to apply a configuration: with CMake, nvcc, Triton, and ratchet, which reads the file ``record``.
 
-    None where a shell could read a name or value as more than a word.
+    There are none where a shell could read a name or value as more than a word, because people paste these lines.
     """
     words = [(name, str(int(value)) if isinstance(value, bool) else str(value)) for name, value in configuration.items()]
     if not is_plain(record) or not all(_NAME.fullmatch(name) and _VALUE.fullmatch(value) for name, value in words):
@@ -57,14 +60,14 @@ def _for_triton(configuration: Mapping[str, Parameter]) -> str:
     return f"triton.Config({', '.join([f'{{{table}}}', *launch])})"
 
 
-# One tuning record → the content of its section
+# One tuning record → the content of its section.
 
 
 MOST_ROWS = 10
 _BLUE = '%%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "steelblue"}}}}%%'
-"""The line would be all but white."""
+"""Without a colour of its own, the line would be almost white."""
 _CHART_POINTS = 16
-"""Their numbers stand side by side under a chart that is 700 pixels wide on GitHub."""
+"""The most points of a chart: their numbers are side by side under it, and on GitHub it is 700 pixels wide."""
 _MEANINGS: dict[Ending, str] = {
     "wrong": "wrong result",
     "compile": "did not compile",
@@ -117,7 +120,7 @@ class Parts:
 
 
 def parts_of(record: TuningRecord, heading: str, picture: str | None = None) -> Parts:
-    """Everything that the template prints of one case."""
+    """Return everything that the template prints of one case. ``picture``: address of its plot, if there is one."""
     timed, compares = ranked(record), compares_with_default(record)
     best = record.best or fastest_confirmed(record) or (timed[0].evaluation.configuration if timed else None)
     file = tuning_path(PurePosixPath("tuning"), record.case, record.environment.fingerprint).as_posix()
@@ -154,7 +157,7 @@ def _row(row: Ranked, record: TuningRecord) -> Row:
 
 
 def _failures(evaluations: Sequence[Evaluation]) -> tuple[FailedWith, ...]:
-    """The most frequent first."""
+    """Group the failed evaluations by how they ended, the most frequent first."""
     by_end: dict[Ending, list[Evaluation]] = {}
     for evaluation in evaluations:
         if not evaluation.timed:
@@ -164,7 +167,7 @@ def _failures(evaluations: Sequence[Evaluation]) -> tuple[FailedWith, ...]:
 
 
 def _chart(record: TuningRecord) -> Markdown | None:
-    """The best so far as a line that GitHub draws, at up to `_CHART_POINTS` evaluations; numbers alone reach it."""
+    """Draw the best so far as a Mermaid chart of up to `_CHART_POINTS` points. Only numbers get in, so nothing needs escaping."""
     known = [(number, value) for number, value in enumerate(best_so_far(record), 1) if value is not None]
     if len(known) < 2:
         return None
@@ -189,13 +192,13 @@ def _chart(record: TuningRecord) -> Markdown | None:
     )
 
 
-# All records → one file
+# All records → one file.
 
 
 def render_suggestions(
     records: Sequence[TuningRecord], pictures: Mapping[str, str] | None = None, warnings: Sequence[str] = ()
 ) -> str:
-    """Sections sorted by case and machine. ``pictures``: heading → address of its plot, relative to the file.
+    """Return the file, sections sorted by case and machine. ``pictures``: heading → address of its plot, relative to the file.
 
     Every text that code under test may have written is escaped.
     """
@@ -217,7 +220,7 @@ def render_suggestions(
 
 
 def headings(records: Sequence[TuningRecord]) -> list[str]:
-    """The case; with its machine, where the case was tuned on several."""
+    """Return a heading for each record: the case, with its machine where the case was tuned on several."""
     count = Counter(record.case for record in records)
     keys = [record.environment.fingerprint.key for record in records]
     return [
@@ -226,25 +229,25 @@ def headings(records: Sequence[TuningRecord]) -> list[str]:
 
 
 def assigned(name: str, value: Parameter) -> Markdown:
-    """An assignment, as code where both parts are plain."""
+    """Format an assignment, as code where both parts are plain."""
     if is_plain(name) and is_plain(str(value)):
         return Markdown(f"`{name} = {value}`")
     return markdown(f"{name} = {value}", CELL)
 
 
 def picture_at(name: str) -> Markdown:
-    """A file beside this one, if its name is plain."""
+    """Return an image that shows a file beside this one; empty if its name is not plain."""
     return Markdown(f"![How the search got there]({name})") if is_plain(name) else Markdown("")
 
 
 def speedup(comparison: Comparison) -> str:
-    """``1.23× (95 % interval 1.21× to 1.25×, 12 pairs)``."""
+    """Format a speedup: ``1.23× (95 % interval 1.21× to 1.25×, 12 pairs)``."""
     between = f"{1 / comparison.high:.2f}× to {1 / comparison.low:.2f}×"
     return f"{1 / comparison.ratio:.2f}× ({units.threshold(comparison.confidence)} interval {between}, {comparison.pairs} pairs)"
 
 
 def elsewhere(others: Sequence[Confirmation]) -> str:
-    """``7.0 % faster on inference_4k, 3.0 % slower on training_1k, not compared on inference_2k``."""
+    """Say how other configs fare: ``7.0 % faster on inference_4k, 3.0 % slower on training_1k, not compared on inference_2k``."""
     return ", ".join(f"{_compared(other.comparison)} on {other.config}" for other in others)
 
 
@@ -256,14 +259,15 @@ def _compared(comparison: Comparison | None) -> str:
     return f"{units.percent(abs(comparison.ratio - 1), 1)} {'slower' if comparison.ratio > 1 else 'faster'}"
 
 
-# Text that `ratchet tune` prints
+# Text that `ratchet tune` prints.
 
 
 SHOWN = 5
+"""Fastest configurations that are printed."""
 
 
 def tuning_lines(record: TuningRecord) -> Iterator[str]:
-    """The best that were tried, what was confirmed, and the verdict."""
+    """Yield the fastest configurations that were tried, the confirmations, and the verdict."""
     timed = sorted((evaluation for evaluation in record.evaluations if evaluation.timed), key=_time)
     counts = Counter(evaluation.outcome for evaluation in record.evaluations)
     of = f" of {record.valid}" if record.valid is not None else ""
@@ -288,12 +292,12 @@ def _time(evaluation: Evaluation) -> float:
 
 
 def settings_text(configuration: Configuration) -> str:
-    """``BLOCK_M=128 BLOCK_N=64``."""
+    """Format a configuration: ``BLOCK_M=128 BLOCK_N=64``."""
     return " ".join(f"{name}={value}" for name, value in configuration.items())
 
 
 def replay_lines(result: ReplayResult) -> Iterator[str]:
-    """The result of a search of a recorded space, compared with the optimum."""
+    """Yield the result of a search in a recorded space, compared with its optimum."""
     of = f"{result.evaluations} of {result.configurations} configurations, {result.failed} of which failed"
     yield untrusted.log_line(f"{result.path}: tried {of} ({result.searched_by}, seed {result.seed})")
     if result.best_ms is None or result.configuration is None:

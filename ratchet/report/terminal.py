@@ -1,4 +1,8 @@
-"""`ReportRecord` → a table for a terminal, and plain lines for a log. Foreign text only ever becomes `Text`, never markup."""
+"""Show a `ReportRecord` in a terminal: a table that fits its width, or plain lines for a log.
+
+`ratchet.cli.output` calls `print_report` where stdout is a terminal, and `plain_lines` elsewhere. Writes to the console that it
+is given and touches nothing else. Text from code under test is cleaned and only ever becomes rich's `Text`, never markup.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ _LAST_LINES = 8
 _ROOF = "Roof"
 _GAP = 2
 _EXTRA = 5
-"""Columns of this rank and above are the first to go."""
+"""Columns of this rank and above are dropped before a change loses a digit or its interval."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +32,13 @@ class _Column:
     title: str
     text: Callable[[CaseVerdict], str]
     rank: int
-    """The highest goes first where the terminal is too narrow; 0 stays."""
+    """Where the terminal is too narrow, the highest rank is dropped first; 0 stays."""
     justify: Literal["left", "right"] = "right"
 
 
 @dataclass(frozen=True)
 class _Form:
-    """How much room a change takes."""
+    """A form of the columns: how many digits a change has, and whether its interval is shown."""
 
     digits: int
     interval: bool
@@ -42,6 +46,7 @@ class _Form:
 
 
 _FORMS = (_Form(2, True, "Reference"), _Form(1, True, "Ref."), _Form(1, False, "Ref."))
+"""From wide to narrow; the first that fits is used."""
 
 
 _PLAIN_ALIGNED = "<<>^>>>><"
@@ -49,7 +54,7 @@ _PLAIN_ALIGNED = "<<>^>>>><"
 
 
 def print_report(report: ReportRecord, console: Console) -> None:
-    """The table, what needs a word, and last the headline, in as many columns as the console is wide enough for."""
+    """Print the table, a line for each case that needs one, and last the headline; narrow consoles get fewer columns."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -79,7 +84,7 @@ def print_report(report: ReportRecord, console: Console) -> None:
 
 
 def plain_lines(report: ReportRecord) -> list[str]:
-    """One aligned line a case, then reasons, the last lines of failures, the warnings, and last the headline; no colours.
+    """Return one aligned line a case, then reasons, the last lines of failures, warnings, and last the headline; no colours.
 
     Every line begins with a word or mark of ours, so that no runner takes it for a ``::command::``.
     """
@@ -97,7 +102,7 @@ def plain_lines(report: ReportRecord) -> list[str]:
 
 
 def _why(report: ReportRecord) -> list[str]:
-    """One line for each profile, and one for the changed cases that have none."""
+    """Return one line for each profile, and one for the changed cases that have none."""
     lines = [line for profile in report.profiles for line in why_lines(profile)]
     if report.unprofiled:
         more = units.plural(len(report.unprofiled), "more changed case")
@@ -153,7 +158,7 @@ def _columns(report: ReportRecord, form: _Form) -> list[_Column]:
 
 
 def _fitting(report: ReportRecord, listed: list[CaseVerdict], width: int) -> list[_Column]:
-    """First the extra columns go, then a digit, then the interval, then the times; names and outcomes stay."""
+    """Return the columns that fit: extra ones go first, then a digit, the interval, the times; names and outcomes stay."""
     kept: list[_Column] = []
     for form in _FORMS:
         kept = _without(_columns(report, form), _EXTRA, listed, width)
@@ -185,7 +190,7 @@ def _change(case: CaseVerdict, form: _Form) -> str:
 
 
 def _middle(name: str, room: int) -> str:
-    """A name that does not fit keeps its two ends: the benchmark and the config."""
+    """Shorten a name in its middle, so that both ends stay: the benchmark and the config."""
     from rich.cells import cell_len
 
     if cell_len(name) <= room:

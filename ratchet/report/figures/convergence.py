@@ -1,4 +1,7 @@
-"""How a search made progress: every evaluation, the best time so far, and where something failed."""
+"""A picture of a search: every evaluation, the best time so far, and where something failed.
+
+`ratchet.commands.tune.tune` calls `draw_convergence`, which writes one PNG and one SVG.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 _FAILED = style.PALETTE[1]
 _FAR = 3.0
-"""Costs beyond so many times the default's (or the best one's) are drawn at the upper edge."""
+"""Costs beyond this many times the default's (or the fastest one's) are drawn at the upper edge."""
 _MANY = 150
 """Evaluations from which on the marks are smaller."""
 
@@ -43,7 +46,7 @@ def convergence_figure(record: TuningRecord) -> Figure:
 
 
 def _marks(record: TuningRecord, low: float, high: float) -> list[Line2D]:
-    """Everything in the chart; each label has the count or the value."""
+    """Return everything in the chart; each label has the count or the value."""
     from matplotlib.lines import Line2D
 
     timed, size = ranked(record), 4.5 if len(record.evaluations) < _MANY else 3.0

@@ -1,4 +1,8 @@
-"""One page that shows why a case changed: PNG for a pull request, SVG for everything else."""
+"""One page that shows why a case changed: PNG for a pull request, SVG for everything else.
+
+`ratchet.commands.profile.results` calls `draw_page`, which writes these two files. The numbers come from `quantities`, the
+sentences from `ratchet.report.profile`.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +91,7 @@ def page_figure(
 
 
 def _head(profile: CaseProfile, verdict: CaseVerdict | None, sides: Sequence[Side], kernel: str) -> Section:
-    """Case and outcome, both commits in the colours of their sides, the kernel that is shown."""
+    """Show case and outcome, both commits in the colours of their sides, and the kernel of the page."""
     lines = lines_of(profile.case, TITLE, most=2)
     if verdict is not None:
         compared = verdict.comparison
@@ -122,7 +126,7 @@ def _heading(title: str, explanation: str = "") -> Section:
 
 
 def _bars(title: str, explanation: str, bars: Sequence[Bar], sides: Sequence[Side], full: float = 0.0) -> list[Section]:
-    """A heading, and pairs of bars with their numbers, reference above head; ``full`` is the least length of the axis."""
+    """Draw a heading, and pairs of bars with their numbers, reference above head; ``full`` is the least length of the axis."""
     if not bars:
         return [_heading(title, "not in the report")]
     full = max([full, *(value for bar in bars for value in (bar.reference, bar.head) if value is not None)]) or 1.0
@@ -147,14 +151,14 @@ def _bars(title: str, explanation: str, bars: Sequence[Bar], sides: Sequence[Sid
 
 
 def _number(value: float) -> str:
-    """Three digits: 0.45, 41.3, 1204; nothing finer than a hundredth."""
+    """Format three digits: 0.45, 41.3, 1204; nothing finer than a hundredth."""
     if 0 < value < 0.01:
         return "<0.01"
     return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
 
 
 def _table(facts: Sequence[Fact], sides: Sequence[Side]) -> Section:
-    """A table without lines; the head is bold where it differs from the reference."""
+    """Draw a table without lines; the head is bold where it differs from the reference."""
     from matplotlib.transforms import Bbox
 
     widths = [0.44, *(0.56 / len(sides) for _ in sides)]
@@ -180,7 +184,7 @@ def _table(facts: Sequence[Fact], sides: Sequence[Side]) -> Section:
 
 
 def _findings(profile: CaseProfile) -> Section:
-    """The findings, the likeliest first, and what is missing."""
+    """Show the findings, the likeliest first, and what is missing."""
     lines = [Line("What the profiles show", HEADING)]
     for number, finding in enumerate(findings_of(profile), 1):
         lines += lines_of(f"{number}. {finding.what}", style.STRONG, most=3)
@@ -194,7 +198,7 @@ def _findings(profile: CaseProfile) -> Section:
 
 
 def _environment(profile: CaseProfile, environment: Environment | None, when: datetime | None) -> str:
-    """GPU, driver, tools and date."""
+    """Name GPU, driver, tools and date."""
     machine = environment.fingerprint if environment else None
     profiled = [side for side in (profile.head, profile.reference) if side]
     names = [machine.gpu or machine.cpu] if machine else [side.gpu for side in profiled if side.gpu]

@@ -1,4 +1,4 @@
-"""Numbers and texts that a page shows, taken from the records: pure."""
+"""Numbers and texts that `page` shows, selected from the profiles of both sides. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_STALLS, MOST_TIMES = 6, 7
 
 @dataclass(frozen=True)
 class Bar:
-    """One quantity of both sides. None: not known of that side."""
+    """One quantity of both sides; None where a side does not have it."""
 
     label: str
     reference: float | None
@@ -48,16 +48,16 @@ class Launch:
 
     @property
     def kernel(self) -> KernelProfile:
-        """The side that names the launch."""
+        """The kernel that names the launch: the head's if there is one."""
         return next(kernel for kernel in (self.head, self.reference) if kernel)
 
     def fact(self, label: str, text: Callable[[KernelProfile], str | None]) -> Fact:
-        """One line of a table."""
+        """Return one line of a table."""
         before, after = ((text(kernel) if kernel else None) or NOTHING for kernel in (self.reference, self.head))
         return Fact(label, before, after)
 
     def bar(self, label: str, value: Callable[[KernelProfile], float | None], unit: str = "%") -> Bar:
-        """One pair of bars; a side without a number says whether the report lacks it or the launch does not exist."""
+        """Return one pair of bars; a side without a number says whether the report lacks it or the launch does not exist."""
         sides = (self.reference, self.head)
         before, after = (value(kernel) if kernel else None for kernel in sides)
         absent = ("not in the report" if kernel else "no such launch" for kernel in sides)
@@ -65,12 +65,12 @@ class Launch:
 
 
 def launches(profile: CaseProfile) -> list[Launch]:
-    """The launches of both sides in pairs, then those that only the reference has."""
+    """Return the launches of both sides in pairs, then those that only the reference has."""
     return [Launch(reference, head) for head, reference in matched(profile.head, profile.reference)]
 
 
 def heaviest(every: Sequence[Launch], direction: Effect | None = None) -> Launch | None:
-    """The launch that changed most in the direction of its case, or in any without one; where none changed, the longest."""
+    """Return the launch that changed most in the direction of its case (None: in any); where none changed, the longest."""
 
     def weight(launch: Launch) -> tuple[bool, float]:
         before, after = ((kernel.duration_s or 0.0 if kernel else 0.0) for kernel in (launch.reference, launch.head))
@@ -82,7 +82,7 @@ def heaviest(every: Sequence[Launch], direction: Effect | None = None) -> Launch
 
 
 def throughput(launch: Launch) -> list[Bar]:
-    """How busy each part of the GPU was, in percent of the peak that it can sustain."""
+    """Return how busy each part of the GPU was, in percent of the peak that it can sustain."""
     return [
         launch.bar("Multiprocessors (SM)", lambda kernel: kernel.sm_percent),
         launch.bar("Memory", lambda kernel: kernel.memory_percent),
@@ -94,7 +94,7 @@ def throughput(launch: Launch) -> list[Bar]:
 
 
 def stalls(launch: Launch) -> list[Bar]:
-    """The reasons that warps waited for longest on either side, in cycles."""
+    """Return the reasons for which warps waited longest on either side, in cycles."""
 
     def bar(name: str) -> Bar:
         return launch.bar(name.replace("_", " "), lambda kernel: kernel.stalls.get(name), "cycles")
@@ -104,7 +104,7 @@ def stalls(launch: Launch) -> list[Bar]:
 
 
 def occupancy(launch: Launch) -> list[Bar]:
-    """Warps that were active and warps that the launch allows, in percent of those that fit."""
+    """Return warps that were active and warps that the launch allows, in percent of those that fit."""
     return [
         launch.bar("Occupancy achieved", lambda kernel: kernel.occupancy_percent),
         launch.bar("Occupancy allowed", lambda kernel: kernel.occupancy_limit_percent),
@@ -112,7 +112,7 @@ def occupancy(launch: Launch) -> list[Bar]:
 
 
 def launch_facts(launch: Launch) -> list[Fact]:
-    """What limits occupancy, and the size of the launch."""
+    """Return what limits occupancy, and the size of the launch."""
 
     def size(value: float | None) -> str | None:
         return None if value is None else units.size(value)
@@ -135,13 +135,13 @@ def launch_facts(launch: Launch) -> list[Fact]:
 
 
 def activities(profile: CaseProfile) -> tuple[Activity | None, Activity | None]:
-    """The traces of the reference and of the head."""
+    """Return the traces of the reference and of the head."""
     before, after = (side.activity if side else None for side in (profile.reference, profile.head))
     return before, after
 
 
 def times(profile: CaseProfile, seconds: Callable[[Activity], dict[str, float]]) -> list[Bar]:
-    """The kernels, operators or API calls that took longest on either side, in µs of one call."""
+    """Return the kernels, operators or API calls that took longest on either side, in µs of one call."""
 
     def microseconds(activity: Activity | None, name: str) -> float | None:
         return 1e6 * seconds(activity).get(name, 0.0) / max(activity.calls, 1) if activity else None
@@ -158,7 +158,7 @@ def _longest(bars: Sequence[Bar], most: int) -> list[Bar]:
 
 
 def activity_facts(profile: CaseProfile) -> list[Fact]:
-    """Launches, gaps and copies of one call."""
+    """Return launches, gaps and copies of one call."""
 
     def fact(label: str, total: Callable[[Activity], float | None], text: Callable[[float], str]) -> Fact:
         def shown(activity: Activity | None) -> str:

@@ -1,4 +1,8 @@
-"""The roofline, log-log: roofs as lines, cases as marks that a legend names, cases without FLOPs as bars below."""
+"""A picture of a roofline, log-log: roofs as lines, cases as marks that a legend names, cases without FLOPs as bars below.
+
+`ratchet.commands.roofline` calls `draw_roofline`, which writes one PNG and one SVG; `page` puts the two sides of one case on its
+page.
+"""
 
 from __future__ import annotations
 
@@ -42,16 +46,16 @@ class Mark:
 
     @property
     def face(self) -> str:
-        """Solid where the profiler counted the work, hollow where the benchmark declares it; a hollow mark hides no other."""
+        """Colour of its inside: solid where the profiler counted the work, hollow where the benchmark declares it."""
         return self.colour if self.point.source == "counters" else "none"
 
     @property
     def place(self) -> tuple[float, float]:
-        """FLOP per byte and FLOP per second."""
+        """Position in FLOP per byte and FLOP per second."""
         return self.point.intensity or 1.0, self.point.flops_per_s
 
     def line(self) -> Line2D:
-        """The mark at its place, for the axes and for a legend."""
+        """Make the mark at its place, for the axes and for a legend."""
         from matplotlib.lines import Line2D
 
         return Line2D(
@@ -61,7 +65,10 @@ class Mark:
 
 
 def draw_roofline(roofline: Roofline, folder: Path, name: str = "roofline") -> list[Path]:
-    """Write ``NAME.png``, 1200 pixels wide, and ``NAME.svg``, and return their paths. Raises PageError, OutputError."""
+    """Write ``NAME.png``, 1200 pixels wide, and ``NAME.svg``, and return their paths.
+
+    Raises PageError where matplotlib is missing, OutputError where the files cannot be written.
+    """
     with style.drawing():
         return style.write_files(roofline_figure(roofline), folder, name)
 
@@ -101,14 +108,14 @@ def marks_of(points: Sequence[RooflinePoint]) -> list[Mark]:
 
 
 def share(point: RooflinePoint) -> str:
-    """``86 %`` of the nearest roof; empty where no roof holds the point."""
+    """Format the share of the nearest roof, such as ``86 %``; empty where no roof applies to the point."""
     if point.bound is None:
         return share_text(max(point.shares.values())) if point.shares else ""
     return share_text(point.shares[point.bound_roof]) if point.bound_roof else ""
 
 
 def sides_sections(roofline: Roofline | None) -> list[Section]:
-    """Draw both sides of one case, with an arrow from reference to head; words where there is nothing to draw."""
+    """Return sections with both sides of one case, and an arrow from reference to head; words where there is nothing to draw."""
     points = roofline.points if roofline else ()
     if roofline is None or not points:
         return [text_section(lines_of("no counters of FLOPs and DRAM bytes", FAINT), above=0)]
@@ -127,7 +134,7 @@ def sides_sections(roofline: Roofline | None) -> list[Section]:
 
 
 def needed_roofs(roofline: Roofline) -> tuple[Roof, ...]:
-    """Choose the roofs that the points are read against: measured, and of the datasheet or else of the report."""
+    """Choose the roofs that the points are read against: measured ones, and those of the datasheet or else of the report."""
     needed = {point.precision for point in roofline.points}
     near = [roof for roof in roofline.roofs if roof.kind == "dram" or roof.precision in needed]
     printed = {(roof.kind, roof.precision) for roof in near if roof.source == "datasheet"}
@@ -135,7 +142,7 @@ def needed_roofs(roofline: Roofline) -> tuple[Roof, ...]:
 
 
 def chart_sections(roofline: Roofline, marks: Sequence[Mark]) -> list[Section]:
-    """Roofs and marks on logarithmic axes, and the legends below them."""
+    """Return roofs and marks on logarithmic axes, and the legends below them."""
     ceilings = grouped([roof for roof in roofline.roofs if roof.kind == "compute"])
     chart = Section(2.4 + 0.2 * len(ceilings), lambda part: _draw_chart(part.subplots(), roofline, ceilings, marks))
     legends: list[Sequence[Artist]] = [[mark.line() for mark in marks], _line_styles(roofline.roofs)]
@@ -195,7 +202,7 @@ def _draw_roofs(axes: Axes, roofline: Roofline, ceilings: Sequence[tuple[Roof, .
 
 
 def _spread(rates: Sequence[float], apart: float, top: float) -> list[float]:
-    """Heights for labels near falling rates: all below ``top``, each lower than the one before by a factor of ``apart``."""
+    """Return heights for labels near falling rates: all below ``top``, each lower than the one before by a factor of ``apart``."""
     raised = list(accumulate(reversed(rates), lambda below, rate: max(rate, below * apart)))
     return list(accumulate(reversed(raised), lambda above, rate: min(rate, above / apart), initial=top * apart**0.5))[1:]
 
@@ -212,7 +219,7 @@ def grouped(roofs: Sequence[Roof]) -> list[tuple[Roof, ...]]:
 
 
 def _line_styles(roofs: Sequence[Roof]) -> list[Artist]:
-    """One line for each source of roofs, with the rates of its slopes."""
+    """Return one line for each source of roofs, with the rates of its slopes."""
     from matplotlib.lines import Line2D
 
     handles: list[Artist] = []

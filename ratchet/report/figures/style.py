@@ -1,5 +1,6 @@
-"""Look of the pictures, text that fits, and files that are the same on every machine and every day.
+"""Look of all pictures, text that fits, and files that are the same on every machine and every day.
 
+Used by every file of this folder. `drawing` sets matplotlib's settings for a while, and `write_files` writes the PNG and the SVG.
 A picture is a column of sections. It is narrow and its letters are large, so that a phone shows them in a readable size.
 """
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 WIDTH, DPI = 6.0, 200
-"""Inches, and pixels to the inch: 1200 pixels. At 400 pixels, which is a phone, 9 points are 8 pixels high."""
+"""Inches, and pixels per inch: 1200 pixels. On a phone, 400 pixels wide, letters of 9 points are 8 pixels high."""
 SMALL = 8.5
 """Points of the smallest text."""
 MARGIN = 0.12
@@ -139,7 +140,7 @@ def lines_of(text: object, font: Font = BODY, most: int = 3) -> list[Line]:
 
 
 def text_section(lines: Sequence[Line], above: float = 0.06) -> Section:
-    """Put lines below each other, and so many inches of white above them."""
+    """Put lines below each other, with ``above`` inches of white before the first."""
     heights = [1.4 * line.font.points / 72 for line in lines]
     whole = above + sum(heights)
 
@@ -179,13 +180,13 @@ def bar_axes(axes: Axes, labels: Sequence[str]) -> None:
 
 
 def drawable(text: object, limit: int = SENTENCE) -> str:
-    """`clean`, with a box for every character that the font does not have, because matplotlib warns of each."""
+    """Clean a text, with a box for every character that the font does not have, because matplotlib warns of each."""
     known = _characters()
     return "".join(letter if ord(letter) in known else "□" for letter in clean(text, limit))
 
 
 def width_of(text: str, size: float, weight: str = "normal") -> float:
-    """Points that a line takes."""
+    """Measure how many points wide a line is."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
@@ -205,7 +206,7 @@ def wrapped(text: object, size: float, width: float, most: int, weight: str = "n
 
 
 def shortened(text: object, size: float, width: float) -> str:
-    """One line of at most ``width`` points; a longer one loses its middle, because both ends of a name matter."""
+    """Shorten a text to one line of at most ``width`` points. It loses its middle, because both ends of a name matter."""
     shown = drawable(text, 1200)
 
     def with_letters(count: int) -> str:
