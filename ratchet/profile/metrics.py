@@ -1,6 +1,7 @@
-"""Metrics of a launch by Nsight Compute's names → `KernelProfile`. Pure; the one place that knows the names of counters.
+"""Metrics of a launch, by Nsight Compute's names, as a `KernelProfile`. The only file that turns counters into figures.
 
-Readers of reports hand a `RawKernel` to `kernel_profile`; readers and rules also take the `bare` name of a kernel from here.
+Readers of reports give a `RawKernel` to `kernel_profile`; readers and rules of diagnosis also take `bare` and names of counters
+from here. Sections: names of kernels, operations and peaks, what readers return, one launch. Pure.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _OPENING, _CLOSING = "<([{", ">)]}"
 
 
 def bare(name: str) -> str:
-    """``void ns::softmax<float, (int)4>(float *, int)`` → ``softmax``: no type, namespace, template arguments or parameters.
+    """Convert ``void ns::softmax<float, (int)4>(float *, int)`` to ``softmax``: no type, namespace, template, parameters.
 
     A name that is nothing but brackets stays as it is.
     """
@@ -27,7 +28,7 @@ def bare(name: str) -> str:
 
 
 def _outside_brackets(name: str) -> str:
-    """Up to the parameters, without template arguments. An arrow or a comparison is no bracket: they come in operators only."""
+    """Cut at the parameters and drop template arguments. The ``>`` of an arrow (``operator->``) closes no bracket."""
     depth = 0
     kept: list[str] = []
     for position, letter in enumerate(name):
@@ -42,7 +43,7 @@ def _outside_brackets(name: str) -> str:
     return "".join(kept)
 
 
-# Operations of a launch and the peaks in its own report, both by precision
+# Operations of a launch and the peaks in its own report, both by precision.
 #
 # Vector operations are counted per thread: a multiply-add is two, and a half-precision instruction works on two lanes. Matrix
 # units count operations themselves (``sm__ops_path_tensor_*``). Where a report has only a rate per cycle, the
@@ -59,7 +60,7 @@ _FLOATING = ("fp64", "tf32", "fp16", "bf16", "fp8", "fp6", "fp4")
 
 
 def flops(metrics: Metrics, constant_moves: float | None) -> dict[str, float]:
-    """Precision → operations of the whole launch; a precision whose counters are not all there is left out.
+    """Return precision → operations of the whole launch; a precision whose counters are not all there is left out.
 
     ``constant_moves`` are the multiply-adds of half precision that only put a constant into a register: ncu counts them, and
     they are no work. Where they are unknown, half precision is left out, unless it has no multiply-adds at all.
@@ -71,7 +72,7 @@ def flops(metrics: Metrics, constant_moves: float | None) -> dict[str, float]:
 
 
 def peaks(metrics: Metrics) -> Peaks:
-    """The rates that can be sustained at the clocks of the measurement."""
+    """Return the rates that can be sustained at the clocks of the measurement, in bytes and FLOP per second."""
     dram = _product(metrics, "dram__bytes.sum.peak_sustained", "dram__cycles_elapsed.avg.per_second")
     l2 = _product(metrics, "derived__lts__lts2xbar_bytes.sum.peak_sustained", "lts__cycles_elapsed.avg.per_second")
     clock = metrics.get("sm__cycles_elapsed.avg.per_second", metrics.get("smsp__cycles_elapsed.avg.per_second"))
@@ -96,7 +97,7 @@ def _vector(metrics: Metrics, letter: str, lanes: int, moves: float | None) -> f
 
 
 def _tensor(metrics: Metrics, source: str) -> float | None:
-    """Operations of the matrix units on operands of one type: of the counter for all of them, else of its parts together."""
+    """Count operations of the matrix units on operands of one type: by the counter for all of them, else by its parts."""
     for parts in _counters(metrics, source):
         counts = [_sum(metrics, part, "sm") for part in parts]
         known = [count for count in counts if count is not None]
@@ -106,7 +107,7 @@ def _tensor(metrics: Metrics, source: str) -> float | None:
 
 
 def _tensor_peak(metrics: Metrics, source: str, clock: float | None) -> float | None:
-    """Operations per second of the fastest dense instruction. Counters that include sparse work have twice the peak."""
+    """Return operations per second of the fastest dense instruction. Counters that include sparse work have twice the peak."""
     best = 0.0
     for parts in reversed(_counters(metrics, source)):
         for part in parts:
@@ -120,7 +121,7 @@ def _tensor_peak(metrics: Metrics, source: str, clock: float | None) -> float | 
 
 
 def _counters(metrics: Metrics, source: str) -> list[list[str]]:
-    """The counters of one type of operand, by how much each of them covers: all, by result and sparsity, by instruction."""
+    """Group the counters of one type of operand by how much each covers: all, by result and sparsity, by instruction."""
     pattern = re.compile(
         rf"{_TENSOR}(?P<op>op_[a-z]+_)?src_{source}(?P<part>_(?:dst|sparsity)_\w+)?\.sum(?:\.per_cycle_elapsed)?"
     )
@@ -133,7 +134,7 @@ def _counters(metrics: Metrics, source: str) -> list[list[str]]:
 
 
 def _count(metrics: Metrics, operation: str) -> float | None:
-    """Thread instructions of the launch."""
+    """Count thread instructions of the launch, from a sum or else from a rate per cycle."""
     for unit in ("smsp", "sm"):
         if (count := _sum(metrics, f"{unit}__sass_thread_inst_executed_{operation}", unit)) is not None:
             return count
@@ -153,7 +154,7 @@ def _sum(metrics: Metrics, counter: str, unit: str) -> float | None:
 
 
 def _cycles(metrics: Metrics, unit: str) -> float | None:
-    """Elapsed cycles of a unit, as its rates per cycle have them."""
+    """Return the elapsed cycles of a unit, by which its rates per cycle are multiplied."""
     return metrics.get(f"{unit}__cycles_elapsed.avg", metrics.get(f"{unit}__cycles_elapsed.max"))
 
 
@@ -162,11 +163,11 @@ def _product(metrics: Metrics, first: str, second: str) -> float | None:
     return None if one is None or other is None else one * other
 
 
-# What readers of reports return
+# What readers of reports return.
 
 
 class RawKernel(BaseModel):
-    """One launch as it stands in the report. The metrics are in base units, and may still hold what is not finite."""
+    """One launch as it is in the report. The metrics are in base units; some may be NaN or infinite."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -195,9 +196,9 @@ _SECONDS = {"s": 1.0, "second": 1.0, "ns": 1e9, "nsecond": 1e9, "us": 1e6, "usec
 
 
 def in_base_units(value: float, unit: str) -> float:
-    """A figure as Nsight Compute's own base units have it: nanoseconds, bytes, bytes per second, hertz.
+    """Convert a figure to Nsight Compute's base units: nanoseconds, bytes, bytes per second, hertz.
 
-    ``unit`` is what stands beside it in the report (``Gbyte/s``, ``us``); a unit that is not known, like ``%``, stays.
+    ``unit`` is what stands beside it in the report (``Gbyte/s``, ``us``); with an unknown one, like ``%``, the value stays.
     """
     amount, slash, per = unit.partition("/")
     if not slash:
@@ -205,10 +206,10 @@ def in_base_units(value: float, unit: str) -> float:
     return value * _SCALES.get(amount, 1.0) * _SECONDS.get(per, 1.0)
 
 
-# One launch → `KernelProfile`
+# One launch → `KernelProfile`.
 #
-# Names differ between chips and versions, so a figure may have several; the first that the report has is taken. What it has
-# under none of them is None. (Nsight Compute, Kernel Profiling Guide, Metrics Reference.)
+# Names differ between chips and versions, so a figure may have several; the first one in the report counts. A figure that the
+# report has under none of them is None. (Nsight Compute, Kernel Profiling Guide, Metrics Reference.)
 
 
 LOAD_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
@@ -245,13 +246,13 @@ NAMES: dict[str, tuple[str, ...]] = {
 """Field of `KernelProfile` → the metrics that give it as it stands."""
 _DURATION = ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration_measured_user.sum")
 _LIMITS = {"registers": "registers", "shared_mem": "shared memory", "warps": "warps", "blocks": "blocks"}
-"""In this order where several allow equally few blocks: the ones that an author can change first."""
+"""Where several allow equally few blocks, the first is named: what an author can change comes first."""
 _SHARED = tuple(f"launch__shared_mem_per_block_{part}" for part in ("static", "dynamic", "driver"))
 _STALL = re.compile(r"smsp__average_warps_issue_stalled_(\w+)_per_issue_active\.ratio")
 
 
 def kernel_profile(raw: RawKernel, index: int) -> KernelProfile:
-    """The record of the ``index``-th launch. The metrics must be finite."""
+    """Return the record of the ``index``-th launch (from 0). The metrics must be finite."""
     metrics = raw.metrics
     duration = first(metrics, _DURATION)
     given: dict[str, Any] = {field: first(metrics, names) for field, names in NAMES.items()}
@@ -281,12 +282,12 @@ def kernel_profile(raw: RawKernel, index: int) -> KernelProfile:
 
 
 def first(metrics: Metrics, names: tuple[str, ...]) -> float | None:
-    """The figure under the first of these names that the report has."""
+    """Return the figure under the first of these names that the report has; None if it has none of them."""
     return next((metrics[name] for name in names if name in metrics), None)
 
 
 def limiter(metrics: Metrics) -> str | None:
-    """The resource that allows the fewest blocks at once on an SM; None where the report does not say."""
+    """Return the resource that allows the fewest blocks at once on an SM; None where the report does not say."""
     allowed = {
         words: metrics[f"launch__occupancy_limit_{name}"]
         for name, words in _LIMITS.items()
@@ -301,7 +302,7 @@ def _extent(metrics: Metrics, what: str) -> tuple[int, int, int] | None:
 
 
 def _shared(metrics: Metrics) -> int | None:
-    """Bytes of a block: what the code declares, what the launch adds, and what the driver keeps for itself."""
+    """Return the shared memory of a block in bytes: declared by the code, added by the launch, and kept by the driver."""
     whole = metrics.get("launch__shared_mem_per_block")
     parts = [metrics[name] for name in _SHARED if name in metrics]
     if whole is None and len(parts) < 2:  # the driver's part is unknown to older versions
@@ -310,7 +311,7 @@ def _shared(metrics: Metrics) -> int | None:
 
 
 def _spilled(metrics: Metrics) -> float | None:
-    """Bytes of local memory that moved for registers; without local arrays, where the report tells them apart."""
+    """Return the bytes of local memory that spills moved; local arrays are left out where the report counts them separately."""
     sectors = _both(metrics, *LOCAL_SECTORS)
     if sectors is None:
         return None
@@ -326,7 +327,7 @@ def _per_request(metrics: Metrics, operation: str) -> float | None:
 
 
 def _coalesced(metrics: Metrics) -> float | None:
-    """Computed from the addresses of each access, else from the bytes that were used of each sector."""
+    """Return the used part of sectors in percent: from the addresses of each access, else from the bytes used of each sector."""
     total = metrics.get("memory_l2_theoretical_sectors_global")
     share = _share(metrics.get("memory_l2_theoretical_sectors_global_ideal"), total)
     if share is not None:
@@ -342,7 +343,7 @@ def _coalesced(metrics: Metrics) -> float | None:
 
 
 def _shared_wavefronts(metrics: Metrics) -> dict[str, float | None]:
-    """Computed from the addresses of each access, else the memory's own counter, which counts other delays as conflicts too."""
+    """Return wavefronts and conflicts by the addresses of accesses; else by a counter that takes other delays for conflicts."""
     wavefronts, ideal = (metrics.get(f"memory_l1_wavefronts_shared{which}") for which in ("", "_ideal"))
     if wavefronts is not None and ideal is not None:
         return {"bank_conflicts": max(0.0, wavefronts - ideal), "shared_wavefronts": wavefronts}
@@ -353,7 +354,7 @@ def _shared_wavefronts(metrics: Metrics) -> dict[str, float | None]:
 
 
 def _stalls(metrics: Metrics) -> dict[str, float]:
-    """The longest first. ``selected`` is the cycle in which an instruction issues: no wait."""
+    """Return the stall reasons, the longest first. ``selected`` is left out: it is the cycle in which an instruction issues."""
     stalls = {match[1]: value for name, value in metrics.items() if (match := _STALL.fullmatch(name))}
     stalls.pop("selected", None)
     return dict(sorted(stalls.items(), key=lambda item: (-item[1], item[0])))

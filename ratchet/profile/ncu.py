@@ -1,4 +1,8 @@
-"""Run profilers, and Nsight Compute in particular: find them, limit their time, and say in one sentence what went wrong."""
+"""Run profilers as child processes, Nsight Compute in particular: find them, limit their time, say in a sentence what went wrong.
+
+`ratchet.commands.profile.cases` records reports with `take`; the readers use `run`, `find_program` and `newest`. Starts and ends
+programs and writes the report file; everything that goes wrong is a `ProfileError`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from ratchet.untrusted import clean
 
 
 class ProfileError(RatchetError):
-    """A profiler gave nothing that can be used; the sentence says why and what to do. It costs a profile, never the verdict."""
+    """A profiler gave nothing usable; the sentence says why and what to do. It costs a profile, never the verdict."""
 
     section = "profiles"
 
@@ -29,12 +33,12 @@ class Ended:
     output: str
 
     def last_line(self) -> str:
-        """The last line printed that says anything, for a sentence."""
+        """Return the last line with text in it."""
         lines = [line for raw in self.output.splitlines() if (line := clean(raw))]
         return lines[-1] if lines else "it printed nothing"
 
     def line_with(self, *words: str) -> str | None:
-        """The last line that holds one of these words."""
+        """Return the last line that holds one of these words."""
         lines = [clean(line) for line in self.output.splitlines() if any(word in line for word in words)]
         return lines[-1] if lines else None
 
@@ -49,7 +53,7 @@ class Surroundings:
 
 
 def run(command: Sequence[str | Path], where: Surroundings) -> Ended:
-    """Run a program; it and all that it started are gone afterwards, also on Ctrl-C.
+    """Run a program. It and everything that it started are gone afterwards, also on Ctrl-C.
 
     Raises ProfileError where it cannot be started.
     """
@@ -64,7 +68,7 @@ def run(command: Sequence[str | Path], where: Surroundings) -> Ended:
 
 
 def find_program(name: str, places: Iterable[Path], environ: Mapping[str, str]) -> Path | None:
-    """A program on the PATH, else in the first of the places that holds it."""
+    """Return a program on the PATH, else in the first of the places that holds it."""
     for path in (environ.get("PATH", ""), *map(str, places)):
         program = shutil.which(name, path=path) if path else None
         if program is not None:
@@ -73,7 +77,7 @@ def find_program(name: str, places: Iterable[Path], environ: Mapping[str, str]) 
 
 
 def newest(root: Path, pattern: str) -> list[Path]:
-    """The folders under ``root`` that match, the highest version first; none where the folder cannot be read."""
+    """Return the folders under ``root`` that match, the highest version first; none where the folder cannot be read."""
     try:
         return sorted((path for path in root.glob(pattern) if path.is_dir()), key=_version, reverse=True)
     except OSError:
@@ -81,7 +85,7 @@ def newest(root: Path, pattern: str) -> list[Path]:
 
 
 def signal_name(status: int) -> str:
-    """``SIGSEGV`` of a negative exit status."""
+    """Return the name of the signal in a negative exit status, such as ``SIGSEGV``."""
     try:
         return signal.Signals(-status).name
     except ValueError:
@@ -95,8 +99,9 @@ def _version(path: Path) -> tuple[tuple[int, ...], str]:
 
 # Nsight Compute over one call: hardware counters of each kernel in the marked range, in a ``.ncu-rep`` file.
 #
-# ``--clock-control none``: ncu would lock the clocks to their base, at which nobody runs it. ``--profile-from-start off``:
-# tuning and warm-up run at full speed and stay out of the report. (Nsight Compute CLI, Command Line Options.)
+# ``--clock-control none``: ncu would lock the clocks to the base clock, at which nobody runs (docs/decisions/0010-profiles.md).
+# ``--profile-from-start off``: tuning and warm-up run at full speed and stay out of the report. (Nsight Compute CLI, Command
+# Line Options.)
 
 
 SetName = Literal["full", "detailed", "basic"]
@@ -121,11 +126,11 @@ class Wish:
 
     set_name: SetName = "full"
     cold_cache: bool = True
-    """Caches are emptied before each replay, as they are before each sample."""
+    """Whether caches are emptied before each replay, as they are before each sample of a cold measurement."""
 
 
 def find_ncu(environ: Mapping[str, str]) -> Path:
-    """ncu on the PATH, else where NVIDIA's installers put it. Raises ProfileError."""
+    """Return ncu on the PATH, else where NVIDIA's installers put it. Raises ProfileError if it is in neither."""
     places = [*newest(Path("/usr/local"), "cuda*/bin"), *newest(Path("/opt/nvidia/nsight-compute"), "*")]
     program = find_program("ncu", places, environ)
     if program is None:
@@ -153,7 +158,7 @@ def take(ncu: Path, command: Sequence[str], report: Path, wish: Wish, where: Sur
 
 
 def accepted(profile: Profile, wanted: str | None) -> Profile:
-    """The profile, if it is what was asked for: a launch with figures, and the kernel ``wanted`` among them.
+    """Return the profile if it can be used: it has launches, with ``wanted`` among them, and that one (None: each) has figures.
 
     ``wanted`` is the bare name of the kernel that takes most of the call. Raises ProfileError.
     """
@@ -171,7 +176,7 @@ def accepted(profile: Profile, wanted: str | None) -> Profile:
 
 
 def _trouble(ended: Ended, time_limit_s: float, own_error: str) -> ProfileError | None:
-    """The error in one sentence, or None. ncu's own words go before its exit status."""
+    """Return the error in one sentence, or None. ncu's own words say more than its exit status, so they come first."""
     if "ERR_NVGPUCTRPERM" in ended.output:
         return ProfileError(f"This user may not read the GPU's counters (ERR_NVGPUCTRPERM{_restricted()}).", NO_PERMISSION)
     if ended.line_with(*_COUNTERS_HELD):
@@ -199,7 +204,7 @@ def _ending(ended: Ended, time_limit_s: float) -> ProfileError | None:
 
 
 def _restricted() -> str:
-    """The driver's own setting, where it can be read."""
+    """Return the driver's own setting, where it can be read."""
     try:
         params = _RESTRICTION.read_text(encoding="ascii", errors="replace")
     except OSError:

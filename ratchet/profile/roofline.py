@@ -1,8 +1,9 @@
-"""Datasheets, counters, declared work and times → a `Roofline`. Pure.
+"""Datasheets, counters, declared work and times as a `Roofline`. Pure.
 
-Peaks are dense rates at boost clock, by the name that NVML gives a GPU.
+Called by ``ratchet roofline`` and for each profiled case; `ratchet.commands.machine` takes `highest` for its GPU.
 
-Sources: NVIDIA's datasheets and architecture whitepapers. They follow from a few numbers:
+Peaks are dense rates at boost clock, by the name that NVML gives a GPU. Sources: NVIDIA's datasheets and architecture
+whitepapers. They follow from a few numbers:
 
     bandwidth   = 2 × memory clock × bus width / 8
     FP32        = SMs × lanes × 2 × clock          64 lanes an SM on V100 and A100, 128 later; a multiply-add is two
@@ -81,7 +82,7 @@ _MAKER = re.compile(r"^(?:NVIDIA|Tesla|Graphics Device)\s+", re.IGNORECASE)
 
 
 def datasheet(gpu: str | None) -> Peaks | None:
-    """The peaks of a GPU by its name, as NVML or a report gives it; None where the table has no such GPU.
+    """Return the peaks of a GPU by its name, as NVML or a report gives it; None where the table has no such GPU.
 
     A slice of a GPU (``… MIG 1g.10gb``) is not the GPU, so it has no peaks either.
     """
@@ -92,7 +93,7 @@ def datasheet(gpu: str | None) -> Peaks | None:
 
 
 def highest(gpu: str | None) -> Peaks:
-    """Peaks that a GPU does not exceed: its own, or where the table has no such GPU the highest in the table."""
+    """Return peaks that a GPU does not exceed: its own, or where the table has no such GPU the highest in the table."""
     sheets = [sheet.peaks() for sheet in SHEETS]
     return datasheet(gpu) or Peaks(
         dram_bytes_per_s=max(sheet.dram_bytes_per_s or 0.0 for sheet in sheets),
@@ -101,17 +102,17 @@ def highest(gpu: str | None) -> Peaks:
 
 
 def unknown(gpu: str | None) -> str:
-    """The sentence for a GPU that is not in the table."""
+    """Return the sentence for a GPU that is not in the table."""
     return f"No datasheet peaks are known for {gpu or 'this device'}, so only measured roofs are drawn."
 
 
-# Roofs and points
+# Roofs and points.
 
 
 FAR = 0.5
-"""Below this share of every roof, neither memory nor units bind a case: there is too little in flight, or too much else to do."""
+"""Below this share of every roof, neither memory nor arithmetic limits a case: too little is in flight, or it does other work."""
 AGREEMENT = 0.05
-"""Declared and counted FLOPs may differ by so much."""
+"""Fraction by which declared and counted FLOPs may differ."""
 PRECISIONS = {
     "float64": "fp64",
     "float32": "fp32",
@@ -119,19 +120,19 @@ PRECISIONS = {
     "float16": "tensor_fp16",
     "bfloat16": "tensor_bf16",
 }
-"""dtype of a workload → the unit that computes in it. 16-bit types: matrix units, as no other unit is as fast."""
+"""dtype of a workload → the unit that computes in it. 16-bit types: matrix units, because no other unit is as fast."""
 _DRAM, _L2 = "dram", "l2"
 _SOURCES: tuple[Literal["measured", "report", "datasheet"], ...] = ("measured", "report", "datasheet")
-"""The first that is known is what a case is read against: what was reached here says more than what is printed."""
+"""A case is read against the first one that is known: a rate reached on this machine says more than a printed one."""
 
 
 def precision_of(dtype: str) -> str:
-    """``bfloat16`` → ``tensor_bf16``; an unknown dtype stays as it is, and has no roof."""
+    """Convert ``bfloat16`` to ``tensor_bf16``; an unknown dtype stays as it is, and has no roof."""
     return "tensor_fp8" if dtype.startswith("float8") else PRECISIONS.get(dtype, dtype)
 
 
 def roofs_from(source: Literal["datasheet", "report"], peaks: Peaks) -> tuple[Roof, ...]:
-    """One roof for each rate of a datasheet or a report."""
+    """Return one roof for each rate of a datasheet or a report."""
     roofs = [Roof(kind="compute", source=source, rate=rate, precision=name) for name, rate in peaks.flops_per_s.items()]
     if peaks.dram_bytes_per_s:
         roofs.append(Roof(kind="dram", source=source, rate=peaks.dram_bytes_per_s))
@@ -141,7 +142,7 @@ def roofs_from(source: Literal["datasheet", "report"], peaks: Peaks) -> tuple[Ro
 
 
 def roofs_measured(roofs: Roofs) -> tuple[Roof, ...]:
-    """Roofs that the copy and matmul benchmarks reached."""
+    """Return the roofs that the copy and matmul benchmarks reached."""
     measured = [
         Roof(kind="compute", source="measured", rate=rate, precision=precision_of(dtype))
         for dtype, rate in sorted(roofs.flops_per_s.items())
@@ -152,7 +153,7 @@ def roofs_measured(roofs: Roofs) -> tuple[Roof, ...]:
 
 
 def report_peaks(profiles: Iterable[Profile | None]) -> Peaks:
-    """The peaks of these reports, each of the longest kernel that has it: clocks are known badly in a kernel of microseconds."""
+    """Return the peaks of these reports, each from the longest kernel that has it: short kernels know clocks badly."""
     kernels = [kernel for profile in profiles if profile for kernel in profile.kernels]
     best: dict[str, float] = {}
     for kernel in sorted(kernels, key=lambda each: -(each.duration_s or 0.0)):
@@ -166,7 +167,7 @@ def report_peaks(profiles: Iterable[Profile | None]) -> Peaks:
 
 
 def counted_flops(profile: Profile) -> dict[str, float]:
-    """Precision → operations of all kernels of one call."""
+    """Return precision → operations of all kernels of one call."""
     total: dict[str, float] = {}
     for kernel in profile.kernels:
         for precision, count in kernel.flops.items():
@@ -175,7 +176,7 @@ def counted_flops(profile: Profile) -> dict[str, float]:
 
 
 def counted_bytes(profile: Profile) -> float | None:
-    """Read from and written to device memory by all kernels of one call; None where one of them has no such counter."""
+    """Return the bytes of device memory that the kernels of one call read and wrote; None where one has no such counter."""
     moved = [kernel.dram_bytes for kernel in profile.kernels]
     known = [count for count in moved if count is not None]
     return sum(known) if known and len(known) == len(moved) else None
@@ -184,7 +185,7 @@ def counted_bytes(profile: Profile) -> float | None:
 def counted(
     case: str, side: Side | None, profile: Profile, roofs: tuple[Roof, ...], seconds: float | None, *, warm: bool = False
 ) -> RooflinePoint | None:
-    """A point whose FLOPs and bytes are the profiler's own.
+    """Return a point whose FLOPs and bytes are the profiler's own.
 
     ``seconds`` is the benchmark's median; without one, the profiler's durations are added up. None where the report lacks the
     counters, or where neither knows a time.
@@ -211,7 +212,7 @@ def counted(
 
 
 def binding_precision(flops: Mapping[str, float], roofs: Iterable[Roof]) -> str:
-    """The precision whose units need the most time; without roofs, the one with the most operations."""
+    """Return the precision whose units need the most time; without roofs, the one with the most operations."""
     best = best_roofs(roofs)
     known = {name: count / best[name].rate for name, count in flops.items() if name in best and count}
     chosen = known or dict(flops)
@@ -221,7 +222,7 @@ def binding_precision(flops: Mapping[str, float], roofs: Iterable[Roof]) -> str:
 def declared(
     case: str, side: Side | None, workload: WorkloadIdentity, seconds: float, l2_bytes: int | None = None
 ) -> RooflinePoint:
-    """A point from what the benchmark says that one call needs."""
+    """Return a point from the work that the benchmark declares for one call."""
     return RooflinePoint(
         case=case,
         side=side,
@@ -235,7 +236,7 @@ def declared(
 
 
 def best_roofs(roofs: Iterable[Roof]) -> dict[str, Roof]:
-    """Precision or kind → the roof that a case is read against."""
+    """Return precision or kind → the roof that a case is read against."""
     order = {source: rank for rank, source in enumerate(_SOURCES)}
     best: dict[str, Roof] = {}
     for roof in sorted(roofs, key=lambda each: (order[each.source], -each.rate)):
@@ -244,12 +245,12 @@ def best_roofs(roofs: Iterable[Roof]) -> dict[str, Roof]:
 
 
 def roofline(device: str, points: Iterable[RooflinePoint], roofs: tuple[Roof, ...], notes: Iterable[str] = ()) -> Roofline:
-    """Everything together; each point gets its share of every roof that may hold it, and what binds it."""
+    """Join everything; each point gets its share of every roof that may limit it, and what binds it."""
     return Roofline(device=device, roofs=roofs, points=tuple(_read(point, roofs) for point in points), notes=tuple(notes))
 
 
 def _read(point: RooflinePoint, roofs: tuple[Roof, ...]) -> RooflinePoint:
-    """The point with its share of every roof that holds it, and what binds it.
+    """Return the point with its share of every roof that applies to it, and what binds it.
 
     Declared bytes that come from a cache have no share of a memory roof; where that would be the nearest one, the cache binds.
     """
@@ -287,10 +288,10 @@ def _bound(point: RooflinePoint, nearest: Roof, share: float) -> Bound:
 
 
 def agreement(workload: WorkloadIdentity, profile: Profile) -> float | None:
-    """Counted over declared FLOPs, to be within 1 ± `AGREEMENT`.
+    """Return counted over declared FLOPs, which should be within 1 ± `AGREEMENT`.
 
-    Counted are those in the workload's own precision: what the matrix units did is compared with the declared products, not
-    the exponentials beside them. None where the workload declares none or the report counted none.
+    Only FLOPs in the workload's own precision count: the matrix units' work is compared with the declared products, without the
+    exponentials beside them. None where the workload declares no FLOPs or the report counted none.
     """
     done = counted_flops(profile).get(precision_of(workload.dtype))
     return done / workload.flops if done and workload.flops else None

@@ -1,6 +1,7 @@
-"""What a profile shows, or what differs between two: sentences for people. Pure.
+"""Find what a profile shows, or what differs between two, as sentences for people. Pure.
 
-The rules stand in the files of their themes (`arithmetic`, `memory`, `occupancy`, `calls`); `diagnose` applies them all.
+`ratchet.commands.profile` calls `diagnose`, which applies the rules of all themes (`arithmetic`, `memory`, `occupancy`, `calls`),
+ranks what they found and drops what only follows from something else. docs/diagnosis.md explains the method.
 """
 
 from __future__ import annotations
@@ -48,16 +49,16 @@ SUBSUMED: dict[str, tuple[str, ...]] = {
     "occupancy": ("throughput",),
     "atomics": ("bytes in flight", "throughput"),
 }
-"""Key → keys that follow from it, and are not reported again for the same kernel."""
+"""Key → keys that follow from it, and are not reported again for the same kernel: causes before their consequences."""
 
 SMALLEST_SHARE = 0.05
-"""A kernel with less of the call's time, or of its change, is not worth a sentence."""
+"""A kernel with a smaller share of the call's time, or of its change, is not worth a sentence."""
 SAME_CALL = 0.01
-"""Calls that differ by a smaller part have no direction, where only the profiles tell it."""
+"""Without a benchmark's ratio, calls whose profiled times differ by a smaller part have no direction."""
 
 
 def diagnose(head: Profile, reference: Profile | None = None, ratio: float | None = None) -> tuple[Finding, ...]:
-    """Findings: what explains the change of the case, the weightiest first; then what stands out in the head; then the rest.
+    """Return findings: what explains the change of the case, the weightiest first; what stands out in the head; then the rest.
 
     ``ratio`` is head time / reference time as the benchmark measured it; without one, the profiles themselves say which way
     the head went. Launches are matched by name and order. A figure that a profile does not have triggers nothing.
@@ -76,7 +77,7 @@ def _is_against(finding: Finding) -> bool:
 
 
 def _own_ratio(head: Profile, reference: Profile) -> float | None:
-    """Head time / reference time by the profiles: of the launches, else of the traced calls; None where they are about equal."""
+    """Return head time / reference time of the launches, else of the traced calls; None where they are about equal."""
     after, before = call_seconds(head), call_seconds(reference)
     if (after is None or before is None) and head.activity and reference.activity:
         one, other = head.activity, reference.activity
@@ -115,14 +116,14 @@ def _between_kernels(head: Profile, reference: Profile, ratio: float | None) -> 
 
 
 def _share_of_change(one: KernelProfile, other: KernelProfile, head: Profile, reference: Profile) -> float:
-    """This launch's part of the change of all launches in its direction: 0 to 1; 1 where times are not known."""
+    """Return this launch's part of the change of all launches in its direction: 0 to 1; 1 where times are not known."""
     after, before = seconds(head.kernels), seconds(reference.kernels)
     if after is None or before is None or one.duration_s is None or other.duration_s is None:
         return 1.0
     if len(head.kernels) == len(reference.kernels) == 1:
         return 1.0
     move, change = one.duration_s - other.duration_s, after - before
-    if abs(change) <= SAME_CALL * before:  # nothing to share out: by the time of the launch
+    if abs(change) <= SAME_CALL * before:  # no change to share out: by the time of the launch
         return one.duration_s / after
     if move * change >= 0:
         return min(1.0, move / change)
@@ -142,7 +143,7 @@ def _standing(head: Profile) -> list[Finding]:
 
 
 def _without_repeats(findings: list[Finding]) -> list[Finding]:
-    """Each key once for each effect (the weightiest), and nothing that follows from a weightier finding of the same kernel."""
+    """Keep each key once for each effect (the weightiest), and nothing that follows from a kept finding of the same kernel."""
     kept: list[Finding] = []
     for finding in findings:
         repeated = any(finding.key == other.key and finding.effect in (None, other.effect) for other in kept)

@@ -1,4 +1,4 @@
-"""Arithmetic: matrix units, precision, divergence, and more instructions than before."""
+"""Rules about arithmetic: matrix units, precision, divergence, and more instructions than before. Pure; applied by `diagnose`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ratchet.profile.metrics import THREADS_PER_INSTRUCTION
 from ratchet.records.profile import KernelProfile
 
 TENSOR_RATE = 8.0
-"""Matrix units do at least so many times the operations of the rest; the factor only has to be large."""
+"""Matrix units are at least this many times as fast as the rest; the factor only has to be large."""
 FP64_RATE = 8.0
-"""Double precision costs about so much more with its conversions, and far more on chips without fast units for it."""
+"""Double precision costs about this many times as much with its conversions; far more on chips without fast units for it."""
 
 
 def tensor_changed(pair: Pair) -> Change | None:
-    """Matrix units do the work on one side only."""
+    """Find work that matrix units do on one side only."""
     head, reference = _tensor_share(pair.head), _tensor_share(pair.reference)
     if head is None or reference is None or abs(head - reference) < 0.5:
         return None
@@ -39,7 +39,7 @@ def tensor_changed(pair: Pair) -> Change | None:
 
 
 def tensor_unused(kernel: KernelProfile) -> State | None:
-    """Much arithmetic on little data through shared memory, as in products of matrices, and no matrix unit."""
+    """Find much arithmetic on little data through shared memory, as in products of matrices, without matrix units."""
     flops, moved = all_flops(kernel), kernel.dram_bytes
     if not moved or flops / moved < at.MATRIX_INTENSITY or tensor_flops(kernel) > 0 or not kernel.shared_wavefronts:
         return None
@@ -49,7 +49,7 @@ def tensor_unused(kernel: KernelProfile) -> State | None:
 
 
 def precision_changed(pair: Pair) -> Change | None:
-    """Double precision where there was none."""
+    """Find double precision that the other side does not have, or has far less of."""
     head, reference = pair.head.flops.get("fp64"), pair.reference.flops.get("fp64")
     if head is None or reference is None:
         return None
@@ -62,6 +62,7 @@ def precision_changed(pair: Pair) -> Change | None:
 
 
 def precision_double(kernel: KernelProfile) -> State | None:
+    """Find a tenth of the operations or more in double precision."""
     double, flops = kernel.flops.get("fp64", 0.0), all_flops(kernel)
     if not double or double < 0.1 * flops:
         return None
@@ -69,6 +70,7 @@ def precision_double(kernel: KernelProfile) -> State | None:
 
 
 def divergence_changed(pair: Pair) -> Change | None:
+    """Find warps with fewer active threads than on the other side."""
     head, reference = pair.head.metrics.get(THREADS_PER_INSTRUCTION), pair.reference.metrics.get(THREADS_PER_INSTRUCTION)
     grown = ratio(reference, head)
     if head is None or reference is None or grown is None or max(grown, 1 / grown) < at.NOTICED:
@@ -79,6 +81,7 @@ def divergence_changed(pair: Pair) -> Change | None:
 
 
 def divergence_present(kernel: KernelProfile) -> State | None:
+    """Find warps with few active threads."""
     active = kernel.metrics.get(THREADS_PER_INSTRUCTION)
     if active is None or active >= at.DIVERGENT_THREADS:
         return None
@@ -87,7 +90,7 @@ def divergence_present(kernel: KernelProfile) -> State | None:
 
 
 def steps_changed(pair: Pair) -> Change | None:
-    """Blocks do the same operations with less in shared memory at a time, and need more instructions for it."""
+    """Find blocks that do the same operations with less in shared memory at a time, and need more instructions for it."""
     head, reference = pair.head, pair.reference
     grown, held = ratio(head.instructions, reference.instructions), ratio(head.shared_bytes, reference.shared_bytes)
     work = ratio(tensor_flops(head), tensor_flops(reference))
@@ -104,6 +107,7 @@ def steps_changed(pair: Pair) -> Change | None:
 
 
 def instructions_changed(pair: Pair) -> Change | None:
+    """Find more or fewer instructions, weighed by how busy the SM of the slower side is."""
     grown = ratio(pair.head.instructions, pair.reference.instructions)
     busy = pair.slower.sm_percent
     if grown is None or busy is None or max(grown, 1 / grown) < at.NOTICED:
@@ -114,7 +118,7 @@ def instructions_changed(pair: Pair) -> Change | None:
 
 
 def _tensor_share(kernel: KernelProfile) -> float | None:
-    """Operations of the matrix units over all operations; None where the report counts none."""
+    """Return operations of the matrix units over all operations; None where the report counts none."""
     flops = all_flops(kernel)
     return tensor_flops(kernel) / flops if flops > 0 else None
 

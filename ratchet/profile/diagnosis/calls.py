@@ -1,6 +1,7 @@
-"""What a call spends its time on: which kernels were added, replaced, or got slower, and what the host costs.
+"""Find what a whole call spends its time on: kernels that were added, replaced or got slower, and what the host costs.
 
-Uses launches of a report with counters, or the times and counts of a trace; both need no single counter of a kernel.
+`diagnose` calls it with launches of a report with counters, or with times and counts of a trace; it needs no single counter.
+Sections: launches under the profiler, traced times by name, costs of the host. Pure.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ratchet.profile.metrics import bare
 from ratchet.records.profile import Activity, Effect, Finding, KernelProfile, Profile
 
 LAUNCHES_RANK = 0.97
+"""Rank of launches that were added or are gone: an edit, not a consequence of one; see `Difference.rank`."""
 LAUNCH_S = 2e-6
 """The least that one more launch costs besides its kernel; profilers do not see it."""
 STORM_WHY = (
@@ -53,13 +55,13 @@ class Spent:
     launches: int = 1
 
 
-# Launches under the profiler
+# Launches under the profiler.
 
 
 def launches_changed(head: Profile, reference: Profile, moved_s: float) -> list[Difference]:
-    """Kernels that one side alone launches, taken together; then common ones that are launched more often, and less often.
+    """Return kernels that only one side launches, as one difference; then common ones launched more often, and less often.
 
-    ``moved_s``: seconds by which the whole call changed. What cost no time and saved none is left out.
+    ``moved_s``: seconds by which the whole call changed. A group that neither cost nor saved time is left out.
     """
     if not head.kernels or not reference.kernels:
         return []
@@ -87,7 +89,7 @@ class Group:
 
     @property
     def launches(self) -> int:
-        """How many more the head has."""
+        """Number of launches that the head has more."""
         return sum(each.launches for each in self.added) - sum(each.launches for each in self.gone)
 
     @property
@@ -99,7 +101,7 @@ class Group:
         return launching + sum(each.seconds or 0.0 for each in self.added) - sum(each.seconds or 0.0 for each in self.gone)
 
     def part(self, moved_s: float) -> float | None:
-        """The part of the call's change that they explain, 0 to 1; None where that is not known."""
+        """Return the part of the call's change that they explain, 0 to 1; None where that is not known."""
         if self.seconds is None:
             return None
         return min(1.0, abs(self.seconds) / moved_s) if moved_s else 0.0
@@ -126,7 +128,7 @@ def _difference(group: Group, head: Profile, reference: Profile, part: float | N
 
 
 def _repeated(group: Group, reference: Profile, head: Profile) -> str:
-    """``step 2 → 9 (140.0 µs more)``; empty where the names are of one side alone."""
+    """Return ``step 2 → 9 (140.0 µs more)``; empty where a name is on one side only."""
     before, after = (Counter(kernel.function for kernel in side.kernels) for side in (reference, head))
     spent = [*group.added, *group.gone]
     if not all(before[each.name] and after[each.name] for each in spent):
@@ -139,7 +141,7 @@ def _repeated(group: Group, reference: Profile, head: Profile) -> str:
 
 
 def short_kernels(profile: Profile) -> Finding | None:
-    """Kernels that take less time than their launch."""
+    """Return the finding for kernels that take less time than their launch; None where they take longer."""
     times = [kernel.duration_s for kernel in profile.kernels if kernel.duration_s is not None]
     if not times or statistics.median(times) >= at.SHORT_KERNEL_S:
         return None
@@ -157,13 +159,13 @@ def short_kernels(profile: Profile) -> Finding | None:
 
 
 def call_seconds(profile: Profile) -> float | None:
-    """Seconds of all launches with the cost of launching them; None where a launch has no duration."""
+    """Return the seconds of all launches with the cost of launching them; None where a launch has no duration."""
     kernels = seconds(profile.kernels)
     return None if kernels is None else kernels + LAUNCH_S * len(profile.kernels)
 
 
 def seconds(kernels: Sequence[KernelProfile]) -> float | None:
-    """Seconds of these launches together; None where one has no duration, or there is none."""
+    """Return the seconds of these launches together; None where one has no duration, or there is none."""
     times = [kernel.duration_s for kernel in kernels]
     return None if None in times or not times else sum(each for each in times if each is not None)
 
@@ -182,11 +184,11 @@ def _sums(head: Profile, reference: Profile) -> str:
     return f", device memory {arrow(*(units.size(sum(each or 0 for each in side)) for side in moved))}"
 
 
-# Traced times by name
+# Traced times by name.
 
 
 def traced_times(head: Activity, reference: Activity, ratio: float | None) -> list[Difference]:
-    """Differences of times by name: names that only one side has, taken together; then common names that got slower or faster."""
+    """Return differences of times by name: all names of one side only as one; then common names that got slower or faster."""
     after, before = _of_a_call(head), _of_a_call(reference)
     moved = moved_s(sum(before.values()), sum(after.values()), ratio)
     added = [Spent(name, seconds) for name, seconds in after.items() if name not in before and seconds > 0]
@@ -204,14 +206,15 @@ def traced_times(head: Activity, reference: Activity, ratio: float | None) -> li
 
 
 def moved_s(before: float, after: float, ratio: float | None) -> float:
-    """Seconds by which the call changed: by the case's own ratio where that is known."""
+    """Return the seconds by which the call changed, by the benchmark's ratio where that is known."""
     return abs(after - before) if ratio is None else abs(ratio - 1) * before
 
 
 def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, when: str) -> list[Difference]:
-    """Names that both sides have, with their seconds before and after: those that got slower, and those that got faster.
+    """Return the names of both sides that got slower as one difference, and those that got faster as another.
 
-    ``moved``: seconds by which the whole call changed; what is less than a part of it is not worth a sentence.
+    ``common``: name → seconds before and after. ``moved``: seconds by which the whole call changed; a difference below
+    `TIMES_SHARE` of it is left out.
     """
     differences = []
     effects: tuple[Effect, ...] = ("slower", "faster")
@@ -240,7 +243,7 @@ def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, whe
 
 
 def replaced(gone: Sequence[Spent], added: Sequence[Spent]) -> str:
-    """``replaced softmax (349.8 µs) by my_kernel (1.200 ms)``; ``added …`` or ``removed …`` where there is one alone."""
+    """Return ``replaced softmax (349.8 µs) by my_kernel (1.200 ms)``; ``added …`` or ``removed …`` where one list is empty."""
     labels = _labels([each.name for each in (*gone, *added)])
     if gone and added:
         return f"replaced {_listed(gone, labels)} by {_listed(added, labels)}"
@@ -248,7 +251,7 @@ def replaced(gone: Sequence[Spent], added: Sequence[Spent]) -> str:
 
 
 def _listed(spent: Sequence[Spent], labels: Mapping[str, str]) -> str:
-    """The longest first, with their times."""
+    """List names with their times, the longest first."""
     ordered = sorted(spent, key=lambda each: (-(each.seconds or 0.0), -each.launches))
     shown = []
     for each in ordered[:NAMES_SHOWN]:
@@ -259,7 +262,7 @@ def _listed(spent: Sequence[Spent], labels: Mapping[str, str]) -> str:
 
 
 def _labels(names: Sequence[str]) -> dict[str, str]:
-    """Short names; where two have the same, as much of the whole names as there is room for."""
+    """Return short names; where two are alike, as much of the whole names as there is room for."""
     short = {name: bare(name) if "(" in name else name for name in names}
     taken = list(short.values())
     return {name: (label if taken.count(label) == 1 else name)[:LONGEST_NAME] for name, label in short.items()}
@@ -269,7 +272,7 @@ def _of_a_call(activity: Activity) -> dict[str, float]:
     return {name: seconds / max(1, activity.calls) for name, seconds in activity.kernels.items()}
 
 
-# What a trace shows of the host: launches, gaps, copies from pageable memory, allocations
+# What a trace shows of the host: launches, gaps, copies from pageable memory, allocations.
 
 
 @dataclass(frozen=True)
@@ -298,16 +301,19 @@ class TraceRule:
 
 
 def pageable(activity: Activity) -> Cost | None:
+    """Return the cost of copies from or to host memory that is not pinned."""
     count, each = activity.pageable_copies / activity.calls, activity.copies_s / activity.calls
     return Cost(each if count else 0.0, f"{count:.3g} in a call" if count else "none", count > 0, count)
 
 
 def allocation(activity: Activity) -> Cost | None:
+    """Return the CPU time in allocations."""
     each = activity.allocation_s / activity.calls
     return Cost(each, f"{units.duration(each)} in a call", activity.allocation_s >= at.ALLOCATION_SHARE * activity.wall_s)
 
 
 def gaps(activity: Activity) -> Cost | None:
+    """Return the time in which the device is idle between kernels; None where the trace does not say."""
     if activity.gaps_s is None:
         return None
     each, share = activity.gaps_s / activity.calls, activity.gaps_s / activity.wall_s
@@ -315,6 +321,7 @@ def gaps(activity: Activity) -> Cost | None:
 
 
 def launches(activity: Activity) -> Cost | None:
+    """Return the cost of launching: each counts as `SHORT_KERNEL_S`, together never more than the call."""
     count = activity.launches / activity.calls
     device_s = sum(activity.kernels.values())
     short = activity.launches > 0 and device_s / activity.launches < at.SHORT_KERNEL_S
@@ -339,14 +346,14 @@ RULES = (
 
 
 def trace_changes(head: Activity, reference: Activity, ratio: float | None) -> list[Difference]:
-    """Costs that differ between the sides. ``ratio``: head time / reference time of the case."""
+    """Return costs that differ between the sides. ``ratio``: head time / reference time of the case."""
     if not all(side.calls and side.wall_s > 0 for side in (head, reference)):
         return []
     return [difference for rule in RULES if (difference := _changed(rule, head, reference, ratio))]
 
 
 def standing_costs(head: Activity) -> list[Finding]:
-    """Costs that stand out in the head, whatever the reference does."""
+    """Return costs that stand out in the head, whatever the reference does."""
     if not head.calls or head.wall_s <= 0:
         return []
     return [finding for rule in RULES if (finding := _standing(rule, head))]

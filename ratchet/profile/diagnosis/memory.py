@@ -1,4 +1,4 @@
-"""Global memory: coalescing, more bytes than before, cache hits, and too few bytes in flight."""
+"""Rules about global memory: coalescing, more bytes, cache hits, too few bytes in flight. Pure; applied by `diagnose`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from ratchet.profile.metrics import SECTOR_BYTES
 from ratchet.records.profile import KernelProfile
 
 WAITING_FOR_MEMORY = "long_scoreboard"
+"""ncu's name for waiting for global, local, surface or texture memory (Nsight Compute, Kernel Profiling Guide, Warp States)."""
 
 
 def coalescing_changed(pair: Pair) -> Change | None:
-    """Sectors of each request, loads or stores, whichever changed more."""
+    """Find a changed use of sectors, with the sectors for each load and store that moved the same way."""
     requests: list[tuple[float, str]] = []
     for name, field in (("load", "load_sectors_per_request"), ("store", "store_sectors_per_request")):
         head, reference = getattr(pair.head, field), getattr(pair.reference, field)
@@ -39,6 +40,7 @@ def coalescing_changed(pair: Pair) -> Change | None:
 
 
 def coalescing_low(kernel: KernelProfile) -> State | None:
+    """Find global accesses that use few of the sectors that they move."""
     used = kernel.coalesced_percent
     if used is None or used >= at.COALESCED_PERCENT:
         return None
@@ -51,7 +53,7 @@ def coalescing_low(kernel: KernelProfile) -> State | None:
 
 
 def extra_pass(pair: Pair) -> Change | None:
-    """More device memory, because the kernel itself asks for more."""
+    """Find more traffic with device memory, because the kernel itself asks for more."""
     bytes_grown = ratio(pair.head.dram_bytes, pair.reference.dram_bytes)
     asked = ratio(global_sectors(pair.head), global_sectors(pair.reference))
     if bytes_grown is None or asked is None or not (_noticed(bytes_grown) and _noticed(asked)):
@@ -63,7 +65,7 @@ def extra_pass(pair: Pair) -> Change | None:
 
 
 def l2_changed(pair: Pair) -> Change | None:
-    """More device memory for the same accesses, because L2 holds less of it."""
+    """Find more traffic with device memory, because fewer accesses hit L2."""
     head, reference = pair.head.l2_hit_percent, pair.reference.l2_hit_percent
     grown = ratio(pair.head.dram_bytes, pair.reference.dram_bytes)
     if head is None or reference is None or grown is None or not _noticed(grown) or abs(head - reference) < at.HIT_POINTS:
@@ -74,11 +76,13 @@ def l2_changed(pair: Pair) -> Change | None:
 
 
 def bytes_changed(pair: Pair) -> Change | None:
+    """Find more or less traffic with device memory, for whatever reason."""
     grown = ratio(pair.head.dram_bytes, pair.reference.dram_bytes)
     return Change(f"{_bytes(pair)}.", grown) if grown is not None and _noticed(grown) else None
 
 
 def l2_low(kernel: KernelProfile) -> State | None:
+    """Find few hits in L2 while device memory is busy."""
     hits = kernel.l2_hit_percent
     if hits is None or hits >= at.L2_HIT_PERCENT or (kernel.dram_percent or 0) < at.THROUGHPUT_PERCENT:
         return None  # where device memory is not the limit, a miss costs little
@@ -88,7 +92,7 @@ def l2_low(kernel: KernelProfile) -> State | None:
 
 
 def in_flight_changed(pair: Pair) -> Change | None:
-    """As many warps move as many bytes, but slower: each warp asks for less at once."""
+    """Find as many warps that move as many bytes, but slower: each warp asks for less at once."""
     head, reference = pair.head, pair.reference
     moved = ratio(head.dram_bytes, reference.dram_bytes)
     slowed = ratio(reference.dram_percent, head.dram_percent)
@@ -106,6 +110,7 @@ def in_flight_changed(pair: Pair) -> Change | None:
 
 
 def in_flight_low(kernel: KernelProfile) -> State | None:
+    """Find warps that mostly wait for loads while no unit is busy."""
     busiest = max(kernel.memory_percent or 0, kernel.sm_percent or 0)
     if kernel.memory_percent is None or kernel.sm_percent is None or busiest >= at.OCCUPANCY_PERCENT:
         return None
@@ -121,6 +126,7 @@ def in_flight_low(kernel: KernelProfile) -> State | None:
 
 
 def throughput_low(kernel: KernelProfile) -> State | None:
+    """Find arithmetic and memory that are both far from their peaks."""
     if kernel.memory_percent is None or kernel.sm_percent is None:
         return None
     if max(kernel.memory_percent, kernel.sm_percent) >= at.THROUGHPUT_PERCENT:

@@ -1,4 +1,7 @@
-"""Registers, shared memory, atomics and warps: what limits how many warps an SM holds, and what makes them wait."""
+"""Rules about registers, shared memory, atomics and warps: what limits the warps of an SM, and what makes them wait.
+
+Applied by `diagnose`. Three sections: spills, conflicts (banks and atomics), occupancy (with waves and tiles). Pure.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,13 @@ from ratchet.records.profile import KernelProfile
 
 
 def spilled_bytes(kernel: KernelProfile) -> float | None:
-    """Bytes of local memory that this launch moved."""
+    """Return the bytes that spills of this launch moved; all local memory where the report has no figure for spills."""
     sectors = summed(kernel, *LOCAL_SECTORS)
     return kernel.spill_bytes if kernel.spill_bytes is not None else sectors and sectors * SECTOR_BYTES
 
 
 def spills_changed(pair: Pair) -> Change | None:
+    """Find spills that doubled, or that only one side has."""
     head, reference = spilled_bytes(pair.head), spilled_bytes(pair.reference)
     if head is None or reference is None:
         return None
@@ -50,6 +54,7 @@ def spills_changed(pair: Pair) -> Change | None:
 
 
 def spills_present(kernel: KernelProfile) -> State | None:
+    """Find spills that are a noticeable part of the traffic."""
     spilled = spilled_bytes(kernel)
     if not spilled or _share(kernel, spilled) < at.SPILL_SHARE:
         return None
@@ -82,13 +87,14 @@ SPILL_STATES = (StateRule("spills", spills_present, WHY, ADVICE),)
 
 
 def conflict_share(kernel: KernelProfile) -> float | None:
-    """Extra wavefronts over all of shared memory, 0 to 1."""
+    """Return the extra wavefronts over all wavefronts of shared memory, 0 to 1; None where the report lacks them."""
     if kernel.bank_conflicts is None or kernel.shared_wavefronts is None:
         return None
     return min(1.0, kernel.bank_conflicts / kernel.shared_wavefronts) if kernel.shared_wavefronts else 0.0
 
 
 def conflicts_changed(pair: Pair) -> Change | None:
+    """Find a changed share of bank conflicts."""
     head, reference = conflict_share(pair.head), conflict_share(pair.reference)
     if head is None or reference is None or max(head, reference) < at.CONFLICT_SHARE:
         return None
@@ -102,6 +108,7 @@ def conflicts_changed(pair: Pair) -> Change | None:
 
 
 def conflicts_present(kernel: KernelProfile) -> State | None:
+    """Find a high share of bank conflicts."""
     share = conflict_share(kernel)
     if share is None or share < at.CONFLICT_SHARE:
         return None
@@ -114,6 +121,7 @@ def conflicts_present(kernel: KernelProfile) -> State | None:
 
 
 def atomics_changed(pair: Pair) -> Change | None:
+    """Find atomics that doubled and are a noticeable part of all requests."""
     head, reference = summed(pair.head, *ATOMICS), summed(pair.reference, *ATOMICS)
     if head is None or reference is None:
         return None
@@ -125,6 +133,7 @@ def atomics_changed(pair: Pair) -> Change | None:
 
 
 def atomics_present(kernel: KernelProfile) -> State | None:
+    """Find many atomics while no unit is busy."""
     share = _atomic_share(kernel)
     if share < at.SERIAL_ATOMICS_SHARE or max(kernel.memory_percent or 0, kernel.sm_percent or 0) >= at.THROUGHPUT_PERCENT:
         return None
@@ -154,7 +163,7 @@ SHARED_STATES = (
 
 
 def occupancy_changed(pair: Pair) -> Change | None:
-    """The achieved one, where the launch allows another number of warps."""
+    """Find a changed achieved occupancy that goes with a change of the warps that the launch allows."""
     head, reference = pair.head.occupancy_percent, pair.reference.occupancy_percent
     fewer = ratio(reference, head)
     limit = ratio(pair.reference.occupancy_limit_percent, pair.head.occupancy_limit_percent)
@@ -169,7 +178,7 @@ def occupancy_changed(pair: Pair) -> Change | None:
 
 
 def _because(pair: Pair, tighter: KernelProfile) -> str:
-    """The limit of the side with fewer warps, with the figures of both sides."""
+    """Return the limit of the side with fewer warps, with the figures of both sides."""
     match tighter.occupancy_limiter:
         case "registers":
             both = (pair.reference.registers, pair.head.registers)
@@ -185,6 +194,7 @@ def _because(pair: Pair, tighter: KernelProfile) -> str:
 
 
 def occupancy_low(kernel: KernelProfile) -> State | None:
+    """Find few active warps while no unit is at its limit."""
     achieved = kernel.occupancy_percent
     if achieved is None or achieved >= at.OCCUPANCY_PERCENT:
         return None
@@ -201,13 +211,14 @@ def occupancy_low(kernel: KernelProfile) -> State | None:
 
 
 def tail_share(kernel: KernelProfile) -> float | None:
-    """The part of the waves that stands empty, 0 to 1: 1.1 waves take as long as 2."""
+    """Return the part of the waves that stays empty, 0 to 1: 1.1 waves take as long as 2. None outside 1 to `FEW_WAVES`."""
     if kernel.waves is None or not 1 <= kernel.waves <= at.FEW_WAVES:
         return None
     return 1 - kernel.waves / math.ceil(kernel.waves - 0.005)
 
 
 def tail_changed(pair: Pair) -> Change | None:
+    """Find waves that leave another part of the GPU empty than on the other side."""
     head, reference = tail_share(pair.head), tail_share(pair.reference)
     if head is None or reference is None or max(head, reference) < at.TAIL_SHARE:
         return None
@@ -227,6 +238,7 @@ def tail_changed(pair: Pair) -> Change | None:
 
 
 def tail_present(kernel: KernelProfile) -> State | None:
+    """Find waves that leave much of the GPU empty at the end."""
     share, active = tail_share(kernel), _active_share(kernel)
     if share is None or share < at.TAIL_SHARE:
         return None
@@ -236,6 +248,7 @@ def tail_present(kernel: KernelProfile) -> State | None:
 
 
 def small_grid(kernel: KernelProfile) -> State | None:
+    """Find a grid that fills less than half of the GPU."""
     count = blocks(kernel)
     if kernel.waves is None or count is None or kernel.waves >= at.SMALL_GRID_WAVES:
         return None
@@ -244,7 +257,7 @@ def small_grid(kernel: KernelProfile) -> State | None:
 
 
 def tile_changed(pair: Pair) -> Change | None:
-    """More blocks do the same work, and each loads its own copy of what it shares with others."""
+    """Find more blocks that do the same work, and each load their own copy of data that they share."""
     grid = ratio(blocks(pair.head), blocks(pair.reference))
     loads = ratio(pair.head.metrics.get(LOAD_SECTORS), pair.reference.metrics.get(LOAD_SECTORS))
     work = ratio(all_flops(pair.head), all_flops(pair.reference))
@@ -261,7 +274,7 @@ def tile_changed(pair: Pair) -> Change | None:
 
 
 def _active_share(kernel: KernelProfile) -> float | None:
-    """The part of the kernel's time in which the average SM had work, 0 to 1."""
+    """Return the part of the kernel's time in which the average SM had work, 0 to 1."""
     active, elapsed = kernel.metrics.get(SM_ACTIVE), kernel.metrics.get(SM_ELAPSED)
     return min(1.0, active / elapsed) if active is not None and elapsed else None
 

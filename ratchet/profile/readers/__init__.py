@@ -1,4 +1,8 @@
-"""A report file of Nsight Compute → `Profile`, by whatever reader this machine has. No GPU is needed."""
+"""Read a report file of Nsight Compute into a `Profile`, with whatever reader this machine has. No GPU is needed.
+
+Called by `ratchet.commands.profile` for reports that a check recorded and for ``--read``. Tries the package ``ncu-report``, the
+module of an installed Nsight Compute, and `ncu` itself, in this order. Reads one file; all three run in a child process.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +23,15 @@ from ratchet.untrusted import clean
 
 _COMPRESSED = ".ncu-repz"
 _TEMPORARY = "derived_tempMetric"
-"""Left over from the rules of ncu; sometimes NaN, and no figure uses it."""
+"""Start of names of metrics that the rules of ncu leave behind; sometimes NaN, and no figure uses them."""
 _RATIOS = (".ratio", ".pct", "_pct", ".max_rate")
-"""These are NaN where nothing was counted: nothing divided by nothing."""
+"""Ends of names of ratios, which are NaN where nothing was counted: zero divided by zero."""
 
 
 def read(path: Path, environ: Mapping[str, str] | None = None) -> Profile:
-    """The kernels of a ``.ncu-rep``, or of an exported raw page (``.csv``), of any kernel, chip and version.
+    """Return the kernels of a ``.ncu-rep``, or of an exported raw page (``.csv``), of any kernel, chip and version.
 
-    Raises RecordError where the file is missing, damaged, no report or without a kernel, ProfileError where a counter is not a
+    Raises RecordError where the file is missing, damaged, not a report or without a kernel, ProfileError where a counter is not a
     number or nothing on this machine reads reports.
     """
     path = Path(path)
@@ -94,7 +98,7 @@ def _profile(path: Path, kernels: Sequence[RawKernel], reader: str, about: About
 
 
 def _finite(path: Path, kernel: RawKernel) -> RawKernel:
-    """Remove ratios of nothing. Raises ProfileError where a counter itself is not a number: then the rest is unreliable too."""
+    """Drop ratios of nothing. Raises ProfileError where a counter itself is not a number: then the rest is unreliable too."""
     wrong = [name for name, value in kernel.metrics.items() if not math.isfinite(value)]
     for name in wrong:
         if not name.startswith(_TEMPORARY) and not name.endswith(_RATIOS):

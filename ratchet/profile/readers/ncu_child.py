@@ -1,8 +1,9 @@
-"""Run as a program of its own: Nsight Compute's Python module reads a report into plain JSON.
+"""A child program in which Nsight Compute's Python module reads a report into plain JSON; `ncu_module` starts it.
 
-``python ncu_child.py REPORT OUTPUT [FOLDER]``, where FOLDER holds the module if it is not an installed package. The module is
-native code, which a damaged report can crash or send into endless loops; here that costs a child process and no more. Imports
-nothing of ratchet, so that it starts at once and from any folder. Exits with `NO_MODULE` where there is no such module.
+``python ncu_child.py REPORT OUTPUT [FOLDER]``, where FOLDER holds the module if it is not an installed package. Reads REPORT,
+writes OUTPUT. The module is native code, which a damaged report can crash or send into endless loops; here that costs a child
+process and no more. Imports nothing of ratchet, so that it starts at once and from any folder. Exits with `NO_MODULE` where there
+is no such module.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 NO_MODULE = 77
+"""Exit status where there is no module; `ncu_module` then tries the next one."""
 ADDRESS_SPACE_BYTES = 16 * 2**30
 """Limit of the whole child; a report that needs more is damaged."""
 _FUSED = "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum.per_cycle_elapsed"
 
 
 def main(report: str, output: str, folder: str = "") -> int:
+    """Write one line of JSON for each launch; return the exit status."""
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     limit = ADDRESS_SPACE_BYTES if most == resource.RLIM_INFINITY else min(most, ADDRESS_SPACE_BYTES)
     resource.setrlimit(resource.RLIMIT_AS, (limit, most))
@@ -32,7 +35,7 @@ def main(report: str, output: str, folder: str = "") -> int:
         sys.stderr.write(f"{error}\n")
         return NO_MODULE
     context = module.load_report(report)
-    with Path(output).open("w", encoding="utf-8") as lines:  # one for launches launch: a report of hundreds fits in memory
+    with Path(output).open("w", encoding="utf-8") as lines:  # a line for each launch: hundreds of them need not fit in memory
         for launches in map(context.range_by_idx, range(context.num_ranges())):
             for index in range(launches.num_actions()):
                 lines.write(f"{json.dumps(_action(launches.action_by_idx(index)))}\n")
@@ -40,7 +43,7 @@ def main(report: str, output: str, folder: str = "") -> int:
 
 
 def _action(action: Any) -> dict[str, Any]:
-    """One launch: its name, each metric with its unit, and what the rules say. Values of single instances are left out."""
+    """Return one launch: its name, each metric with its unit, and what the rules say. Values of single instances are left out."""
     metrics = ((name, action.metric_by_name(name)) for name in action.metric_names())
     values = [(name, metric.value(), metric.unit()) for name, metric in metrics if metric is not None and _has_value(metric)]
     base = getattr(action, "NameBase_DEMANGLED", None)
@@ -54,12 +57,12 @@ def _action(action: Any) -> dict[str, Any]:
 
 
 def _has_value(metric: Any) -> bool:
-    """A metric that was asked for and not collected reads as 0.0 all the same; older modules cannot say so."""
+    """Return whether a metric was collected. One that was not reads as 0.0 all the same, and older modules cannot say so."""
     return bool(metric.has_value()) if hasattr(metric, "has_value") else True
 
 
 def _constant_moves(action: Any) -> int | None:
-    """Thread instructions that put a constant into a register with ``HFMA2 R, -RZ, RZ, …``: compilers do, and no sum is meant.
+    """Count thread instructions ``HFMA2 R, -RZ, RZ, …``, with which compilers only put a constant into a register.
 
     None where the report does not count single instructions.
     """

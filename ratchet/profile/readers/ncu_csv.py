@@ -1,6 +1,7 @@
-"""A report read from the CSV of Nsight Compute's raw page: a row of names, a row of units, then a row for each launch.
+"""Read a report from the CSV of Nsight Compute's raw page: a row of names, a row of units, then a row for each launch.
 
-``ncu --import R --csv --page raw --print-units base`` (Nsight Compute CLI, Command Line Options).
+``ncu --import R --csv --page raw --print-units base`` (Nsight Compute CLI, Command Line Options). `ratchet.profile.readers` calls
+`read_report`, which runs `ncu`, or `read_file`, which only reads an exported page.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ _RAW = "Export it with `ncu --import REPORT --csv --page raw --print-units base`
 
 
 def read_report(path: Path, ncu: Path, environ: Mapping[str, str]) -> list[RawKernel]:
-    """The launches of a ``.ncu-rep`` through ``ncu`` itself, with the rules of its details page. Raises RecordError."""
+    """Return the launches of a ``.ncu-rep`` through ``ncu`` itself, with the rules of its details page. Raises RecordError."""
     kernels = read_text(_page(path, ncu, environ, "raw"), path)
     rules_of = rules(_page(path, ncu, environ, "details"))
     return [kernel.model_copy(update={"rules": tuple(rules_of.get(index, ()))}) for index, kernel in enumerate(kernels)]
 
 
 def read_file(path: Path) -> list[RawKernel]:
-    """The launches of an exported page; it has no rules. Raises RecordError."""
+    """Return the launches of an exported page, which has no rules. Raises RecordError."""
     with path.open("rb") as stream:
         content = stream.read(LARGEST_BYTES + 1)
     if len(content) > LARGEST_BYTES:
@@ -43,7 +44,7 @@ def read_file(path: Path) -> list[RawKernel]:
 
 
 def read_text(text: str, path: Path) -> list[RawKernel]:
-    """The launches of a page. ``path`` is named in the RecordError where it is none, is cut off, or repeats a column."""
+    """Return the launches of a page. Raises RecordError, which names ``path``, for no page, one cut off, or a repeated column."""
     rows = _rows(text, path)
     header = next(rows, None)
     if header is None:
@@ -61,7 +62,7 @@ def read_text(text: str, path: Path) -> list[RawKernel]:
 
 
 def _rows(text: str, path: Path) -> Iterator[list[str]]:
-    """The table without whatever ncu or the program printed before it."""
+    """Yield the rows of the table, without whatever ncu or the program printed before it."""
     begin = re.search(r'^"?ID"?,(?=.*Kernel Name)', text, re.MULTILINE)
     table = csv.reader(io.StringIO(text[begin.start() :]), strict=True) if begin else iter(())
     try:
@@ -90,14 +91,14 @@ def _kernel(header: list[str], units: list[str], row: list[str], path: Path, num
 
 
 def _number(cell: str) -> float | None:
-    """``1,234.50`` → 1234.5; None for words and for an empty cell."""
+    """Convert ``1,234.50`` to 1234.5; None for words and for an empty cell."""
     if cell and _NUMBER.fullmatch(cell) and any(letter.isdigit() for letter in cell):
         return float(cell.replace(",", ""))
     return math.nan if cell.lower().lstrip("-+") in ("nan", "inf", "nan(ind)") else None
 
 
 def _launch(columns: Mapping[str, str]) -> dict[str, float]:
-    """Grid, block and compute capability of a page with few metrics, by the names that a full report uses."""
+    """Return grid, block and compute capability of a page with few metrics, by the names that a full report uses."""
     metrics: dict[str, float] = {}
     for column, name in ((_GRID, "grid"), (_BLOCK, "block")):
         extent = re.findall(r"\d{1,10}", columns.get(column, ""))
@@ -111,7 +112,7 @@ def _launch(columns: Mapping[str, str]) -> dict[str, float]:
 
 
 def rules(text: str) -> dict[int, list[Rule]]:
-    """The rules of the details page, by the launch's place. Rows of metrics are skipped."""
+    """Return the rules of the details page, by the place of their launch (from 0). Rows of metrics are skipped."""
     begin = re.search(r'^"?ID"?,(?=.*Rule Name)', text, re.MULTILINE)
     places: dict[str, int] = {}
     by_launch: dict[int, list[Rule]] = {}

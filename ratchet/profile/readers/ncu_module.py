@@ -1,6 +1,7 @@
-"""A report read through Nsight Compute's Python module: the package ``ncu-report``, or the one inside an installation.
+"""Read a report through Nsight Compute's Python module: the package ``ncu-report``, or the one inside an installation.
 
-(Nsight Compute, Python Report Interface.)
+`ratchet.profile.readers` calls it first. The module runs in a child process (`ncu_child`), which writes JSON to a temporary
+folder. (Nsight Compute, Python Report Interface.)
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _ROOTS = (("/opt/nvidia/nsight-compute", "*"), ("/usr/local", "cuda*/nsight-comp
 
 
 def module_folders(ncu: Path | None) -> list[Path]:
-    """Where installations keep the module: beside ``ncu`` first, then in NVIDIA's usual places, the newest first."""
+    """Return where installations keep the module: beside ``ncu`` first, then in NVIDIA's usual places, the newest first."""
     roots = [ncu.resolve().parent, *ncu.resolve().parents] if ncu else []
     roots += [found for root, pattern in _ROOTS for found in newest(Path(root), pattern)]
     folders = [root / "extras" / "python" for root in roots]
@@ -37,7 +38,7 @@ def module_folders(ncu: Path | None) -> list[Path]:
 
 
 def read(path: Path, environ: Mapping[str, str], folder: Path | None = None) -> list[RawKernel] | None:
-    """The launches of a report; None where there is no such module: the package, or the one in ``folder``.
+    """Return the launches of a report; None where the module is missing: the package, or the one in ``folder``.
 
     The module runs in a child process. Raises RecordError where it crashes, hangs or fails over the file.
     """
@@ -78,7 +79,7 @@ def _kernel(action: dict[str, Any]) -> RawKernel:
 
 
 def _words_of_link(link: re.Match[str]) -> str:
-    """A link as ncu prints it: ``@url:words:https://…@`` → ``words (https://…)``; for other links only the words."""
+    """Convert ``@url:words:https://…@`` to ``words (https://…)``, as ncu prints it; keep only one part of other links."""
     kind, words, address = link["kind"], link["words"], link["address"]
     return f"{words} ({address})" if kind == "url" else address if kind in ("section", "sass") else words
 

@@ -1,5 +1,7 @@
 """Check that a file is a complete report of Nsight Compute. ncu's own module reads half a file without an error.
 
+`ratchet.profile.readers` calls it before any reader. Reads one file and touches nothing else.
+
 A report is ``NVR`` and a zero byte, a header with the version of the format, then blocks: the length of a block's header, the
 header, and as many bytes of payload as that says; lengths have four bytes, the lowest first, and headers are protocol buffers.
 (Nsight Compute, ``extras/FileFormat``.)
@@ -22,6 +24,7 @@ KNOWN_FORMAT = 7
 """The format of Nsight Compute 2025.3."""
 _MAGIC = b"NVR\0"
 _FORMAT, _SESSION, PAYLOAD_SIZE, _SOFTWARE = 1, 3, 5, 8
+"""Numbers of fields in the headers."""
 _LARGEST_HEADER = 64 * 2**20
 _AGAIN = "Copy it again from where it was recorded, or profile again."
 
@@ -35,7 +38,7 @@ class About:
 
 
 def ordinary(path: Path) -> int:
-    """The size of a file that can be read at all, in bytes. Raises RecordError for anything else."""
+    """Return the size of an ordinary, readable file in bytes. Raises RecordError for others, and above `LARGEST_BYTES`."""
     try:
         status = path.stat()
         with path.open("rb") if stat.S_ISREG(status.st_mode) else open(os.devnull, "rb"):  # noqa: PTH123 - a fifo would block
@@ -56,7 +59,7 @@ def ordinary(path: Path) -> int:
 
 
 def examine(path: Path) -> About:
-    """Walk through the blocks of a report. Raises RecordError where it is none, is cut off, or goes on where it should end."""
+    """Walk through the blocks of a report. Raises RecordError where it is not one, is cut off, or goes on where it should end."""
     size = ordinary(path)
     with path.open("rb") as stream:
         if stream.read(len(_MAGIC)) != _MAGIC:
@@ -92,7 +95,7 @@ def _header(stream: BinaryIO) -> bytes:
 
 
 def _tool_version(header: bytes) -> str | None:
-    """``2025.3.1.0``, from the list of software in the session's details."""
+    """Return ``2025.3.1.0``, from the list of software in the session's details."""
     for session in _values(header, _SESSION):
         for software in _values(session, _SOFTWARE):
             name, value = (next(iter(_values(software, field)), b"") for field in (1, 2))
@@ -102,7 +105,7 @@ def _tool_version(header: bytes) -> str | None:
 
 
 def number(message: bytes, field: int) -> int:
-    """A field of a header, 0 where it is not given."""
+    """Return a number in a header, 0 where it is not given."""
     return next((value for number, value in _fields(message) if number == field and isinstance(value, int)), 0)
 
 
@@ -111,7 +114,7 @@ def _values(message: bytes, field: int) -> list[bytes]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protocol buffer, one level deep. Raises IndexError or EOFError where it makes no sense."""
+    """Yield the fields of a protocol buffer, one level deep. Raises IndexError or EOFError where the bytes are not one."""
     place = 0
     while place < len(message):
         key, place = _varint(message, place)

@@ -1,4 +1,8 @@
-"""Profiles without counters: the summaries of Nsight Systems over one call, and torch.profiler over some calls."""
+"""Profiles without counters: the summaries of Nsight Systems over one call, and torch.profiler over some calls.
+
+`ratchet.commands.profile.cases` calls `take_torch_trace` on each side first, and `take_nsys` where Nsight Compute gave nothing.
+Starts child processes, and reads and removes the files that they write.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ _NS = 1e-9
 
 
 def find_nsys(environ: Mapping[str, str]) -> Path | None:
-    """nsys on the PATH, else where NVIDIA's installers put it; None where it is not."""
+    """Return nsys on the PATH, else where NVIDIA's installers put it; None where it is in neither."""
     places = [*newest(Path("/usr/local"), "cuda*/bin"), *newest(Path("/opt/nvidia/nsight-systems"), "*/bin")]
     return find_program("nsys", places, environ)
 
@@ -31,7 +35,7 @@ def find_nsys(environ: Mapping[str, str]) -> Path | None:
 def take_nsys(nsys: Path, command: Sequence[str], report: Path, where: Surroundings) -> Profile:
     """Trace the marked call of ``command`` into ``report`` (which ends in ``.nsys-rep``) and read its summaries.
 
-    Raises ProfileError.
+    Raises ProfileError where nsys fails, hangs or writes no report.
     """
     options = ["profile", "--trace", "cuda", "--sample", "none", "--cpuctxsw", "none", "--force-overwrite", "true"]
     options += ["--capture-range", "cudaProfilerApi", "--capture-range-end", "stop", "--output", str(report)]
@@ -67,7 +71,7 @@ def _summarised(nsys: Path, report: Path, where: Surroundings) -> Activity:
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of one summary; none where it has no file, as for a call that does nothing of the kind. Raises ProfileError."""
+    """Yield the rows of one summary; none where it has no file, since the call does nothing of the kind. Raises ProfileError."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -80,7 +84,7 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def activity_of(kernels: list[dict[str, Any]], copies: list[dict[str, Any]], api: list[dict[str, Any]]) -> Activity:
-    """The three summaries of one call as an `Activity`; its wall time is what the API calls took together."""
+    """Return the three summaries of one call as an `Activity`; its wall time is the sum of its API calls."""
     spent = _times(api, "Name")
     return Activity(
         calls=1,
@@ -112,7 +116,7 @@ def _count(row: dict[str, Any], name: str) -> int:
 
 
 CALLS = 10
-"""Traced of one case, if they are short."""
+"""Calls of a case that are traced, if they are short."""
 
 
 def take_torch_trace(command: Sequence[str], written: Path, where: Surroundings, *, own_error: str) -> Profile:
@@ -142,7 +146,7 @@ def take_torch_trace(command: Sequence[str], written: Path, where: Surroundings,
 
 
 def busiest(activity: Activity | None) -> str | None:
-    """The bare name of the kernel that takes most of the device's time; None where no kernel ran."""
+    """Return the bare name of the kernel that takes most of the device's time; None where no kernel ran."""
     times = activity.kernels if activity else {}
     ran = {name: seconds for name, seconds in times.items() if not name.startswith(("Memset", "Memcpy"))}
     return bare(max(ran, key=lambda name: ran[name])) if ran else None

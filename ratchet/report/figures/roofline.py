@@ -202,7 +202,7 @@ def _draw_roofs(axes: Axes, roofline: Roofline, ceilings: Sequence[tuple[Roof, .
 
 
 def _spread(rates: Sequence[float], apart: float, top: float) -> list[float]:
-    """Return heights for labels near falling rates: all below ``top``, each lower than the one before by a factor of ``apart``."""
+    """Return heights for labels near falling rates: below ``top``, each lower than the one before by a factor of ``apart``."""
     raised = list(accumulate(reversed(rates), lambda below, rate: max(rate, below * apart)))
     return list(accumulate(reversed(raised), lambda above, rate: min(rate, above / apart), initial=top * apart**0.5))[1:]
 
