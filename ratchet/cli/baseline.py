@@ -1,4 +1,8 @@
-"""``ratchet baseline …``: show, move and verify the best commit of every case."""
+"""``ratchet baseline …``: show, move and verify the best commit of every case.
+
+Loaded by `ratchet.cli` when it is called. The work is done by `ratchet.commands.baseline`; this file reads options, prints, and
+writes the outputs and the summary of a workflow step.
+"""
 
 from __future__ import annotations
 

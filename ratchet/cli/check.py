@@ -1,4 +1,8 @@
-"""Commands that measure (check, run, calibrate), and those that judge recorded runs again (compare, report, merge, replay)."""
+"""Commands that measure (check, run, calibrate), and those that judge recorded runs again (compare, report, merge, replay).
+
+Loaded by `ratchet.cli` when one of them is called. Each makes a `Request` of its options, calls one function of
+`ratchet.commands`, prints, and returns the exit code.
+"""
 
 from __future__ import annotations
 

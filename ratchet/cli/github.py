@@ -1,4 +1,8 @@
-"""Commands of jobs that may write on GitHub: publish, command. They read GitHub's variables and never run the measured code."""
+"""Commands of jobs that may write on GitHub: publish, command. They never run the measured code.
+
+Loaded by `ratchet.cli` when one of them is called. They read GitHub's environment variables and talk to GitHub with GITHUB_TOKEN;
+publish also writes the outputs and the summary of its workflow step.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The options that commands share, and the `Request` that they make."""
+"""Options that several commands share, their types, and the `Request` that they make. Used by the other files of this package.
+
+Touches nothing but the paths that it makes absolute.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def request_of(cases: tuple[str, ...], given: dict[str, Any]) -> Request:
 
 
 def duration(text: str) -> float:
-    """``90s``, ``10m`` or ``1h`` → seconds."""
+    """Convert ``90s``, ``10m`` or ``1h`` to seconds. Raises BadParameter."""
     try:
         return parse_duration(text)
     except ValueError as error:
@@ -66,7 +69,7 @@ def duration(text: str) -> float:
 
 
 def gpu_list(text: str) -> tuple[int, ...] | Literal["all"]:
-    """``all``, or ``0,1`` → the numbers."""
+    """Convert ``all`` to itself and ``0,1`` to the numbers. Raises BadParameter."""
     if text == "all":
         return "all"
     numbers = text.split(",")
@@ -76,7 +79,7 @@ def gpu_list(text: str) -> tuple[int, ...] | Literal["all"]:
 
 
 def shard(text: str) -> Shard:
-    """``1/4`` → the first of four shards."""
+    """Convert ``1/4`` to the first of four shards. Raises BadParameter."""
     number, _, of = text.partition("/")
     try:
         return Shard(number=int(number), of=int(of))
@@ -84,7 +87,7 @@ def shard(text: str) -> Shard:
         raise click.BadParameter(f"{text!r} is not a shard such as 1/4, the first of four.") from None
 
 
-# Groups of options.
+# Groups of options, each a decorator for a command.
 
 
 def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -141,7 +144,7 @@ judging = _options(
 
 
 def reference(default: str) -> Callable[[Command], Command]:
-    """Options that name the reference; ``default`` says what it is without them."""
+    """Return the options that name the reference; ``default`` says, in their help, what it is without them."""
     return _options(
         click.option("--base", help=f"Commit to compare with (default: {default})."),
         click.option("--merge-base", metavar="REF", help="Compare with the commit where this branch left REF."),

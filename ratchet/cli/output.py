@@ -1,4 +1,7 @@
-"""How commands print: results as JSON or as lines, progress, and the paths of written files."""
+"""Printing for all commands: results as JSON or as lines, progress, and the paths of written files.
+
+Writes to stdout and, for progress, to stderr. Reads and writes no file.
+"""
 
 from __future__ import annotations
 
@@ -61,12 +64,12 @@ def show(report: ReportRecord, *, as_json: bool) -> None:
 
 
 def print_paths(paths: Sequence[Path], *, quiet: bool) -> None:
-    """Say where the report, the verdict, the samples and the profiles are."""
+    """Print where the report, the verdict, the samples and the profiles are."""
     labels = ("Report", "Verdict", "Samples", *(["Profile"] * len(paths)))
     if not quiet:
         print_result(None, (f"{label + ':':<9}{shown(path)}" for label, path in zip(labels, paths, strict=False)), as_json=False)
 
 
 def shown(path: Path) -> str:
-    """The path relative to the current folder if it lies within."""
+    """Return the path relative to the current folder if it lies within, else as it is."""
     return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)

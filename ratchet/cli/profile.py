@@ -1,4 +1,7 @@
-"""Commands that explain times: profile (why is it as fast as it is?) and roofline (how fast could it be?)."""
+"""Commands that explain times: profile (why is it as fast as it is?) and roofline (how fast could it be?).
+
+Loaded by `ratchet.cli` when one of them is called. The work is done by `ratchet.commands`; this file reads options and prints.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Commands that look at the checkout and at the machine: list, doctor."""
+"""Commands that look at the checkout and at the machine: list, doctor.
+
+Loaded by `ratchet.cli` when one of them is called. They time nothing and print to stdout.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``ratchet tune``: find the values of its parameters that make a case fastest here, or use what an earlier search recorded."""
+"""``ratchet tune``: find the values of its parameters that make a case fastest here, or use what an earlier search recorded.
+
+Loaded by `ratchet.cli` when it is called. The work is done by `ratchet.commands.tune`; this file reads options and prints.
+"""
 
 from __future__ import annotations
 

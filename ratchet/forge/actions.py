@@ -1,4 +1,8 @@
-"""Write the outputs and the summary of a step of GitHub Actions. Outside a workflow nothing is written."""
+"""Outputs and summary of a step of GitHub Actions.
+
+`ratchet.cli.baseline` and `ratchet.cli.github` write them at the end. Appends to the files that GITHUB_OUTPUT and
+GITHUB_STEP_SUMMARY name; outside a workflow nothing is written.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,15 @@ from pathlib import Path
 from ratchet.errors import OutputError
 
 LARGEST_SUMMARY = 1_000_000
-"""Bytes that we give to one step's summary; GitHub takes 1 MiB and shows nothing of a larger one."""
+"""Bytes of one step's summary. GitHub accepts 1 MiB and shows nothing of a larger one."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 def write_outputs(values: Mapping[str, str], environ: Mapping[str, str]) -> None:
-    """Set the step's outputs. A value may hold anything, for the line that ends it cannot be guessed. May raise OutputError."""
+    """Set the step's outputs. A value may hold anything, for the line that ends it cannot be guessed.
+
+    Raises ValueError for a name that is not one, OutputError where the file cannot be written.
+    """
     pieces = []
     for name, value in values.items():
         if not _NAME.fullmatch(name):
@@ -26,7 +33,7 @@ def write_outputs(values: Mapping[str, str], environ: Mapping[str, str]) -> None
 
 
 def append_summary(markdown: str, environ: Mapping[str, str]) -> None:
-    """Add to the step's summary, cut to what GitHub takes. May raise OutputError."""
+    """Add to the step's summary, cut to what GitHub accepts. Raises OutputError where the file cannot be written."""
     text = markdown.encode()[:LARGEST_SUMMARY].decode(errors="ignore")
     _append("GITHUB_STEP_SUMMARY", f"{text.rstrip()}\n", environ)
 

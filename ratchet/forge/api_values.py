@@ -1,4 +1,7 @@
-"""PyGithub's objects → our values. GitHub gives null for an account or a fork that is gone."""
+"""PyGithub's objects as our own values, for `ratchet.forge.github`. GitHub gives null for an account or a fork that is gone.
+
+Meant to be pure, but PyGithub asks GitHub again for an attribute that an answer left out: call it within a try of `Tries`.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,7 @@ def check_output(output: CheckOutput, annotations: tuple[Annotation, ...]) -> di
 
 
 def known(value: T | None, what: str) -> T:
-    """Raise ValueError for None, which PyGithub gives for any field that an answer left out."""
+    """Return the value. Raises ValueError for None, which PyGithub gives for any field that an answer left out."""
     if value is None:
         raise ValueError(f"no {what} in it")
     return value
@@ -104,7 +107,7 @@ def _name(repository: Repository | None) -> str | None:
 
 
 def _whole(value: Value) -> Value:
-    """Check every field that is never null."""
+    """Return the value. Raises ValueError if a field that is never null is None."""
     missing = [
         field.name for field in fields(value) if field.type in ("int", "str", "datetime") and getattr(value, field.name) is None
     ]

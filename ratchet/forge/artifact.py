@@ -1,8 +1,8 @@
 """Take in the artifact of the job that ran untrusted code: a run that may be judged, or one sentence why not.
 
-Whoever wrote the pull request may have written every byte. Two files are taken in, the run and the index of its profiles: by
-plain names, within bounds, through no link, against a strict schema, with numbers that a measurement can give. `ratchet publish`
-calls `take_in`, which writes copies of the two files and nothing else.
+`ratchet publish` calls `take_in`. Whoever wrote the pull request may have written every byte. Two files are
+taken in, the run and the index of its profiles: by plain names, within bounds, through no link, against a strict schema, with
+numbers that a measurement can give. Writes copies of the two files, and starts a child process to read a large one.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class Folder:
     sizes: Mapping[str, int]
 
     def read(self, name: str, most: int) -> bytes:
+        """Return the content. Raises ArtifactError, also for more than ``most`` bytes."""
         return read_file(self.paths[name], name, most)
 
 
@@ -79,6 +80,7 @@ class Archive:
     sizes: Mapping[str, int]
 
     def read(self, name: str, most: int) -> bytes:
+        """Unpack one file. Raises ArtifactError for a damaged archive, and for more than ``most`` bytes."""
         try:
             with zipfile.ZipFile(self.path) as packed, packed.open(name) as stream:
                 content = stream.read(most + 1)
@@ -193,6 +195,7 @@ def _refuse_long_list(path: Path) -> None:
     """Check the archive's own count before anything reads its list of entries, which may claim a gigabyte."""
     with path.open("rb") as stream:
         size = stream.seek(0, os.SEEK_END)
+        # The end record (22 bytes), a comment of at most 65,535 bytes after it, and the locator of zip64 (20 bytes) before it.
         stream.seek(max(0, size - 65_536 - 64))
         tail = stream.read()
     place = tail.rfind(_END)
@@ -203,7 +206,7 @@ def _refuse_long_list(path: Path) -> None:
         raise ArtifactError(f"The artifact has more than {MOST_ENTRIES} entries.", _HINT)
 
 
-# From files to a run.
+# From files to a run that may be judged.
 
 RUN, PROFILES = "current.json", "nsight/profiles.json"
 PLACES = ("", "results/")
@@ -218,7 +221,7 @@ QUICK = 256 * 2**10
 """Bytes. A smaller file is read without a child: it cannot hold enough faults to fill the memory."""
 MEMORY_BYTES = 3 * 2**30
 SECONDS = 60
-"""For reading one file, in a child."""
+"""Limits of the child that reads one file."""
 
 _LOOK_AT_JOB = "Measure again; if it comes back, look at what the job uploaded."
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -305,6 +308,7 @@ def _refuse_extremes(document: Any, name: str) -> None:
 
 def _refuse_bomb(path: Path, name: str, kind: str) -> None:
     """Read a large file once in a child with little memory and time. Raises ArtifactError."""
+    # -P: the current folder, perhaps a checkout of a stranger, is not a place to import from. No secret of the environment goes along.
     command = [sys.executable, "-P", "-m", reading_child.__name__, str(path), kind, str(MEMORY_BYTES), str(SECONDS)]
     environ = {key: value for key, value in os.environ.items() if key in ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH")}
     ended = run(command, environ=environ, folder=Path.cwd(), time_limit_s=2 * SECONDS)

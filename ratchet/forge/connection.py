@@ -1,4 +1,6 @@
-"""A connection to one repository on GitHub: which calls are tried again, and what each failure becomes.
+"""A connection to one repository on GitHub: which calls are tried again, and which error each failure becomes.
+
+`ratchet.forge.github.GitHub` builds on it. Calls go over the network, and waiting for limits sleeps; the token is never shown.
 
 PyGithub's own GithubRetry is off. It repeats a POST that GitHub carried out and then answered with an error (a comment twice),
 sleeps as long as ``Retry-After`` says, has no limit for an operation of several calls, and ends without GitHub's own words.
@@ -86,9 +88,10 @@ class Connection:
         raise TypeError("a connection to GitHub holds a token, so it cannot be pickled")
 
 
-# How often, and how long, one operation is tried again.
+# Tries: how often and how long one operation is repeated.
 
 TRIES = 5
+"""Failures in a row after which an operation ends."""
 T = TypeVar("T")
 
 
@@ -132,12 +135,13 @@ class Tries:
             self.wait(trouble.error, trouble.wait_s)
 
 
-# A failed call → one of our errors, and whether the call may be made again.
+# Failures: which error of ours a failed call becomes, and whether the call may be repeated.
 
 SECONDARY_WAIT_S = 60.0
 """The wait that GitHub asks for if it names no time: https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api"""
 _LATER = "Run the job again; whatever was written stays, and is found again."
 _LONGEST = 300
+"""Characters of GitHub's own words in a sentence of ours."""
 KNOWN = (
     GithubException,
     requests.RequestException,
@@ -158,9 +162,9 @@ class Effect(Enum):
     FINAL = "final"
     """Asking again would give the same answer."""
     NOT_YET = "not yet"
-    """It had none; it may succeed later."""
+    """It had no effect; it may succeed later."""
     UNKNOWN = "unknown"
-    """It may have been done, and may succeed the next time."""
+    """It may have had its effect, and may succeed the next time."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """git, called with argument lists: commits, snapshots of a dirty tree, and worktrees to measure in.
 
-Nothing here changes the index, the work tree or the branches of the user's repository.
+Nearly every command uses `Repository`; those that measure use `worktrees`. Starts git, adds objects and worktrees to the user's
+repository, and writes trees to a temporary folder. Index, work tree and branches of the user stay as they are.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ AUTHOR = {
     "GIT_COMMITTER_NAME": "ratchet",
     "GIT_COMMITTER_EMAIL": "ratchet@localhost",
 }
+"""Author of our own commits: git refuses to commit where no name is set."""
 
 
 _FREE_SPACE = "Free some space, or point TMPDIR elsewhere."
@@ -44,7 +46,7 @@ class Snapshot:
 
 
 class Repository:
-    """The repository that holds ``folder``. Every method raises GitError with a sentence."""
+    """The git repository that holds ``folder``. Every method may raise GitError with a sentence."""
 
     def __init__(self, folder: Path) -> None:
         if shutil.which("git") is None:
@@ -102,10 +104,11 @@ class Repository:
         return f"{name} <{address}>" if name and address else name or address
 
     def is_shallow(self) -> bool:
+        """Return whether the clone lacks a part of the history."""
         return self._try("rev-parse", "--is-shallow-repository").stdout.strip() == "true"
 
     def is_dirty(self, apart: Sequence[str] = ()) -> bool:
-        """Whether anything that git does not ignore differs from HEAD, except what the globs ``apart`` match."""
+        """Return whether anything that git does not ignore differs from HEAD, except what the globs ``apart`` match."""
         return bool(self._run("status", "--porcelain", "--untracked-files=normal", "--", *_all_but(apart)))
 
     def commit_snapshot(self, revision: str) -> Snapshot:
@@ -159,7 +162,7 @@ class Repository:
 
         A build or measured code may call git there: it changes copies of HEAD, refs, index and settings.
         """
-        # checkout.workers=0 uses all cores: one process writes only a few thousand files a second.
+        # checkout.workers=0 uses all cores: one process writes only a few thousand files a second. Hooks of the user do not run.
         settings = ("-c", "core.hooksPath=/dev/null", "-c", "checkout.workers=0")
         self._run(*settings, "worktree", "add", "--quiet", "--detach", "--force", str(folder), revision)
         try:
@@ -216,18 +219,18 @@ class Repository:
         return state
 
     def holds(self, commit: str, earlier: str) -> bool:
-        """Whether a commit's history holds an earlier one."""
+        """Return whether the history of ``commit`` holds ``earlier``."""
         return self._try("merge-base", "--is-ancestor", earlier, commit).returncode == 0
 
     def _common(self) -> Path:
-        """The folder that all worktrees of this repository share."""
+        """Return the folder that all worktrees of this repository share."""
         return Path(self._run("rev-parse", "--path-format=absolute", "--git-common-dir"))
 
     def _setting(self, name: str) -> str:
         return self._try("config", "--get", name).stdout.strip()
 
     def _hash_of(self, name: str) -> str:
-        """The full hash of a commit, tree or blob; empty where there is none."""
+        """Return the full hash of a commit, tree or blob; empty where there is none."""
         return self._try("rev-parse", "--verify", "--quiet", "--end-of-options", name).stdout.strip()
 
     def _feed(self, content: bytes, *arguments: str, extra: Mapping[str, str] | None = None) -> bytes:
@@ -265,14 +268,15 @@ class Repository:
     def _git(
         self, *arguments: str, folder: Path, extra: Mapping[str, str] | None = None, content: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
-        # Without a time limit: a checkout of a large repository takes as long as it takes.
+        # Without a time limit: a checkout of a large repository takes as long as it takes. In English (LC_ALL), because words of
+        # the answer are read; without asking for a password; without optional locks, so that `status` leaves the index alone.
         kept = {name: value for name, value in os.environ.items() if name not in STRAY}
         environ = {**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", **(extra or {})}
         return subprocess.run(["git", *arguments], cwd=folder, env=environ, input=content, capture_output=True, check=False)
 
 
 def _all_but(apart: Sequence[str]) -> list[str]:
-    """Pathspecs, from wherever in the repository git runs."""
+    """Return pathspecs that hold from wherever in the repository git runs."""
     return [":/", *(f":(exclude,top,glob){each}" for each in apart)]
 
 
@@ -280,7 +284,7 @@ def _temporary_error(error: OSError) -> OutputError:
     return OutputError(f"The temporary folder cannot be used: {error}.", _FREE_SPACE)
 
 
-# Two trees side by side, removed afterwards whatever happens.
+# Worktrees of two or three sides beside each other, removed afterwards whatever happens.
 
 _KIND = "trees"
 _GET_ATTRIBUTES, _SET_ATTRIBUTES, _ATTRIBUTE_T = 0x80086601, 0x40086602, 0x00020000
@@ -289,7 +293,7 @@ _GET_ATTRIBUTES, _SET_ATTRIBUTES, _ATTRIBUTE_T = 0x80086601, 0x40086602, 0x00020
 
 @dataclass(frozen=True)
 class Trees:
-    """Where each side is checked out. Both paths have the same length, so that memory layout does not depend on the side."""
+    """Folders of both sides. Their paths have the same length, so that memory layout does not depend on the side."""
 
     head: Path
     reference: Path | None

@@ -1,4 +1,8 @@
-"""GitHub, as far as a check needs it: pull requests, comments, runs, files, people, check runs."""
+"""GitHub, as far as a check needs it: pull requests, comments, runs, files, people, check runs.
+
+`ratchet publish`, `ratchet command` and ``ratchet baseline push`` use `GitHub`. Every method is a call over the network with the
+rights of one token; which calls are tried again is in `ratchet.forge.connection`.
+"""
 
 from __future__ import annotations
 
@@ -163,7 +167,7 @@ class GitHub(Connection):
             return "none"
 
     def branch_exists(self, name: str) -> bool:
-        """Whether this repository has a branch of that name."""
+        """Return whether this repository has a branch of that name."""
         try:
             self._tries().call(f"Looking for branch {name}", lambda: known(self._api.get_branch(name).name, "name"))
         except GoneError:
@@ -171,7 +175,7 @@ class GitHub(Connection):
         return True
 
     def holds(self, ref: str, commit: str) -> bool | None:
-        """Whether the history of a branch or commit has this commit; None if GitHub does not know one of the two."""
+        """Return whether the history of a branch or commit has this commit; None if GitHub does not know one of the two."""
         if not _SHA.fullmatch(commit):
             return False
 
@@ -245,7 +249,7 @@ class GitHub(Connection):
         )
 
     def _ours(self, number: int, marker: str, tries: Tries) -> Comment | None:
-        """Our bot's newest comment that begins with the marker."""
+        """Return our bot's newest comment that begins with the marker; None if there is none."""
         mine = [each for each in self._comments(number, tries) if each.author == self.bot and each.body.startswith(marker)]
         return max(mine, key=lambda comment: comment.id, default=None)
 

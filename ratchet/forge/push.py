@@ -1,6 +1,7 @@
-"""Move one file of one branch of a remote forward, against everybody else who does the same: nothing is lost, nothing forced.
+"""Move one file of one branch of a remote forward while others do the same: nothing is lost, nothing forced.
 
-`ratchet baseline push` calls `push_file`. Branches are fetched beside the work tree, which stays as it is.
+`ratchet.commands.baseline.push` calls `push_file`. Starts git, which uses the network, and adds objects and temporary refs to the
+clone; branches are fetched beside the work tree, which stays as it is.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _SECRET = re.compile(r"://[^/@\s]+@")
 _RACE = ("non-fast-forward", "fetch first", "failed to update ref", "cannot lock ref", "incorrect old value", "stale info")
 _PROTECTED = ("gh006", "gh013", "protected branch", "hook declined", "rule violations", "prohibited")
 _DENIED = ("403", "401", "permission to", "permission denied", "authentication failed", "could not read username")
-"""Words in the answer to a push; git has no codes for them."""
+"""Words in the answer to a push, in lower case; git has no codes for them, so an answer in new words is `UNCLEAR`."""
 
 
 class Answer(Enum):
@@ -75,7 +76,7 @@ _BOUNDED = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60")
 
 
 class Remote(Repository):
-    """A clone and one of its remotes. Every method raises GitError with a sentence, in which no address shows a password."""
+    """A clone and one of its remotes. Every method may raise GitError; no address in its sentence shows a password."""
 
     def __init__(self, folder: Path, name: str = "origin") -> None:
         super().__init__(folder)
@@ -125,7 +126,7 @@ class Remote(Repository):
         return answer_of(output), last_words(output)
 
     def is_ancestor(self, commit: str, tip: str) -> bool:
-        """Whether ``tip`` is ``commit`` or comes after it; False also for a commit that this clone does not have."""
+        """Return whether ``tip`` is ``commit`` or comes after it; False also for a commit that this clone does not have."""
         return self._try("merge-base", "--is-ancestor", commit, tip).returncode == 0
 
     def first_parents(self, before: str, commit: str, most: int = 50) -> list[str]:
@@ -182,6 +183,7 @@ class PushTarget:
 
     @property
     def branch(self) -> str:
+        """The branch that is written."""
         return self.main if self.mode == "push" else self.side
 
 

@@ -1,8 +1,8 @@
 """A child program that reads a record from an artifact within bounds of memory and time; `ratchet.forge.artifact` starts it.
 
 ``python -m ratchet.forge.reading_child PATH KIND BYTES SECONDS``. A few megabytes of JSON can make a validator collect millions
-of errors; here that costs a child process and no more. Exits with 0 for a valid record, with `REFUSED` and a sentence for an
-invalid one, and with anything else if it came to no answer.
+of errors; here that costs a child process and no more. Reads PATH, writes to stdout only. Exits with 0 for a valid record, with
+`REFUSED` and a sentence for an invalid one, and with anything else if it came to no answer.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ratchet.records.profile import Profiles
 from ratchet.records.run import RunRecord
 
 REFUSED = 65
+"""Exit status for an invalid record."""
 KINDS: dict[str, type[Record]] = {"run": RunRecord, "profiles": Profiles}
 
 
