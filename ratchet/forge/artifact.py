@@ -1,7 +1,7 @@
-"""Take in the artifact of the job that ran untrusted code: a run that may be judged, or one sentence why not.
+"""Read the artifact of the job that ran untrusted code: a run that may be judged, or one sentence why not.
 
 `ratchet publish` calls `take_in`. Whoever wrote the pull request may have written every byte. Two files are
-taken in, the run and the index of its profiles: by plain names, within bounds, through no link, against a strict schema, with
+read, the run and the index of its profiles: by plain names, within bounds, through no link, against a strict schema, with
 numbers that a measurement can give. Writes copies of the two files, and starts a child process to read a large one.
 """
 
@@ -31,7 +31,7 @@ from ratchet.subprocesses import run
 
 MOST_ENTRIES = 2_000
 MOST_BYTES = 2 * 2**30
-"""All files together, unpacked."""
+"""Bytes of all files together, unpacked."""
 LONGEST_NAME = 200
 DEEPEST = 8
 """Folders within folders."""
@@ -308,7 +308,7 @@ def _refuse_extremes(document: Any, name: str) -> None:
 
 def _refuse_bomb(path: Path, name: str, kind: str) -> None:
     """Read a large file once in a child with little memory and time. Raises ArtifactError."""
-    # -P: the current folder, perhaps a checkout of a stranger, is not a place to import from. No secret of the environment goes along.
+    # -P: the current folder, perhaps a checkout of a stranger, is not a place to import from. The four variables hold no secret.
     command = [sys.executable, "-P", "-m", reading_child.__name__, str(path), kind, str(MEMORY_BYTES), str(SECONDS)]
     environ = {key: value for key, value in os.environ.items() if key in ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH")}
     ended = run(command, environ=environ, folder=Path.cwd(), time_limit_s=2 * SECONDS)

@@ -157,7 +157,7 @@ KNOWN = (
 
 
 class Effect(Enum):
-    """Whether a failed call may have had its effect."""
+    """The effect that a failed call may have had."""
 
     FINAL = "final"
     """Asking again would give the same answer."""

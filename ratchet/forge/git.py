@@ -112,7 +112,7 @@ class Repository:
         return bool(self._run("status", "--porcelain", "--untracked-files=normal", "--", *_all_but(apart)))
 
     def commit_snapshot(self, revision: str) -> Snapshot:
-        """Return a commit as it stands in the history."""
+        """Return a commit as it is in the history."""
         commit = self.resolve(revision)
         content, _, subject = self._run("show", "-s", "--no-show-signature", "--format=%T%x09%s", commit).partition("\t")
         return Snapshot(commit, Tree(commit=commit, subject=subject[:200], content=content))
@@ -132,9 +132,10 @@ class Repository:
         return self._hash_of(f"{commit}^{{tree}}") or None
 
     def working_snapshot(self, apart: Sequence[str] = ()) -> Snapshot:
-        """Return the checkout as it stands, with uncommitted and untracked files, as a dangling commit that git collects later.
+        """Return the checkout as it is, with uncommitted and untracked files, as a dangling commit that git collects later.
 
-        What the globs ``apart`` match stays as it was committed. The commit is made through a temporary index.
+        What the globs ``apart`` match stays as it was committed. The commit is made through a temporary index,
+        so that the user's own stays as it is (docs/decisions/0002-a-dirty-tree-is-a-commit.md).
         """
         clean = self.commit_snapshot(self.head())
         command = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *_all_but(apart))

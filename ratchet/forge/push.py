@@ -29,7 +29,7 @@ _DENIED = ("403", "401", "permission to", "permission denied", "authentication f
 
 
 class Answer(Enum):
-    """How a remote answered a push."""
+    """The answer of a remote to a push."""
 
     TAKEN = "taken"
     RACE = "race"
@@ -163,7 +163,7 @@ class Remote(Repository):
 
 Mode = Literal["push", "pull-request", "branch"]
 _TRIES = 200
-"""How often a push that others overtake is tried. Each round has a winner, so this many writers at once get through."""
+"""Tries of a push that others overtake. Each round has a winner, so this many writers at once get through."""
 _UNCLEAR_TRIES = 4
 _LONGEST_WAIT_S = 2.0
 
@@ -174,7 +174,7 @@ class Protected(GitError):
 
 @dataclass(frozen=True)
 class PushTarget:
-    """Where the file goes. ``main`` is the branch whose code was measured."""
+    """The branches that a push is about. ``main`` is the branch whose code was measured."""
 
     mode: Mode
     main: str

@@ -198,7 +198,7 @@ _SECONDS = {"s": 1.0, "second": 1.0, "ns": 1e9, "nsecond": 1e9, "us": 1e6, "usec
 def in_base_units(value: float, unit: str) -> float:
     """Convert a figure to Nsight Compute's base units: nanoseconds, bytes, bytes per second, hertz.
 
-    ``unit`` is what stands beside it in the report (``Gbyte/s``, ``us``); with an unknown one, like ``%``, the value stays.
+    ``unit`` is printed beside it in the report (``Gbyte/s``, ``us``); with an unknown one, like ``%``, the value stays.
     """
     amount, slash, per = unit.partition("/")
     if not slash:
@@ -243,7 +243,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "instructions": ("smsp__inst_executed.sum", "sm__inst_executed.sum"),
     "passes": ("profiler__replayer_passes",),
 }
-"""Field of `KernelProfile` → the metrics that give it as it stands."""
+"""Field of `KernelProfile` → the metrics that are its value without any arithmetic."""
 _DURATION = ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration_measured_user.sum")
 _LIMITS = {"registers": "registers", "shared_mem": "shared memory", "warps": "warps", "blocks": "blocks"}
 """Where several allow equally few blocks, the first is named: what an author can change comes first."""
@@ -343,7 +343,7 @@ def _coalesced(metrics: Metrics) -> float | None:
 
 
 def _shared_wavefronts(metrics: Metrics) -> dict[str, float | None]:
-    """Return wavefronts and conflicts by the addresses of accesses; else by a counter that takes other delays for conflicts."""
+    """Return wavefronts and conflicts by the addresses of accesses; else by a counter that counts other delays too."""
     wavefronts, ideal = (metrics.get(f"memory_l1_wavefronts_shared{which}") for which in ("", "_ideal"))
     if wavefronts is not None and ideal is not None:
         return {"bank_conflicts": max(0.0, wavefronts - ideal), "shared_wavefronts": wavefronts}

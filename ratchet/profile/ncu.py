@@ -27,7 +27,7 @@ class ProfileError(RatchetError):
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended. ``status`` is None where the time limit ended it, negative where a signal did."""
+    """The end of a program. ``status`` is None where the time limit ended it, negative where a signal did."""
 
     status: int | None
     output: str
@@ -45,7 +45,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where a program runs: its environment, its folder, and how long it may take."""
+    """Surroundings of a program: its environment, its folder, and how long it may take."""
 
     environ: Mapping[str, str]
     folder: Path
@@ -122,7 +122,7 @@ _NOT_SUPPORTED = ("not supported on device", "not compatible with Nsight Compute
 
 @dataclass(frozen=True)
 class Wish:
-    """ncu's options for a call."""
+    """Options of ncu that a case decides."""
 
     set_name: SetName = "full"
     cold_cache: bool = True

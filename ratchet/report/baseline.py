@@ -1,7 +1,7 @@
 """The baseline file as text: its cases and their history, what a command moved, and what was pushed to the remote.
 
-`ratchet.cli.baseline` prints it; `ratchet.commands.baseline.push` takes the commit message and the text of the pull request from
-here. Pure.
+`ratchet.cli.baseline` prints it; `ratchet.commands.baseline.push` gets the commit message and the text of its pull request here.
+Pure.
 """
 
 from __future__ import annotations

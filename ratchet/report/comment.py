@@ -81,7 +81,7 @@ def conclusion(page: CommentPage) -> Conclusion:
 
 
 LIMIT = 60_000
-"""Bytes of UTF-8; GitHub takes 65,536 characters."""
+"""Bytes of UTF-8; GitHub accepts 65,536 characters."""
 
 Part = Literal["all", "summary", "text"]
 _HARDWARE = {"Driver": "driver", "CUDA": "CUDA", "PyTorch": "PyTorch", "Triton": "Triton"}

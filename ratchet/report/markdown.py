@@ -54,7 +54,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Detail:
-    """How much of a report or comment is shown where the length is limited."""
+    """A level of detail, for a report or comment whose length is limited."""
 
     cases: int
     """The most cases, warnings, profiles and reasons: this many of each."""

@@ -50,7 +50,7 @@ _FORMS = (_Form(2, True, "Reference"), _Form(1, True, "Ref."), _Form(1, False, "
 
 
 _PLAIN_ALIGNED = "<<>^>>>><"
-"""How each column of a plain line is aligned: outcome, case, reference, arrow, head, change, interval, MDE, note."""
+"""Alignment of the columns of a plain line: outcome, case, reference, arrow, head, change, interval, MDE, note."""
 
 
 def print_report(report: ReportRecord, console: Console) -> None:

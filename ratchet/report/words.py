@@ -18,7 +18,7 @@ ABOVE = 1.05
 
 @dataclass(frozen=True)
 class Word:
-    """How an outcome is shown to people."""
+    """An outcome as people see it."""
 
     mark: str
     text: str

@@ -112,7 +112,7 @@ def instructions_changed(pair: Pair) -> Change | None:
     busy = pair.slower.sm_percent
     if grown is None or busy is None or max(grown, 1 / grown) < at.NOTICED:
         return None
-    # Where the SM is hardly busy, instructions are not what takes the time.
+    # Where the SM is hardly busy, the time does not go into instructions.
     factor = grown ** (busy / 100)
     return Change(f"Instructions {arrow(whole(pair.reference.instructions or 0), whole(pair.head.instructions or 0))}.", factor)
 

@@ -31,7 +31,7 @@ _AGAIN = "Copy it again from where it was recorded, or profile again."
 
 @dataclass(frozen=True)
 class About:
-    """Versions that stand in a report."""
+    """Versions that a report names."""
 
     format_version: int
     tool_version: str | None

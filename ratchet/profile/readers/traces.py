@@ -22,7 +22,7 @@ from ratchet.untrusted import clean
 
 REPORTS = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_api_sum")
 LEAST_S = 5.0
-"""With less time left, do not start nsys."""
+"""Seconds that have to be left for nsys to be started."""
 _NS = 1e-9
 
 

@@ -67,7 +67,7 @@ _STYLE: dict[str, Any] = {
     "path.simplify": False,
 }
 _FAMILIES = b"'DejaVu Sans', 'Bitstream Vera Sans', Verdana, sans-serif"
-"""Fonts of an SVG; a reader takes the first one that is installed. All are about as wide."""
+"""Fonts of an SVG; a reader uses the first one that is installed. All are about as wide."""
 
 
 @contextlib.contextmanager
@@ -76,7 +76,7 @@ def drawing() -> Iterator[None]:
 
     Raises PageError where matplotlib is missing.
     """
-    # Before the import: where the home folder is read-only, matplotlib takes a temporary one and would say so on stderr.
+    # Before the import: where the home folder is read-only, matplotlib uses a temporary one and would say so on stderr.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         import matplotlib as mpl
