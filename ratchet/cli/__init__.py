@@ -1,7 +1,8 @@
 """The command line: each command reads its options, calls one function of `ratchet.commands`, prints, and returns an exit code.
 
-Errors become one sentence and an exit code in `main`, and nowhere else. Here only click is imported, so that ``ratchet --help``
-stays fast: a command's module loads when the command is called.
+``ratchet`` and ``python -m ratchet`` call `main`, which sets the handlers of signals and checks the limits of the process. Errors
+become one sentence and an exit code in `main`, and nowhere else. Here only click is imported, so that ``ratchet --help`` stays
+fast: a command's module loads when the command is called.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Options that several commands share, their types, and the `Request` that they make. Used by the other files of this package.
+"""Options that several commands share, their types, and the `Request` that they make.
 
-Touches nothing but the paths that it makes absolute.
+Used by the other files of this package. Resolves the paths that users name, and touches nothing else.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Commands that look at the checkout and at the machine: list, doctor.
 
-Loaded by `ratchet.cli` when one of them is called. They time nothing and print to stdout.
+Loaded by `ratchet.cli` when one of them is called. They print to stdout; what they look at is in `ratchet.commands.run` and
+`ratchet.measure.device.doctor`.
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ LARGEST_DIRECTORY = 2**20
 """Bytes of an archive's list of entries."""
 
 _HINT = "Upload what `ratchet check` wrote, and nothing else; then measure again."
+# One part of a path: not hidden (no leading dot), and nothing that a program reads as an option (no leading dash).
 _PLAIN = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.+ -]*")
 _END, _END64 = b"PK\x05\x06", b"PK\x06\x07"
 _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError, KeyError)

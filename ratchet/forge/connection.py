@@ -28,6 +28,7 @@ from ratchet.untrusted import clean
 
 DEFAULT_API = "https://api.github.com"
 DEFAULT_BOT = "github-actions[bot]"
+"""Author of what a job writes with its own token; for another token, RATCHET_BOT names the author."""
 
 
 class Connection:

@@ -112,6 +112,7 @@ NO_PERMISSION = (
     " (docker run --cap-add SYS_ADMIN)."
 )
 _RESTRICTION = Path("/proc/driver/nvidia/params")
+# Words that ncu prints, here and below; a version with other words gets the general sentence of `_ending`.
 _COUNTERS_HELD = ("driver resource was unavailable", "concurrently collecting")
 _SHELL = 128
 """A shell, and the ncu on the PATH is a shell script on some machines, adds this to the signal that ended its program."""

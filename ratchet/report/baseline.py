@@ -259,6 +259,7 @@ def _change_of_accepted(done: Accepted) -> str:
 
 _NAMED = 3
 _SKIP = "[skip ci]"
+"""GitHub starts no workflow for a push whose message has it."""
 _STEPS = (MoveKind.IMPROVED, MoveKind.FIRST, MoveKind.CHANGED, MoveKind.REMOVED, MoveKind.RETURNED)
 
 

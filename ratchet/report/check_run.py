@@ -27,6 +27,7 @@ _LEVELS: dict[Outcome, Level] = {
     Outcome.INCONCLUSIVE: "warning",
 }
 _COMMANDS: dict[Level, str] = {"failure": "error", "warning": "warning", "notice": "notice"}
+# A relative path of plain words that ends in .py, without `.` and `..`: annotations of anything else are left out.
 _PATH = re.compile(r"(?!/)(?:(?!\.{1,2}(?:/|$))[A-Za-z0-9_.+-]+/)*(?!\.{1,2}$)[A-Za-z0-9_.+-]+\.py")
 _BENCHMARK = re.compile(r"[A-Za-z0-9_]{1,100}")
 

@@ -25,6 +25,7 @@ from ratchet.untrusted import Markdown
 _SILENT = (Outcome.UNCHANGED, Outcome.MEASURED, Outcome.SKIPPED)
 _WORST = (Outcome.FAILED, Outcome.REGRESSED, Outcome.SLOWER, Outcome.UNFIT, Outcome.INCONCLUSIVE)
 _COMMAND_CASES = 5
+"""Cases that the commands to measure again name."""
 _NAMED = 3
 """Red cases that the first line names, if the headline names none."""
 _HEX = frozenset("0123456789abcdef")

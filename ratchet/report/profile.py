@@ -194,7 +194,7 @@ def _of_kernel(head: KernelProfile | None, reference: KernelProfile | None) -> T
 
 
 def _counters(head: KernelProfile | None, reference: KernelProfile | None, *, every: bool) -> Iterator[Row]:
-    """Yield a row for each figure that a side has; without ``every``, only those that are not 0 and fit into reports."""
+    """Yield a row for each figure that a side has; without ``every``, only those that reports show and that are not 0."""
     for title, field, text in _FIGURES:
         values = [getattr(kernel, field) if kernel else None for kernel in (reference, head)]
         if values != [None, None] and (every or (field not in _ONLY_READ and any(values))):

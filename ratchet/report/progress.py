@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _REDRAW_S = 0.2
 _LINE_S = 1.0
+"""Least time between two drawings of the bar, and between two lines for pairs."""
 
 
 class Progress(Protocol):

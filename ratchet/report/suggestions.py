@@ -23,6 +23,7 @@ from ratchet.workload import Parameter
 
 _OF_A_LAUNCH = {"NUM_WARPS": "num_warps", "NUM_STAGES": "num_stages", "NUM_CTAS": "num_ctas", "MAXNREG": "maxnreg"}
 """Name in a benchmark → the argument of ``triton.Config`` that holds it, beside the kernel's own parameters."""
+# Names and values that every shell and compiler reads as one word.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VALUE = re.compile(r"[A-Za-z0-9_.+-]+")
 
@@ -64,6 +65,7 @@ def _for_triton(configuration: Mapping[str, Parameter]) -> str:
 
 
 MOST_ROWS = 10
+"""Rows of the table of the fastest."""
 _BLUE = '%%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "steelblue"}}}}%%'
 """Without a colour of its own, the line would be almost white."""
 _CHART_POINTS = 16

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _QUIET = (Outcome.UNCHANGED, Outcome.IDENTICAL, Outcome.MEASURED)
+"""Outcomes that need no line beside their row of the table."""
 _LAST_LINES = 8
+"""Last lines of a failed case's output that are shown."""
 _ROOF = "Roof"
 _GAP = 2
+"""Characters between two columns."""
 _EXTRA = 5
 """Columns of this rank and above are dropped before a change loses a digit or its interval."""
 

@@ -21,7 +21,9 @@ from ratchet.records.profile import Rule
 from ratchet.untrusted import clean
 
 TIME_LIMIT_S = 120.0
+"""Time in which `ncu` has to write one page."""
 LARGEST_BYTES = 256 * 2**20
+"""Bytes of an exported page at most."""
 _KERNEL, _GRID, _BLOCK, _CAPABILITY = "Kernel Name", "Grid Size", "Block Size", "CC"
 _NUMBER = re.compile(r"[-+]?(\d{1,3}(,\d{3})+|\d+)?(\.\d*)?([eE][-+]?\d+)?")
 _RAW = "Export it with `ncu --import REPORT --csv --page raw --print-units base`."

@@ -26,6 +26,7 @@ _MAGIC = b"NVR\0"
 _FORMAT, _SESSION, PAYLOAD_SIZE, _SOFTWARE = 1, 3, 5, 8
 """Numbers of fields in the headers."""
 _LARGEST_HEADER = 64 * 2**20
+"""Bytes that are read of a header at most: a damaged length can claim 4 GiB."""
 _AGAIN = "Copy it again from where it was recorded, or profile again."
 
 
@@ -95,7 +96,7 @@ def _header(stream: BinaryIO) -> bytes:
 
 
 def _tool_version(header: bytes) -> str | None:
-    """Return ``2025.3.1.0``, from the list of software in the session's details."""
+    """Return the version of ncu (``2025.3.1.0``) from the list of software in the session's details."""
     for session in _values(header, _SESSION):
         for software in _values(session, _SOFTWARE):
             name, value = (next(iter(_values(software, field)), b"") for field in (1, 2))

@@ -21,6 +21,7 @@ from ratchet.records.profile import Activity, Profile
 from ratchet.untrusted import clean
 
 REPORTS = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_api_sum")
+"""Summaries of `nsys stats`, in the order of the arguments of `activity_of`."""
 LEAST_S = 5.0
 """Seconds that have to be left for nsys to be started."""
 _NS = 1e-9
