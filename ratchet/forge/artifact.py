@@ -1,8 +1,8 @@
 """Read the artifact of the job that ran untrusted code: a run that may be judged, or one sentence why not.
 
-`ratchet publish` calls `take_in`. Whoever wrote the pull request may have written every byte. Two files are
-read, the run and the index of its profiles: by plain names, within bounds, through no link, against a strict schema, with
-numbers that a measurement can give. Writes copies of the two files, and starts a child process to read a large one.
+`ratchet publish` calls `take_in`. Whoever wrote the pull request may have written every byte. Two files are read, the run and the
+index of its profiles: by plain names, within bounds, through no link, against a strict schema, with numbers that a measurement
+can give. Writes copies of the two files, and starts a child process to read a large one.
 """
 
 from __future__ import annotations

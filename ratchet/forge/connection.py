@@ -1,6 +1,6 @@
 """A connection to one repository on GitHub: which calls are tried again, and which error each failure becomes.
 
-`ratchet.forge.github.GitHub` builds on it. Calls go over the network, and waiting for limits sleeps; the token is never shown.
+`ratchet.forge.github.GitHub` builds on it. Calls go over the network and may sleep until a limit ends; the token is never shown.
 
 PyGithub's own GithubRetry is off. It repeats a POST that GitHub carried out and then answered with an error (a comment twice),
 sleeps as long as ``Retry-After`` says, has no limit for an operation of several calls, and ends without GitHub's own words.

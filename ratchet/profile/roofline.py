@@ -1,6 +1,6 @@
 """Datasheets, counters, declared work and times as a `Roofline`. Pure.
 
-Called by ``ratchet roofline`` and for each profiled case; `ratchet.commands.machine` takes `highest` for its GPU.
+Called by ``ratchet roofline`` and for each profiled case; checks use `highest` as rates that their GPU cannot exceed.
 
 Peaks are dense rates at boost clock, by the name that NVML gives a GPU. Sources: NVIDIA's datasheets and architecture
 whitepapers. They follow from a few numbers:

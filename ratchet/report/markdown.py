@@ -78,7 +78,7 @@ _DETAILS = (
     Detail(3, 0, figures=False, findings=False, machine=False),
     Detail(0, 0, figures=False, findings=False, machine=False),
 )
-"""From everything to the headline and its links alone; `fitted` takes the first that fits its limit."""
+"""From everything to what every report needs; `fitted` uses the first that fits its limit."""
 
 
 def render_markdown(report: ReportRecord, *, limit: int | None = None) -> str:

@@ -1,4 +1,7 @@
-"""Rules about arithmetic: matrix units, precision, divergence, and more instructions than before. Pure; applied by `diagnose`."""
+"""Rules about arithmetic: matrix units, precision, divergence, and more instructions than before.
+
+`diagnose` applies `CHANGES` to both sides of a launch and `STATES` to the head. Pure.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ def precision_double(kernel: KernelProfile) -> State | None:
 
 
 def divergence_changed(pair: Pair) -> Change | None:
-    """Find warps with fewer active threads than on the other side."""
+    """Find a change in the active threads of a warp, where one side has few."""
     head, reference = pair.head.metrics.get(THREADS_PER_INSTRUCTION), pair.reference.metrics.get(THREADS_PER_INSTRUCTION)
     grown = ratio(reference, head)
     if head is None or reference is None or grown is None or max(grown, 1 / grown) < at.NOTICED:

@@ -19,7 +19,7 @@ from ratchet.profile.metrics import bare
 from ratchet.records.profile import Activity, Effect, Finding, KernelProfile, Profile
 
 LAUNCHES_RANK = 0.97
-"""Rank of launches that were added or are gone: an edit, not a consequence of one; see `Difference.rank`."""
+"""Rank of launches that were added or are gone: an edit, not a consequence of one; see `ChangeRule.rank`."""
 LAUNCH_S = 2e-6
 """The least that one more launch costs besides its kernel; profilers do not see it."""
 STORM_WHY = (
@@ -61,7 +61,7 @@ class Spent:
 def launches_changed(head: Profile, reference: Profile, moved_s: float) -> list[Difference]:
     """Return kernels that only one side launches, as one difference; then common ones launched more often, and less often.
 
-    ``moved_s``: seconds by which the whole call changed. A group that neither cost nor saved time is left out.
+    ``moved_s``: seconds by which the whole call changed. A group below `TIMES_SHARE` of it is left out.
     """
     if not head.kernels or not reference.kernels:
         return []

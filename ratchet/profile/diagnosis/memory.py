@@ -1,4 +1,7 @@
-"""Rules about global memory: coalescing, more bytes, cache hits, too few bytes in flight. Pure; applied by `diagnose`."""
+"""Rules about global memory: coalescing, more bytes than before, cache hits, and too few bytes in flight.
+
+`diagnose` applies `CHANGES` to both sides of a launch and `STATES` to the head. Pure.
+"""
 
 from __future__ import annotations
 

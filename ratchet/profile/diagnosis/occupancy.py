@@ -218,7 +218,7 @@ def tail_share(kernel: KernelProfile) -> float | None:
 
 
 def tail_changed(pair: Pair) -> Change | None:
-    """Find waves that leave another part of the GPU empty than on the other side."""
+    """Find a change in the part of the waves that stays empty."""
     head, reference = tail_share(pair.head), tail_share(pair.reference)
     if head is None or reference is None or max(head, reference) < at.TAIL_SHARE:
         return None

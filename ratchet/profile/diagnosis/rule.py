@@ -221,6 +221,7 @@ def explained(log_ratio: float | None, factor: float) -> float | None:
     """Return the part of a change in time that a change in cost may explain, 0 to 1; None where they go in opposite directions.
 
     ``factor``: the head's cost over the reference's. Where it is f and the time grew by r, it explains at most log f / log r.
+    Where the time is unknown or hardly changed, the part is at most a half.
     """
     cost = math.log(factor)
     if log_ratio is None or abs(log_ratio) < SAME_TIME:

@@ -1,4 +1,7 @@
-"""Numbers and texts that `page` shows, selected from the profiles of both sides. Pure."""
+"""Numbers and texts that the page of a case shows, selected from the profiles of both sides.
+
+Only `ratchet.report.figures.page` calls it; nothing here draws. Pure.
+"""
 
 from __future__ import annotations
 
