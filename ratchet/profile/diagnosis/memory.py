@@ -23,7 +23,7 @@ from ratchet.profile.metrics import SECTOR_BYTES
 from ratchet.records.profile import KernelProfile
 
 WAITING_FOR_MEMORY = "long_scoreboard"
-"""ncu's name for waiting for global, local, surface or texture memory (Nsight Compute, Kernel Profiling Guide, Warp States)."""
+"""ncu's name for waiting for global, local, surface or texture memory (Nsight Compute, Kernel Profiling Guide)."""
 
 
 def coalescing_changed(pair: Pair) -> Change | None:
