@@ -275,7 +275,7 @@ def _first(power: Callable[[float], float], wanted: float, low: float, high: flo
 
 
 def decide_apart(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome, str]:
-    """Apply the rule to sides measured at different times, where nothing cancels: red only if all of the interval is past the gate."""
+    """Decide for sides measured at different times, where nothing cancels: red only if the whole interval is past the gate."""
     outcome, reason = decide(comparison, thresholds)
     if outcome is Outcome.REGRESSED and comparison.low <= 1 + thresholds.policy.regression:
         return Outcome.INCONCLUSIVE, "Slower, but not by more than separate times may differ: `ratchet check` can tell."

@@ -1,4 +1,7 @@
-"""One regression of one case that a person with write access accepted, bound to one commit of a pull request."""
+"""One regression of one case that a person with write access accepted, bound to one commit of a pull request.
+
+It travels in a comment that ratchet wrote (`ratchet.judge.github.acceptance`), not in a file. Pure.
+"""
 
 from __future__ import annotations
 
