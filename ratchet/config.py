@@ -87,7 +87,7 @@ class Settings(BaseModel):
     block_ms: Annotated[float, Field(gt=0, le=10_000)] = 12.0
     """Device time that one turn aims at."""
     placements: Annotated[int, Field(ge=1, le=64)] = 4
-    """On a GPU: places in memory at which a worker builds a workload, taken in turn by its blocks."""
+    """Places in GPU memory at which a worker builds a workload; its blocks use them in turn."""
     clock: Literal["auto", "event", "graph"] = "auto"
     """GPU clock; ``auto`` takes what each workload asks for (``event`` unless it says otherwise)."""
     cache: Literal["cold", "warm"] = "cold"
@@ -125,7 +125,7 @@ class Settings(BaseModel):
     profile_timeout: Annotated[float, BeforeValidator(parse_duration), Field(ge=1)] = 60.0
     """Longest that the profilers of one case may take, both sides together."""
     baseline_mode: Literal["push", "pull-request", "branch"] = "push"
-    """How the next baseline reaches the remote: onto the main branch, as a pull request, or on a branch of its own."""
+    """The way that the next baseline reaches the remote: onto the main branch, as a pull request, or on a branch of its own."""
     baseline_branch: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$")] = (
         "ratchet-baseline"
     )

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 KEPT_BYTES = 64 * 1024
-"""How much of the end of a process's output is kept: enough for the last lines of any failure."""
+"""Bytes at the end of a process's output that are kept: enough for the last lines of any failure."""
 END_S = 10.0
-"""How long killed processes may take to be gone: the driver frees a GPU's memory first."""
+"""Seconds that killed processes may take to be gone: the driver frees a GPU's memory first."""
 STRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
 """Variables that a git hook or `git rebase` sets: any git would use that repository instead of its folder's."""
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -114,7 +114,7 @@ def begin_section(name: str) -> None:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended. ``status`` is None after a timeout, negative after a signal."""
+    """The end of a command. ``status`` is None after a timeout, negative after a signal."""
 
     status: int | None
     output: str

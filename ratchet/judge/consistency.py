@@ -1,4 +1,4 @@
-"""Check that a run from somebody else agrees with itself, and compute its figures again from its samples.
+"""Check that a run from another job agrees with itself, and compute its figures again from its samples.
 
 `ratchet.forge.artifact` calls it on the record of an unprivileged job, before a trusted job judges and publishes it. Pure.
 
@@ -15,11 +15,12 @@ from collections.abc import Iterable, Iterator
 from ratchet.records.run import CaseRun, RunRecord, WorkerSamples
 from ratchet.stats.comparison import performance
 
+# Far above what the settings allow (200 pairs, 100 blocks), so that no honest run is refused.
 MOST_CASES = 5_000
 MOST_PAIRS = 1_000
 MOST_BLOCKS = 1_000
 _NAME = re.compile(r"[\w.+-]{1,100}/(?:[\w.+-]{1,100}|\*)")
-"""As `ratchet.workload.benchmark` takes them; ``*`` stands for the configs of a file that could not be read."""
+"""Names that `ratchet.workload.benchmark` accepts; ``*`` stands for the configs of a file that could not be read."""
 
 
 def contradictions(run: RunRecord) -> Iterator[str]:

@@ -18,7 +18,7 @@ from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
 
 NEAR = 0.8
-"""From this share of the gate on, the known drift makes the best commit worth measuring against."""
+"""Share of the gate that the known drift and this change must reach, for the best commit to be worth measuring against."""
 OWN_LEVEL = 0.005
 """p-value up to which a slowdown is attributed to this change."""
 OWN_PAIRS = 40
@@ -29,7 +29,7 @@ POOLED = 3
 
 @dataclass(frozen=True)
 class Drift:
-    """How far main has moved from the best commit of a case, as far as the baseline file knows."""
+    """The distance of main from the best commit of a case, as far as the baseline file knows it."""
 
     best: str
     """The best commit."""

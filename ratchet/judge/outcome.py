@@ -38,7 +38,7 @@ NOISY = 0.01
 PERSISTENT = 2.0
 """Standard errors beyond which an autocorrelation counts as real."""
 CLEAR = 3.0
-"""Where noise persists, a change must be past its threshold by so many spreads of a pair."""
+"""Spreads of a pair by which a change must be past its threshold, if noise persists from pair to pair."""
 
 POWER = 0.8
 """Probability with which a slowdown of the size of the MDE is red."""

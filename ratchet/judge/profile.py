@@ -56,7 +56,7 @@ class Roofs:
 
 @dataclass(frozen=True)
 class Reached:
-    """How near a case comes to the roof that binds it."""
+    """The share that a case reaches of the roof that binds it."""
 
     roof: str
     share: float | None

@@ -40,7 +40,7 @@ Answers = dict[str, tuple[Outcome, Comparison]]
 
 @dataclass(frozen=True)
 class Rates:
-    """How the simulated pull requests ended."""
+    """Shares of the simulated pull requests, and of their cases, by how they ended."""
 
     any_red: float
     """Share of them with a red case among those that nothing was planted in."""

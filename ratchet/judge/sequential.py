@@ -1,4 +1,4 @@
-"""When the pairs of a case are looked at, and which cases are worth more of them.
+"""The sequential rule: at how many pairs a case is looked at, and which cases are worth more pairs.
 
 ``ratchet check`` asks between rounds which cases are still `undecided`, which are `urgent` once the time is over, and which
 `suspects` to measure against the best commit. Pure: the caller measures.
@@ -18,7 +18,7 @@ LOOKS = (6, SESSION_PAIRS, 12, CHANGE_PAIRS, 28, 40, 64, 100)
 MOST_URGENT = 3
 """Cases that are measured further when the time is over: one of them is enough to make the run red."""
 LATER = 1.4
-"""Beyond `LOOKS`, each look has so many times the pairs of the one before."""
+"""Growth of the pairs from look to look beyond `LOOKS`."""
 
 
 def looks(pairs: int) -> tuple[int, ...]:

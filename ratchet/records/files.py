@@ -394,7 +394,7 @@ class _Text:
         return self._buffer[self._place :]
 
     def _read_on(self) -> bool:
-        """Drop what was taken, and read the next chunk; False at the end."""
+        """Drop the text that was returned, and read the next chunk; False at the end."""
         chunk = self._stream.read(CHUNK_BYTES)
         self._left -= len(chunk)
         if self._left < 0:

@@ -14,7 +14,7 @@ from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.run import Side, Tree
 
 Percent = Annotated[float, Field(ge=0)]
-"""Of a peak or a whole; counters sampled in separate passes can lie a little above 100."""
+"""Percent of a peak or a whole; counters sampled in separate passes can lie a little above 100."""
 Extent = tuple[Count, Count, Count]
 
 
@@ -194,7 +194,7 @@ class CaseProfile(Record):
 
     @property
     def direction(self) -> Effect | None:
-        """Which way the case changed; None where it did not, or nothing was timed."""
+        """The way in which the case changed; None where it did not, or nothing was timed."""
         return None if self.ratio is None or self.ratio == 1 else "slower" if self.ratio > 1 else "faster"
 
     @property

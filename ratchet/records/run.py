@@ -51,7 +51,10 @@ def stored_ms(sample_ms: float) -> float:
 
 
 SESSION_PAIRS = 8
-"""Pairs of a check that the first processes measure; beyond these, all processes are started anew, once."""
+"""Pairs of a check that the first processes measure; after these, all processes are started again, once.
+
+An offset of the processes (memory layout, clocks) is then drawn again, so it alone cannot make a case red (docs/decisions/0003).
+"""
 
 
 class Tree(Record):

@@ -367,7 +367,7 @@ class Done(Record):
     evaluation: Evaluation | None = None
     confirmations: tuple[Confirmation, ...] = ()
     lost: str = ""
-    """Why there is neither: the station is gone."""
+    """The reason why there is neither: the station is gone."""
 
 
 class ReplayResult(Record):
@@ -375,16 +375,16 @@ class ReplayResult(Record):
 
     path: str
     strategy: str
-    """As it was asked for."""
+    """The strategy that was asked for."""
     searched_by: str
-    """What `auto` came down to."""
+    """The strategies that `auto` used, or the strategy that was asked for."""
     seed: int
     evaluations: Count
-    """Used: failed ones too."""
+    """Evaluations used, failed ones too."""
     failed: Count
-    """Of these."""
+    """Evaluations that failed."""
     configurations: Count
-    """In the recorded space."""
+    """Configurations in the recorded space."""
     best_ms: Positive | None
     """The best that was found; None where every one that was tried failed."""
     optimum_ms: Positive

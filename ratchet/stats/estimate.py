@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 STEPS = 256
 """Scores are whole numbers up to this, so that all 2ⁿ outcomes can be counted."""
 MOST = 200
-"""Beyond so many pairs the sum of scores is normal enough to skip the counting."""
+"""Most pairs whose outcomes are counted; of more, the sum of scores is close enough to normal."""
 
 Floats = NDArray[np.float64]
 

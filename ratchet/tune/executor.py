@@ -1,4 +1,4 @@
-"""How a search spends its time (`Budget`), and who evaluates configurations (`Executor`, `Station`, `LocalExecutor`).
+"""The time budget of a search (`Budget`), and the executors that evaluate configurations (`Station`, `LocalExecutor`).
 
 ``ratchet tune`` plans with the budget and gives tasks to an executor: `LocalExecutor` here, with the stations of
 `ratchet.measure.tuning.station`, or with those of `ray_stations.py`. The budget is pure; an executor touches devices and

@@ -42,7 +42,7 @@ class Result:
     ms: float | None
     """Its time; None where it failed."""
     invalidity: str = CORRECT
-    """Why it failed: T4 knows timeout, compile, runtime, correctness and constraints."""
+    """The reason why it failed: T4 knows timeout, compile, runtime, correctness and constraints."""
     runtimes: tuple[float, ...] = ()
     """Single measurements, in milliseconds."""
     compilation: float = 0.0

@@ -49,12 +49,12 @@ class Space:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each parameter has."""
+        """Number of values of each parameter."""
         return tuple(len(values) for values in self.parameters.values())
 
     @property
     def combinations(self) -> int:
-        """How many combinations of values there are, valid or not."""
+        """Number of combinations of values, valid or not."""
         return functools.reduce(lambda product, size: product * size, self.sizes, 1)
 
     def encode(self, configuration: Configuration) -> Codes | None:

@@ -22,7 +22,7 @@ _FIGURES = set(Figures.model_fields)
 
 
 class ChainPlace(NamedTuple):
-    """Where an entry stands in the file."""
+    """The place of an entry in the file."""
 
     machine: str
     """`Fingerprint.key`."""

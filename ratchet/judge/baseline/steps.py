@@ -35,7 +35,7 @@ class MoveKind(StrEnum):
     DROPPED = "dropped"
     """A candidate that another measurement of the same commit contradicts."""
     APART = "apart"
-    """The same commit as the baseline's, but measured as another workload: by other settings, not by other code."""
+    """Measured as another workload, though it is the baseline's commit: the settings differ, not the code."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Observation:
     case: CaseRun
     verdict: CaseVerdict
     best: CaseRun | None = None
-    """The same case measured once more against the best commit of the baseline."""
+    """One more measurement of the case, against the best commit of the baseline."""
 
     @property
     def place(self) -> ChainPlace:

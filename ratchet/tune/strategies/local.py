@@ -1,4 +1,4 @@
-"""What strategies share (`History`, `Strategy`), and those without a model: exhaustive, random, hill-climbing.
+"""The base of every strategy (`History`, `Strategy`), and the strategies without a model: exhaustive, random, hill-climbing.
 
 `ratchet.tune.search` keeps the history and asks the strategy for the next candidate. Pure: random draws come from the generator
 that it is given.
@@ -21,7 +21,7 @@ class History:
     def __init__(self, candidates: Candidates) -> None:
         self.candidates = candidates
         self.taken = np.zeros(candidates.count, dtype=np.bool_)
-        """Which candidates were handed out or answered: not to be proposed again."""
+        """Candidates that were handed out or answered: not to be proposed again."""
         self.left = candidates.count
         self.values: dict[int, float | None] = {}
         """Candidate → its milliseconds, or None where it failed; in the order of the answers."""
