@@ -1,6 +1,6 @@
 """``[tool.ratchet]`` in pyproject.toml, then ``RATCHET_*`` in the environment, then options → Settings.
 
-Every command calls `load_settings`; the trusted job on GitHub calls `settings_from` with a text from its API. Reads
+Every command calls `load_settings`; the trusted job on GitHub calls `settings_from` with a text from the API. Reads
 pyproject.toml and nothing else: the environment and the options are arguments. docs/settings.md lists the settings.
 """
 
@@ -25,7 +25,7 @@ _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0
 
 
 def parse_fraction(value: object) -> float:
-    """Read ``"3%"`` or ``0.03`` as 0.03. Raises ValueError for anything else, and for 3: it could mean 3 % or a factor of 3."""
+    """Read ``"3%"`` or ``0.03`` as 0.03. Raises ValueError for no number, and for 3: it could mean 3 % or a factor of 3."""
     if isinstance(value, str):
         text = value.strip()
         try:
@@ -43,7 +43,7 @@ def parse_fraction(value: object) -> float:
 
 
 def parse_duration(value: object) -> float:
-    """Read ``90``, ``"90s"`` or ``"20m"`` as seconds. Raises ValueError for anything else."""
+    """Read ``90``, ``"90s"`` or ``"20m"`` as seconds. Raises ValueError for any other text."""
     if isinstance(value, bool):
         raise ValueError(f"{value!r} is no duration: write 90s or 20m")
     if isinstance(value, int | float):

@@ -1,6 +1,6 @@
 """Values that GitHub gives us about a pull request, and values that we send: a report can be written without a network.
 
-`ratchet.forge.github` reads and sends them; commands, the judge and the reports use them. Pure; never written to a file.
+`ratchet.forge.github` reads and sends them; commands, the judge and the reports use them. Pure.
 """
 
 from __future__ import annotations

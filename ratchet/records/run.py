@@ -1,6 +1,6 @@
 """One run: every sample with the pair and block it came from, and what was compared where.
 
-`ratchet.measure` fills it, the judge decides from it alone, ``results/current.json`` keeps it. Pure.
+`ratchet.measure` fills it, the judge decides from it and the baseline, ``results/current.json`` keeps it. Pure.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def stored_ms(sample_ms: float) -> float:
 SESSION_PAIRS = 8
 """Pairs of a check that the first processes measure; after these, all processes are started again, once.
 
-An offset of the processes (memory layout, clocks) is then drawn again, so it alone cannot make a case red (docs/decisions/0003).
+An offset of the processes (memory layout, clocks) is then new, so it seldom makes a case red: docs/decisions/0003-rule.md.
 """
 
 
