@@ -1,4 +1,7 @@
-"""Every error that a user can meet: what happened, where, and what to do. `ratchet.cli.main` turns it into an exit code."""
+"""Every error that a user can meet: what happened, where, and what to do.
+
+Raised where something fails; `ratchet.cli.main` alone turns one into text and an exit code. Pure.
+"""
 
 from __future__ import annotations
 

@@ -4,8 +4,9 @@
     library.normalize(...)  # an extern "C" function
 
 Results live in ``cache_root()/nvcc/<key>/``: the library, ``build.log`` (with the register and spill counts of
-``-Xptxas -v``), ``command.json`` and the sources. The key covers everything that shapes the machine code. This module
-never imports torch unless it has to ask for the device's architecture.
+``-Xptxas -v``), ``command.json`` and the sources. The key covers everything that shapes the machine code. Benchmarks call `load`;
+the doctor and the environment ask `find_nvcc`. It reads sources, runs nvcc and writes to the cache; it imports torch only to ask
+for the device's architecture.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from ratchet.subprocesses import run
 
 FLAGS = ("-O3", "-lineinfo", "-std=c++17")
 FIXED_FLAGS = ("-shared", "-Xcompiler", "-fPIC", "-Xptxas", "-v", "-no-compress")
-"""Not compressed, so that `ratchet.measure.identity` can read the machine code."""
+"""``-no-compress``: so that `ratchet.measure.identity` can read the machine code."""
 LIBRARY = "kernel.so"
 LOG_BYTES = 2**22
-"""Of nvcc's output: the first errors count, and templates make long ones."""
+"""Bytes of nvcc's output that are kept: the first errors count, and templates make long ones."""
 STANDARD_PLACES = (Path("/usr/local/cuda/bin/nvcc"),)
 ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
 """Variables through which nvcc and its host compiler take options: part of the key."""

@@ -3,7 +3,9 @@
 A program that forks twice, or calls `setsid`, leaves its process group, so killing the group does not reach it. But the kernel
 gives an orphan to the nearest ancestor that asked for orphans (PR_SET_CHILD_SUBREAPER, prctl(2)), and that ancestor ends it.
 
-Run as a script, this file is the guard of one command (see `run`), so it imports the standard library alone.
+Builds, nvcc and readers of artifacts call `run`; hosts and workers of a tree use the parts below it. Starts and kills processes;
+touches no file but /proc. Run as a script, this file is the guard of one command (see `run`), so it imports the standard library
+alone.
 """
 
 from __future__ import annotations
@@ -24,18 +26,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 KEPT_BYTES = 64 * 1024
-"""How much of the end of a process's output is kept: enough for the last lines of any failure."""
+"""Bytes at the end of a process's output that are kept: enough for the last lines of any failure."""
 END_S = 10.0
-"""How long killed processes may take to be gone: the driver frees a GPU's memory first."""
+"""Seconds that killed processes may take to be gone: the driver frees a GPU's memory first."""
 STRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
 """Variables that a git hook or `git rebase` sets: any git would use that repository instead of its folder's."""
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MARK = b"\x1e\x1eratchet:"
+"""Begins the line by which `begin_section` marks a new section of the output."""
 _SECTION = re.compile(re.escape(_MARK) + rb"([^\n]*)\n")
 
 
 class Output:
-    """The end of a process's output, read as it comes, so that the process never waits for us, and never written to a disk.
+    """The end of a process's output, read as it arrives so that the process never waits for us, and never written to a disk.
 
     A process that calls `begin_section` has its earlier output forgotten.
     """
@@ -111,7 +114,7 @@ def begin_section(name: str) -> None:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended. ``status`` is None after a timeout, negative after a signal."""
+    """The end of a command. ``status`` is None after a timeout, negative after a signal."""
 
     status: int | None
     output: str
@@ -155,7 +158,7 @@ def run(
 
 
 def end_guard(guard: subprocess.Popen[bytes]) -> None:
-    """End a process that ends all of its descendants once its input is closed; by force if it does not."""
+    """End a process whose task is to end all of its descendants once its input is closed; kill it if it does not."""
     if guard.stdin:
         with contextlib.suppress(OSError):
             guard.stdin.close()

@@ -1,7 +1,7 @@
 """Make text that code under test may have written safe to show: on a terminal, in a log, in Markdown, in a commit message.
 
-Everything that prints such text calls this module, and no other module escapes anything. Each function returns text that
-breaks out of nothing: no terminal commands, no runner commands, no Markdown structure, no mentions.
+Everything that prints such text calls this module, and no other module escapes anything. Each function returns text that is
+safe in the place that it names: no terminal commands, no runner commands, no Markdown structure, no mentions. Pure.
 
 Markdown escapes are numeric entities rather than backslashes, because an entity means the same in a paragraph, in a table
 cell and inside an HTML tag, and is never read as structure. GitHub looks for ``@name``, ``#123`` and the like in the
@@ -15,11 +15,11 @@ import unicodedata
 from collections.abc import Iterable
 
 CELL = 120
-"""Characters of a name in a table."""
+"""Most characters of a name in a table."""
 SENTENCE = 400
-"""Characters of a reason, a warning or a headline."""
+"""Most characters of a reason, a warning or a headline."""
 LINE = 300
-"""Characters of one line of a program's output."""
+"""Most characters of one line of a program's output."""
 
 _SPACE = re.compile(r"\s+")
 _BLANK = {ord(c): " " for c in "\u2028\u2029\u0085"}
@@ -39,7 +39,7 @@ _START = re.compile(r"^(?:[-+](?=[\s-]|$)|=|#)")
 _NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
 _ADDRESS = re.compile(r"https?://[A-Za-z0-9.:-]+(?:/[A-Za-z0-9_.~/?=&%+-]*(?:#[A-Za-z0-9_-]+)?)?")
 _ACTED_ON = re.compile(r"(?:[@#\[]|\bgh-)(?=\w)", re.IGNORECASE)
-"""What GitHub acts upon in a commit message: a mention, an issue that it closes, a word in brackets that skips workflows."""
+"""Text that GitHub acts upon in a commit message: a mention, an issue that it closes, a word in brackets that skips workflows."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_./+-]+")
 _ANSI = re.compile(
     r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c|\Z)"  # operating-system commands, such as links
@@ -57,40 +57,40 @@ class Markdown(str):
 
 
 def clean(text: object, limit: int = SENTENCE) -> str:
-    """One line without colours, control characters or invisible ones, at most ``limit`` characters long."""
+    """Return one line without colours, control characters or invisible ones, at most ``limit`` characters long."""
     line = _SPACE.sub(" ", _visible(str(text))).strip()
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def log_line(text: object, limit: int = LINE) -> str:
-    """`clean`, and never a command to the GitHub runner that prints it (``::error::`` first or ``##[group]`` anywhere)."""
+    """Clean a line, so that the GitHub runner that prints it sees no command (``::error::`` first, ``##[group]`` anywhere)."""
     line = clean(text, limit).replace("##[", "## [")
     return f"' {line}" if line.startswith("::") else line
 
 
 def plain(text: object, limit: int = SENTENCE) -> str:
-    """`log_line` without live mentions, issues or addresses, for places that are not Markdown, such as a check run's title."""
+    """Return a `log_line` without live mentions, issues or addresses, for places without Markdown, such as a title."""
     return _LIVE.sub(lambda live: f"{live[0]}\u200b", log_line(text, limit))
 
 
 def inert(line: str) -> str:
-    """A cleaned line for a commit message or a pull request's title: it mentions nobody, closes no issue, skips no workflow."""
+    """Make a cleaned line safe for a commit message or a title: it mentions nobody, closes no issue, skips no workflow."""
     return _ACTED_ON.sub(lambda match: f"{match[0]}\u200b", line)
 
 
 def last_lines(text: str, count: int) -> tuple[str, ...]:
-    """The last lines that are not empty, each cleaned."""
+    """Return the last ``count`` lines that are not empty, each cleaned."""
     lines = (clean(line) for line in text[-8192:].splitlines())
     return tuple(line for line in lines if line)[-count:]
 
 
 def link(url: str, text: str) -> Markdown:
-    """A link to an address that GitHub gave; only the text where the address could be anything else."""
+    """Return a link to an address that GitHub gave; only the text where the address could be anything else."""
     return Markdown(f"[{markdown(text)}]({url})") if _ADDRESS.fullmatch(url) else markdown(text)
 
 
 def markdown(text: object, limit: int = SENTENCE) -> Markdown:
-    """One line of Markdown that shows ``text`` literally: no structure, link, mention, image, mathematics or HTML."""
+    """Return one line of Markdown that shows ``text`` literally: no structure, link, mention, image, formula or HTML."""
     escaped = clean(text, limit)
     pieces = []
     position = 0
@@ -103,18 +103,18 @@ def markdown(text: object, limit: int = SENTENCE) -> Markdown:
 
 
 def name(text: object, limit: int = CELL) -> Markdown:
-    """A case, hash or other name as code where it is plain, and as escaped text where it is not."""
+    """Return a case, hash or other name as code where it is plain, and as escaped text where it is not."""
     shown = clean(text, limit)
     return Markdown(f"`{shown}`") if _PLAIN_NAME.fullmatch(shown) else markdown(shown, limit)
 
 
 def output_line(text: object) -> str:
-    """One line of a program's output for a log, with its indentation. Print it after a mark of ours: it may begin with ``::``."""
+    """Return one line of a program's output, indented as it was, for a log. Print a prefix first: it may begin with ``::``."""
     return _code_line(str(text)).replace("##[", "## [")
 
 
 def fenced(lines: Iterable[object], language: str = "text", most: int = 20) -> Markdown:
-    """The last ``most`` lines in a code block, whose fence is longer than any run of backticks inside."""
+    """Return the last ``most`` lines in a code block, whose fence is longer than any run of backticks inside."""
     shown = [_code_line(line) for text in lines for line in re.split(r"\r\n|[\n\r\u2028\u2029]", str(text))][-most:]
     longest = max((len(run) for line in shown for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -131,7 +131,7 @@ def _code_line(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    """The text without terminal commands, control characters and invisible characters."""
+    """Return the text without terminal commands, control characters and invisible characters."""
     return "".join(_show(character) for character in _ANSI.sub("", text))
 
 

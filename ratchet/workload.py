@@ -1,4 +1,8 @@
-"""A benchmark is a function that builds one `Workload` per config. This module never imports torch."""
+"""A benchmark is a function that builds one `Workload` per config.
+
+Authors import it through `ratchet`; the processes that load a tree call what it declares. Pure; it never imports torch,
+since records and the judge import it too.
+"""
 
 from __future__ import annotations
 
@@ -163,5 +167,5 @@ def _check_declaration(
 
 
 def dtype_name(dtype: torch.dtype | str) -> str:
-    """``torch.bfloat16`` → ``"bfloat16"``."""
+    """Name a dtype: ``torch.bfloat16`` → ``"bfloat16"``."""
     return str(dtype).removeprefix("torch.")

@@ -1,4 +1,8 @@
-"""Many small slowdowns: a change is held to the best commit of the baseline too, but only for a part that is its own."""
+"""Many small slowdowns: a change is held to the best commit of the baseline too, but only for a part that is its own.
+
+``ratchet check`` asks which cases may have drifted (`drifting`) and which best commits to measure (`by_commit`); the sequential
+rule and the verdict ask the rest. Pure.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +18,18 @@ from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
 
 NEAR = 0.8
-"""From this share of the gate on, the known drift makes the best commit worth measuring against."""
+"""Share of the gate that the known drift and this change must reach, for the best commit to be worth measuring against."""
 OWN_LEVEL = 0.005
-"""p-value up to which a slowdown is taken to be this change's own."""
+"""p-value up to which a slowdown is attributed to this change."""
 OWN_PAIRS = 40
-"""Pairs after which no more are taken to find that out."""
+"""Pairs after which no more are measured to find out whether a slowdown is this change's own."""
 POOLED = 3
 """Latest measurements of main against its best commit that are pooled."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """How far main has moved from the best commit of a case, as far as the baseline file knows."""
+    """The distance of main from the best commit of a case, as far as the baseline file knows it."""
 
     best: str
     """The best commit."""
@@ -40,7 +44,7 @@ def drifting(stored: Mapping[str, BaselineEntry], reference: Tree, head: Tree) -
 
 
 def pooled(entry: BaselineEntry) -> float | None:
-    """Where main stands against the best commit: the newest measurement, or the mean of the newest three if that is higher."""
+    """Return time of main / time of the best commit: of the newest merge, or the mean of the newest three if that is higher."""
     logs = [math.log(merge.measurement.ratio) for merge in entry.merges[-POOLED:]]
     return math.exp(max(logs[-1], statistics.fmean(logs))) if logs else None
 
@@ -63,9 +67,9 @@ def is_own(own: Comparison) -> bool:
 
 
 def by_commit(names: Sequence[str], stored: Mapping[str, BaselineEntry]) -> dict[str, list[str]]:
-    """Baseline commit → its cases among ``names``, the commit of most cases first; those without one go with that.
+    """Map each baseline commit to its cases among ``names``, the commit of most cases first.
 
-    Empty where none has one.
+    Cases without a baseline commit join the first group. Empty where no case has one.
     """
     groups: dict[str, list[str]] = {}
     for name in names:

@@ -1,5 +1,8 @@
 """One case: what was measured + what it takes to believe a change → outcome, with its reason in one sentence.
 
+`verdict.py` calls it for every case of a run, `sequential.py` while the run is still measured, `replay.py` for simulated
+checks, and the tuner for its finalists. Pure.
+
 The rule, for a case that was timed in pairs:
 
 1. REGRESSED takes all of: the estimate is past the gate, in the first eight pairs and again in the later ones, which separately
@@ -31,18 +34,18 @@ from ratchet.stats.estimate import BOUND, LEAST_SPREAD, quantile
 CHANGE_PAIRS = 20
 """Pairs without which no change is believed: 2⁻²⁰ is what a randomisation test needs for 200 cases."""
 NOISY = 0.01
-"""Spread of single pairs, as a fraction, from which on it matters whether noise persists from pair to pair."""
+"""Spread of single pairs, as a fraction, above which noise that persists from pair to pair raises the thresholds."""
 PERSISTENT = 2.0
-"""Standard errors from which on an autocorrelation counts as real."""
+"""Standard errors beyond which an autocorrelation counts as real."""
 CLEAR = 3.0
-"""Where noise persists, a change must be past its threshold by so many spreads of a pair."""
+"""Spreads of a pair by which a change must be past its threshold, if noise persists from pair to pair."""
 
 POWER = 0.8
 """Probability with which a slowdown of the size of the MDE is red."""
 EFFICIENCY = 0.9
-"""Share of the pairs that the capped randomisation test makes use of on normal noise (research/adversary.py)."""
+"""Share of the pairs that the capped randomisation test uses effectively on normal noise (research/adversary.py)."""
 MOST_SUGGESTED = 400
-"""Beyond so many pairs, nobody is advised to measure more."""
+"""If more pairs than this would be needed, the advice is a quieter machine instead."""
 
 _normal_cdf = statistics.NormalDist().cdf
 
@@ -51,13 +54,13 @@ Finding = tuple[Outcome, str, Comparison | None]
 
 @dataclass(frozen=True)
 class CaseThresholds:
-    """What it takes to believe a change of one case, among several in a run, at one of several looks."""
+    """The evidence needed to believe a change of one case, among several in a run, at one of several looks."""
 
     policy: Policy
     level: float
     """The p-value must not be above this: the policy's false alarms, shared among cases and looks (Bonferroni)."""
     fewest: int = CHANGE_PAIRS
-    """Pairs that it takes."""
+    """Fewest pairs that can prove a change."""
     persistent: float = 0.0
     """Spread of a pair in a run whose noise persists from pair to pair, all cases together; 0 where it does not."""
 
@@ -73,7 +76,7 @@ class CaseThresholds:
         return comparison.pairs >= self.fewest and past and margin >= self.margin(comparison)
 
     def margin(self, comparison: Comparison) -> float:
-        """By how much, as a log, a change must be past its threshold: 0 unless noise persists from pair to pair."""
+        """Return by how much, as a log, a change must be past its threshold: 0 unless noise persists from pair to pair."""
         kept = comparison.pairs - comparison.rogues
         own = comparison.spread if _persists(comparison.correlation, kept) and comparison.spread > NOISY else 0.0
         return CLEAR * max(own, self.persistent)
@@ -135,7 +138,7 @@ def judge_case(case: CaseRun, comparison: Comparison | None, thresholds: CaseThr
 
 
 def judge_alone(case: CaseRun) -> Finding:
-    """A case of `ratchet run`, which compares nothing."""
+    """Decide one case of `ratchet run`, which compares nothing."""
     settled = _before_times(case)
     if settled is not None:
         return (*settled, None)
@@ -143,7 +146,7 @@ def judge_alone(case: CaseRun) -> Finding:
 
 
 def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome, str]:
-    """The rule at the top of this file."""
+    """Apply the rule at the top of this file, and return the outcome with its reason."""
     policy = thresholds.policy
     past_gate, improved = 1 + policy.regression, 1 - policy.improvement
     gate, goal = units.threshold(policy.regression), units.threshold(policy.improvement)
@@ -166,12 +169,12 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
 
 
 def _bound(comparison: Comparison) -> float:
-    """The upper bound of any slowdown, with the outliers and without them."""
+    """Return the upper bound of any slowdown, as a ratio: the higher one of the readings with outliers and without them."""
     return max(comparison.bound or comparison.high, comparison.other[2] if comparison.other else 0.0)
 
 
 def _with_outliers(comparison: Comparison) -> float:
-    """The lower end of the interval of all pairs, where outliers were left out of the other one; 0 where none were."""
+    """Return the lower end of the interval of all pairs, if outliers were left out of the main one; else 0."""
     return comparison.other[0] if comparison.other and comparison.rogues else 0.0
 
 
@@ -211,7 +214,10 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
 
 
 def settles(comparison: Comparison, policy: Policy, pair_s: float) -> str:
-    """Say what would decide an inconclusive case: more pairs and seconds, or a quieter machine."""
+    """Say what would decide an inconclusive case: more pairs and seconds, or a quieter machine.
+
+    It assumes that the interval narrows with the square root of the pairs, and adds 30 %.
+    """
     centre, gate = math.log(comparison.ratio), math.log1p(policy.regression)
     reach = math.log(_bound(comparison)) - centre if centre <= gate else centre - math.log(comparison.low)
     away = abs(centre - gate)
@@ -224,7 +230,7 @@ def settles(comparison: Comparison, policy: Policy, pair_s: float) -> str:
 
 
 def with_smallest_slowdown(comparison: Comparison, thresholds: CaseThresholds, pairs: int) -> Comparison:
-    """The comparison with its MDE, in a check that takes up to ``pairs`` pairs of a case."""
+    """Return the comparison with its MDE, in a check that takes up to ``pairs`` pairs of a case."""
     if comparison.source != "paired":
         return comparison
     margin = thresholds.margin(comparison)
@@ -232,9 +238,10 @@ def with_smallest_slowdown(comparison: Comparison, thresholds: CaseThresholds, p
 
 
 def smallest_slowdown(spread: float, thresholds: CaseThresholds, pairs: int, margin: float = 0.0) -> float | None:
-    """The smallest slowdown, as a fraction, that the rule would call a regression four times in five (MDE).
+    """Return the smallest slowdown, as a fraction, that the rule would call a regression four times in five (MDE).
 
-    ``spread`` is of one pair's log ratio; all ``pairs`` pairs are taken. None where so few can prove none.
+    ``spread`` is the standard deviation of one pair's log ratio; all ``pairs`` pairs are measured. None where these are too few
+    to prove any change.
     """
     if pairs < thresholds.fewest:
         return None
@@ -250,17 +257,17 @@ def smallest_slowdown(spread: float, thresholds: CaseThresholds, pairs: int, mar
 
 @lru_cache(maxsize=256)
 def both_past(pairs: int, power: float) -> float:
-    """Spreads by which a true change must be past the gate for both sessions to show it past with probability ``power``."""
+    """Return how many spreads past the gate a true change must be, for both sessions to show it with probability ``power``."""
     return _first(lambda past: _sessions_past(past, pairs), power, 0.0, 3.0)
 
 
 def _sessions_past(past: float, pairs: int) -> float:
-    """Probability that both sessions show a change past the gate that is past it by so many spreads of a pair."""
+    """Return the probability that both sessions show a change past the gate, if it is ``past`` spreads of a pair past it."""
     return _normal_cdf(past * math.sqrt(SESSION_PAIRS)) * _normal_cdf(past * math.sqrt(pairs - SESSION_PAIRS))
 
 
 def _first(power: Callable[[float], float], wanted: float, low: float, high: float) -> float:
-    """The smallest change between ``low`` and ``high``, in spreads of a pair, whose ``power`` is the one that is wanted."""
+    """Return the smallest change between ``low`` and ``high``, in spreads of a pair, whose ``power`` is ``wanted``."""
     while high - low > 1e-3:
         middle = (low + high) / 2
         low, high = (middle, high) if power(middle) < wanted else (low, middle)
@@ -268,7 +275,7 @@ def _first(power: Callable[[float], float], wanted: float, low: float, high: flo
 
 
 def decide_apart(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome, str]:
-    """The rule for sides measured at different times, where nothing cancels: red only if the whole interval is past the gate."""
+    """Decide for sides measured at different times, where nothing cancels: red only if the whole interval is past the gate."""
     outcome, reason = decide(comparison, thresholds)
     if outcome is Outcome.REGRESSED and comparison.low <= 1 + thresholds.policy.regression:
         return Outcome.INCONCLUSIVE, "Slower, but not by more than separate times may differ: `ratchet check` can tell."
@@ -276,7 +283,7 @@ def decide_apart(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Ou
 
 
 def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
-    """Decide what needs no look at any time."""
+    """Decide a case whose outcome does not depend on its times; None if it does."""
     broken = _broken(case, "head")
     if broken is not None:
         return Outcome.FAILED, f"{broken.stage.capitalize()}: {_phrase(broken.message)}."
@@ -318,7 +325,7 @@ def _against_stored(case: CaseRun, thresholds: CaseThresholds, stored: BaselineE
 
 
 def days_ms(stored: BaselineEntry) -> list[float]:
-    """The median of the stored code on each day on which it was measured, in milliseconds."""
+    """Return the median of the stored code on each day on which it was measured, in milliseconds."""
     by_date: dict[date, list[float]] = {}
     for day in stored.days:
         by_date.setdefault(day.timestamp.date(), []).append(day.median_ms)
@@ -330,5 +337,5 @@ def _broken(case: CaseRun, side: Side) -> Failure | None:
 
 
 def _phrase(text: str) -> str:
-    """A message as part of a sentence: on one line, without a full stop of its own."""
+    """Return a message as part of a sentence: on one line, without a full stop of its own."""
     return " ".join(text.split()).rstrip(" .")

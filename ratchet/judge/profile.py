@@ -1,4 +1,8 @@
-"""Profiles beside each other (which launch of the head is which of the reference), and measured roofs."""
+"""Profiles beside each other (which launch of the head is which of the reference), and measured roofs.
+
+The diagnosis and the page of a profile match launches with `matched`; verdicts and the roofline ask how near a case comes to
+the roof that the same machine reached. Pure.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,10 @@ Match = tuple[KernelProfile | None, KernelProfile | None]
 
 
 def matched(head: Profile | None, reference: Profile | None) -> list[Match]:
-    """The launches of both sides in pairs, by function name and order: the third ``softmax`` with the third ``softmax``.
+    """Return the launches of both sides in pairs, by function name and order: the third ``softmax`` with the third ``softmax``.
 
-    A side that is None launches nothing. In the order of the head; what only the reference launches comes last, in its own order.
+    A side that is None launches nothing. The order is that of the head; launches that only the reference has come last, in its
+    own order.
     """
     heads, references = (side.kernels if side else () for side in (head, reference))
     left: dict[str, list[KernelProfile]] = defaultdict(list)
@@ -32,7 +37,7 @@ def matched(head: Profile | None, reference: Profile | None) -> list[Match]:
     return [*pairs, *((None, kernel) for kernel in references if id(kernel) in alone)]
 
 
-# How near a case comes to what the same machine reached in the same run: the copy for bytes, the matmul for FLOPs.
+# Roofs: how near a case comes to what the same machine reached in the same run, the copy for bytes, the matmul for FLOPs.
 
 
 COPY, MATMUL = "copy", "matmul"
@@ -51,7 +56,7 @@ class Roofs:
 
 @dataclass(frozen=True)
 class Reached:
-    """How near a case comes to the roof that binds it."""
+    """The share that a case reaches of the roof that binds it."""
 
     roof: str
     share: float | None
@@ -60,7 +65,7 @@ class Reached:
 
 
 def measured_roofs(cases: tuple[CaseRun, ...], stored: Mapping[str, BaselineEntry], l2_bytes: int | None = None) -> Roofs:
-    """The best copy and matmul of this run; where the run has none, of the stored baseline of the same machine.
+    """Return the best copy and matmul of this run; where the run has none, of the stored baseline of the same machine.
 
     A copy whose data come from the L2 cache (of ``l2_bytes``) says nothing about device memory, and is left out.
     """
@@ -85,7 +90,7 @@ def is_warm(workload: WorkloadIdentity) -> bool:
 
 
 def cached(workload: WorkloadIdentity, l2_bytes: int | None) -> Literal["warm", "fits"] | None:
-    """Why a case on a GPU may get its data from the L2 cache instead of device memory; None where it may not.
+    """Return why a case on a GPU may get its data from the L2 cache instead of device memory; None where it may not.
 
     What fits is read from device memory by the first touch after a flush; what is written stays in the cache.
     """
@@ -95,7 +100,7 @@ def cached(workload: WorkloadIdentity, l2_bytes: int | None) -> Literal["warm", 
 
 
 def share(workload: WorkloadIdentity, seconds: float, roofs: Roofs) -> Reached | None:
-    """How near the roof that binds is reached; None where no roof was measured for this case."""
+    """Return how near the case comes to the roof that binds it; None where no roof was measured for it."""
     times = {}
     if roofs.bytes_per_s and workload.bytes:
         times[COPY] = workload.bytes / roofs.bytes_per_s

@@ -1,4 +1,8 @@
-"""Recorded pairs, drawn again into pull requests that were never made: how often would they have been red?"""
+"""Recorded pairs, judged again: drawn into simulated pull requests, as they are, or to calibrate a machine.
+
+``ratchet replay`` calls `simulate` and `judge_pairs`, ``ratchet calibrate`` calls `calibrate`. Pure: the caller reads the
+recordings, and every random draw comes from a seed.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ Answers = dict[str, tuple[Outcome, Comparison]]
 
 @dataclass(frozen=True)
 class Rates:
-    """How the simulated pull requests ended."""
+    """Shares of the simulated pull requests, and of their cases, by how they ended."""
 
     any_red: float
     """Share of them with a red case among those that nothing was planted in."""
@@ -56,8 +60,8 @@ def simulate(
 ) -> Rates:
     """Draw each case's pairs with replacement from its pool, look at them as a check does, and judge.
 
-    ``planted`` multiplies the head's times of a case. Raises ValueError where a planted case is no case, a pool is empty, or
-    there is nothing to draw.
+    ``planted`` multiplies the head's times of a case. Raises ValueError where a planted case does not exist, a pool is empty,
+    or there is nothing to draw.
     """
     if not pools or runs < 1:
         raise ValueError("a replay needs at least one case and one run")
@@ -85,9 +89,9 @@ def simulate(
 
 
 def draw(pools: Pools, policy: Policy, pairs: int, rng: random.Random, drifts: Mapping[str, Drift] | None = None) -> Answers:
-    """One pull request: the pairs of each case drawn from its pool, as many as a check would have taken, and its outcome.
+    """Simulate one pull request: draw the pairs of each case from its pool, as many as a check would take, and judge them.
 
-    ``drifts`` has the cases whose reference is not the best commit of the baseline.
+    ``drifts`` has the cases whose reference is not the best commit of the baseline. Raises ValueError for fewer than 3 pairs.
     """
     thresholds = thresholds_for(policy, len(pools), looks_for_change(pairs))
     comparisons = {
@@ -98,12 +102,12 @@ def draw(pools: Pools, policy: Policy, pairs: int, rng: random.Random, drifts: M
 
 
 def slowed_by(factor: float, pool: Sequence[Pair]) -> list[Pair]:
-    """The pairs of a head that takes ``factor`` times as long."""
+    """Return the pairs of a head that takes ``factor`` times as long."""
     return [Pair(pair.log_ratio + math.log(factor), pair.head_ms * factor, pair.reference_ms) for pair in pool]
 
 
 def _measure(drawn: Sequence[Pair], thresholds: CaseThresholds, pairs: int, drift: Drift | None) -> Comparison:
-    """The comparison at the look at which a check would have stopped."""
+    """Return the comparison at the look at which a check would have stopped."""
     for count in looks(pairs):
         comparison = compare_pairs(drawn[:count], thresholds.policy.confidence)
         if comparison and (count == pairs or is_decided(comparison, thresholds, drift)):
@@ -111,7 +115,7 @@ def _measure(drawn: Sequence[Pair], thresholds: CaseThresholds, pairs: int, drif
     raise ValueError(f"{pairs} pairs are too few to compare: take 3 or more")
 
 
-# Judge recorded pairs as they are.
+# Recorded pairs as they are → a verdict.
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,7 @@ class Judged:
 
 
 def pool_of(case: CaseRun) -> list[Pair]:
-    """The pairs of a case; none where its times do not compare or cannot be trusted."""
+    """Return the pairs of a case; none where its times do not compare or cannot be trusted."""
     sound = case.unfit is None and not case.failures and case.workload == case.reference_workload
     return pairs_of(case.head, case.reference) if sound else []
 
@@ -140,7 +144,7 @@ def judge_pairs(pools: Pools, policy: Policy) -> Judged:
 
 
 def worst_code(judged: Iterable[Judged]) -> int:
-    """The exit code of several together: red wins, then not measured."""
+    """Return the exit code of several together: a regression wins, then not measured."""
     codes = {recording.exit_code for recording in judged}
     return next((int(code) for code in (Exit.REGRESSION, Exit.NOT_MEASURED) if code in codes), int(Exit.PASS))
 
@@ -158,17 +162,17 @@ def _verdict(
 
 
 def _summary(medians_ms: Sequence[float]) -> SideSummary:
-    """Times without rates, since nothing is known of the work."""
+    """Return a summary without rates, since nothing is known of the work."""
     return SideSummary(median_ms=statistics.median(medians_ms), gflops=0, gb_s=0, peak_memory_bytes=0)
 
 
-# Calibrate: unchanged code against itself → what this machine can tell apart, and the gate that it can hold.
+# Calibration: unchanged code against itself → the changes that this machine can detect, and the gate that it can hold.
 
 
 FEWEST = 12
-"""Pairs without which nothing is said about a case."""
+"""Fewest pairs of a case that is calibrated; one with fewer counts as unmeasured."""
 CHECKS = 3000
-"""Drawn from the pairs to count the red ones."""
+"""Simulated checks of unchanged code, of which the red ones are counted."""
 CAUGHT = 0.95
 """Share of slowdowns a sixth beyond a gate (3.5 % for a gate of 3 %) that must be caught to hold it."""
 BEYOND = 7 / 6
@@ -197,7 +201,7 @@ class CalibrationResult:
 
 
 def calibrate(run: RunRecord, policy: Policy, pairs: int) -> CalibrationResult:
-    """Judge a run of unchanged code against itself; ``pairs`` is the most that a case of a check takes."""
+    """Judge a run of unchanged code against itself; ``pairs`` is the most that a check takes of one case."""
     pools = {case.name: pairs_of(case.head, case.reference) for case in run.cases if case.skipped is None}
     enough = {name: pool for name, pool in pools.items() if len(pool) >= FEWEST}
     unmeasured = tuple(name for name in pools if name not in enough)
@@ -232,9 +236,9 @@ def _case(
 
 
 def smallest_gate(spread: float, pairs: int, level: float) -> float:
-    """The gate at which a slowdown a sixth beyond it is red in 95 of 100 checks of ``pairs`` pairs.
+    """Return the gate at which a slowdown a sixth beyond it is red in 95 of 100 checks of ``pairs`` pairs: a multiple of 0.1 %.
 
-    ``spread`` is of one pair, ``level`` what the p-value of a case must stay under; a multiple of 0.1 %.
+    ``spread`` is the standard deviation of one pair's log ratio; the p-value of a case must not be above ``level``.
     """
     past_the_gate = both_past(max(CHANGE_PAIRS, pairs), CAUGHT) * spread / (BEYOND - 1)
     past_chance = (quantile(1 - level, pairs - 1) + quantile(CAUGHT, pairs - 1)) * spread / math.sqrt(pairs) / BEYOND

@@ -1,4 +1,8 @@
-"""When the pairs of a case are looked at, and which cases are worth more of them."""
+"""The sequential rule: at how many pairs a case is looked at, and which cases are worth more pairs.
+
+``ratchet check`` asks between rounds which cases are still `undecided`, which are `urgent` once the time is over, and which
+`suspects` to measure against the best commit. Pure: the caller measures.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,15 @@ from ratchet.records.run import SESSION_PAIRS, CaseRun, Policy
 from ratchet.records.verdict import Comparison, Outcome
 
 LOOKS = (6, SESSION_PAIRS, 12, CHANGE_PAIRS, 28, 40, 64, 100)
+"""Numbers of pairs at which every case is looked at: few looks, since false alarms are shared among them."""
 MOST_URGENT = 3
-"""Cases that are measured on when the time is over."""
+"""Cases that are measured further when the time is over: one of them is enough to make the run red."""
 LATER = 1.4
-"""Beyond these, each look has so many times the pairs of the one before."""
+"""Growth of the pairs from look to look beyond `LOOKS`."""
 
 
 def looks(pairs: int) -> tuple[int, ...]:
-    """Numbers of pairs at which a case is looked at, where at most ``pairs`` are taken: the last one is ``pairs``."""
+    """Return the numbers of pairs at which a case is looked at, if at most ``pairs`` are taken: the last one is ``pairs``."""
     numbers = list(LOOKS)
     while numbers[-1] < pairs:
         numbers.append(2 * round(LATER * numbers[-1] / 2))
@@ -30,7 +35,7 @@ def looks_for_change(pairs: int) -> int:
 
 
 def undecided(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapping[str, Drift] | None = None) -> set[str]:
-    """Names of the cases that more pairs could still decide; one without a reference, none could.
+    """Return the names of the cases that more pairs could still decide; a case without a reference is never among them.
 
     ``drifts`` has the cases whose reference is not the best commit of the baseline: there a small slowdown matters too.
     """
@@ -44,7 +49,7 @@ def undecided(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapp
 
 
 def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
-    """Names of the few cases that look slowest and lack the pairs to prove it: a budget must not hide a regression.
+    """Return the names of the few cases that look slowest and lack the pairs to prove it: a budget must not hide a regression.
 
     One of them suffices to make the run red, so the others may end without proof.
     """
@@ -64,7 +69,7 @@ def _comparisons(cases: Sequence[CaseRun], policy: Policy) -> dict[str, Comparis
 
 
 def thresholds_of_run(comparisons: Mapping[str, Comparison | None], policy: Policy, pairs: int) -> CaseThresholds:
-    """The thresholds of each of these cases, where each may take up to ``pairs`` pairs."""
+    """Return the thresholds for each of these cases, if each may take up to ``pairs`` pairs."""
     return with_persistence(thresholds_for(policy, len(comparisons), looks_for_change(pairs)), comparisons.values())
 
 
@@ -79,7 +84,7 @@ def is_decided(comparison: Comparison, thresholds: CaseThresholds, drift: Drift 
 
 
 def suspects(cases: Sequence[CaseRun], policy: Policy, pairs: int, drifts: Mapping[str, Drift]) -> dict[str, list[str]]:
-    """Best commit → the cases to measure against it: this change, with earlier ones, may have pushed them past the gate."""
+    """Map each best commit to the cases to measure against it: this change and earlier ones may together be past the gate."""
     comparisons = {case.name: compared(case, policy.confidence) for case in cases if case.head and case.reference}
     thresholds = thresholds_of_run(comparisons, policy, pairs)
     listed: dict[str, list[str]] = {}

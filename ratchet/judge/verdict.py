@@ -1,4 +1,8 @@
-"""A run → the report: an outcome for each case, one verdict for the whole, one headline."""
+"""A run → the report: an outcome for each case, one verdict for the whole, one headline.
+
+Every command that measures or compares calls `judge_run` or `judge_two`; the trusted job on GitHub calls `judge_run` again on the
+record of the job that measured. Pure.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,7 @@ from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportReco
 from ratchet.stats.comparison import compare_stored, medians_ms
 
 RED = (Outcome.FAILED, Outcome.REGRESSED)
+"""Outcomes that make a run exit 1."""
 
 
 def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) -> ReportRecord:
@@ -51,7 +56,7 @@ def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) 
 
 
 def _warnings(run: RunRecord, baseline: Baseline) -> list[str]:
-    """Warnings that a reader should see before any outcome."""
+    """Return the warnings that a reader should see before any outcome."""
     missing = [f"{run.reference_missing} The stored baseline stands in for it."] if run.reference_missing else []
     broken = problems(baseline)
     more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
@@ -178,7 +183,7 @@ def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
 def _agreeing(
     reference: SideSummary | None, head: SideSummary | None, comparison: Comparison | None
 ) -> tuple[SideSummary | None, SideSummary | None]:
-    """Both sides with times that differ by exactly the change that the pairs show, about the same middle.
+    """Return both sides with times that differ by exactly the change that the pairs show, about the same middle.
 
     The median of each side alone would contradict the change on a restless machine, where what disturbs a pair cancels.
     """
@@ -189,7 +194,7 @@ def _agreeing(
 
 
 def _at(side: SideSummary, median_ms: float) -> SideSummary:
-    """The figures of a side whose time is ``median_ms``."""
+    """Return the figures of a side as if its time were ``median_ms``."""
     faster = side.median_ms / median_ms
     share = side.share_of_roof * faster if side.share_of_roof is not None else None
     rates = {"gflops": side.gflops * faster, "gb_s": side.gb_s * faster, "share_of_roof": share}
@@ -243,7 +248,7 @@ def _report(run: RunRecord, cases: tuple[CaseVerdict, ...], policy: Policy, warn
 
 
 def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
-    """0 pass, 1 regression or wrong result, 3 not measured. A slowdown without proof, or nothing measured, is never a pass."""
+    """Return 0 (pass), 1 (regression, wrong result) or 3 (not measured). An unproven slowdown or no measurement never passes."""
     if any(counts.get(outcome) for outcome in RED):
         return Exit.REGRESSION
     idle = (Outcome.SKIPPED, Outcome.MISSING, Outcome.UNFIT)
@@ -257,7 +262,7 @@ def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
 
 
 def headline(cases: tuple[CaseVerdict, ...], policy: Policy, code: Exit) -> str:
-    """The first line anyone reads: what is worst, by how much, and how many cases there are."""
+    """Write the first line that anyone reads: what is worst, by how much, and how many cases there are."""
     gate = units.threshold(policy.regression)
     by_outcome = {outcome: [case for case in cases if case.outcome is outcome] for outcome in Outcome}
     red, slower, failed = (by_outcome[outcome] for outcome in (Outcome.REGRESSED, Outcome.SLOWER, Outcome.FAILED))
@@ -294,7 +299,7 @@ def _headline_without_red(cases: tuple[CaseVerdict, ...], inconclusive: list[Cas
 
 
 def _shown(case: CaseVerdict) -> str:
-    """The change with its interval and the scatter of its pairs."""
+    """Show the change with its interval and the scatter of its pairs."""
     comparison = case.comparison
     if comparison is None:
         return "(no interval)"
@@ -309,7 +314,7 @@ def _cases(count: int) -> str:
 
 
 def _slowdown(case: CaseVerdict, policy: Policy) -> tuple[float, str]:
-    """The ratio that made a case red, and what it is slower than where that is not the reference."""
+    """Return the ratio that made a case red, and what it is slower than where that is not the reference."""
     own = case.comparison.ratio if case.comparison else 0.0
     if case.best and own <= 1 + policy.regression:
         return case.best.ratio, " against the best commit"

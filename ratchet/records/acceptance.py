@@ -1,4 +1,7 @@
-"""One regression of one case that a person with write access accepted, bound to one commit of a pull request."""
+"""One regression of one case that a person with write access accepted, bound to one commit of a pull request.
+
+It travels in a comment that ratchet wrote (`ratchet.judge.github.acceptance`), not in a file. Pure.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ Login = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}(\[bot\])?
 
 
 class Acceptance(Record):
-    """Who accepted it, why, and for which head. Another head needs another one."""
+    """One accepted regression: by whom, why, and for which head. Another head needs another acceptance."""
 
     case: Annotated[str, Field(min_length=3, max_length=LONGEST_CASE)]
     reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]

@@ -1,4 +1,7 @@
-"""Samples of paired processes in a NumPy archive, as other collections keep them: ``CASE|A`` and ``CASE|B``."""
+"""Samples of paired processes in a NumPy archive, as other collections keep them: ``CASE|A`` and ``CASE|B``.
+
+``ratchet replay`` reads such a file with `load_archive`. Reads the named file and nothing else; never unpickles.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ _BROKEN = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError, EOFError, AssertionError,
     AttributeError, IndexError, KeyError, OverflowError, RuntimeError, SyntaxError, TypeError, ValueError,
 )  # fmt: skip
-"""What zipfile and numpy raise on a damaged file, a foreign one, an encrypted one, or one of pickled objects."""
+"""Errors that zipfile and numpy raise on a damaged file, a foreign one, an encrypted one, or one of pickled objects."""
 
 Floats = NDArray[np.float64]
 
@@ -41,10 +44,10 @@ class Sides:
 
 
 def load_archive(path: Path) -> dict[str, Sides]:
-    """Case → its samples. Nothing in the file is ever unpickled.
+    """Map each case to its samples. Nothing in the file is ever unpickled.
 
-    Raises RecordError naming the file and the array where the file is missing, too large, damaged, empty or no archive, and
-    where an array has no partner, another shape than its partner, no three dimensions, or values that are no times.
+    Raises RecordError naming the file and the array where the file is missing, too large, damaged, empty or not an archive, and
+    where an array has no partner, another shape than its partner, not three dimensions, or values that are not times.
     """
     with warnings.catch_warnings(action="ignore"), _opened(path) as archive:  # numpy warns of a header that it has to repair
         names = [_name(path, key) for key in archive.files]
@@ -108,7 +111,7 @@ def _times(path: Path, archive: np.lib.npyio.NpzFile, key: str) -> Floats:
 
 
 def _claimed_bytes(archive: np.lib.npyio.NpzFile, key: str) -> int:
-    """What an array would take by its own header, which was read before."""
+    """Return the bytes that an array would take by its own header."""
     if archive.zip is None:  # for the type checker: it is open while arrays are read
         return 0
     with archive.zip.open(f"{key}.npy") as member:
@@ -122,6 +125,6 @@ def _claimed_bytes(archive: np.lib.npyio.NpzFile, key: str) -> int:
 
 
 def _shown(key: str) -> str:
-    """A name from the file, on one line and of bounded length."""
+    """Return a name from the file, on one line and of bounded length."""
     text = repr(key)
     return text if len(text) <= 80 else f"{text[:79]}…"

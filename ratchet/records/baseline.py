@@ -1,4 +1,7 @@
-"""The baseline file: for each case its best commit, the chain of steps that led there, and the measurements behind them."""
+"""``results/baseline.json``: for each machine and case the best commit, and the chain of steps that led there.
+
+The judge computes the next one, ``ratchet baseline`` and the push commands read and write it. Pure.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,11 @@ Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 """The first 128 bits of a SHA-256, which `ratchet.judge.baseline.chain` computes."""
 UNSEALED = "0" * 32
+"""Stands in for a digest that is not computed yet; its length is the length of every digest."""
 
 
 class StepKind(StrEnum):
-    """What a step of the chain was."""
+    """The kind of one step of the chain."""
 
     FIRST = "first"
     IMPROVED = "improved"
@@ -89,7 +93,7 @@ class Step(Record):
     """Of all of the above, the machine and the case's name."""
 
 
-# ``results/baseline.json``: for every machine and case, the best commit so far, and the steps that led there.
+# The entries of the file, and the file.
 
 
 MOST_DAYS = 30
@@ -136,7 +140,7 @@ class BaselineEntry(Figures):
 
     @property
     def name_in_commit(self) -> str | None:
-        """What ``git_commit`` calls the case, where it was renamed since; else None."""
+        """The name of the case in ``git_commit``, where it was renamed since; else None."""
         name = None
         for step in reversed(self.steps):
             if step.kind in SETTING:
@@ -166,12 +170,12 @@ class Baseline(Record):
         return self
 
     def entries(self, fingerprint: Fingerprint) -> dict[str, BaselineEntry]:
-        """The cases stored for a machine, removed ones too; empty where it was never measured."""
+        """Return the cases stored for a machine, removed ones too; empty where it was never measured."""
         part = self.fingerprints.get(fingerprint.key)
         return dict(part.configs) if part else {}
 
     def carried(self, fingerprint: Fingerprint) -> dict[str, BaselineEntry]:
-        """The cases that this machine has no entry for, as they stand under its older software; the newest of each.
+        """Return the cases that this machine has no entry for, as they stand under its older software; the newest of each.
 
         Their times do not compare with today's, but their commits are the best ones known: those are measured again.
         """
@@ -181,12 +185,12 @@ class Baseline(Record):
         return dict(sorted(older, key=lambda item: item[1].timestamp))
 
     def every(self) -> Iterator[tuple[str, str, BaselineEntry]]:
-        """Key of the fingerprint, name of the case, entry."""
+        """Yield the key of the fingerprint, the name of the case, and the entry, for every entry of the file."""
         for machine, part in self.fingerprints.items():
             for name, entry in part.configs.items():
                 yield machine, name, entry
 
     def with_entries(self, fingerprint: Fingerprint, entries: dict[str, BaselineEntry]) -> Baseline:
-        """The same with these cases for one machine, by name; the parts of other machines are the very objects they were."""
+        """Return the baseline with these cases for one machine, by name; other machines keep the very same objects."""
         part = FingerprintBaseline(fingerprint=fingerprint, configs=dict(sorted(entries.items())))
         return Baseline(fingerprints={**self.fingerprints, fingerprint.key: part})

@@ -1,7 +1,10 @@
 """Records ↔ JSON files: written whole or not at all, and refused with a place and a reason when they are not what we wrote.
 
+Every command that reads or writes a record calls `load`, `save` or `save_over`. Touches the named file and a temporary one beside
+it; `load` also switches Python's garbage collection off while it reads.
+
 A run of 2,000 cases has ten million samples. Read as one document, it takes six times the memory of its text, and most of the
-time goes into providing that. `read_by_case` cuts what `save` wrote between its cases instead, by the indentation.
+time goes into allocating that. `read_by_case` cuts what `save` wrote between its cases instead, by the indentation.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from ratchet.records.run import CaseRun, RunRecord, stored_ms
 from ratchet.untrusted import clean
 
 LARGEST_BYTES = 256 * 2**20
+"""Largest file that is read: an artifact may come from a stranger."""
 _UNDO = "Undo the edit, restore the file from git, or measure again."
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -57,7 +61,7 @@ def save(path: Path, record: Record) -> None:
 
 
 def save_text(path: Path, text: str) -> None:
-    """`save_bytes` of UTF-8."""
+    """Write a text as UTF-8, as `save_bytes` does."""
     save_bytes(path, text.encode())
 
 
@@ -77,7 +81,7 @@ def save_bytes(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """A path beside ``path`` to write to; what was written takes its place, or nothing after any error.
+    """Yield a path beside ``path`` to write to; the written file then takes its place, or nothing changes after any error.
 
     Raises OutputError where the folder or the disk refuses.
     """
@@ -99,7 +103,7 @@ def replaced(path: Path) -> Iterator[Path]:
 
 
 def save_over(path: Path, record: AnyRecord, record_type: type[AnyRecord]) -> None:
-    """`save`, but never over a file that `load` refuses: what cannot be read may still be worth something to somebody.
+    """Write a record as `save` does, but never over a file that `load` refuses: it may still be worth something to somebody.
 
     Raises RecordError where the present file is unreadable, OutputError where writing fails.
     """
@@ -112,7 +116,7 @@ def save_over(path: Path, record: AnyRecord, record_type: type[AnyRecord]) -> No
 
 
 def dumps(record: Record) -> str:
-    """The text of a record's file: a field a line, plain arrays and blocks on one, fields in their order, a final newline."""
+    """Return the text of a record's file: one field a line, plain arrays and blocks on one line, a final newline."""
     pieces: list[str] = []
     with _gc_paused():
         _put(_rounded(record.model_dump(mode="json")), "\n", pieces.append)
@@ -121,7 +125,7 @@ def dumps(record: Record) -> str:
 
 @contextlib.contextmanager
 def _gc_paused() -> Iterator[None]:
-    """Without garbage collection: among millions of new values, none of which is garbage, it takes most of the time."""
+    """Switch garbage collection off: among millions of new values, none of which is garbage, it takes most of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -131,7 +135,7 @@ def _gc_paused() -> Iterator[None]:
             gc.enable()
 
 
-# Reading, and an explanation of what is wrong with a file.
+# Reading a file, and explaining what is wrong with it.
 
 
 def _read(path: Path) -> str:
@@ -151,7 +155,7 @@ def _read(path: Path) -> str:
 
 
 def _check(path: Path, text: str, record_type: type[Record]) -> None:
-    """Refuse what no record can be, before its fields are looked at."""
+    """Refuse text that cannot be a record, before its fields are checked. Raises RecordError."""
     document = _parse(path, text)
     if not isinstance(document, dict):
         raise RecordError(f"{path} does not hold a JSON object.", _UNDO)
@@ -218,7 +222,7 @@ def _problem(detail: ErrorDetails, alternatives: int) -> str:
 
 
 def _place(detail: ErrorDetails, document: dict[str, Any]) -> str:
-    """``fingerprints.x.configs.attention/training_512.median_ms``, ``cases[3].name``; without pydantic's names for branches."""
+    """Name the place: ``fingerprints.x.configs.attention/training_512.median_ms``; without pydantic's names for branches."""
     place = ""
     here: Any = document
     for step in detail["loc"]:
@@ -249,7 +253,7 @@ def _rounded(value: Any, field: str = "") -> Any:
 
 
 def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:
-    """Hand on pieces of JSON; ``newline`` carries the indentation of the line that ``value`` stands on."""
+    """Pass pieces of JSON to ``put``; ``newline`` carries the indentation of the line that ``value`` stands on."""
     inner = f"{newline}  "
     if isinstance(value, dict) and value:
         between = f"{{{inner}"
@@ -287,7 +291,7 @@ _CASE_END, _CASE_FOLLOWS, _LIST_END = b"\n    }", b",\n  ", b"\n  ]"
 _BLOCKS, _BLOCKS_END = b'"blocks": [', b"\n          ]"
 _NUMBERS_AND_SPACE = b"0123456789.,- \n"
 _BLOCK = b'{"index":"position":"samples_ms":[]"throttled":false"exposed":false}'
-"""A block without the above. Every block looks like this, and no field stands twice in it."""
+"""A block without `_NUMBERS_AND_SPACE`. Every block that ratchet wrote looks like this, with no field twice."""
 
 Parse = Callable[[bytes], dict[str, Any]]
 """JSON → an object; raises RecordError where it is not JSON, or a field stands twice in one object."""
@@ -298,9 +302,9 @@ class _OtherLayoutError(Exception):
 
 
 def read_by_case(stream: BinaryIO, parse: Parse, largest_bytes: int) -> RunRecord | None:
-    """Read a run of at most so many bytes, holding the text of a few cases at a time.
+    """Read a run of at most ``largest_bytes`` bytes, holding the text of a few cases at a time.
 
-    None where the text is not a sound run, or is laid out in another way: then only the whole text shows what is wrong with it.
+    None where the text is not a valid run, or is laid out in another way: then only the whole text shows what is wrong with it.
     """
     text = _Text(stream, largest_bytes)
     token = json.dumps(secrets.token_hex(16)).encode()  # stands for each list of cases in the text around them
@@ -328,7 +332,7 @@ def read_by_case(stream: BinaryIO, parse: Parse, largest_bytes: int) -> RunRecor
 
 
 def _cases(text: _Text, parse: Parse) -> Iterator[CaseRun]:
-    """The cases from here to the end of their list."""
+    """Yield the cases from here to the end of their list. Raises _OtherLayoutError where the layout is not ours."""
     while True:
         before = text.up_to(_CASE_END)
         if before is None:
@@ -344,7 +348,7 @@ def _cases(text: _Text, parse: Parse) -> Iterator[CaseRun]:
 
 
 def _without_plain_blocks(case: bytes) -> bytes:
-    """The text of a case without its blocks, where certainly no field stands twice in one of these: they are nearly all of it."""
+    """Return the text of a case without its blocks, nearly all of it, if no field stands twice in one; else all of the text."""
     first, *parts = case.split(_BLOCKS)
     cut = [part.partition(_BLOCKS_END) for part in parts]
     bare = b"|".join([blocks for blocks, _, _ in cut]).translate(None, _NUMBERS_AND_SPACE)
@@ -356,7 +360,7 @@ def _without_plain_blocks(case: bytes) -> bytes:
 
 
 class _Text:
-    """A text that is read on as far as it is needed."""
+    """A text that is read only as far as it is needed."""
 
     def __init__(self, stream: BinaryIO, largest_bytes: int) -> None:
         self._stream = stream
@@ -365,7 +369,7 @@ class _Text:
         self._place = 0
 
     def up_to(self, mark: bytes) -> bytes | None:
-        """The text before the next ``mark``, which is left behind; None, and nothing is taken, where there is no such mark."""
+        """Return the text before the next ``mark``, and skip both; None, and skip nothing, where there is no such mark."""
         start = self._place
         while (found := self._buffer.find(mark, start)) < 0:
             start = max(0, len(self._buffer) - self._place - len(mark) + 1)
@@ -376,7 +380,7 @@ class _Text:
         return before
 
     def take(self, count: int) -> bytes:
-        """The next ``count`` bytes; fewer where the text ends."""
+        """Return the next ``count`` bytes; fewer where the text ends."""
         while len(self._buffer) - self._place < count and self._read_on():
             pass
         taken = self._buffer[self._place : self._place + count]
@@ -384,13 +388,13 @@ class _Text:
         return taken
 
     def rest(self) -> bytes:
-        """All that is left."""
+        """Return all that is left."""
         while self._read_on():
             pass
         return self._buffer[self._place :]
 
     def _read_on(self) -> bool:
-        """Drop what was taken, and read the next chunk; False at the end."""
+        """Drop the text that was returned, and read the next chunk; False at the end."""
         chunk = self._stream.read(CHUNK_BYTES)
         self._left -= len(chunk)
         if self._left < 0:

@@ -1,4 +1,7 @@
-"""One run: every sample with the pair and block it came from, and what was compared where."""
+"""One run: every sample with the pair and block it came from, and what was compared where.
+
+`ratchet.measure` fills it, the judge decides from it and the baseline, ``results/current.json`` keeps it. Pure.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class Policy(Record):
 
     @property
     def part(self) -> float:
-        """The slowdown from which on a change counts as a part of a slowdown that several made together."""
+        """The least slowdown, as a fraction, that counts as one part of a slowdown that several changes made together."""
         return self.regression / 4
 
 
@@ -40,15 +43,18 @@ SampleMs = Annotated[float, Field(ge=1e-9, lt=1e9)]
 
 
 def stored_ms(sample_ms: float) -> float:
-    """A sample as files keep it: to the nanosecond, below what any GPU clock resolves; a shorter one to three digits.
+    """Return a sample as files keep it: to the nanosecond, below what any GPU clock resolves; a shorter one to three digits.
 
-    What is measured is rounded at once, so that a run that is judged again from its file gives the same figures.
+    Samples are rounded as soon as they are measured, so that a run that is judged again from its file gives the same figures.
     """
     return round(sample_ms, 6) or float(f"{sample_ms:.3g}")
 
 
 SESSION_PAIRS = 8
-"""Pairs of a check that the first processes measure; beyond these, all processes are started anew, once."""
+"""Pairs of a check that the first processes measure; after these, all processes are started again, once.
+
+An offset of the processes (memory layout, clocks) is then new, so it seldom makes a case red: docs/decisions/0003-rule.md.
+"""
 
 
 class Tree(Record):
@@ -104,7 +110,7 @@ class Shard(Record):
         return f"{self.number}/{self.of}"
 
     def part(self, items: Sequence[Item]) -> list[Item]:
-        """Every ``of``-th item: neighbours, which are often equally slow, come to different shards."""
+        """Return every ``of``-th item: neighbours, which are often equally slow, go to different shards."""
         return list(items[self.number - 1 :: self.of])
 
 
@@ -116,7 +122,7 @@ class Config(Record):
 
 
 class WorkloadIdentity(Record):
-    """What the timed work is. Where it differs between sides, times do not compare."""
+    """The definition of the timed work. Where it differs between sides, times do not compare."""
 
     parameters: dict[str, Parameter]
     device: str
@@ -127,7 +133,7 @@ class WorkloadIdentity(Record):
     cache: Literal["cold", "warm"]
 
     def differences(self, other: WorkloadIdentity) -> list[str]:
-        """One line for each part that differs: ``flops: 2 → 3``."""
+        """Return one line for each part that differs: ``flops: 2 → 3``."""
         mine, theirs = self.model_dump(), other.model_dump()
         return [f"{name}: {mine[name]} → {theirs[name]}" for name in mine if mine[name] != theirs[name]]
 
@@ -169,7 +175,7 @@ setattr(Block, "samples_ms", _PackedSamples())  # noqa: B010 - mypy takes an ass
 
 @dataclass(frozen=True, slots=True, config=RULES)
 class WorkerSamples:
-    """What one worker of one pair measured of one case."""
+    """Samples that one worker of one pair measured of one case."""
 
     pair: Count
     started_first: bool

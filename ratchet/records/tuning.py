@@ -1,4 +1,8 @@
-"""Tuning: the record of a search and its file, what was applied of it, and the tasks of its stations."""
+"""Tuning: the record of a search and its file, the parameters that were applied, and the tasks of its stations.
+
+``ratchet tune`` writes the record after every evaluation (`TuningFile`); executors and stations exchange tasks; the loader of a
+tree reads applied parameters (`Tuned`). `TuningFile` and `keep_earlier` write files; the rest is pure.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from ratchet.records.run import SampleMs, Tree, WorkloadIdentity
 from ratchet.records.verdict import Comparison
 from ratchet.workload import Parameter
 
-# ``tuning/CASE.FINGERPRINT.json``: every configuration that a search tried, how it ended, and what was confirmed of the best.
+# The record, ``tuning/CASE.FINGERPRINT.json``: every configuration that was tried, how it ended, and how the best were confirmed.
 
 Configuration = dict[str, Parameter]
 """Parameter → its value, one for each parameter of the space."""
@@ -139,7 +143,7 @@ class TuningRecord(Record):
         return self
 
     def check_configuration(self, configuration: Mapping[str, Parameter]) -> None:
-        """Raises ValueError where it has other parameters than the space, or another value."""
+        """Raise ValueError where a configuration has other parameters than the space, or another value."""
         if set(configuration) != set(self.space):
             raise ValueError(f"a configuration names {sorted(configuration)}, the space {sorted(self.space)}")
         for name, value in configuration.items():
@@ -152,16 +156,16 @@ class TuningRecord(Record):
 
     @property
     def wall_s(self) -> float:
-        """Of all sessions."""
+        """Seconds of all sessions together."""
         return sum(each.wall_s for each in self.sessions)
 
     def confirmed(self, configuration: Mapping[str, Parameter]) -> Comparison | None:
-        """How a configuration compares with the default on this case, where that was confirmed."""
+        """Return how a configuration compares with the default on this case; None where that was not confirmed."""
         found = [each.comparison for each in self.confirmations if each.configuration == configuration]
         return found[-1] if found else None
 
     def differences(self, other: TuningRecord) -> list[str]:
-        """What keeps evaluations of the two from standing side by side, one line each: ``space: BLOCK …``."""
+        """Return one line for each difference that keeps evaluations of the two records apart: ``space: BLOCK …``."""
         lines = [f"workload {line}" for line in self.workload.differences(other.workload)]
         lines += self.environment.fingerprint.differences(other.environment.fingerprint)
         lines += [f"case: {self.case} → {other.case}"] if self.case != other.case else []
@@ -178,7 +182,7 @@ class TuningRecord(Record):
 
 
 def _edited(mine: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]:
-    """How the code differs; one side without any is unknown code."""
+    """Yield how the code differs; a side without any files is unknown code."""
     if bool(mine) != bool(theirs):
         yield "code: the record does not say what it timed"
         return
@@ -191,17 +195,17 @@ def _listed(values: tuple[Parameter, ...] | None) -> str:
     return "is absent" if values is None else f"{list(values)}"
 
 
-# The file of a tuning record while it grows: whole after every evaluation, so that a kill loses at most the one under way.
+# The file of the record while it grows: whole after every evaluation, so that a kill loses at most the one under way.
 
 TUNING_FOLDER = "tuning"
-"""In the repository, unless another is asked for."""
+"""Folder in the repository, unless the user names another."""
 SUGGESTIONS = "suggestions.md"
 EARLIER = "earlier"
-"""Folder within it for records in whose place a new one was begun. Nobody takes them for the record of a case."""
+"""Folder within it for records that a new one replaced: never read as the present record of a case."""
 _KEYED = f"*.{'[0-9a-f]' * 10}"
-"""Names as `ratchet.records.tuning.tuning_path` makes them."""
+"""Pattern of the names that `tuning_path` makes."""
 WRITTEN = (SUGGESTIONS, f"{EARLIER}/**", *(f"{_KEYED}.{kind}" for kind in ("json", "png", "svg")))
-"""Globs of what a search leaves in the folder."""
+"""Globs of the files that a search leaves in the folder."""
 _EMPTY = '\n  "evaluations": [],\n'
 """A string in JSON holds no line break, so these lines are in the file once."""
 
@@ -209,15 +213,15 @@ AnyPath = TypeVar("AnyPath", bound=PurePath)
 
 
 def tuning_path(folder: AnyPath, case: str, fingerprint: Fingerprint) -> AnyPath:
-    """``tuning/attention.training_512.h200.0123456789.json``."""
+    """Return the path of a record: ``tuning/attention.training_512.h200.0123456789.json``."""
     return folder / f"{case.replace('/', '.')}.{fingerprint.key}.json"
 
 
 class TuningFile:
-    """Writes one record again and again as `ratchet.records.files.save` does, but puts each evaluation into words only once.
+    """A writer of one growing record, in the form of `ratchet.records.files.save`; each evaluation becomes text only once.
 
-    After some thousand evaluations on several GPUs, `save` alone would keep the GPUs waiting. A record that was begun anew takes
-    the place of an earlier one with its first evaluation, and the earlier one is kept; a resumed record goes on in its place.
+    After some thousand evaluations on several GPUs, `save` alone would keep the GPUs waiting. With its first evaluation, a new
+    record replaces an earlier one, which is kept (`keep_earlier`); a resumed record continues in its place.
     """
 
     def __init__(self, path: Path) -> None:
@@ -227,7 +231,7 @@ class TuningFile:
         self._ours = False
 
     def save(self, record: TuningRecord) -> None:
-        """Raises OutputError where the folder or the disk refuses."""
+        """Write the record. Raises OutputError where the folder or the disk refuses."""
         anew = not self._ours and len(record.sessions) == 1 and self.path.is_file()
         if anew and not record.evaluations:
             return  # nothing was tried yet that would be worth more than what is there
@@ -237,7 +241,10 @@ class TuningFile:
         self._ours = True
 
     def text(self, record: TuningRecord) -> str:
-        """What `ratchet.records.files.dumps` makes of it."""
+        """Return the same text as `ratchet.records.files.dumps`, but reuse the text of evaluations that are already known.
+
+        Raises ValueError where an evaluation was changed or taken away since the last call.
+        """
         frame = dumps(record.model_copy(update={"evaluations": ()}))
         if not record.evaluations:
             return frame
@@ -252,9 +259,9 @@ class TuningFile:
 
 
 def keep_earlier(path: Path) -> Path:
-    """Move a record to where it is in nobody's way: ``earlier/CASE.MACHINE.1.json``, with the first number that is free.
+    """Move a record out of the way: to ``earlier/CASE.MACHINE.1.json``, with the first number that is free.
 
-    Raises OutputError where that is refused.
+    Raises OutputError where the folder or the disk refuses.
     """
     target = next(each for each in _places(path) if not each.exists())
     try:
@@ -267,7 +274,7 @@ def keep_earlier(path: Path) -> Path:
 
 
 def kept_earlier(path: Path) -> Path | None:
-    """What was kept last of the records that were in this place before; None where none was."""
+    """Return the path of the last record that `keep_earlier` moved away from this place; None where there is none."""
     return next(reversed(list(itertools.takewhile(Path.exists, _places(path)))), None)
 
 
@@ -276,18 +283,18 @@ def _places(path: Path) -> Iterator[Path]:
 
 
 def _text(evaluation: Evaluation) -> str:
-    """As it stands in the list of a record: four spaces in."""
+    """Return an evaluation as it stands in the list of a record: indented by four spaces."""
     return "\n".join(f"    {line}" for line in dumps(evaluation).splitlines())
 
 
-# ``bench/tuned.json``: the parameters that a search recommended and somebody applied, for each case and GPU.
+# ``bench/tuned.json``: the parameters that a search recommended and a person applied, for each case and GPU.
 
 TUNED_FILE = "tuned.json"
-"""In the folder of benchmarks of a tree."""
+"""Name of the file in the folder of benchmarks of a tree."""
 
 
 class TunedCase(Record):
-    """What stands in for a workload's own ``tuning`` on one kind of GPU, and why."""
+    """Parameters that replace a workload's own ``tuning`` on one kind of GPU, and why."""
 
     parameters: dict[str, Parameter]
     """One value for each parameter of the workload's ``tune``."""
@@ -322,37 +329,37 @@ class Tuned(Record):
     """Case → device (see `device_name`) → what is used there."""
 
     def parameters(self, case: str, device: str) -> dict[str, Parameter]:
-        """Empty where nothing was applied for this case on this device."""
+        """Return the applied parameters; empty where nothing was applied for this case on this device."""
         found = self.cases.get(case, {}).get(device)
         return dict(found.parameters) if found else {}
 
 
 def device_name(fingerprint: Fingerprint) -> str:
-    """``NVIDIA H200``; on a CPU, that of the CPU."""
+    """Return the name of the GPU, such as ``NVIDIA H200``; without a GPU, that of the CPU."""
     return fingerprint.gpu or fingerprint.cpu
 
 
-# What crosses processes, and perhaps machines, while a search runs or is replayed.
+# Tasks and results that cross processes, and perhaps machines, while a search runs or is replayed.
 
 
 class Task(Record):
     """One piece of work for one station."""
 
     number: Count
-    """Of this task; no two tasks of a run have the same."""
+    """Number of this task; no two tasks of a run have the same."""
     what: Literal["evaluate", "confirm"]
     """``evaluate``: time one configuration once. ``confirm``: time some against the default, in pairs of fresh processes."""
     case: str
     configurations: tuple[Configuration, ...]
     """One to evaluate, or those to confirm."""
     best: Positive | None = None
-    """The best normalised time so far: who is clearly behind it after a few samples is dropped."""
+    """The best normalised time so far: a configuration clearly behind it after a few samples is dropped."""
     seconds: NotNegative | None = None
-    """A confirmation ends after so long, with the pairs that it has by then."""
+    """Seconds after which a confirmation ends, with the pairs that it has by then."""
 
 
 class Done(Record):
-    """What came of a task."""
+    """The result of a task."""
 
     task: Task
     place: str
@@ -360,7 +367,7 @@ class Done(Record):
     evaluation: Evaluation | None = None
     confirmations: tuple[Confirmation, ...] = ()
     lost: str = ""
-    """Why there is neither: the station is gone."""
+    """The reason why there is neither: the station is gone."""
 
 
 class ReplayResult(Record):
@@ -368,16 +375,16 @@ class ReplayResult(Record):
 
     path: str
     strategy: str
-    """As it was asked for."""
+    """The strategy that was asked for."""
     searched_by: str
-    """What `auto` came down to."""
+    """The strategies that `auto` used, or the strategy that was asked for."""
     seed: int
     evaluations: Count
-    """Used: failed ones too."""
+    """Evaluations used, failed ones too."""
     failed: Count
-    """Of these."""
+    """Evaluations that failed."""
     configurations: Count
-    """In the recorded space."""
+    """Configurations in the recorded space."""
     best_ms: Positive | None
     """The best that was found; None where every one that was tried failed."""
     optimum_ms: Positive

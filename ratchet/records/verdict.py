@@ -1,4 +1,7 @@
-"""The verdict of a run: an outcome for each case, and one for the whole."""
+"""The verdict of a run: an outcome for each case, and one for the whole.
+
+`ratchet.judge.verdict` makes it, every report shows it, ``results/report.json`` keeps it. Pure.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from ratchet.records.run import Plan, Policy, Tree
 
 
 class Outcome(StrEnum):
-    """Of one case. The order is the order in which a report lists them."""
+    """The outcome of one case. Reports list outcomes in this order."""
 
     FAILED = "FAILED"
     REGRESSED = "REGRESSED"
@@ -70,7 +73,7 @@ class Comparison(Record):
 
 
 class SideSummary(Record):
-    """What a report shows of one side of a case."""
+    """Figures that a report shows of one side of a case."""
 
     median_ms: Positive
     gflops: NotNegative

@@ -1,4 +1,8 @@
-"""From the samples of one case to one number per pair."""
+"""The samples of one case → one log ratio per pair → one comparison of the two sides, or the figures of one side.
+
+The judge compares with it, the suite and the tuner compute figures with it. Pure. `estimate.py` beside this file has the
+statistics; this file knows records.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +30,17 @@ class Pair:
 
 
 def kept_blocks(worker: WorkerSamples) -> list[Block]:
-    """The blocks that count: those not slowed by heat or a hardware brake."""
+    """Return the blocks that count: those not slowed by heat or a hardware brake."""
     return [block for block in worker.blocks if not block.throttled]
 
 
 def medians_ms(workers: Sequence[WorkerSamples]) -> list[float]:
-    """The median of each worker's block medians; none for a worker whose blocks were all dropped."""
+    """Return the median of each worker's block medians, in milliseconds; none for a worker whose blocks were all dropped."""
     return _row_medians([array("d", medians.values()) for medians in _block_medians(workers) if medians])
 
 
 def pairs_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> list[Pair]:
-    """Every pair that both sides have and in which a block was kept on both, in the order in which they were taken.
+    """Return every pair that both sides have and in which a block was kept on both, in the order in which they were taken.
 
     A pair's log ratio is the median over blocks that were taken next to each other: neighbouring blocks share clocks and
     temperature, so these cancel within a block's ratio.
@@ -48,7 +52,10 @@ def pairs_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) 
 
 
 def pairs_of_medians(head: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]) -> list[Pair]:
-    """Pairs from the block medians of each worker, in milliseconds."""
+    """Return the pairs of workers whose block medians, in milliseconds, are given: place i of each side is pair i.
+
+    Raises ValueError where the sides have different numbers of workers.
+    """
     return _pairs([dict(enumerate(medians)) for medians in head], [dict(enumerate(medians)) for medians in reference])
 
 
@@ -71,7 +78,7 @@ def _pairs(head: Sequence[BlockMedians], reference: Sequence[BlockMedians]) -> l
 
 
 def _row_medians(rows: list[array[float]]) -> list[float]:
-    """The median of each row. Rows of equal length are sorted together, since a large run has half a million of them."""
+    """Return the median of each row. Rows of equal length are sorted together, since a large run has half a million of them."""
     medians = np.empty(len(rows))
     lengths = list(map(len, rows))
     for length in set(lengths):
@@ -83,11 +90,11 @@ def _row_medians(rows: list[array[float]]) -> list[float]:
     return result
 
 
-# Cliff's delta: how often one side beats the other. An effect size to read, never the gate.
+# Cliff's delta: how often one side beats the other. An effect size for readers; no decision uses it.
 
 
 def cliffs_delta(head: Sequence[float], reference: Sequence[float]) -> float:
-    """P(head > reference) − P(head < reference) over all pairs of values, in O(n log n).
+    """Return P(head > reference) − P(head < reference) over all pairs of values, in O(n log n).
 
     −1: every head time is below every reference time; +1: above; 0: no tendency. Source: N. Cliff, Psychological
     Bulletin 114 (1993), 494. Raises ValueError where a side is empty or holds NaN.
@@ -104,18 +111,20 @@ def cliffs_delta(head: Sequence[float], reference: Sequence[float]) -> float:
 
 
 FEWEST_PAIRS = 3
+"""Fewer pairs give no interval."""
 FEWEST_DAYS = 3
+"""With fewer days, the spread between days is not known well enough to convict."""
 LARGEST_LOG = 60.0
-"""Beyond what two times between a picosecond and eleven days can give."""
+"""Largest size of a log ratio, so that `exp` never overflows: two times between a picosecond and eleven days stay below it."""
 
 
 def compare_workers(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], confidence: float) -> Comparison | None:
-    """Head against reference over interleaved pairs. None where fewer than three pairs were kept."""
+    """Compare head and reference over interleaved pairs. None where fewer than three pairs were kept."""
     return compare_pairs(pairs_of(head, reference), confidence)
 
 
 def compare_pairs(pairs: Sequence[Pair], confidence: float) -> Comparison | None:
-    """The comparison that these pairs show, in the order in which they were taken. None where there are fewer than three."""
+    """Compare the sides of these pairs, given in the order in which they were taken. None where there are fewer than three."""
     if len(pairs) < FEWEST_PAIRS:
         return None
     logs = [pair.log_ratio for pair in pairs]
@@ -128,7 +137,7 @@ def compare_pairs(pairs: Sequence[Pair], confidence: float) -> Comparison | None
 def compare_stored(
     head_ms: Sequence[float], stored_ms: Sequence[float], confidence: float, days_ms: Sequence[float] = ()
 ) -> Comparison | None:
-    """Head against medians measured another time, where nothing cancels.
+    """Compare the head with medians measured another time, where nothing cancels. None where a side has fewer than three.
 
     ``days_ms`` are centres of the stored code on earlier days, one a day. From three days on, their spread widens the
     interval and ``source`` is ``"days"``; with fewer it is ``"stored"``, which can inform but not convict.
@@ -143,7 +152,7 @@ def compare_stored(
 
 
 def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, confidence: float) -> Performance | None:
-    """The figures of one side; None where nothing was kept."""
+    """Return the figures of one side; None where nothing was kept."""
     medians = medians_ms(workers)
     if not medians:
         return None
@@ -167,7 +176,7 @@ def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, co
 
 
 def _majority_mean(log_ratios: Sequence[float]) -> float:
-    """The mean of one session, without outliers while these are a minority: of eight pairs, three may be."""
+    """Return the mean of one session without outliers, as long as these are a minority: at most three of eight pairs."""
     return float(without_outliers(np.asarray(log_ratios), most=(len(log_ratios) - 1) // 2).mean())
 
 

@@ -1,4 +1,8 @@
-"""Recorded spaces in T4, the auto-tuning community's JSON format that Kernel Tuner writes (schema 1.0.0)."""
+"""Recorded spaces in T4, the auto-tuning community's JSON format that Kernel Tuner writes (schema 1.0.0), and their replay.
+
+``ratchet tune`` exports a search with `write_t4`, and searches a recorded file again without a GPU: `read_t4`, `replayed`. Reads
+and writes the named file; touches no device.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +24,13 @@ from ratchet.tune.space import Candidates, Configuration, Space, Value
 
 SCHEMA = "1.0.0"
 LARGEST_BYTES = 512 * 2**20
-"""Of the text: a compressed file may grow to any size."""
+"""Most bytes of the text: a compressed file may grow to any size."""
 _GZIP = b"\x1f\x8b"
 _TO_MS = {"": 1.0, "ms": 1.0, "milliseconds": 1.0, "miliseconds": 1.0, "s": 1e3, "seconds": 1e3, "us": 1e-3, "ns": 1e-6}
 """Unit → milliseconds; Kernel Tuner's own files spell it without the second l, or leave it out."""
 CORRECT = "correct"
 _ERRORS = {"compile": "CompilationFailedConfig", "constraints": "InvalidConfig"}
-"""What Kernel Tuner writes in place of a time; all that failed otherwise is its ``RuntimeFailedConfig``."""
+"""Words that Kernel Tuner writes in place of a time; every other failure is its ``RuntimeFailedConfig``."""
 _AGAIN = "Record the space again, or take a T4 file such as Kernel Tuner's store_output_file writes."
 
 
@@ -38,18 +42,18 @@ class Result:
     ms: float | None
     """Its time; None where it failed."""
     invalidity: str = CORRECT
-    """Why it failed: T4 knows timeout, compile, runtime, correctness and constraints."""
+    """The reason why it failed: T4 knows timeout, compile, runtime, correctness and constraints."""
     runtimes: tuple[float, ...] = ()
     """Single measurements, in milliseconds."""
     compilation: float = 0.0
-    """Milliseconds."""
+    """Compile time in milliseconds."""
     timestamp: str = ""
 
 
 def read_t4(path: Path) -> list[Result]:
-    """The results of a file, plain or gzip, each configuration once (the last).
+    """Read the results of a file, plain or gzip, each configuration once (the last).
 
-    Raises RecordError where it is missing, cut off, no T4, or has no results.
+    Raises RecordError where it is missing, cut off, not T4, or has no results.
     """
     table = _table(path)
     results = table.get("results") if isinstance(table, dict) else None
@@ -73,7 +77,7 @@ def read_t4(path: Path) -> list[Result]:
 
 
 def t4_text(results: Sequence[Result], metadata: Mapping[str, Any] | None = None) -> str:
-    """The text of a T4 file, in the spelling of Kernel Tuner 1.5."""
+    """Return the text of a T4 file, in the spelling of Kernel Tuner 1.5."""
     table = {
         "metadata": {"timeunit": "milliseconds", **(metadata or {})},
         "results": [_entry(each) for each in results],
@@ -129,7 +133,7 @@ def _result(entry: dict[str, Any]) -> Result:
 
 
 def _ms(entry: dict[str, Any]) -> float | None:
-    """The measurement that is the objective, in milliseconds."""
+    """Return the measurement that is the objective, in milliseconds; None where an error stands in its place."""
     objective = (entry.get("objectives") or ["time"])[0]
     measurement = next((each for each in entry["measurements"] if each["name"] == objective), None)
     if measurement is None:
@@ -163,16 +167,16 @@ def _entry(result: Result) -> dict[str, Any]:
     }
 
 
-# A recorded space searched again: a configuration's recorded time is its evaluation.
+# Replay: search a recorded space again, where a configuration's recorded time is its evaluation.
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was measured of a space."""
+    """The measurements of a space."""
 
     candidates: Candidates
     times: tuple[float | None, ...]
-    """Of each candidate, in milliseconds; None where it failed."""
+    """Time of each candidate in milliseconds; None where it failed."""
 
     @property
     def best_ms(self) -> float | None:
@@ -189,11 +193,11 @@ class Trace:
     best_ms: tuple[float | None, ...]
     """The best so far after each."""
     strategy: str
-    """What `auto` came down to, or the strategy that was asked for."""
+    """The strategies that `auto` used, or the strategy that was asked for."""
 
 
 def recorded_space(results: Sequence[Result]) -> Recorded:
-    """The candidates are the recorded configurations, values sorted where they are numbers."""
+    """Make a space whose candidates are the recorded configurations, values sorted where they are numbers."""
     names = list(results[0].configuration)
     values = {name: list(dict.fromkeys(each.configuration[name] for each in results)) for name in names}
     space = Space({name: tuple(_sorted(each)) for name, each in values.items()})
@@ -220,7 +224,7 @@ def replayed(recorded: Recorded, strategy: str, seed: int, evaluations: int | No
 
 
 def configuration_of(recorded: Recorded, trace: Trace) -> Configuration | None:
-    """The best that was found."""
+    """Return the best configuration that the search found; None where every one that it tried failed."""
     if not trace.best_ms or trace.best_ms[-1] is None:
         return None
     place = next(each for each in trace.tried if recorded.times[each] == trace.best_ms[-1])

@@ -1,4 +1,7 @@
-"""What a search knows: which configurations were handed out, and what came of them."""
+"""The search: a space and what is known of it → which configurations to try next.
+
+``ratchet tune`` and the replay of a recorded space ask it for configurations and report their times. Pure: no clock, no files.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,14 @@ if TYPE_CHECKING:
     from ratchet.tune.space import Candidates, Configuration, Value
 
 
-# The search: a space and what is known of it → which configurations to try next. Pure: no clock, no files.
-
-
 class Search:
-    """Hands out configurations, each once, and is told what came of them.
+    """A search, which hands out configurations, each once, and takes in their times.
 
     The same space, strategy, seed, answers and corrections of the budget in the same order give the same configurations.
     """
 
     def __init__(self, candidates: Candidates, strategy: str = "auto", seed: int = 0, budget: int | None = None) -> None:
-        """``budget``: about how many evaluations there will be, where known. Raises UsageError for an unknown strategy."""
+        """Begin a search of about ``budget`` evaluations (None: unknown). Raises UsageError for an unknown strategy."""
         if strategy not in STRATEGIES:
             raise UsageError(f"There is no strategy called {strategy}.", f"There are {', '.join(STRATEGIES)}.")
         self._seen = History(candidates)
@@ -36,11 +36,11 @@ class Search:
 
     @property
     def strategy(self) -> str:
-        """What `auto` came down to, or the strategy that was asked for."""
+        """The strategies that `auto` used, or the strategy that was asked for."""
         return self._strategy.chosen if isinstance(self._strategy, Auto) else self._strategy.name
 
     def ask(self, count: int = 1) -> list[dict[str, Value]]:
-        """The next configurations, the default first; fewer than ``count``, or none, where the space is exhausted."""
+        """Return the next configurations, the default first; fewer than ``count``, or none, where the space is exhausted."""
         asked: list[dict[str, Value]] = []
         while len(asked) < count and self._seen.left:
             first = self._first if self._first is not None and not self._seen.taken[self._first] else None
@@ -52,13 +52,13 @@ class Search:
         return asked
 
     def expect(self, evaluations: int) -> None:
-        """Correct the budget: so many more evaluations there will be, as it looks now."""
+        """Correct the budget: ``evaluations`` more are now expected."""
         self._strategy.to_come = evaluations
 
     def tell(self, configuration: Configuration, value: float | None) -> None:
-        """What a configuration took, in milliseconds, or None where it failed; also for one that was not asked for.
+        """Take in the time of a configuration in milliseconds, or None where it failed; also of one that was not handed out.
 
-        One that is not among the candidates is passed over. Raises ValueError for a time that is not above 0.
+        One that is not among the candidates is ignored. Raises ValueError for a time that is not above 0.
         """
         if value is not None and not 0 < value < math.inf:
             raise ValueError(f"a time is a number above 0, not {value}")

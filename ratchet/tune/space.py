@@ -1,4 +1,8 @@
-"""The space of a kernel's parameters, and its valid configurations as one array."""
+"""The space of a kernel's parameters, and its valid configurations as one array.
+
+``ratchet tune`` builds a `Space` from a workload and gets its `candidates`; strategies work on their rows. Pure, except that
+constraints are the author's own functions and are called here.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ Codes = NDArray[np.int16]
 Places = NDArray[np.intp]
 
 MOST_VALUES = 2**15
-"""Of one parameter: a code is a 16-bit number."""
+"""Most values of one parameter: a code is a 16-bit number."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +49,16 @@ class Space:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each parameter has."""
+        """Number of values of each parameter."""
         return tuple(len(values) for values in self.parameters.values())
 
     @property
     def combinations(self) -> int:
-        """Valid or not."""
+        """Number of combinations of values, valid or not."""
         return functools.reduce(lambda product, size: product * size, self.sizes, 1)
 
     def encode(self, configuration: Configuration) -> Codes | None:
-        """The place of each value among those of its parameter, shape (d,); None where it has other parameters or values."""
+        """Return the place of each value among those of its parameter, shape (d,); None for other parameters or values."""
         if configuration.keys() != self.parameters.keys():
             return None
         try:
@@ -72,7 +76,7 @@ class Candidates:
     """The valid configurations of a space: all of them, or as many as can be kept. Row i of ``codes`` is configuration i."""
 
     def __init__(self, space: Space, codes: Codes, *, exact: bool) -> None:
-        """``codes``: shape (n, d), distinct rows. ``exact``: these are all that are valid, not a sample."""
+        """Keep ``codes``, shape (n, d), distinct rows. ``exact``: these are all that are valid, not a sample."""
         self.space, self.codes, self.exact = space, codes, exact
         self._index = _Index(space.sizes, codes)
 
@@ -86,7 +90,7 @@ class Candidates:
         return {name: options[code] for (name, options), code in values}
 
     def index(self, configuration: Configuration) -> int | None:
-        """Which one it is; None where it is not among them."""
+        """Return the row of a configuration; None where it is not among them."""
         code = self.space.encode(configuration)
         if code is None:
             return None
@@ -94,7 +98,7 @@ class Candidates:
         return found if found >= 0 else None
 
     def neighbours(self, place: int) -> Places:
-        """Those that differ from this one in one parameter."""
+        """Return the rows that differ from this one in one parameter."""
         here = self.codes[place]
         moved = np.repeat(here[None, :], sum(self.space.sizes), axis=0)
         row = 0
@@ -106,7 +110,7 @@ class Candidates:
 
 
 class _Index:
-    """Rows of codes → their places. A row is one number, mixed radix; where that passes 62 bits, its bytes."""
+    """An index from rows of codes to their places. A row is one number in mixed radix; where that passes 62 bits, its bytes."""
 
     def __init__(self, sizes: tuple[int, ...], codes: Codes) -> None:
         combinations = functools.reduce(lambda product, size: product * size, sizes, 1)
@@ -120,7 +124,7 @@ class _Index:
             self._rows = {row.tobytes(): place for place, row in enumerate(codes)}
 
     def find(self, rows: Codes) -> Places:
-        """The place of each row, -1 where there is none."""
+        """Return the place of each row, -1 where there is none."""
         if self._radix is None:
             return np.array([self._rows.get(row.tobytes(), -1) for row in rows], dtype=np.intp)
         if not len(self._keys):
@@ -130,31 +134,31 @@ class _Index:
         return np.where(self._keys[at] == wanted, self._order[at], -1)
 
 
-# Which configurations of a space are valid: parameter by parameter, each constraint as soon as its names are bound.
+# The valid configurations of a space: parameter by parameter, each constraint as soon as its names are bound.
 #
-# A constraint is a plain function of a few parameters. It is called once for every combination of their values while these are
-# few, which is exact whatever it does; for more, it is tried on whole arrays, compared with itself row by row on a sample, and
-# called for every row where it does not agree or does not take arrays.
+# A constraint is a plain function of a few parameters. It is called once for every combination of their values if these are
+# few, which is exact whatever it does. For more, it is tried on whole arrays, and the answers are compared with single calls on a
+# sample of rows; where they differ, or it does not take arrays, it is called for every row.
 
 
 __all__ = ["Candidates", "Configuration", "Space", "Value", "candidates"]
 
 LIMIT = 2**20
-"""Configurations that are kept; of more, a random sample."""
+"""Most configurations that are kept; of more, a random sample."""
 TABLE = 100_000
-"""Combinations for which a constraint is called one by one."""
+"""Most combinations for which a constraint is called one by one."""
 CHECKED = 500
-"""Rows on which a constraint that takes arrays is compared with itself."""
+"""Rows on which a constraint's answer for arrays is compared with single calls: a difference elsewhere goes unseen."""
 CALLS = 2**18
-"""Rows for which a constraint is called one by one, about; with more, random ones."""
+"""About how many rows a constraint is called for one by one; of more, random ones."""
 CHUNK = 2**21
-"""Rows that are looked at together."""
+"""Rows that are checked together, which bounds the memory."""
 
 Mask = NDArray[np.bool_]
 
 
 def candidates(space: Space, limit: int = LIMIT, seed: int = 0) -> Candidates:
-    """The valid configurations of ``space``, in the order of its values; a random sample where they are more than ``limit``.
+    """Return the valid configurations of ``space``, in the order of its values; a random sample of more than ``limit``.
 
     Raises UsageError where a constraint leaves nothing, fails, or does not fit the space, and for a default that is not valid.
     """
@@ -191,7 +195,7 @@ class _Rule:
         self._at = [everything.index(name) for name in self._names]
         self._values = [space.parameters[name] for name in self._names]
         self.columns = frozenset(self._at)
-        """What it needs bound."""
+        """The columns that must be bound before it can be called."""
         self._table: Mask | None = None
         self.combinations = 1
         for values in self._values:
@@ -207,7 +211,7 @@ class _Rule:
         return self._table is None and not self._takes_arrays
 
     def holds(self, codes: Codes, bound: list[int]) -> Mask:
-        """Which rows it allows; column k of ``codes`` is parameter ``bound[k]``."""
+        """Return which rows it allows; column k of ``codes`` is parameter ``bound[k]``."""
         own = [codes[:, bound.index(column)] for column in self._at]
         if self._table is not None:
             return np.asarray(self._table[tuple(own)])
@@ -219,7 +223,7 @@ class _Rule:
 
     @functools.cached_property
     def _takes_arrays(self) -> bool:
-        """Whether it says the same of arrays as of their rows, tried on random ones."""
+        """Whether it gives the same answers for arrays as for single rows, tried on random ones."""
         own = [self._rng.integers(len(values), size=CHECKED).astype(np.int16) for values in self._values]
         told = self._told_at_once(own)
         return told is not None and self._agrees(own, told)
@@ -238,7 +242,7 @@ class _Rule:
             ) from None
 
     def _told_at_once(self, own: list[Codes]) -> Mask | None:
-        """The answers for all rows of one call; None where it does not take arrays."""
+        """Return the answers for all rows from one call; None where it does not take arrays."""
         arrays = [np.array(values)[column] for values, column in zip(self._values, own, strict=True)]
         try:
             with np.errstate(all="raise"):
@@ -253,7 +257,7 @@ class _Rule:
 
 
 def _order(space: Space, rules: list[_Rule]) -> list[int]:
-    """Columns so that constraints are bound early: next come those of the rule that needs the fewest new combinations."""
+    """Order the columns so that constraints are bound early: next come those of the rule with the fewest new combinations."""
     order: list[int] = []
     waiting = list(rules)
     while waiting:
@@ -265,9 +269,9 @@ def _order(space: Space, rules: list[_Rule]) -> list[int]:
 
 
 def _extended(codes: Codes, size: int, ready: list[_Rule], bound: list[int], rng: np.random.Generator) -> tuple[Codes, bool]:
-    """Every row with each value of one more parameter, less what a constraint forbids; and whether all rows were looked at.
+    """Return every row with each value of one more parameter, less what a constraint forbids; and whether all rows were checked.
 
-    Where a constraint has to be called for every row and there are too many, random ones are looked at until enough were.
+    Where a constraint has to be called for every row and there are too many, random ones are checked until there are enough.
     """
     slow = any(rule.slow for rule in ready)
     if slow and len(codes) * size > CALLS:
@@ -296,7 +300,7 @@ def _extended(codes: Codes, size: int, ready: list[_Rule], bound: list[int], rng
 
 
 def _with_default(space: Space, codes: Codes, rules: list[_Rule], *, exact: bool) -> Codes:
-    """The default is always among them: a sample may have missed it. Raises UsageError where it is not valid."""
+    """Add the default, which a sample may have missed. Raises UsageError where it is not valid."""
     if space.default is None:
         return codes
     code = space.encode(space.default)

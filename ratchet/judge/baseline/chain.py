@@ -1,5 +1,8 @@
 """The chain of steps of a case: each names its predecessor by digest, so that a figure edited by hand is found.
 
+`steps.py` and `update.py` beside this file add steps; a verdict and ``ratchet baseline verify`` ask for `problems`; a push joins
+the chain of main with the one that waits in a pull request (`joined`). Pure.
+
 A digest is no signature. Whoever runs this code can write a chain that fits; what guards against that is review of the
 commit that changes the file. It finds the edit that was not meant, or not thought through.
 """
@@ -19,7 +22,7 @@ _FIGURES = set(Figures.model_fields)
 
 
 class ChainPlace(NamedTuple):
-    """Where an entry stands in the file."""
+    """The place of an entry in the file."""
 
     machine: str
     """`Fingerprint.key`."""
@@ -27,7 +30,7 @@ class ChainPlace(NamedTuple):
 
 
 def new_chain_entry(figures: Figures, before: BaselineEntry | None, step: Step, place: ChainPlace) -> BaselineEntry:
-    """An entry of these figures: ``step`` set them, after the steps of the entry ``before``."""
+    """Return an entry with these figures, which ``step`` sets after the steps of the entry ``before``."""
     told = {"median_ms": figures.median_ms, "figures": _digest(figures, _FIGURES)}
     steps = _with_step(before.steps if before else (), step.model_copy(update=told), place)
     day = Day(timestamp=figures.timestamp, median_ms=figures.median_ms)
@@ -36,17 +39,17 @@ def new_chain_entry(figures: Figures, before: BaselineEntry | None, step: Step, 
 
 
 def continued(entry: BaselineEntry, step: Step, place: ChainPlace) -> BaselineEntry:
-    """The entry with one more step, which leaves its figures as they are."""
+    """Return the entry with one more step, which leaves its figures as they are."""
     return with_digest(entry.model_copy(update={"steps": _with_step(entry.steps, step, place)}), place)
 
 
 def with_digest(entry: BaselineEntry, place: ChainPlace) -> BaselineEntry:
-    """The entry with the digest of all that it holds now."""
+    """Return the entry with the digest of all that it holds now."""
     return entry.model_copy(update={"digest": _entry_digest(entry, place)})
 
 
 def problems(baseline: Baseline) -> list[str]:
-    """What does not fit in the chains of a baseline: a line for each problem, with what to do. Empty: all fits."""
+    """Return a line for each problem in the chains of a baseline, with what to do. Empty: every chain is intact."""
     return [
         f"{name} [{machine}]{problem}"
         for machine, name, entry in baseline.every()
@@ -55,7 +58,7 @@ def problems(baseline: Baseline) -> list[str]:
 
 
 def _problems(entry: BaselineEntry, place: ChainPlace) -> Iterator[str]:
-    """The edited steps, then those that do not follow, then the figures; the rest is asked about only where all these fit."""
+    """Yield the edited steps, then those that do not follow, then the figures; the rest is checked only where all these fit."""
     written = _written(entry, place)
     edited = {index for index, digest in enumerate(written) if digest not in (None, entry.steps[index].digest)}
     if len(edited) == len(entry.steps) > 1:
@@ -82,7 +85,7 @@ def _problems(entry: BaselineEntry, place: ChainPlace) -> Iterator[str]:
 
 
 def _written(entry: BaselineEntry, place: ChainPlace) -> list[str | None]:
-    """The digest that each step should have; None where a broken renaming hides what the case was called then."""
+    """Return the digest that each step should have; None where a broken renaming hides what the case was called then."""
     name: str | None = place.case
     digests: list[str | None] = []
     for step in reversed(entry.steps):
@@ -107,19 +110,19 @@ def _entry_digest(entry: BaselineEntry, place: ChainPlace) -> str:
 
 
 def _digest(record: Record, fields: set[str], place: ChainPlace | None = None) -> str:
-    """Of the canonical JSON of these fields. Defaults are left out, so that a field added later changes no digest."""
+    """Hash the canonical JSON of these fields. Defaults are left out, so that a field added later changes no digest."""
     told: dict[str, Any] = {"place": place, "fields": record.model_dump(mode="json", include=fields, exclude_defaults=True)}
     text = json.dumps(told, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[: len(UNSEALED)]
 
 
-# Two baseline files that went on from the same steps: main's, and the one that waits in a pull request.
+# Join two baseline files that went on from the same steps: main's, and the one that waits in a pull request.
 
 
 def joined(main: Baseline, waiting: Baseline) -> Baseline:
-    """Case by case the chain that goes on from the other; where both went on in ways of their own, main's.
+    """Return, case by case, the chain that continues the other one; where both went different ways, main's.
 
-    Of two entries with the same steps the one that was touched last stays: it knows the newer candidate, merges and days.
+    If two entries have the same steps, the one that was touched last stays: it knows the newer candidate, merges and days.
     """
     for part in waiting.fingerprints.values():
         entries = main.entries(part.fingerprint)

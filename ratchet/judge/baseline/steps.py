@@ -1,4 +1,8 @@
-"""One run in the terms of the baseline (`Observation`), and the steps that a person takes: `accept` and `rename`."""
+"""One run in the terms of the baseline (`Observation`), and the steps that a person takes: `accept` and `rename`.
+
+`update.py` beside this file turns observations into moves of the baseline; ``ratchet baseline accept`` and ``rename`` call
+the two functions of that name; a verdict asks for `likely_renames`. Pure: the caller reads and writes the baseline file.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from ratchet.stats.comparison import medians_ms, performance
 
 
 class MoveKind(StrEnum):
-    """What recording a run did to a case. The first ones are steps of its chain; the others are not."""
+    """The effect of one recorded run on a case. The first five are steps of its chain; the others are not."""
 
     FIRST = "first"
     IMPROVED = "improved"
@@ -31,12 +35,12 @@ class MoveKind(StrEnum):
     DROPPED = "dropped"
     """A candidate that another measurement of the same commit contradicts."""
     APART = "apart"
-    """The same commit as the baseline's, but measured as another workload: by other settings, not by other code."""
+    """Measured as another workload, though it is the baseline's commit: the settings differ, not the code."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """What happened to one case, and its entry before (where it had one) and after."""
+    """A change to one case, with its entry before (where it had one) and after."""
 
     machine: str
     """`Fingerprint.key`."""
@@ -49,7 +53,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The next baseline, the very same object where nothing changed, and how it came about."""
+    """The next baseline (the same object where nothing changed) and how it came about."""
 
     baseline: Baseline
     moves: tuple[Move, ...]
@@ -66,13 +70,13 @@ _HASH = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 @dataclass(frozen=True)
 class Observation:
-    """What one run says of one case."""
+    """One case as one run measured and judged it."""
 
     run: RunRecord
     case: CaseRun
     verdict: CaseVerdict
     best: CaseRun | None = None
-    """The same case measured once more against the best commit of the baseline."""
+    """One more measurement of the case, against the best commit of the baseline."""
 
     @property
     def place(self) -> ChainPlace:
@@ -90,11 +94,11 @@ class Observation:
         return any(commit == entry.git_commit and workload not in (None, entry.workload) for commit, workload in known)
 
     def figures(self) -> Figures | None:
-        """What was measured of the head; None where nothing was."""
+        """Return the figures of the head; None where nothing was measured."""
         return self._figures(self.run.head.commit, self.case.workload, self.case.head)
 
     def reference_figures(self) -> Figures | None:
-        """What was measured of the reference; None where nothing was, or where it is no commit."""
+        """Return the figures of the reference; None where nothing was measured, or where it is not a commit."""
         commit = self._reference(self.case)
         return self._figures(commit, self.case.reference_workload, self.case.reference) if _HASH.fullmatch(commit) else None
 
@@ -115,16 +119,16 @@ class Observation:
         )
 
     def measurement(self) -> Measurement | None:
-        """The head side by side with a reference commit; None where there was none, or only stored milliseconds."""
+        """Return the comparison with a reference commit; None where there was none, or only stored milliseconds."""
         return self._measurement(self.case, self.verdict.comparison)
 
     def against(self, commit: str) -> list[Measurement]:
-        """The measurements of this run in which this commit was the reference."""
+        """Return the measurements of this run in which this commit was the reference."""
         found = (self.measurement(), self._measurement(self.best, self.verdict.best) if self.best else None)
         return [each for each in found if each and each.reference == commit]
 
     def days(self, entry: BaselineEntry) -> Iterator[Day]:
-        """The commit of ``entry`` as this run measured it: as a reference, or as the head."""
+        """Yield the times of the commit of ``entry`` in this run, as a reference or as the head."""
         for case in filter(None, (self.case, self.best)):
             if case.unfit is None and case.reference_workload == entry.workload:
                 yield from self._day(case, "reference", entry)
@@ -157,10 +161,10 @@ class Observation:
 
 
 def observations(run: RunRecord, report: ReportRecord) -> list[Observation]:
-    """Every case of a run of a commit.
+    """Return every case of a run of a commit.
 
-    Raises UsageError for a dirty tree, or one without a commit, whose figures no commit could give again; and for a run that
-    ended at no date that there is.
+    Raises UsageError for a dirty tree, or one without a commit, since no commit could reproduce its figures; and for a run
+    whose end is past the last date that Python knows.
     """
     when = f"The run of {run.started_at:%Y-%m-%d %H:%M}"
     if not _HASH.fullmatch(run.head.commit):
@@ -184,7 +188,7 @@ def _ended_at(run: RunRecord) -> datetime:
 
 @dataclass(frozen=True)
 class Person:
-    """Who took a step, when, and why."""
+    """The person who took a step, when, and why."""
 
     by: str
     reason: str | None
@@ -200,7 +204,7 @@ class Accepted:
     after: BaselineEntry
     before: BaselineEntry | None
     measurement: Measurement | None
-    """What it was measured against, which need not be the baseline commit."""
+    """The comparison with its reference, which need not be the baseline commit."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +214,7 @@ class Renamed:
     machine: str
     after: BaselineEntry
     displaced: BaselineEntry | None
-    """What was recorded first under the new name, before anyone said that it is the same case."""
+    """The entry recorded first under the new name, before anyone said that it is the same case."""
 
 
 def accept(
@@ -264,9 +268,9 @@ def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) 
 
 
 def likely_renames(run: RunRecord) -> dict[str, str]:
-    """New name → old name, for each case only in the head that does the work of exactly one case only in the reference.
+    """Map new name → old name, for each case only in the head that does the work of exactly one case only in the reference.
 
-    Where several new cases do that work, none of them is named: nobody can tell which it became.
+    Where several new cases do that work, none of them is named, since any of them may be the renamed one.
     """
     gone = [case for case in run.cases if case.in_reference and not case.in_head and case.reference_workload]
     found: dict[str, str] = {}

@@ -1,4 +1,8 @@
-"""Runs + baseline → the next baseline. Forward only: to what two separate measurements have proven faster."""
+"""Runs + baseline → the next baseline. It moves forward only: to what two separate measurements have proven faster.
+
+``ratchet baseline record`` and ``ratchet baseline push`` call `record` with judged runs. Pure: the caller reads and writes
+the baseline file.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ from ratchet.records.run import RunRecord
 from ratchet.records.verdict import Outcome, ReportRecord
 
 _NEVER = (Outcome.FAILED, Outcome.UNFIT, Outcome.REGRESSED, Outcome.SLOWER, Outcome.INCONCLUSIVE)
-"""Outcomes that no baseline is made of: the reference may be the better commit."""
+"""Outcomes that never give figures to a baseline: the reference may be the better commit."""
 CARRIED = "the best commit under older software of this machine, measured again"
 _NOT_THERE = (Outcome.MISSING, Outcome.SKIPPED)
 
@@ -59,7 +63,7 @@ def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]
 
 
 def _note(kind: MoveKind, before: BaselineEntry | None, seen: Observation) -> str:
-    """What the entries alone do not say."""
+    """Return a note where the entries before and after do not explain the move; empty where they do."""
     if before and kind is MoveKind.DROPPED and before.candidate:
         return f"{before.candidate.commit[:10]} is not shown to be faster a second time"
     if before and kind is MoveKind.APART and seen.case.workload:
@@ -70,7 +74,7 @@ def _note(kind: MoveKind, before: BaselineEntry | None, seen: Observation) -> st
 def _next(
     before: BaselineEntry | None, seen: Observation, carried: BaselineEntry | None
 ) -> tuple[BaselineEntry | None, MoveKind | None]:
-    """The entry after this run, and what happened to it."""
+    """Return the entry after this run, and what happened to it."""
     outcome, run = seen.verdict.outcome, seen.run
     figures = seen.figures() if outcome not in _NEVER else None
     if before is None:
@@ -91,9 +95,9 @@ def _next(
 def _first(
     figures: Figures | None, seen: Observation, carried: BaselineEntry | None
 ) -> tuple[BaselineEntry | None, MoveKind | None]:
-    """The first entry of a case on this machine: the best commit under its older software, if this run measured that.
+    """Return the first entry of a case on this machine: the best commit under its older software, if this run measured that.
 
-    An uncertain figure waits for a better one.
+    A figure whose interval reaches further than the gate above its median is not entered; a later run may give a better one.
     """
     best = seen.reference_figures() if carried else None
     if carried and best and best.git_commit == carried.git_commit:
@@ -104,7 +108,7 @@ def _first(
 
 
 def _weighed(entry: BaselineEntry, seen: Observation, figures: Figures | None) -> tuple[BaselineEntry, MoveKind | None]:
-    """One more measurement of an entry's candidate, or of a commit that may become it."""
+    """Weigh one more measurement of an entry's candidate, or of a commit that may become it."""
     commit, waiting = seen.run.head.commit, entry.candidate
     known = waiting.measurement if waiting and waiting.commit == commit else None
     found = seen.measurement()
@@ -121,7 +125,7 @@ def _weighed(entry: BaselineEntry, seen: Observation, figures: Figures | None) -
 
 
 def _contradicts(seen: Observation, entry: BaselineEntry) -> bool:
-    """Whether a run that proved no improvement says that there is none: the commit was measured against the baseline's."""
+    """Whether a run that proved no improvement refutes it: it measured the commit against the baseline's, or the case failed."""
     if seen.verdict.outcome is Outcome.FAILED:
         return True
     goal = 1 - seen.run.policy.improvement
@@ -166,7 +170,7 @@ def _waiting(
 
 
 def _with_days(entry: BaselineEntry, seen: Observation) -> BaselineEntry:
-    """Its commit on one more day, where this run measured it: one median a day, the latest thirty."""
+    """Add one more day of its commit, where this run measured it: one median a day, the latest thirty."""
     dates = {day.timestamp.date() for day in entry.days}
     new = next((day for day in seen.days(entry) if day.timestamp.date() not in dates), None)
     if new is None:
@@ -176,10 +180,10 @@ def _with_days(entry: BaselineEntry, seen: Observation) -> BaselineEntry:
 
 
 def _with_merge(entry: BaselineEntry, seen: Observation) -> BaselineEntry:
-    """Its record of merges that are slower than the baseline commit, with this run where it measured one.
+    """Add this run to the merges that are slower than the baseline commit, where it measured one.
 
-    A merge that is not slower by a part that counts ends the creep. Kept only while there is one, so that the file of a
-    repository at rest does not change with every merge.
+    A merge that is not slower by `Policy.part` or more empties the list. Only slower merges are kept, so that the file of a
+    repository whose times stay the same does not change with every merge.
     """
     known = entry.merges
     newest = known[-1].measurement.started_at if known else None

@@ -1,1 +1,1 @@
-"""What GitHub's events and people's comments mean. Pure."""
+"""The meaning of GitHub's events and of people's comments. Pure: the caller talks to GitHub."""

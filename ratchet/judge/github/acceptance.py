@@ -2,6 +2,9 @@
 
 An acceptance stands on two comments: the person's command, and our acknowledgement, which binds it to the head of that
 moment. Both are read again at each publication, and count only while neither has changed.
+
+The command ``/ratchet accept`` writes acknowledgements; the job that judges a run again reads them. Pure: comments,
+permissions and labels are arguments.
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ MARKER = "<!-- ratchet:accept "
 """The start of our acknowledgements; JSON and ` -->` follow."""
 LABEL = "ratchet:accept"
 MOST = 50
-"""Acceptances in one acknowledgement."""
+"""Most acceptances in one acknowledgement."""
 LONGEST = 60_000
-"""Characters of its JSON."""
+"""Most characters of its JSON: below the 65,536 that GitHub allows in a comment."""
 WRITERS = frozenset({"admin", "maintain", "write"})
 
 

@@ -1,5 +1,7 @@
 """Read what GitHub wrote to ``GITHUB_EVENT_PATH``.
 
+The commands that run in a workflow call `parse_event` with the parsed file. Pure.
+
 A stranger may have chosen every text in a payload: titles, branches, comments. A field that is missing, of another type or of an
 impossible shape ends in UsageError, with the name of the field and never its content.
 """
@@ -14,7 +16,7 @@ from pydantic import AliasPath, BaseModel, ConfigDict, Field, StringConstraints,
 from ratchet.errors import UsageError
 
 _LONGEST = 1024
-"""Characters of a name of a branch, workflow, label or input."""
+"""Most characters of the name of a branch, workflow, label or input."""
 Text = Annotated[str, StringConstraints(max_length=_LONGEST)]
 Body = Annotated[str, StringConstraints(max_length=262_144)]
 """GitHub allows 65,536 characters, some of which count as more than one here."""
@@ -80,7 +82,7 @@ class Dispatched(_Payload):
     @field_validator("inputs", mode="before")
     @classmethod
     def _as_texts(cls, value: object) -> dict[str, str]:
-        """Some versions of the runner give a ticked box as true, and an input without a value as null."""
+        """Turn every input into text: some runner versions give a ticked box as true, and an input without a value as null."""
         if value is not None and not (isinstance(value, dict) and all(isinstance(name, str) for name in value)):
             raise ValueError("it is not an object")
         texts = {name: str(v).lower() if isinstance(v, bool) else "" if v is None else v for name, v in (value or {}).items()}

@@ -1,7 +1,7 @@
-"""The search strategies by name.
+"""The search strategies by name; `ratchet.tune.search` makes one for each search. Pure.
 
-`auto` tries every configuration where the budget pays for it, else it takes what did best on recorded and made-up spaces:
-`trees`, or `climb` where scikit-learn is not installed.
+`auto` tries every configuration if the budget allows it; else it uses what did best on recorded and made-up spaces: `trees`, or
+`climb` where scikit-learn is not installed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ratchet.tune.strategies.models import Tpe, Trees
 
 
 class Auto(Strategy):
-    """See docs/decisions/0011-search.md."""
+    """Every configuration if the budget allows it, else the best guided search: docs/decisions/0011-search.md."""
 
     name = "auto"
 
@@ -42,6 +42,6 @@ class Auto(Strategy):
 
 
 STRATEGIES: dict[str, type[Strategy]] = {each.name: each for each in (Auto, Exhaustive, Random, Climb, Trees, Tpe)}
-"""Each has ``next()``: a candidate that was not handed out, of which there is at least one."""
+"""Name → strategy. The search calls ``next()`` only while there is a candidate that was not handed out."""
 
 __all__ = ["STRATEGIES", "Auto", "Strategy"]

@@ -1,4 +1,8 @@
-"""What every strategy has."""
+"""The base of every strategy (`History`, `Strategy`), and the strategies without a model: exhaustive, random, hill-climbing.
+
+`ratchet.tune.search` keeps the history and asks the strategy for the next candidate. Pure: random draws come from the generator
+that it is given.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +21,12 @@ class History:
     def __init__(self, candidates: Candidates) -> None:
         self.candidates = candidates
         self.taken = np.zeros(candidates.count, dtype=np.bool_)
-        """Handed out or answered: not to be proposed again."""
+        """Candidates that were handed out or answered: not to be proposed again."""
         self.left = candidates.count
         self.values: dict[int, float | None] = {}
         """Candidate → its milliseconds, or None where it failed; in the order of the answers."""
         self.pending: dict[int, None] = {}
-        """Handed out, in order, and not answered yet."""
+        """Candidates handed out, in order, and not answered yet."""
 
     def take(self, place: int) -> None:
         """Hand a candidate out."""
@@ -32,7 +36,7 @@ class History:
         self._mark(place)
 
     def know(self, place: int, value: float | None) -> None:
-        """A later answer for the same candidate replaces the first."""
+        """Take in an answer. A later one for the same candidate replaces the first."""
         self.pending.pop(place, None)
         self.values[place] = value
         if not self.taken[place]:
@@ -53,22 +57,22 @@ class History:
 
 
 class Strategy(ABC):
-    """Chooses the next candidate from what is seen. It never marks one as handed out: the search does."""
+    """A choice of the next candidate from the history. It never marks one as handed out: the search does."""
 
     name: ClassVar[str]
 
     def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
-        """``budget``: about how many evaluations there will be; None where nobody knows."""
+        """Begin with a budget of about so many evaluations; None where it is not known."""
         self.seen, self.rng, self.budget = seen, rng, budget
         self.to_come = budget
-        """About how many are still to come; the search keeps it right."""
+        """About how many evaluations are still to come; the search keeps it right."""
 
     @abstractmethod
     def next(self) -> int:
-        """A candidate that is not taken. Called only while there is one."""
+        """Return a candidate that is not taken. Called only while there is one."""
 
     def drawn(self) -> int:
-        """A random one, not taken."""
+        """Return a random candidate that is not taken."""
         count = self.seen.candidates.count
         for _ in range(20):
             place = int(self.rng.integers(count))
@@ -77,7 +81,7 @@ class Strategy(ABC):
         return int(self.rng.choice(self.seen.untaken()))
 
 
-# Strategies that learn nothing: one after another, and at random.
+# Strategies that learn nothing.
 
 
 class Exhaustive(Strategy):
@@ -90,7 +94,7 @@ class Exhaustive(Strategy):
 
 
 class Random(Strategy):
-    """Each with the same chance."""
+    """Random candidates, each with the same probability."""
 
     name = "random"
 
@@ -98,11 +102,11 @@ class Random(Strategy):
         return self.drawn()
 
 
-# Hill-climbing: the neighbours of the best until none is better, then the same from a new random start.
+# Hill-climbing.
 
 
 class Climb(Strategy):
-    """First improvement, with restarts. A neighbour differs in one parameter."""
+    """Neighbours of the best, until none is better; then again from a new random start. A neighbour differs in one parameter."""
 
     name = "climb"
     _here: int | None = None
@@ -122,7 +126,7 @@ class Climb(Strategy):
         return self._start
 
     def _moved(self) -> int | None:
-        """Where the climb stands now: at the best known neighbour, as long as one is better."""
+        """Return where the climb stands now: at the best known neighbour, as long as one is better."""
         values = self.seen.values
         here = self._here if self._here is not None else self._start
         if here is None or values.get(here) is None:

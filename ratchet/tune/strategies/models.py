@@ -1,4 +1,8 @@
-"""Configurations as points: every parameter by itself, and what two of them make together."""
+"""Strategies with a model of the space: `Trees` (extremely randomised trees) and `Tpe` (Optuna's sampler).
+
+`ratchet.tune.search` makes and asks them. They touch no file or device. scikit-learn and Optuna are optional, and load only when
+a search begins that needs them.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +26,17 @@ if TYPE_CHECKING:
 Floats32 = NDArray[np.float32]
 
 MOST_PAIRS = 28
-"""Pairs of parameters whose product and ratio are looked at: those of eight parameters."""
+"""Most pairs of parameters whose product and ratio become columns: all pairs of eight parameters."""
 SMALLEST = 0.5
 """Stands for 0 where a logarithm is taken."""
 
 
 class Features:
-    """The points of candidates: numbers by their rank, from 0 to 1; other values each in a column of its own.
+    """Candidates as points: numbers by their rank, from 0 to 1; other values each in a column of its own.
 
-    Beside them the logarithms of the product and the ratio of two parameters, as the threads of a block or the work of a
-    thread are. Which of these mean something is not known: they are taken of all pairs of parameters with three or more
-    numbers, none below 0, or of as many random pairs as are looked at. Parameters with one value have no column.
+    Further columns are the logarithms of the product and the ratio of two parameters: the threads of a block, for example, are a
+    product. Which pairs mean something is not known, so all pairs of parameters with three or more numbers, none below 0, are
+    used, or `MOST_PAIRS` random ones of them. Parameters with one value have no column.
     """
 
     def __init__(self, candidates: Candidates, rng: np.random.Generator) -> None:
@@ -47,7 +51,7 @@ class Features:
         self._second = [second for _, second in pairs]
 
     def of(self, places: Places) -> Floats32:
-        """Shape (number of places, columns)."""
+        """Return the points of these candidates, shape (places, columns)."""
         codes = self._codes[places]
         parts = [np.zeros((len(places), 0), dtype=np.float32)]
         parts += [table[codes[:, column]] for column, table in self._own.items()]
@@ -59,7 +63,7 @@ class Features:
 
 
 def _table(values: Sequence[Value]) -> Floats32:
-    """The coordinates of each value of one parameter."""
+    """Return the coordinates of each value of one parameter, shape (values, columns)."""
     if all(isinstance(value, int | float) for value in values) or len(values) == 2:
         order = np.argsort(values) if not isinstance(values[0], str) else np.arange(2)
         return (np.argsort(order) / (len(values) - 1)).astype(np.float32)[:, None]
@@ -75,9 +79,10 @@ def _logarithms(values: Sequence[Value]) -> Floats32:
     return np.log2(np.maximum(np.array(values, dtype=np.float32), SMALLEST))
 
 
-# Extremely randomised trees over the speed: Geurts, Ernst and Wehenkel, Machine Learning 63 (2006).
+# The model: extremely randomised trees over the speed (Geurts, Ernst and Wehenkel, Machine Learning 63 (2006)).
 #
-# What the trees do not agree on counts as uncertain: Hutter, Hoos and Leyton-Brown, Learning and Intelligent Optimization (2011).
+# Where the trees disagree, the prediction is uncertain: Hutter, Hoos and Leyton-Brown, Learning and Intelligent Optimization
+# (2011).
 
 
 Floats = NDArray[np.float64]
@@ -87,16 +92,16 @@ SAME = 1e-6
 
 
 class Forest:
-    """The trees learn the speed, the best being 1: that of slow configurations differs little, so few splits are spent on them.
+    """Trees that learn the speed, the best being 1: slow configurations differ little in it, so few splits are spent on them.
 
-    A failure counts as the slowest that was seen, and what is under way as the median: no two stations try the same spot.
+    A failure counts as the slowest that was seen, and what is under way as the median, so that no two stations try the same spot.
     """
 
     trees = 20
     rows = 600
-    """Configurations that the trees are told of: with all of some thousand, a proposal would take longer than an evaluation."""
+    """Most configurations that the trees learn from: with all 3,000 of a long search, proposing takes about twice as long."""
     share = 0.12
-    """Of the columns, those that are looked at for a split: so few that trees disagree where they were told nothing."""
+    """Share of the columns considered at a split: so few that trees disagree where they have no data."""
 
     def __init__(self, candidates: Candidates, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -112,7 +117,7 @@ class Forest:
         self._grown: list[Any] = []
 
     def learn(self, seen: History) -> None:
-        """From now on predict from this; at least one configuration has a time."""
+        """Predict from this history from now on. At least one of its configurations must have a time."""
         times = np.array([np.nan if value is None else value for value in seen.values.values()])
         speeds = np.nanmin(times) / np.where(np.isnan(times), np.nanmax(times), times)
         speeds = np.append(speeds, np.full(len(seen.pending), np.median(speeds)))
@@ -128,51 +133,57 @@ class Forest:
             self._grown = [tree.fit(at, speeds, check_input=False).tree_ for tree in grown]
 
     def _told_of(self, speeds: Floats) -> Places:
-        """Of more than the trees are told, half are the fastest, and the others any."""
+        """Choose `rows` of the known configurations: one half are the fastest, the others random."""
         order = np.argsort(-speeds, kind="stable")
         half = self.rows // 2
         return np.concatenate([order[:half], self._rng.choice(order[half:], self.rows - half, replace=False)])
 
     def speed(self, places: Places) -> Floats:
-        """What to expect of each, shape (n,)."""
+        """Return the expected speed of each, shape (n,)."""
         return np.asarray(self._told(places).mean(axis=0))
 
     def gain(self, places: Places) -> Floats:
-        """How much above the best to expect of each, shape (n,)."""
+        """Return the expected improvement of each on the best, shape (n,)."""
         told = self._told(places)
         return improvement(told.mean(axis=0), np.maximum(told.std(axis=0), SAME), 1.0)
 
     def _told(self, places: Places) -> Floats:
-        """What each tree says, shape (trees, places)."""
+        """Return the prediction of each tree, shape (trees, places)."""
         at = self._features.of(places)
         return np.array([tree.predict(at).ravel() for tree in self._grown])
 
 
 def improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
-    """Expected improvement on ``best``, higher being better: Jones, Schonlau and Welch, Efficient Global Optimization (1998)."""
+    """Return the expected improvement on ``best``, higher being better, shape (n,).
+
+    Jones, Schonlau and Welch, Efficient Global Optimization (1998).
+    """
     from scipy.special import ndtr  # scipy takes a quarter of a second to load, which `ratchet tune --help` should not
 
     z = (mean - best) / deviation
     return np.asarray(deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)))
 
 
-# Trees guide the search: some random configurations, then by turns what looks best of all, and beside the best.
+# The search that the trees guide.
 
 
 class Trees(Strategy):
-    """The constants were chosen on parts of recorded spaces and on made-up ones: docs/decisions/0011-search.md."""
+    """Some random configurations, then in turn the most promising of all and the most promising neighbour of the best.
+
+    The constants were chosen on parts of recorded spaces and on made-up ones: docs/decisions/0011-search.md.
+    """
 
     name = "trees"
     first = 15
-    """Random ones before the forest is asked; of a small budget no more than a third."""
+    """Random configurations before the forest is asked; of a small budget no more than a third."""
     fewest = 3
-    """Times without which it is not."""
+    """Fewest known times with which the forest is asked."""
     local = 3
-    """Each so-many-th is a neighbour of the best few: a narrow optimum lies there more often than elsewhere."""
+    """Every third proposal is a neighbour of the best few: a narrow optimum lies there more often than elsewhere."""
     centres = 5
-    """Configurations whose neighbours are looked at."""
+    """Best configurations whose neighbours are considered."""
     pool = 3000
-    """Random candidates that are looked at where more are free; the neighbours of the best few come on top."""
+    """Random candidates that are considered where more are free; the neighbours of the best few are added."""
 
     def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
         super().__init__(seen, rng, budget)
@@ -192,13 +203,13 @@ class Trees(Strategy):
         return int(places[np.argmax(self._forest.gain(places))])
 
     def _beside(self, timed: dict[int, float]) -> Places:
-        """Neighbours of the best few that are free."""
+        """Return the neighbours of the best few that are free."""
         best = sorted(timed, key=timed.__getitem__)[: self.centres]
         near = np.unique(np.concatenate([self.seen.candidates.neighbours(place) for place in best]))
         return np.asarray(near[~self.seen.taken[near]])
 
     def _free(self, beside: Places) -> Places:
-        """What may come next: all that are free, or as many random ones as are looked at, and ``beside``."""
+        """Return the candidates to choose from: all that are free, or `pool` random ones and ``beside``."""
         if self.seen.left <= self.pool:
             return self.seen.untaken()
         drawn = self.rng.integers(self.seen.candidates.count, size=self.pool)
@@ -207,20 +218,20 @@ class Trees(Strategy):
         return np.asarray(places) if len(places) else self.seen.untaken()[: self.pool]
 
 
-# Optuna's tree-structured Parzen estimator, for comparison and for those who trust it.
+# Optuna's tree-structured Parzen estimator, for comparison; `auto` never uses it.
 
 
 TRIES = 20
-"""Suggestions that are no candidate, or were handed out before, until one is drawn at random instead."""
+"""Suggestions of Optuna's that are not free candidates, after which one is drawn at random instead."""
 
 
 class Tpe(Strategy):
-    """Each parameter is one category of Optuna's; a suggestion that is not valid is told to it as failed."""
+    """Optuna's sampler over the place of each parameter's value, an integer; a suggestion that is not valid counts as failed."""
 
     name = "optuna"
 
     def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
-        """Raises UsageError where Optuna is not installed."""
+        """Begin a study of Optuna's. Raises UsageError where Optuna is not installed."""
         super().__init__(seen, rng, budget)
         try:
             import optuna
@@ -252,7 +263,7 @@ class Tpe(Strategy):
         return self.drawn()
 
     def _tell(self) -> None:
-        """What came of its suggestions since."""
+        """Report the results of Optuna's suggestions since the last call."""
         for place in [each for each in self._trials if each in self.seen.values]:
             value, trial = self.seen.values[place], self._trials.pop(place)
             if value is None:
