@@ -1,4 +1,8 @@
-"""The answers of hosts and workers. They are parsed strictly, since a benchmark's code runs in the same process."""
+"""Define the answers of hosts and workers, and parse them strictly: a benchmark's code runs in the process that sends them.
+
+`client` and everything that asks a worker (`duet`, `tuning`, `ratchet tune`) names one of these types as the answer it expects.
+`child.worker` sends them as plain dictionaries. Pure.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ class CaseListed(Record):
     parameters: dict[str, Parameter]
     skipped: str
     import_error: str = ""
-    """The case is skipped since its file cannot be imported: a module is not installed."""
+    """The error of importing its file, where that is why the case is skipped: a module is not installed."""
 
 
 class FileBroken(Record):
@@ -53,7 +57,7 @@ class Listing(Record):
 
 
 class Ready(Record):
-    """A worker has a usable device."""
+    """The answer of a worker that has a usable device."""
 
     ready: bool
     l2_bytes: Count | None = None
@@ -61,7 +65,7 @@ class Ready(Record):
 
 
 class Prepared(Record):
-    """A worker has built a case and called it a few times; ``error`` is 0 where no check was asked for."""
+    """A case that a worker has built and called a few times; ``error`` is 0 where no check was asked for."""
 
     workload: WorkloadIdentity
     tuning: dict[str, Parameter]
@@ -151,7 +155,7 @@ Answer = TypeVar("Answer", bound=Record)
 
 
 def parse(message: dict[str, object], expected: type[Answer]) -> Answer:
-    """Raises ProtocolError where the message is not of the expected kind."""
+    """Return the message as the type ``expected``. Raises ProtocolError where it is not of that type."""
     try:
         # As text, because JSON mode is the strict one that still knows tuples.
         return expected.model_validate_json(json.dumps(message), strict=True)

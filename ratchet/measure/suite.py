@@ -1,6 +1,7 @@
 """Measure the benchmarks of one or two trees on one device: start hosts, prepare every case, time pairs, record every case.
 
-Commands call `measure_suite` and `list_cases`; nothing is written to a disk here.
+`ratchet check`, `run` and `calibrate` call `measure_suite`; `list_cases` serves those that need only the names. It starts child
+processes through `client.Hosts` and reads the GPU's sensors in a thread. It writes no file; the caller stores the records.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ Undecided = Callable[[Sequence[CaseRun]], Collection[str]]
 
 @dataclass(frozen=True)
 class CaseTask:
-    """Which cases are measured, on which device, and until when."""
+    """The cases to measure, the device to measure on, and when to stop."""
 
     plan: Plan
     patterns: Sequence[str]
     confidence: float
-    """Of the intervals around the figures of each side."""
+    """Confidence level of the intervals around the figures of each side, 0 to 1."""
     looks: tuple[int, ...]
     """Numbers of pairs after which ``undecided`` is asked; the last one is the most that are measured."""
     undecided: Undecided
@@ -76,7 +77,9 @@ class Suite:
 def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Progress, environ: Mapping[str, str]) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
-    Raises HostError for the head, ForeignModuleError or UsageError. Whatever goes wrong with one case stays in its record.
+    Trouble with one case stays in its record. Raises HostError where the head's process cannot be used (HostLost also for the
+    reference's, if it ended without a reason), ForeignModuleError for a module from outside its tree, UsageError for a pattern
+    that matches nothing.
     """
     plan, gpu = task.plan, task.gpu
     with contextlib.ExitStack() as stack:
@@ -124,7 +127,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Prog
 
 
 def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:
-    """The cases of one tree; none is measured."""
+    """Return the cases of one tree; none is measured. Raises as `measure_suite` does."""
     with Hosts({"head": tree}, environ) as hosts:
         return choose_cases(hosts.sides["head"].listing(), None, patterns)
 
@@ -151,7 +154,7 @@ class _Sessions:
 
 
 def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tuple[Listing | None, str | None]:
-    """The cases of the reference, or why it cannot be imported; then it is removed from ``hosts``.
+    """Return the cases of the reference, or why it cannot be imported; then it is removed from ``hosts``.
 
     Raises HostLost, since a process that was killed is no verdict on the code.
     """
@@ -218,7 +221,7 @@ def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | Unprepared
 
 
 def _no_verdict(broken: Mapping[Side, UnpreparedCase]) -> str | None:
-    """Why preparing a case gave no verdict on its code; None where it gave one, or where only the head failed."""
+    """Return why preparing a case gave no verdict on its code; None where it gave one, or where only the head failed."""
     head, reference = broken.get("head"), broken.get("reference")
     if reference is None or reference.unfit is None or (head and head.unfit is None):
         return None
