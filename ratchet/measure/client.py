@@ -200,7 +200,7 @@ class HostClient:
         return worker
 
     def reap(self, pid: int) -> int | None:
-        """Return a worker's exit code (negative: the signal that ended it); None if it still runs, or nobody can know."""
+        """Return a worker's exit code (negative: the signal that ended it); None if it still runs, or that is unknown."""
         deadline = time.monotonic() + REAP_S
         while True:
             try:

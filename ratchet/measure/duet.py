@@ -62,7 +62,7 @@ class Variant:
 
 @dataclass
 class TimedBlock:
-    """A block, and when it was taken."""
+    """A block, and the time in which it was measured."""
 
     block: Block
     window: Window
@@ -257,7 +257,7 @@ class Duet:
         return results
 
     def _restarted(self, pair: int, order: list[CaseSides], results: Mapping[str, Measured], restart: Restart) -> list[CaseSides]:
-        """Start new hosts, which measure these cases from this pair on. Returns none, and notes why, where that fails."""
+        """Start new hosts, which measure these cases from this pair on. Return none, and note why, where that fails."""
         try:
             self._hosts = restart([case.name for case in order])
         except HostError as error:
@@ -299,7 +299,7 @@ class Duet:
             result.unfit = could_not_measure(result.lost)
 
     def _reference_works(self, pair: int, case: CaseSides, result: Measured) -> bool:
-        """Whether the reference alone survives the pair in which the head was lost; True where there is no reference."""
+        """Return whether the reference alone survives the pair in which the head was lost; True where there is no reference."""
         if "reference" not in case.sides:
             return True
         try:

@@ -51,7 +51,7 @@ class CaseTask:
     """There is a reference to compare with; a reference without a tree has no benchmarks."""
     gpu: Gpu | None = None
     peaks: Peaks | None = None
-    """What the GPU cannot exceed; None on a CPU."""
+    """Rates that the GPU cannot exceed; None on a CPU."""
     idle: Sequence[int] = ()
     """Processes that hold the GPU but were seen to compute nothing."""
     time_identical: bool = False
@@ -235,7 +235,7 @@ def _too_big(need: int, free: int | None) -> str | None:
 
 
 def _sides(case: CaseRun, *, time_identical: bool) -> tuple[Side, ...]:
-    """Both sides where they do the same work, the head alone where it has no counterpart, none where both are identical."""
+    """Return both sides where they do the same work, the head alone without a counterpart, none where both are identical."""
     if case.skipped or case.unfit or case.workload is None or any(failure.side == "head" for failure in case.failures):
         return ()
     if case.identical and not time_identical:
@@ -244,7 +244,7 @@ def _sides(case: CaseRun, *, time_identical: bool) -> tuple[Side, ...]:
 
 
 def _with_samples(case: CaseRun, measured: Measured, sampler: Sampler | None) -> CaseRun:
-    """The case with its samples so far."""
+    """Return the case with its samples so far."""
     sides = {side: tuple(one.samples(sampler) for one in measured.workers[side]) for side in SIDES}
     return case.model_copy(
         update={
@@ -261,7 +261,7 @@ def _with_samples(case: CaseRun, measured: Measured, sampler: Sampler | None) ->
 def _completed(
     case: CaseRun, measured: Measured, sampler: Sampler | None, ecc: tuple[int | None, int | None], confidence: float
 ) -> CaseRun:
-    """The measured case with its figures, and whether the machine was fit meanwhile."""
+    """Return the measured case with its figures, and with the reason if the machine was not fit meanwhile."""
     every = [one for side in SIDES for one in measured.workers[side]]
     windows = [taken.window for one in every for taken in one.blocks]
     telemetry = sampler.summary(windows) if sampler and windows else None

@@ -1,1 +1,1 @@
-"""Profile what a check found changed, or one case by hand, and write its pages."""
+"""Profile the cases that a check found changed (`cases`), or named ones (`by_hand`), and store the results (`results`)."""

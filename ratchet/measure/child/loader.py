@@ -129,7 +129,7 @@ def own_names(tree: Path, roots: Iterable[str]) -> frozenset[str]:
 def _can_be_imported(folder: Path) -> bool:
     """Return whether importing this name finds this folder.
 
-    A folder without ``__init__.py`` never wins over an installed package: ``triton/`` may hold somebody's kernels.
+    A folder without ``__init__.py`` never wins over an installed package: a folder ``triton/`` may hold a project's kernels.
     """
     if (folder / "__init__.py").is_file():
         return True

@@ -72,7 +72,7 @@ class Recorder:
         self._nothing_s = min(self._asleep(lambda: None, 0.5e-3).between_s for _ in range(3))
 
     def record(self, call: Call, sleep_s: float = 0.0) -> Recording:
-        """Capture a call while the GPU sleeps ``sleep_s`` seconds. Raises Opaque for any error in it; the process is then spent."""
+        """Capture a call while the GPU sleeps ``sleep_s`` seconds. Raises Opaque for any error; the process is then spent."""
         import torch
 
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

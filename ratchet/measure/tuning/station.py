@@ -150,7 +150,7 @@ class LocalStation:
     """The station on one device of this host."""
 
     def __init__(self, place: StationPlace, aim: Aim, hosts: Hosts, stations: int = 1) -> None:
-        """The host of the head may still be importing its benchmarks; it belongs to the station from now on.
+        """Take over ``hosts``, whose head may still be importing its benchmarks; they belong to the station from now on.
 
         ``stations`` share the cores of this host.
         """
