@@ -46,7 +46,7 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
     """Measure the checkout against itself for ``seconds`` and judge whether the configured gate can be held.
 
     Every case is timed, although its machine code is equal on both sides, and nothing is decided early. Raises BuildError where
-    the code does not build, UnfitError where the time gave too few pairs, and as `check` does.
+    the code does not build, UnfitError where the time gave too few pairs, DamageError as `watched` does, and as `check` does.
     """
     repository = Repository(request.folder)
     settings = load_settings(repository.root, environ, request.options)

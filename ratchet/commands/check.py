@@ -78,7 +78,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
     """Compare the checkout with a reference commit on one device, judge every case, and profile those that changed.
 
     Raises UsageError for a wrong request, BusyError and UnfitError for the device, HostError where the benchmarks cannot be
-    measured at all, DamageError where the code that ran changed the repository. Trouble with one case stays in its record.
+    measured at all. Trouble with one case stays in its record; harm to the repository is in `Done.damage`.
     """
     plan = _plan(request, environ)
     root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)

@@ -32,6 +32,7 @@ FEWEST = 3
 """Fewest repetitions for an interval."""
 _SIZE = re.compile(r"^(\d+)\s*([KMG]?)(i?B)?$", re.IGNORECASE)
 _TIMEOUT_S = 300.0
+"""Longest time for one repetition, in seconds."""
 
 
 @dataclass(frozen=True)

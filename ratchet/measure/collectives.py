@@ -25,10 +25,12 @@ from ratchet.errors import WorkerError
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")
 BLOCKS = 10
 BLOCK_S = 0.012
+"""Time for one block, in seconds, as far as `FEWEST` and `MOST` allow."""
 FEWEST, MOST = 3, 30
 """Samples in one block."""
 WARM_UP = 5
 JOIN_S = 60.0
+"""Longest wait for the other ranks, in seconds."""
 ELEMENT = 4
 """Bytes of a float32."""
 

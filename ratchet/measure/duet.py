@@ -29,7 +29,7 @@ FEWEST, MOST = 3, 30
 SETTLED = 0.005
 """Warm-up ends once the last three turns of each side agree within this fraction, or after `WARM_S` seconds.
 
-The limit is there for cases that are noisier than that: they never settle."""
+Cases that are noisier than that end their warm-up at the limit."""
 WARM_S = {"cuda": 0.4, "cpu": 0.1}
 
 

@@ -25,6 +25,8 @@ Bytes = Annotated[int, Field(ge=0, le=2**50)]
 
 
 class CaseListed(Record):
+    """A case of a tree, as `child.registry.Case` describes it."""
+
     name: str
     benchmark: str
     config: str
@@ -36,6 +38,8 @@ class CaseListed(Record):
 
 
 class FileBroken(Record):
+    """A file that cannot be imported, as `child.registry.Broken` describes it."""
+
     file: str
     message: str
     last_lines: tuple[str, ...]
@@ -93,6 +97,8 @@ class Identified(Record):
 
 
 class Sampled(Record):
+    """The samples of a block or a stage, in milliseconds per call; ``exposed`` as in `clocks.Samples`."""
+
     samples_ms: Annotated[tuple[SampleMs, ...], Field(min_length=1)]
     exposed: bool = False
 

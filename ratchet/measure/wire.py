@@ -15,7 +15,7 @@ from typing import Any
 from ratchet.errors import WorkerError
 
 LONGEST_LINE = 32 * 2**20
-"""Bytes. A benchmark's code shares the sender's process, so what it sends must not fill the controller's memory."""
+"""Most bytes of one message; a longer one is a ProtocolError."""
 
 
 class Disconnected(WorkerError):

@@ -151,7 +151,7 @@ class Session:
     ) -> list[Confirmation]:
         """Compare configurations with the default, all on one device, where they share the default's processes.
 
-        Returns nothing where that takes much longer than ``seconds``. Raises HostError where the station is lost.
+        Returns an empty list where that takes more than ``seconds`` and `GRACE_S`. Raises HostError where the station is lost.
         """
         task = Task(number=next(self._numbers), what="confirm", case=case, configurations=tuple(configurations), seconds=seconds)
         executor.submit(task)
@@ -205,7 +205,7 @@ class Session:
         )
 
     def _take(self, arrived: Sequence[Done], search: Search) -> None:
-        """Record results that arrived together, in one write, and give them to the strategy. Raises HostError where no station is left."""
+        """Record results that arrived together, and give them to the strategy. Raises HostError where no station is left."""
         before = self.best
         self._keep_evaluations(arrived)
         for done in arrived:

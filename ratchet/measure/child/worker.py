@@ -33,7 +33,7 @@ from ratchet.subprocesses import begin_section
 from ratchet.workload import Parameter, SpaceError, Workload, constraint_text
 
 PLACED_BYTES = 1 << 30
-"""Most bytes that several copies of one workload may take together."""
+"""Most bytes that several copies of one workload may take together (docs/decisions/0005-clocks.md, placements)."""
 EXPOSED_TRIES, EXPOSED_MS = 6, 20.0
 """Blocks that `identify` times to learn whether the GPU always waits for the host, and about how many ms each takes."""
 
@@ -113,6 +113,7 @@ class Worker:
             }
 
     def start(self) -> dict[str, Any]:
+        """Get the device ready: a CUDA context, or the cores for the CPU."""
         if self._device.type == "cuda":
             torch.zeros(1, device=self._device)
             torch.cuda.synchronize()
@@ -131,6 +132,7 @@ class Worker:
         check: bool,
         tuning: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
+        """Build a case at several places in memory, call it, and check its result if asked to; it is the prepared case now."""
         self._release()
         if self._device.type == "cpu":
             self._padding = padding_objects(seed)
@@ -169,11 +171,13 @@ class Worker:
             return vars(identity.failed(error))
 
     def block(self, samples: int, place: int) -> dict[str, Any]:
+        """Take samples of the prepared case; ``place`` counts through its places in memory."""
         clocks = self._current().clocks
         taken = _without_collector(clocks[place % len(clocks)], samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
     def stage(self, name: str, samples: int) -> dict[str, Any]:
+        """Take samples of one stage of the prepared case."""
         job = self._current()
         name_of_clock = "cpu" if self._device.type == "cpu" else "event"
         clock = make_clock(name_of_clock, job.cache, job.workload.stages[name])

@@ -21,6 +21,7 @@ class CpuClock:
         self._call = call
 
     def take(self, count: int) -> Samples:
+        """Take ``count`` samples after one call that is not timed."""
         call, now = self._call, perf_counter_ns
         call()
         times = []

@@ -22,7 +22,7 @@ from ratchet.errors import BusyError, OutputError
 from ratchet.untrusted import clean
 
 _EVERYONE = 0o666
-_NOTE_LIMIT = 4096
+_NOTE_LIMIT = 4096  # bytes
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Flags for opening the note: another user may have put a link or a pipe in its place."""
 PLACES = (Path("/run/lock"), Path("/var/lock"), Path("/tmp"))  # noqa: S108  the note is opened with care, the lock has no content

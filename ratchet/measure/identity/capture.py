@@ -31,6 +31,7 @@ Call = Callable[[], object]
 
 _CYCLES_PER_SECOND = 2e9  # about the boost clock; a slower clock only sleeps longer
 _LONGEST_SLEEP_S = 0.2
+"""A call that the GPU cannot sleep through within this time is opaque."""
 _STRAY_S = 2e-6
 """A kernel that waits for another stream, runs and is waited for takes longer than this, however small it is."""
 _failed: list[Any] = []

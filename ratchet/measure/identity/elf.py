@@ -44,6 +44,8 @@ class NotElf(ValueError):
 
 @dataclass(frozen=True)
 class Section:
+    """A row of the table of sections, in the order of the ABI; ``kind`` is its type."""
+
     name: str
     kind: int
     flags: int
@@ -56,6 +58,8 @@ class Section:
 
 @dataclass(frozen=True)
 class Symbol:
+    """A row of the symbol table; ``section`` is the name of the section that defines it, or ``#`` and its number."""
+
     name: str
     info: int
     other: int
@@ -102,6 +106,7 @@ class Elf:
         return bytes(self._image[section.offset : section.offset + section.size])
 
     def symbols(self) -> Iterator[Symbol]:
+        """Yield the symbols of all symbol tables. Raises NotElf."""
         for table in self.sections:
             if table.kind != _SYMTAB:
                 continue
@@ -162,7 +167,7 @@ def _text(names: bytes, at: int) -> str:
 # Cubins in the section ``.nv_fatbin`` of a library that nvcc built.
 # NVIDIA documents only the outer header (fatbinary.h of the CUDA toolkit): a magic number, a version, the header's length and
 # the length of the rest. Each entry then begins with its kind, the length of its own header and of its payload; the architecture
-# is at byte 28. Anything else is reported as hidden, and its kernels are timed.
+# is at byte 28. Anything else is reported as hidden.
 
 
 SECTION = ".nv_fatbin"
@@ -173,6 +178,8 @@ _ARCHITECTURE_AT = 28
 
 @dataclass(frozen=True)
 class Cubin:
+    """Machine code for one architecture of GPU: an ELF file."""
+
     architecture: int
     """Compute capability times ten, such as 90."""
     image: bytes
@@ -180,6 +187,8 @@ class Cubin:
 
 @dataclass(frozen=True)
 class Fatbin:
+    """The cubins of one section ``.nv_fatbin``."""
+
     cubins: tuple[Cubin, ...]
     hidden: bool
     """Some code in it is compressed or not understood."""

@@ -180,13 +180,16 @@ class LocalStation:
 
     @property
     def room(self) -> int:
+        """The number of tasks that may be submitted now."""
         ahead = self._processes + _AHEAD if self._processes else 1
         return max(0, ahead - len(self._in_hand)) if self.places else 0
 
     def report_to(self, report: Report) -> None:
+        """Send results to this function instead of `results`."""
         self._report = report
 
     def submit(self, task: Task) -> None:
+        """Queue a task; its result says so at once where the station is lost."""
         with self._lock:
             if self._gone:
                 self._report(Done(task=task, place=self._place.name, lost=self._gone))
@@ -203,6 +206,7 @@ class LocalStation:
                 self._enter(task)
 
     def results(self, timeout_s: float) -> list[Done]:
+        """Return the results that are there; wait up to ``timeout_s`` seconds for a first one."""
         try:
             found = [self._done.get(timeout=max(0.0, timeout_s))]
         except queue.Empty:
@@ -212,6 +216,7 @@ class LocalStation:
         return found
 
     def withdraw(self) -> None:
+        """Drop all tasks but the one that is being timed."""
         with self._lock:
             if self._compilers is not None:
                 self._compilers.rest()  # not ended: while a driver takes down a dozen processes, no other one gets its device
@@ -224,6 +229,7 @@ class LocalStation:
             self._in_hand = {number: task for number, task in self._in_hand.items() if number == self._timed}
 
     def close(self) -> None:
+        """End the station and its host, with everything that runs there."""
         self._closed = True
         self.withdraw()
         self._ready.put(None)

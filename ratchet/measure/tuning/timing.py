@@ -128,6 +128,7 @@ class Timer:
         )
 
     def end(self) -> None:
+        """End both workers; the next evaluation starts new ones."""
         for role in list(self._workers):
             self._end(role)
         self._default = None
