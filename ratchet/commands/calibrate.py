@@ -1,4 +1,8 @@
-"""`ratchet calibrate`: measure unchanged code against itself for a given time, and say whether the gate can be held."""
+"""Carry out `ratchet calibrate`: measure unchanged code against itself for a given time, and judge whether the gate holds.
+
+Only `ratchet calibrate` calls it. Like a check, it locks the device, checks out the code twice in temporary folders, builds it
+and runs its benchmarks. `write_calibration` writes two files into the results folder.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,7 @@ from ratchet.records.run import RunRecord, Side
 from ratchet.report.progress import Progress
 
 MOST_PAIRS = 200
+"""Pairs of each case at most, however much time is given."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,8 @@ class Calibrated:
 def calibrate(request: Request, seconds: float, progress: Progress, environ: Mapping[str, str]) -> Calibrated:
     """Measure the checkout against itself for ``seconds`` and judge whether the configured gate can be held.
 
-    Every case is timed, although its machine code is equal on both sides, and nothing is decided early.
+    Every case is timed, although its machine code is equal on both sides, and nothing is decided early. Raises BuildError where
+    the code does not build, UnfitError where the time gave too few pairs, DamageError as `watched` does, and as `check` does.
     """
     repository = Repository(request.folder)
     settings = load_settings(repository.root, environ, request.options)

@@ -1,6 +1,8 @@
-"""`ratchet check`: two commits, one device, a verdict.
+"""Carry out `ratchet check`: two commits, one device, a verdict.
 
-Read it from the top: make a plan, measure, judge, profile what changed. `output.write` then writes the report.
+Read it from the top: make a plan, measure, judge, profile what changed. `ratchet check` calls `check`, then `output.write` for
+the report; `ratchet profile` uses `reference_of`. It locks devices, checks out trees in temporary folders, builds them, starts
+processes that run their benchmarks, and saves the run in the results folder.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from ratchet.report.progress import Progress
 
 @dataclass(frozen=True)
 class CheckPlan:
-    """What a check is going to do, known before anything is measured."""
+    """The plan of a check, known before anything is measured."""
 
     repository: Repository
     settings: Settings
@@ -47,7 +49,7 @@ class CheckPlan:
     patterns: tuple[str, ...]
     shard: Shard | None
     environ: Mapping[str, str]
-    """For child programs: it holds no secrets."""
+    """The variables for child programs: they hold no secrets."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,11 @@ class CheckSuite:
 
 
 def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> Done:
-    """Compare the checkout with a reference commit on one device, judge every case, and profile those that changed."""
+    """Compare the checkout with a reference commit on one device, judge every case, and profile those that changed.
+
+    Raises UsageError for a wrong request, BusyError and UnfitError for the device, HostError where the benchmarks cannot be
+    measured at all. Trouble with one case stays in its record; harm to the repository is in `Done.damage`.
+    """
     plan = _plan(request, environ)
     root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)
     with (
@@ -96,7 +102,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
             best=measured.best,
             shard=plan.shard,
         )
-        with contextlib.suppress(OutputError):  # who interrupts the profiling has the samples; `write` reports a full disk
+        with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
             save(plan.results / CURRENT, record)
         report = judge_run(record, plan.baseline)
         # Profiled here, since a profile needs the trees, and the device to itself.
@@ -128,7 +134,7 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
 
 
 def reference_of(request: Request, repository: Repository, head: Snapshot) -> str:
-    """The commit to compare with: the one named, else HEAD for uncommitted changes, else the commit before."""
+    """Return the commit to compare with: the one named, else HEAD for uncommitted changes, else the commit before."""
     if request.base:
         return repository.resolve(request.base)
     if request.merge_base:
@@ -151,7 +157,7 @@ def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progres
 
 
 def _unbuilt(error: BuildError) -> Suite:
-    """A head that does not build is red: one failed entry stands for all its cases."""
+    """Return the suite of a head that does not build, which is red: one failed entry stands for all its cases."""
     failure = Failure(side="head", stage="build", message=error.message)
     stand_in = CaseRun(name="build/*", benchmark="build", config=Config(name="*"), failures=(failure,))
     return Suite((stand_in,), torch=metadata.version("torch"), cuda=None, triton=None)

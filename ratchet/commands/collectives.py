@@ -1,4 +1,8 @@
-"""Measure collectives under torchrun: a record like any other run's, and a summary as other collective benchmarks write it."""
+"""Measure collectives under torchrun, on every rank: a record like any other run's, and a summary for other tools.
+
+``bench/collectives.py`` calls `measure_collectives`. It locks this rank's GPU (or, on the CPU, local rank 0 locks it), forks a
+process for each repetition, and talks to the other ranks over the network. Rank 0 writes both files.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +29,15 @@ from ratchet.stats.comparison import performance
 
 RECORD = "collectives.json"
 FEWEST = 3
-"""Repetitions for an interval."""
+"""Fewest repetitions for an interval."""
 _SIZE = re.compile(r"^(\d+)\s*([KMG]?)(i?B)?$", re.IGNORECASE)
 _TIMEOUT_S = 300.0
+"""Longest time for one repetition, in seconds."""
 
 
 @dataclass(frozen=True)
 class CollectivesRequest:
-    """What to measure; None: the default."""
+    """The operations and sizes to measure; None: the default."""
 
     operations: str | None
     sizes: str | None

@@ -1,4 +1,8 @@
-"""Recorded runs, judged again."""
+"""Judge recorded runs again: two beside each other, one by other thresholds, or the shards of one check as one run.
+
+`ratchet compare`, `report` and `merge` call it; `ratchet baseline record` uses `judge_again`. It measures nothing. It reads the
+runs, the settings and the baseline; `merge` also copies profiles into the results folder.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,17 @@ from ratchet.records.verdict import ReportRecord
 
 
 def compare(first: Path, second: Path, request: Request, environ: Mapping[str, str]) -> ReportRecord:
-    """Judge two recorded runs of one machine, ``first`` being the reference."""
+    """Judge two recorded runs of one machine, ``first`` being the reference. Raises RecordError for an unreadable file."""
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options)
     return judge_two(load(first, RunRecord), load(second, RunRecord), settings.policy)
 
 
 def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, str]) -> Done:
-    """Judge a recorded run again: by the thresholds given, else by its own."""
+    """Judge a recorded run (None: the last one) again, by the thresholds given, else by its own.
+
+    Raises RecordError for an unreadable file.
+    """
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options)
     results = root / settings.results
@@ -35,11 +42,11 @@ def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, s
     return Done(past, with_stored_profiles(report, past, results), results)
 
 
-# `ratchet merge`: the shards of one check, measured on several runners → one run and one verdict.
+# `ratchet merge`: join the shards of one check, measured on several runners, into one run and one verdict.
 
 
 def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -> Done:
-    """Join the shards and judge them as one run; the profiles beside each come along.
+    """Join the shards and judge them as one run; the profiles beside each are copied into the results folder.
 
     Raises UsageError where they do not belong together, IncompleteError where one is missing.
     """
@@ -54,7 +61,7 @@ def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -
 
 
 def _take_profiles(source: Path, folder: Path) -> None:
-    """Profiles and their files, from beside a shard's run."""
+    """Copy the profiles beside a shard's run, and their files, into the folder."""
     found = profile_files.read_index(source).profiles
     if not found or source.resolve() == folder.resolve():
         return

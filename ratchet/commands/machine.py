@@ -1,4 +1,8 @@
-"""The devices that a run has to itself, how it measures there, and how several machines share the cases."""
+"""Choose and hold the devices of a run, describe them, and share cases among several.
+
+Every command that measures or profiles calls it. It asks NVML, holds the lock of each device (`measure.device.lock`), reads
+versions of installed software, and starts one thread per device where there are several.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +107,7 @@ def _called(machine: Machine) -> str:
 
 
 def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> tuple[Device, Gpu | None, tuple[str, ...]]:
-    """Return the device, its GPU and warnings. Raises UnfitError without torch, or where a GPU was asked for in vain."""
+    """Return the device, its GPU and warnings. Raises UnfitError without torch, or without the GPU that was asked for."""
     torch = installed_version("torch")
     if torch is None:
         raise UnfitError(
@@ -156,13 +160,13 @@ Result = TypeVar("Result")
 
 
 class Stopped(BaseException):
-    """Another machine failed, or somebody interrupted the run, so nothing is worth finishing."""
+    """The end of a part because another machine failed, or because somebody interrupted the run."""
 
 
 def in_parallel(
     work: Callable[[Member, Part, Progress], Result], parts: Sequence[tuple[Member, Part]], progress: Progress
 ) -> list[Result]:
-    """Do ``work`` for all parts at once, one thread each. Returns the results in the order of the parts.
+    """Do ``work`` for all parts at once, one thread each. Return the results in the order of the parts.
 
     The first error ends the other threads at their next progress report and is raised. A single part runs in this thread.
     """
@@ -183,7 +187,7 @@ def in_parallel(
 
 
 class _Shared:
-    """Merges the progress of all parts into one stream, and knows whether they have to stop."""
+    """The progress of all parts, merged into one stream, and whether they have to stop."""
 
     def __init__(self, progress: Progress, parts: int) -> None:
         self.progress = progress
@@ -224,4 +228,4 @@ class _Part:
             progress.case(name, pair, all_done, all_total)
 
     def finish(self) -> None:
-        """The run goes on until all parts have ended."""
+        """Do nothing: the run goes on until all parts have ended."""

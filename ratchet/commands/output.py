@@ -1,4 +1,8 @@
-"""The record of a run, and the files that a run leaves in the results folder."""
+"""Put together the record of a run, and write the files that a run leaves in the results folder.
+
+`check`, `run` and `calibrate` call `record_of`; the command line calls `write` and `write_report` afterwards. It writes into the
+results folder, to GitHub's step summary if there is one, and to the temporary folder where the results folder is full.
+"""
 
 from __future__ import annotations
 
@@ -54,11 +58,11 @@ def record_of(
 
 PAGE = "page.png"
 SUMMARY_LIMIT = 1_000_000
-"""Characters; GitHub takes 1 MiB of step summary."""
+"""Most characters of the step summary; GitHub accepts 1 MiB."""
 
 
 def write(done: Done, environ: Mapping[str, str]) -> list[Path]:
-    """Write the run, the verdict and the Markdown report. Returns their paths, the report first and those of profiles last.
+    """Write the run, the verdict and the Markdown report. Return their paths, the report first and those of profiles last.
 
     Raises OutputError; the run is then kept in the temporary folder if there is room there.
     """
@@ -73,7 +77,7 @@ def write(done: Done, environ: Mapping[str, str]) -> list[Path]:
 
 
 def write_report(done: Done) -> list[Path]:
-    """Write the Markdown report and the verdict. Returns their paths."""
+    """Write the Markdown report and the verdict. Return their paths. Raises OutputError."""
     paths = [done.results / MARKDOWN, done.results / REPORT]
     save_text(paths[0], render_markdown(done.report))
     save(paths[1], done.report)

@@ -1,4 +1,8 @@
-"""`ratchet replay`: recorded pairs judged again, or drawn into pull requests that were never made."""
+"""Carry out `ratchet replay`: judge recorded pairs again, or draw them into simulated pull requests.
+
+Only `ratchet replay` calls it. It reads the files that are named (runs, and archives that end in ``.npz``), the settings and the
+baseline; it measures nothing and writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +38,9 @@ _THRESHOLDS = {
 
 
 def replay(files: Sequence[Path], request: Request, environ: Mapping[str, str]) -> list[Replayed]:
-    """Judge what is recorded in each file: a run by the thresholds given, else by its own; other pairs by the settings.
+    """Judge the record in each file: a run by the thresholds given, else by its own; other pairs by the settings.
 
-    Raises RecordError for a file that is neither, UsageError for a pattern that matches no case.
+    Raises RecordError for a file that is neither a run nor an archive, UsageError for a pattern that matches no case.
     """
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options)
@@ -61,7 +65,8 @@ def replay_simulated(
 ) -> Simulation:
     """Draw pull requests from the pairs of all files together; each of ``plants`` is ``CASE=FACTOR``, the case maybe a glob.
 
-    Raises as `replay` does, and UsageError for a plant that says nothing and for files without pairs.
+    A factor is head time over reference time. Raises as `replay` does, and UsageError for a plant without a case or a valid
+    factor and for files without pairs.
     """
     if runs < 1:
         raise UsageError(f"--simulate {runs}: so few pull requests tell nothing.", "Draw 1 or more.")
@@ -91,7 +96,7 @@ def _recorded(files: Sequence[Path]) -> Iterator[tuple[Path, RunRecord | Pools]]
 
 
 def pools_in(file: Path) -> Pools:
-    """The pairs of every case of an archive. Raises RecordError as `load_archive` does."""
+    """Return the pairs of every case of an archive. Raises RecordError as `load_archive` does."""
     return {
         name: pairs_of_medians(np.median(sides.head, axis=2).tolist(), np.median(sides.reference, axis=2).tolist())
         for name, sides in load_archive(file).items()
@@ -103,7 +108,7 @@ def _names(recorded: RunRecord | Pools) -> list[str]:
 
 
 def _chosen(recorded: RunRecord | Pools, patterns: Sequence[str]) -> RunRecord | Pools:
-    """Only the cases that a pattern selects."""
+    """Return only the cases that a pattern selects."""
     kept = set(select(_names(recorded), patterns))
     if not isinstance(recorded, RunRecord):
         return {name: pairs for name, pairs in recorded.items() if name in kept}
@@ -116,7 +121,7 @@ def _pools(recorded: RunRecord | Pools) -> Pools:
 
 
 def _factor(plant: str) -> tuple[str, float]:
-    """``copy=1.035`` → the case and its factor."""
+    """Parse ``copy=1.035`` into the case and its factor. Raises UsageError."""
     name, equals, text = plant.rpartition("=")
     try:
         factor = float(text)
@@ -130,7 +135,7 @@ def _factor(plant: str) -> tuple[str, float]:
 
 
 def _refuse_unmatched(known: Sequence[str], patterns: Sequence[str], names: Sequence[str], option: str) -> None:
-    """``known`` are the cases that can be used, ``names`` all that were recorded."""
+    """Raise UsageError for a pattern that matches none of ``known``, the usable ones of all recorded ``names``."""
     listed = list(dict.fromkeys(names))
     for pattern in unmatched(known, patterns):
         if unmatched(listed, [pattern]):

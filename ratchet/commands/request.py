@@ -1,4 +1,8 @@
-"""The request of a command and its outcome, and what every command needs of the repository that it works in."""
+"""Define a command's request and its outcome, and look after the repository that it works in.
+
+Every command uses it. It reads the baseline, creates the results folder, and `Watch` puts the baseline back where measured code
+changed it and reports changes of the git repository.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +56,10 @@ class Done:
     report: ReportRecord
     results: Path
     damage: str = ""
-    """Changes in the user's repository meanwhile that cannot be undone."""
+    """A sentence about changes in the user's repository meanwhile that are not undone."""
 
     def with_changes(self, notes: Sequence[str], damage: str) -> Done:
-        """Add what happened to the checkout to the warnings."""
+        """Return this with the changes of the checkout among the warnings."""
         more = [*notes, damage] if damage else notes
         run = self.run.model_copy(update={"warnings": (*self.run.warnings, *more)})
         report = self.report.model_copy(update={"warnings": (*self.report.warnings, *more)})
@@ -63,7 +67,7 @@ class Done:
 
 
 def load_baseline(results: Path) -> Baseline:
-    """Return the stored baseline; an empty one where there is no file yet."""
+    """Return the stored baseline; an empty one where there is no file yet. Raises RecordError for an unreadable file."""
     path = results / BASELINE
     return load(path, Baseline) if path.exists() else Baseline()
 
@@ -122,13 +126,13 @@ class Changes:
     """Changes in a checkout while code that is not ours ran."""
 
     notes: tuple[str, ...] = ()
-    """What was put back, and what looks like somebody's own work."""
+    """Sentences about files that were put back, and about changes that look like somebody's own work."""
     damage: str = ""
-    """What is not undone, since somebody may have done it on purpose."""
+    """A sentence about changes that are not undone, since somebody may have made them on purpose."""
 
 
 class Watch:
-    """Remembers the baseline of a checkout and the state of its git repository before code that is not ours runs."""
+    """The baseline of a checkout and the state of its git repository, remembered before code that is not ours runs."""
 
     def __init__(self, root: Path, results: Path) -> None:
         self._root = root
@@ -142,7 +146,7 @@ class Watch:
         self.was_asked = False
 
     def changes(self) -> Changes:
-        """Restore the baseline if it was changed, and report what else was."""
+        """Restore the baseline if it was changed, and report all other changes."""
         self.was_asked = True
         notes, damages = [], []
         shown = os.path.relpath(self._baseline, self._root)

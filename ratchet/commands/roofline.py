@@ -1,4 +1,8 @@
-"""Recorded times, profiles and peaks → a roofline."""
+"""Carry out `ratchet roofline`: draw recorded times, profiles and peaks as a roofline.
+
+Only `ratchet roofline` calls `draw_roofline`. It reads runs, baselines and profiles of the results folder, and writes a record
+and two pictures. It measures nothing.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ FOLDER, NAME = "roofline", "roofline"
 
 @dataclass(frozen=True)
 class Timed:
-    """One case with its time."""
+    """A case with its time."""
 
     name: str
     workload: WorkloadIdentity
@@ -49,7 +53,7 @@ class Drawn:
 def draw_roofline(
     recorded: Path | None, profiles: Path | None, out: Path | None, request: Request, environ: Mapping[str, str]
 ) -> Drawn:
-    """The roofline of a recorded run or baseline, as a record and two pictures.
+    """Draw the roofline of a recorded run or baseline, as a record and two pictures.
 
     None takes the defaults of the results folder. Raises RecordError for an unreadable file, UsageError for a pattern that
     matches no case or where nothing was measured yet, OutputError where the files cannot be written.
@@ -69,7 +73,10 @@ def draw_roofline(
 
 
 def of_results(recorded: Path | None, profiles: Path | None, results: Path, patterns: Sequence[str]) -> Roofline:
-    """The roofline of a recorded run; without one, of the last run of a results folder, else of its baseline."""
+    """Return the roofline of a recorded run; without one, of the last run of a results folder, else of its baseline.
+
+    Raises RecordError and UsageError as `draw_roofline` does.
+    """
     path = recorded or next((each for each in (results / CURRENT, results / BASELINE) if each.exists()), None)
     if path is None:
         raise UsageError(f"Nothing was measured in {results} yet.", "Measure first with `ratchet run`, or name a recorded run.")
@@ -105,7 +112,7 @@ def _assembled(
 
 
 def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | None, ...]) -> tuple[tuple[Roof, ...], list[str]]:
-    """Every roof that is known for this machine, and notes about those that are not."""
+    """Return every roof that is known for this machine, and notes about those that are not."""
     notes = []
     sliced = fingerprint.mig == "on"
     printed = None if sliced else datasheet(fingerprint.gpu)
@@ -123,7 +130,7 @@ def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | 
 
 
 def _point(case: Timed, profile: Profile | None, roofs: tuple[Roof, ...], l2_bytes: int | None) -> RooflinePoint:
-    """The point from counters where there are any, else from what the benchmark declares."""
+    """Return the point from counters where there are any, else from the work that the benchmark declares."""
     point = pure.counted(case.name, None, profile, roofs, case.seconds, warm=is_warm(case.workload)) if profile else None
     if profile is None or point is None:
         return pure.declared(case.name, None, case.workload, case.seconds, l2_bytes)
@@ -131,7 +138,7 @@ def _point(case: Timed, profile: Profile | None, roofs: tuple[Roof, ...], l2_byt
 
 
 def _matching(case: Timed, profiles: Sequence[CaseProfile], fingerprint: Fingerprint, notes: list[str]) -> Profile | None:
-    """The profile of this very code on this kind of GPU; where there is one of other code only, a note says so."""
+    """Return the profile of this very code on this kind of GPU; where there is one of other code only, add a note."""
     other = False
     for each in profiles:
         if each.case != case.name:
@@ -167,7 +174,7 @@ def _timed(case: CaseRun, tree: Tree) -> Timed | None:
 
 
 def _of_baseline(path: Path) -> tuple[Fingerprint, list[Timed], Roofs, list[str]]:
-    """The machine of a baseline that was measured last, and its cases."""
+    """Return the machine of a baseline that was measured last, and its cases."""
 
     def last_measured(part: FingerprintBaseline) -> tuple[float, str]:
         return max((entry.timestamp.timestamp() for entry in part.configs.values()), default=0.0), part.fingerprint.key

@@ -1,4 +1,8 @@
-"""`ratchet run` and `ratchet list`: one checkout by itself, timed or only listed."""
+"""Carry out `ratchet run` and `ratchet list`: time one checkout by itself, or only list its cases.
+
+The command line calls `run` and `cases_of_checkout`. Both import the benchmarks of the checkout in place, in child processes;
+`run` also locks the device. Files are written by `output.write`.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,11 @@ from ratchet.records.run import CaseRun
 from ratchet.report.progress import Progress
 
 WORKERS = 8
-"""Of each case, unless the command line says otherwise: a case that is timed alone has no verdict that more could decide."""
+"""Workers of each case, unless the command line says otherwise: a case timed alone has no verdict that more could decide."""
 
 
 def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Done:
-    """Time the checkout as it stands, in place and alone."""
+    """Time the checkout as it stands, in place and alone. Raises as `check.check` does; nothing is built."""
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options)
     if request.options.get("pairs") is None:
@@ -53,7 +57,7 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Don
 
 
 def cases_of_checkout(request: Request, environ: Mapping[str, str]) -> list[CaseRun]:
-    """List the cases of the checkout without measuring any."""
+    """List the cases of the checkout without measuring any. Raises HostError, ForeignModuleError, UsageError or UnfitError."""
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options)
     device, gpu, _ = choose(request, settings, environ)

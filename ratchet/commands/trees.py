@@ -1,4 +1,8 @@
-"""The trees that a command measures or profiles: how they are built, and what child programs are told of them."""
+"""Build the trees that a command measures or profiles, and describe them for child programs.
+
+`check`, `run`, `calibrate` and the profile commands call it. `build` runs the repository's build command in a tree; the rest only
+looks whether there are benchmarks.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from ratchet.report.progress import Progress
 def build(
     settings: Settings, side: Side, tree: Path, snapshot: Snapshot, progress: Progress, environ: Mapping[str, str]
 ) -> BuildError | None:
-    """Build a tree, if the settings have a build command. Returns the error of a build that fails."""
+    """Build a tree, if the settings have a build command. Return the error of a build that fails."""
     if not settings.build:
         return None
     progress.stage(f"Building the {side}")
@@ -30,7 +34,7 @@ def build(
 
 
 def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path) -> TreeSpec:
-    """A tree of ``checkout`` as this machine loads it."""
+    """Return the description of a tree of ``checkout`` as this machine loads it."""
     uuid = machine.gpu.uuid if machine.gpu else None
     return TreeSpec.of(settings, path, checkout=checkout, device=machine.device, gpu_uuid=uuid)
 
@@ -38,7 +42,7 @@ def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path) 
 def tree_specs(
     settings: Settings, machine: Machine, checkout: Path, head: Path, reference: Path | None = None
 ) -> dict[Side, TreeSpec]:
-    """Both trees; a reference from before there were benchmarks has none to offer and is left out.
+    """Return the descriptions of both trees; a reference from before there were benchmarks is left out.
 
     Raises UsageError where the head has no benchmarks.
     """

@@ -1,4 +1,8 @@
-"""Run a repository's build command in a tree, or restore the outputs of an earlier build; and the variables its code may see."""
+"""Run a repository's build command in a tree, or restore the outputs of an earlier build; choose the variables its code sees.
+
+`ratchet.commands.trees` builds with `build_tree`; `client.Hosts` and profiling start children with `benchmark_environ`. It runs
+the build command without CI tokens, writes into the tree, and keeps outputs in the cache folder (``builds/``).
+"""
 
 from __future__ import annotations
 
@@ -21,12 +25,12 @@ _PRIVATE = ("GITHUB_", "ACTIONS_", "RUNNER_")
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables without a CI runner's tokens and output files, and without those that lead git to another repository."""
+    """Return the variables without a CI runner's tokens and output files, and without those that point git elsewhere."""
     return {name: value for name, value in environ.items() if not name.startswith(_PRIVATE) and name not in STRAY}
 
 
 def benchmark_environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, str]:
-    """The variables of a process that imports the benchmarks of ``tree``: one GPU or none, and the same layouts on both sides."""
+    """Return the variables of a process that imports the benchmarks of ``tree``: one GPU or none."""
     kept = without_secrets(environ) | {
         "PYTHONHASHSEED": "0",  # the same layouts on both sides
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # torch.cuda.is_available() at import must not initialise CUDA
@@ -39,6 +43,7 @@ def benchmark_environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, s
 
 
 KEPT_BUILDS = 20
+"""Builds in the cache; those not used for the longest time are deleted."""
 
 State = dict[str, tuple[int, int]]
 """Path within the tree → (size, modification time in ns)."""
@@ -47,10 +52,11 @@ State = dict[str, tuple[int, int]]
 def build_tree(
     tree: Path, command: Sequence[str], content: str, timeout_s: float, environ: Mapping[str, str], *, cache: bool
 ) -> bool:
-    """Build ``tree``. Returns True if the outputs came from the cache.
+    """Build ``tree``. Return True if the outputs came from the cache.
 
     ``content`` is the hash of the tree's sources. Together with the command, Python and the kind of machine it is the key.
-    Raises BuildError with the last lines printed, also where the command takes longer than ``timeout_s``.
+    Raises BuildError with the last lines printed, also where the command takes longer than ``timeout_s`` seconds; OutputError
+    where the cache cannot be read or written.
     """
     store = cache_root() / "builds" / _key(command, content)
     if cache and (store / "complete").exists():

@@ -1,7 +1,8 @@
-"""The controller's end of a host and of its workers.
+"""Start the hosts of a device, and talk to them and to their workers: the controller's end of docs/decisions/0015.
 
 `Hosts` starts the one child program from which all hosts of a device are forked; `HostClient` talks to the host of one tree, and
-`WorkerClient` to a worker that the host has forked. Whatever goes wrong with a case is a `CaseTrouble`, with a tree a HostError.
+`WorkerClient` to a worker that the host has forked. Trouble with a case is a `CaseTrouble`, trouble with a tree a HostError.
+`suite`, `duet`, `tuning` and `ratchet tune` use it. It starts and kills processes, and opens sockets and temporary files.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from ratchet.untrusted import clean
 Answer = TypeVar("Answer", bound=Record)
 
 REAP_S = 2.0
-"""Longest wait for the end of a worker whose conversation was closed."""
+"""Longest wait for the end of a worker whose conversation was closed; `WorkerClient.end` then kills it."""
 LONGEST_START_S = 60.0
 """Longest wait for a worker to get its device, however short the time for one step of a case is."""
 _OUR_FRAMES = re.compile(rf'File "({re.escape(str(Path(__file__).parent))}/|<frozen runpy>)|Extension modules: ')
@@ -58,7 +59,7 @@ class CaseTrouble(WorkerError):
 
     @property
     def no_verdict(self) -> str | None:
-        """Why this is no verdict on the code, if it is none: impossible times, or a reference that breaks the protocol."""
+        """Why this is no verdict on the code, or None: impossible times, or a reference that breaks the protocol."""
         if isinstance(self, Implausible) or (isinstance(self, Nonsense) and self.side == "reference"):
             return f"The {self.side} could not be measured: {self.message}"
         return None
@@ -82,34 +83,34 @@ class Lost(CaseTrouble):
 
 
 class Hung(Lost):
-    """No answer in time."""
+    """A worker that did not answer in time."""
 
 
 class Crashed(Lost):
-    """The worker's process ended."""
+    """A worker whose process ended."""
 
 
 class OutOfMemory(Lost):
-    """The device or the machine had no memory left."""
+    """A worker for which the device or the machine had no memory left."""
 
 
 class Nonsense(CaseTrouble):
-    """The worker's answer breaks the protocol."""
+    """An answer of a worker that breaks the protocol."""
 
 
 class Implausible(CaseTrouble):
-    """The worker's samples cannot be true."""
+    """Samples of a worker that cannot be true."""
 
 
 class HostLost(HostError):
-    """A tree's process ended or fell silent without a reason."""
+    """A tree's process that ended or fell silent without a reason."""
 
 
 class HostClient:
     """The host process of one tree. Several threads may fork workers; each worker is for one thread."""
 
     until: float = math.inf
-    """On the monotonic clock: nobody waits longer than this for any worker."""
+    """`time.monotonic` seconds: nobody waits longer than this for any worker."""
     l2_bytes: int | None = None
     """Size of the GPU's L2 cache, once a worker has reported it."""
 
@@ -199,7 +200,7 @@ class HostClient:
         return worker
 
     def reap(self, pid: int) -> int | None:
-        """Return a worker's exit code (negative: the signal that ended it); None if it still runs, or nobody can know."""
+        """Return a worker's exit code (negative: the signal that ended it); None if it still runs, or that is unknown."""
         deadline = time.monotonic() + REAP_S
         while True:
             try:
@@ -216,11 +217,11 @@ class HostClient:
             time.sleep(0.002)
 
     def _imported(self) -> str:
-        """The file that the host imports, or imported last."""
+        """Return the file that the host imports, or imported last."""
         return f"{self._tree.bench}/{clean(self._output.section)}"
 
     def _last_lines(self) -> str:
-        """The last lines that were printed before the host ended, or before there was one."""
+        """Return the last lines that were printed before the host ended, or before there was one."""
         return " | ".join(tail(self._output, 3) or tail(self._common, 3)) or "it printed nothing"
 
 
@@ -237,7 +238,10 @@ class WorkerClient:
         self.alive = True
 
     def ask(self, op: str, expected: type[Answer], **arguments: object) -> Answer:
-        """Send one request and wait for its answer. Raises CaseTrouble."""
+        """Send one request and wait for its answer, which must be of the type ``expected``. Raises CaseTrouble.
+
+        Waits `timeout_s` seconds, or until the host's `until` if that is sooner.
+        """
         patience_s = max(0.1, min(self.timeout_s, self._host.until - time.monotonic()))
         try:
             self._channel.send({"op": op, **arguments})
@@ -295,7 +299,7 @@ def refuse_foreign(side: Side, modules: tuple[str, ...]) -> None:
 
 
 def tail(output: Output, count: int = 12) -> tuple[str, ...]:
-    """The last lines that a process printed for the case or the file in hand, made harmless."""
+    """Return the last lines that a process printed for the current case or file, made safe to print."""
     lines = (clean(raw) for raw in output.text()[-8192:].splitlines())
     return tuple(line for line in lines if line and not _OUR_FRAMES.match(line))[-count:]
 
@@ -319,10 +323,10 @@ class Hosts:
     """
 
     def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
-        """``trees`` differ in their paths only. They are forked in this order."""
+        """Start the child program. ``trees`` differ in their paths only; their hosts are forked in this order."""
         self.sides: dict[Side, HostClient] = {}
         self._held = contextlib.ExitStack()
-        common = Output()  # of what is printed before the hosts are forked
+        common = Output()  # holds what is printed before the hosts are forked
         with contextlib.ExitStack() as handed_over, contextlib.ExitStack() as on_failure:
             writer = handed_over.enter_context(common.handed_over())
             hosts: list[dict[str, object]] = []

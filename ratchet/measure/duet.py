@@ -1,8 +1,8 @@
-"""Two sides take turns on one device: pairs of fresh workers, blocks in the order A B B A, every sample kept.
+"""Let two sides take turns on one device: pairs of fresh workers, blocks in the order A B B A, every sample kept.
 
 The process is the unit of replication: samples of one process agree with each other and are biased together. So the many cheap
 pairs that `Duet.measure` forks matter more than the many samples in each. With one side, that side is timed alone.
-`suite.measure_suite` and the tuning's finals use it; it talks to hosts and workers only through `client`.
+`suite.measure_suite` and the finals of tuning use it. It touches processes and the device only through `client`; no files.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from ratchet.workload import Parameter
 FEWEST, MOST = 3, 30
 """Samples in one block."""
 SETTLED = 0.005
-"""Warm-up ends once the last three turns of each side agree within this fraction, or after `WARM_S` seconds."""
+"""Warm-up ends once the last three turns of each side agree within this fraction, or after `WARM_S` seconds.
+
+Cases that are noisier than that end their warm-up at the limit."""
 WARM_S = {"cuda": 0.4, "cpu": 0.1}
 
 
 class Progress(Protocol):
-    """Shows a person how far it is; called between blocks, never inside one."""
+    """The display of a run's progress; called between blocks, never inside one."""
 
     def start(self, total_cases: int, pairs: int) -> None: ...
 
@@ -60,7 +62,7 @@ class Variant:
 
 @dataclass
 class TimedBlock:
-    """A block, and when it was taken."""
+    """A block, and the time in which it was measured."""
 
     block: Block
     window: Window
@@ -79,7 +81,10 @@ class WorkerResult:
     checked: Checked | None = None
 
     def samples(self, sampler: Sampler | None = None) -> WorkerSamples:
-        """The record of this worker, with a mark at each block during which ``sampler`` saw the GPU slowed."""
+        """Return the record of this worker, with a mark at each block during which ``sampler`` saw the GPU slowed.
+
+        Raises ValueError for a worker that did not finish.
+        """
         if self.checked is None:
             raise ValueError("this worker did not finish")
         return WorkerSamples(
@@ -108,7 +113,7 @@ class Measured:
     """Time spent on its pairs."""
 
     def left(self, sides: tuple[Side, ...]) -> tuple[Side, ...]:
-        """The sides still worth measuring: none once the head failed, the head alone once the reference did."""
+        """Return the sides still worth measuring: none once the head failed, the head alone once the reference did."""
         failed = {failure.side for failure in self.failures}
         return () if self.unfit or "head" in failed else tuple(side for side in sides if side not in failed)
 
@@ -141,22 +146,22 @@ Restart = Callable[[Collection[str]], Mapping[Side, HostClient]]
 
 @dataclass(frozen=True)
 class Rounds:
-    """How many pairs are measured, and when to stop."""
+    """The number of pairs to measure, and when to stop."""
 
     looks: tuple[int, ...]
     """Numbers of pairs after which ``undecided`` is asked; the last one is the most that are measured."""
     budget_s: float
     """No further pair begins after so many seconds, except in the first round; 0: no limit."""
     undecided: Callable[[Mapping[str, Measured]], Collection[str]]
-    """Which cases more pairs could still decide."""
+    """Returns the cases that more pairs could still decide."""
     urgent: Callable[[Mapping[str, Measured]], Collection[str]] = lambda _: ()
-    """Which undecided cases are measured up to the next look although the time is over."""
+    """Returns the undecided cases that are measured up to the next look although the time is over."""
     restart: Restart | None = None
     """Called before the pair ``Plan.restart_after``, if any case is left then."""
 
 
 class Duet:
-    """Runs the plan over the hosts of one or two trees."""
+    """The measurement of a plan over the hosts of one or two trees. For use in one thread."""
 
     def __init__(
         self,
@@ -183,6 +188,7 @@ class Duet:
 
         A case whose worker was lost is tried again after all others. ``identify`` asks for the identity of each case's code too.
         ``twins`` has identities of cases that were checked on the other side: a case with the same identity is not checked again.
+        Raises HostError where no worker can be forked, ForeignModuleError for a module from outside the tree.
         """
         surveyed: dict[str, PreparedCase | UnpreparedCase] = {}
         lost: dict[str, tuple[LostWorker, ...]] = dict.fromkeys(cases, ())
@@ -223,7 +229,8 @@ class Duet:
         """Measure every case in rounds of pairs, until nothing is undecided, the last round is over, or the budget is spent.
 
         The first round is always finished. Beyond the budget only the urgent ones of the undecided cases go on. A case whose head
-        fails is left out from then on; so is a reference that fails. All hosts start anew before the pair that the plan names.
+        fails is left out from then on; so is a reference that fails. All hosts start anew before the pair that the plan names
+        (``restart_after``). Raises HostError and ForeignModuleError as `survey` does.
         """
         results = {case.name: Measured() for case in cases}
         budget = _Budget(rounds, results)
@@ -250,7 +257,7 @@ class Duet:
         return results
 
     def _restarted(self, pair: int, order: list[CaseSides], results: Mapping[str, Measured], restart: Restart) -> list[CaseSides]:
-        """Start new hosts, which measure these cases from this pair on. Returns none, and notes why, where that fails."""
+        """Start new hosts, which measure these cases from this pair on. Return none, and note why, where that fails."""
         try:
             self._hosts = restart([case.name for case in order])
         except HostError as error:
@@ -260,7 +267,7 @@ class Duet:
         return order
 
     def _measure_pair(self, pair: int, case: CaseSides, result: Measured) -> None:
-        """One pair of one case: again where a worker was lost, and with the head alone where the reference failed in it."""
+        """Measure one pair of one case: again where a worker was lost, with the head alone where the reference failed in it."""
         started, tries = time.monotonic(), 0
         while sides := result.left(case.sides):
             try:
@@ -292,7 +299,7 @@ class Duet:
             result.unfit = could_not_measure(result.lost)
 
     def _reference_works(self, pair: int, case: CaseSides, result: Measured) -> bool:
-        """Whether the reference alone survives the pair in which the head was lost; True where there is no reference."""
+        """Return whether the reference alone survives the pair in which the head was lost; True where there is no reference."""
         if "reference" not in case.sides:
             return True
         try:
@@ -307,7 +314,7 @@ class Duet:
         return True
 
     def _measure_case(self, pair: int, case: CaseSides, *, mirrored: bool = False) -> dict[Side, WorkerResult]:
-        """One try of one pair. ``mirrored`` exchanges the two sides in every order. Raises CaseTrouble."""
+        """Try one pair once. ``mirrored`` exchanges the two sides in every order. Raises CaseTrouble."""
         forks, times = (flipped != mirrored for flipped in _order(self._plan.order_seed, case.name, pair))
         sides = _turn(case.sides, flipped=forks)
         workers: dict[Side, WorkerResult] = {}
@@ -348,7 +355,7 @@ class Duet:
                 return
 
     def _sample(self, side: Side, prepared: Prepared, op: str, count: int, **arguments: object) -> tuple[Sampled, Window]:
-        """Samples of a block or a stage, and when they were taken. Raises CaseTrouble, also where they cannot be true."""
+        """Return samples of a block or a stage, and when they were taken. Raises CaseTrouble, also where they cannot be true."""
         start = time.monotonic()
         sampled = self._workers[side].ask(op, Sampled, samples=count, **arguments)
         window = (start, time.monotonic())
@@ -405,7 +412,7 @@ class _Budget:
         """None while there is time."""
 
     def look(self) -> None:
-        """What is urgent may have changed since the last look."""
+        """Ask again which cases are urgent: that may have changed since the last look."""
         if self._urgent is not None:
             self._urgent = self._rounds.urgent(self._results)
 
@@ -416,7 +423,7 @@ class _Budget:
 
 
 def _order(seed: int, case: str, pair: int) -> tuple[bool, bool]:
-    """Whether the head forks first in this pair, and whether it times first.
+    """Return whether the head forks first in this pair, and whether it times first.
 
     Each of the four combinations comes once in every four pairs of a case, in random order. So neither side is favoured, whatever
     there is to gain from being first, and a test that exchanges the sides of pairs is valid: R. A. Fisher, The Design of

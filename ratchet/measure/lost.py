@@ -1,7 +1,8 @@
-"""Judge a worker's troubles: how often a lost worker is replaced, and whether its samples can be true. Pure.
+"""Judge a worker's troubles: how often a lost worker is replaced, what that says of the case, and whether samples can be true.
 
 A worker is lost to a signal, to a timeout or to a lack of memory. That is no verdict on the code, since any of these may come
 from outside: a neighbour, the kernel's out-of-memory killer, a driver. An error or a wrong result of an author's code is one.
+`duet`, `client` and `suite` ask here; `ratchet.commands.output` writes the sentences of `repeats` into the record. Pure.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _ADVICE = {
 
 
 def worth_repeating(lost: Sequence[LostWorker]) -> bool:
-    """Whether the case or pair of the last lost worker is tried again."""
+    """Return whether the case or pair of the last lost worker is tried again."""
     last = lost[-1]
     of_side = sum(one.side == last.side for one in lost)
     of_pair = sum(one.pair == last.pair for one in lost)
@@ -32,13 +33,13 @@ def worth_repeating(lost: Sequence[LostWorker]) -> bool:
 
 
 def always_on_head(lost: Sequence[LostWorker]) -> bool:
-    """Whether the head was lost in the first try and in every repeat of one pair."""
+    """Return whether the head was lost in the first try and in every repeat of one pair."""
     tries = lost[-REPEATS - 1 :]
     return len(tries) == REPEATS + 1 and {(one.side, one.pair) for one in tries} == {("head", tries[-1].pair)}
 
 
 def in_every_try(message: str, lost: Sequence[LostWorker]) -> str:
-    """The last error, and that it happened in each try."""
+    """Add to the last error that it happened in each try."""
     return f"{message}, in each of {len(lost)} tries" if len(lost) > 1 else message
 
 
@@ -52,7 +53,7 @@ def could_not_measure(lost: Sequence[LostWorker]) -> str:
 
 
 def repeats(cases: Sequence[CaseRun]) -> Iterator[str]:
-    """A sentence for readers about each case of which something was measured again."""
+    """Yield a sentence for readers about each case of which something was measured again."""
     for case in cases:
         sides: tuple[Side, ...] = ("reference", "head")
         for side in sides:
@@ -71,25 +72,26 @@ def _times(count: int) -> str:
     return {1: "", 2: " twice", 3: " three times"}.get(count, f" {count} times")
 
 
-# Is an answer what was asked for, and can it be true? Pure.
-#
-# A benchmark's code runs in the process that times it, so what comes back is held to what the controller knows by itself:
-# how many samples it asked for, how long it waited for them, and what the hardware can do.
+# Whether samples can be true. A benchmark's code runs in the process that times it, so its answers are compared with what the
+# controller knows by itself: how many samples it asked for, how long it waited for them, and what the hardware can do.
 
 
 LEAST_MS = {"cpu": 1e-5, "event": 1e-4, "graph": 1e-5}
 """No call takes less: two readings of the CPU's clock lie 20 ns apart, and two events on an empty stream about 1 µs; a graph's
 sample is a twentieth of that."""
 ABOVE_PEAK = 3.0
-"""A call may seem so many times faster than the datasheet allows: declared bytes and FLOPs are the authors' own count."""
+"""Times the datasheet's rate that a call may seem to reach: declared bytes and FLOPs are the authors' own count."""
 ABOVE_PEAK_WARM = 10.0
-"""The same for bytes that stay in the L2 cache, which is up to five times as fast as the memory behind it."""
+"""Likewise for bytes that stay in the L2 cache, which is up to five times as fast as the memory behind it."""
 SLACK, SLACK_S = 1.05, 1e-3
-"""Samples may add up to this much more than the time of the request: a GPU's clock and the host's are not one."""
+"""Factor and seconds by which samples may add up to more than the time of the request: the GPU's clock is not the host's."""
 
 
 def problem_of(samples_ms: Sequence[float], asked: int, waited_s: float, clock: str) -> str | None:
-    """Why a block's samples cannot be what was asked for, as a clause, or None."""
+    """Return why a block's samples cannot be what was asked for, as a clause, or None.
+
+    ``asked`` is the number of samples of the request, ``waited_s`` the seconds between request and answer.
+    """
     if len(samples_ms) != asked:
         return f"{len(samples_ms)} samples came back where {asked} were asked for"
     total_s = sum(samples_ms) * 1e-3
@@ -102,7 +104,10 @@ def problem_of(samples_ms: Sequence[float], asked: int, waited_s: float, clock: 
 
 
 def beyond_hardware(samples_ms: Sequence[float], workload: WorkloadIdentity, peaks: Peaks | None) -> str | None:
-    """Why no GPU could do the declared work in the median of these times, as a clause, or None. ``peaks`` is None on a CPU."""
+    """Return why no GPU could do the declared work in the median of these times, as a clause, or None.
+
+    ``peaks`` is None on a CPU, where nothing is known.
+    """
     if peaks is None:
         return None
     seconds = statistics.median(samples_ms) * 1e-3

@@ -1,4 +1,8 @@
-"""The answers of hosts and workers. They are parsed strictly, since a benchmark's code runs in the same process."""
+"""Define the answers of hosts and workers, and parse them strictly: a benchmark's code runs in the process that sends them.
+
+`client` and everything that asks a worker (`duet`, `tuning`, `ratchet tune`) names one of these types as the answer it expects.
+`child.worker` sends them as plain dictionaries. Pure.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,8 @@ Bytes = Annotated[int, Field(ge=0, le=2**50)]
 
 
 class CaseListed(Record):
+    """A case of a tree, as `child.registry.Case` describes it."""
+
     name: str
     benchmark: str
     config: str
@@ -28,10 +34,12 @@ class CaseListed(Record):
     parameters: dict[str, Parameter]
     skipped: str
     import_error: str = ""
-    """The case is skipped since its file cannot be imported: a module is not installed."""
+    """The error of importing its file, where that is why the case is skipped: a module is not installed."""
 
 
 class FileBroken(Record):
+    """A file that cannot be imported, as `child.registry.Broken` describes it."""
+
     file: str
     message: str
     last_lines: tuple[str, ...]
@@ -53,7 +61,7 @@ class Listing(Record):
 
 
 class Ready(Record):
-    """A worker has a usable device."""
+    """The answer of a worker that has a usable device."""
 
     ready: bool
     l2_bytes: Count | None = None
@@ -61,7 +69,7 @@ class Ready(Record):
 
 
 class Prepared(Record):
-    """A worker has built a case and called it a few times; ``error`` is 0 where no check was asked for."""
+    """A case that a worker has built and called a few times; ``error`` is 0 where no check was asked for."""
 
     workload: WorkloadIdentity
     tuning: dict[str, Parameter]
@@ -89,6 +97,8 @@ class Identified(Record):
 
 
 class Sampled(Record):
+    """The samples of a block or a stage, in milliseconds per call; ``exposed`` as in `clocks.Samples`."""
+
     samples_ms: Annotated[tuple[SampleMs, ...], Field(min_length=1)]
     exposed: bool = False
 
@@ -151,7 +161,7 @@ Answer = TypeVar("Answer", bound=Record)
 
 
 def parse(message: dict[str, object], expected: type[Answer]) -> Answer:
-    """Raises ProtocolError where the message is not of the expected kind."""
+    """Return the message as the type ``expected``. Raises ProtocolError where it is not of that type."""
     try:
         # As text, because JSON mode is the strict one that still knows tuples.
         return expected.model_validate_json(json.dumps(message), strict=True)

@@ -1,6 +1,7 @@
 """Measure the benchmarks of one or two trees on one device: start hosts, prepare every case, time pairs, record every case.
 
-Commands call `measure_suite` and `list_cases`; nothing is written to a disk here.
+`ratchet check`, `run` and `calibrate` call `measure_suite`; `list_cases` serves those that need only the names. It starts child
+processes through `client.Hosts` and reads the GPU's sensors in a thread. It writes no file; the caller stores the records.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ Undecided = Callable[[Sequence[CaseRun]], Collection[str]]
 
 @dataclass(frozen=True)
 class CaseTask:
-    """Which cases are measured, on which device, and until when."""
+    """The cases to measure, the device to measure on, and when to stop."""
 
     plan: Plan
     patterns: Sequence[str]
     confidence: float
-    """Of the intervals around the figures of each side."""
+    """Confidence level of the intervals around the figures of each side, 0 to 1."""
     looks: tuple[int, ...]
     """Numbers of pairs after which ``undecided`` is asked; the last one is the most that are measured."""
     undecided: Undecided
@@ -50,7 +51,7 @@ class CaseTask:
     """There is a reference to compare with; a reference without a tree has no benchmarks."""
     gpu: Gpu | None = None
     peaks: Peaks | None = None
-    """What the GPU cannot exceed; None on a CPU."""
+    """Rates that the GPU cannot exceed; None on a CPU."""
     idle: Sequence[int] = ()
     """Processes that hold the GPU but were seen to compute nothing."""
     time_identical: bool = False
@@ -76,7 +77,9 @@ class Suite:
 def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Progress, environ: Mapping[str, str]) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
-    Raises HostError for the head, ForeignModuleError or UsageError. Whatever goes wrong with one case stays in its record.
+    Trouble with one case stays in its record. Raises HostError where the head's process cannot be used (HostLost also for the
+    reference's, if it ended without a reason), ForeignModuleError for a module from outside its tree, UsageError for a pattern
+    that matches nothing.
     """
     plan, gpu = task.plan, task.gpu
     with contextlib.ExitStack() as stack:
@@ -124,7 +127,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Prog
 
 
 def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:
-    """The cases of one tree; none is measured."""
+    """Return the cases of one tree; none is measured. Raises as `measure_suite` does."""
     with Hosts({"head": tree}, environ) as hosts:
         return choose_cases(hosts.sides["head"].listing(), None, patterns)
 
@@ -151,7 +154,7 @@ class _Sessions:
 
 
 def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tuple[Listing | None, str | None]:
-    """The cases of the reference, or why it cannot be imported; then it is removed from ``hosts``.
+    """Return the cases of the reference, or why it cannot be imported; then it is removed from ``hosts``.
 
     Raises HostLost, since a process that was killed is no verdict on the code.
     """
@@ -218,7 +221,7 @@ def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | Unprepared
 
 
 def _no_verdict(broken: Mapping[Side, UnpreparedCase]) -> str | None:
-    """Why preparing a case gave no verdict on its code; None where it gave one, or where only the head failed."""
+    """Return why preparing a case gave no verdict on its code; None where it gave one, or where only the head failed."""
     head, reference = broken.get("head"), broken.get("reference")
     if reference is None or reference.unfit is None or (head and head.unfit is None):
         return None
@@ -232,7 +235,7 @@ def _too_big(need: int, free: int | None) -> str | None:
 
 
 def _sides(case: CaseRun, *, time_identical: bool) -> tuple[Side, ...]:
-    """Both sides where they do the same work, the head alone where it has no counterpart, none where both are identical."""
+    """Return both sides where they do the same work, the head alone without a counterpart, none where both are identical."""
     if case.skipped or case.unfit or case.workload is None or any(failure.side == "head" for failure in case.failures):
         return ()
     if case.identical and not time_identical:
@@ -241,7 +244,7 @@ def _sides(case: CaseRun, *, time_identical: bool) -> tuple[Side, ...]:
 
 
 def _with_samples(case: CaseRun, measured: Measured, sampler: Sampler | None) -> CaseRun:
-    """The case with its samples so far."""
+    """Return the case with its samples so far."""
     sides = {side: tuple(one.samples(sampler) for one in measured.workers[side]) for side in SIDES}
     return case.model_copy(
         update={
@@ -258,7 +261,7 @@ def _with_samples(case: CaseRun, measured: Measured, sampler: Sampler | None) ->
 def _completed(
     case: CaseRun, measured: Measured, sampler: Sampler | None, ecc: tuple[int | None, int | None], confidence: float
 ) -> CaseRun:
-    """The measured case with its figures, and whether the machine was fit meanwhile."""
+    """Return the measured case with its figures, and with the reason if the machine was not fit meanwhile."""
     every = [one for side in SIDES for one in measured.workers[side]]
     windows = [taken.window for one in every for taken in one.blocks]
     telemetry = sampler.summary(windows) if sampler and windows else None

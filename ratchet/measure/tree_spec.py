@@ -1,6 +1,7 @@
-"""A tree whose benchmarks a child program loads: one record, which reaches every child as one JSON argument.
+"""Describe a tree whose benchmarks a child program loads: one record, which reaches every child as one JSON argument.
 
-The host (`child.host`) and the profiler's target (`child.profile_target`) read it back with `TreeSpec.read`.
+`ratchet.commands.trees` and `tuning.station` make it; the host (`child.host`) and the profiler's target (`child.profile_target`)
+read it back with `TreeSpec.read`. `child_command` makes the argument list. It resolves paths and starts nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ratchet.workload import Device
 
 @dataclass(frozen=True)
 class TreeSpec:
-    """Where a tree is, how its benchmarks are imported, and on which device they run."""
+    """A tree's place, the way to import its benchmarks, and the device that they run on."""
 
     path: Path
     checkout: Path
@@ -32,13 +33,13 @@ class TreeSpec:
     """Cores that a worker on the CPU may use."""
     gpu_uuid: str | None
     import_timeout_s: float
-    """Longest that the controller waits for the imports …"""
+    """Longest wait of the controller for the imports, in seconds."""
     step_timeout_s: float
-    """… and for one answer of a worker."""
+    """Longest wait for one answer of a worker, in seconds."""
 
     @classmethod
     def of(cls, settings: Settings, path: Path, *, checkout: Path, device: Device, gpu_uuid: str | None) -> TreeSpec:
-        """The tree at ``path``, as the settings say."""
+        """Return the tree at ``path``, as the settings say."""
         return cls(
             path=path,
             checkout=checkout,
@@ -53,13 +54,13 @@ class TreeSpec:
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> TreeSpec:
-        """The record that `child_command` wrote, with absolute paths."""
+        """Return the record that `child_command` wrote, with absolute paths."""
         path, checkout = Path(fields["path"]).resolve(), Path(fields["checkout"]).resolve()
         return cls(**{**fields, "path": path, "checkout": checkout, "python_path": tuple(fields["python_path"])})
 
 
 def child_command(module: str, **argument: object) -> list[str]:
-    """The argument list that runs a module of ratchet with one JSON argument."""
+    """Return the argument list that runs a module of ratchet with one JSON argument."""
     text = json.dumps(argument, default=lambda value: asdict(value) if is_dataclass(value) else str(value))  # type: ignore[arg-type]
     # -u: what was printed before a crash is not lost in a buffer.
     # -P: the folder this runs in must not offer its own `ratchet`; the harness is always the installed one.

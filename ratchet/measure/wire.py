@@ -1,4 +1,8 @@
-"""Messages over a socket, one JSON object per line, with deadlines. The sender may be code that went wrong."""
+"""Exchange messages over a socket, one JSON object per line, with deadlines. The sender may be code that went wrong.
+
+Both ends of the child protocol use `Channel`: `client` in the controller, `child.host` and `child.worker` in the children.
+It touches the sockets that it is given, and nothing else (docs/decisions/0015-child-protocol.md).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from typing import Any
 from ratchet.errors import WorkerError
 
 LONGEST_LINE = 32 * 2**20
+"""Most bytes of one message; a longer one is a ProtocolError."""
 
 
 class Disconnected(WorkerError):
@@ -33,6 +38,7 @@ class Channel:
         self._rest = b""
 
     def send(self, message: dict[str, Any]) -> None:
+        """Send a message. Raises Disconnected or Timeout; TypeError or ValueError for what JSON cannot hold."""
         try:
             self._socket.settimeout(60)
             self._socket.sendall(dumps(message, allow_nan=False).encode() + b"\n")
@@ -42,7 +48,7 @@ class Channel:
             raise Timeout("nobody reads the connection") from None
 
     def receive(self, timeout_s: float | None) -> dict[str, Any]:
-        """Return the next message. Raises Disconnected, Timeout or ProtocolError."""
+        """Return the next message; a timeout of None waits for ever. Raises Disconnected, Timeout or ProtocolError."""
         deadline = None if timeout_s is None else monotonic() + timeout_s
         while b"\n" not in self._rest:
             left = None if deadline is None else deadline - monotonic()
@@ -70,7 +76,7 @@ class Channel:
         return message
 
     def send_with_files(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
-        """Send a message and open files, which the host hands to the worker that it forks."""
+        """Send a message and open files, which the host hands to the worker that it forks. Raises OSError."""
         self._socket.settimeout(60)
         socket.send_fds(self._socket, [dumps(message).encode() + b"\n"], list(descriptors))
 

@@ -1,1 +1,4 @@
-"""Commands that write ``results/baseline.json``: on this machine, and on a branch of the repository."""
+"""Carry out `ratchet baseline`: change ``results/baseline.json`` on this machine (`entries`), or on a branch (`push`).
+
+`ratchet.cli.baseline` calls it. Nothing is measured.
+"""

@@ -1,4 +1,7 @@
-"""Show, move and verify ``results/baseline.json``, for `ratchet baseline`. A file that does not verify is never overwritten."""
+"""Show, move and verify ``results/baseline.json``, for `ratchet baseline`. A file that does not verify is never overwritten.
+
+The command line calls the five public functions. They read recorded runs and the git repository, and write that file only.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from ratchet.records.files import save_over
 
 @dataclass(frozen=True)
 class Verified:
-    """The faults of a baseline file, and what could not be looked up."""
+    """The faults of a baseline file, and warnings about commits that could not be looked up."""
 
     path: Path
     baseline: Baseline
@@ -32,7 +35,10 @@ class Verified:
 
 
 def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping[str, str]) -> tuple[Path, Recorded]:
-    """Enter recorded runs (by default the last one) into the baseline file; return the file and what moved."""
+    """Enter recorded runs (by default the last one) into the baseline file. Return the file and the steps.
+
+    Raises RecordError for a run that cannot be read or a baseline that does not verify, OutputError where it cannot be written.
+    """
     path, before = _intact(request, environ)
     done = [judge_again(each, request, environ) for each in recorded or (None,)]
     after = judge_baseline.record(before, [(each.run, each.report) for each in done])
@@ -43,7 +49,10 @@ def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping
 def accept_cases(
     names: Sequence[str], recorded: Path | None, by: str | None, reason: str, request: Request, environ: Mapping[str, str]
 ) -> tuple[Path, list[Accepted]]:
-    """Make the head of a recorded run (by default the last one) the baseline commit of these cases, on purpose."""
+    """Make the head of a recorded run (by default the last one) the baseline commit of these cases, on purpose.
+
+    Raises as `record_baseline` does, and UsageError where it is unknown who does this.
+    """
     path, before = _intact(request, environ)
     done = judge_again(recorded, request, environ)
     after, moved = steps.accept(before, done.run, done.report, names, _person(by, reason, request, environ))
@@ -54,7 +63,7 @@ def accept_cases(
 def rename_case(
     old: str, new: str, by: str | None, reason: str | None, request: Request, environ: Mapping[str, str]
 ) -> tuple[Path, list[Renamed]]:
-    """Continue a case's chain under another name."""
+    """Continue a case's chain under another name. Raises as `accept_cases` does."""
     path, before = _intact(request, environ)
     commit = Repository(request.folder).head()
     after, moved = steps.rename(before, old, new, commit, _person(by, reason, request, environ))
@@ -70,7 +79,7 @@ def verify_baseline(request: Request, environ: Mapping[str, str]) -> Verified:
 
 
 def show_baseline(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:
-    """Read the baseline file of the checkout."""
+    """Read the baseline file of the checkout. Raises RecordError."""
     root = root_of(request.folder)
     results = root / load_settings(root, environ, request.options).results
     return results / BASELINE, load_baseline(results)

@@ -1,6 +1,7 @@
 """`ratchet baseline push`: enter runs of the main branch into the baseline file of the remote, whoever else writes there too.
 
-The steps are applied to the file as it is on the remote at that moment, and again for each try of a push.
+Only `ratchet baseline push` calls `push_baseline`. It fetches from and pushes to the git remote, and asks GitHub for acceptances
+where there is a token. The steps are applied to the file as it is on the remote at that moment, and again for each try of a push.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:  # PyGithub is an extra; without a token nothing here needs it
 
 @dataclass(frozen=True)
 class Way:
-    """How the baseline reaches the remote; None means as the settings and the checkout say."""
+    """The way of the baseline to the remote; None means as the settings and the checkout say."""
 
     remote: str = "origin"
     mode: Mode | None = None
@@ -118,7 +119,7 @@ def _path_in(clone: Remote, settings: Settings) -> str:
     return path.relative_to(clone.root.resolve()).as_posix()
 
 
-# The next file, from the one that is there.
+# One try of a push: the next baseline file, computed from the present one.
 
 
 @dataclass
@@ -151,7 +152,7 @@ class Moving:
 
 
 def landed(remote: Remote, run: RunRecord, tip: str, branch: str) -> RunRecord:
-    """Return the run under the commit of the branch that holds what it measured; GitError if history was rewritten without it."""
+    """Return the run under the commit of the branch that holds the measured code. Raises GitError where history lost it."""
     commit = commit_on(remote, tip, run.head.commit, run.head.content)
     if commit is None:
         raise GitError(

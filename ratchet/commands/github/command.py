@@ -1,7 +1,8 @@
-"""`ratchet command`: carry out what a comment or a label in a pull request asks for, or say there why not.
+"""Carry out `ratchet command`: obey a comment or a label in a pull request, or reply there why not.
 
-A command holds for the head of its moment. Whether the person may give it is asked of GitHub each time. Nothing of the pull
-request is checked out or run: this job comments, reacts, and starts workflows of the default branch.
+Only `ratchet command` calls `answer`. A command holds for the present head alone; GitHub is asked each time whether the person
+may give it. Nothing of the pull request is checked out or run: through GitHub's API, this comments, reacts, and starts workflows
+of the default branch.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def _answer_label(order: Order, sha: str) -> CommandReply:
 
 
 def _accept(order: Order, comment: Comment, command: Accept) -> None:
-    """Acknowledge it for the present head, and have the run published again."""
+    """Acknowledge the acceptance for the present head, and have the run published again."""
     _refuse_unreported(order)
     _refuse_unknown_cases(order, command.cases)
     common = {"reason": command.reason, "by": order.by, "sha": order.pull.head_sha, "comment": comment.id}
@@ -180,7 +181,7 @@ def _refuse_stranger(order: Order, comment: Comment) -> None:
 
 
 def _refuse_unreported(order: Order) -> None:
-    """Raise Refused unless there is a report of the present head, older than the command: nobody accepts what nobody has seen."""
+    """Raise Refused unless there is a report of the present head, older than the command: an unseen result cannot be accepted."""
     head, report = order.pull.head_sha, order.report
     if report is None or sha_of(report.body) != head or run_id_of(report.body) is None:
         raise Refused(f"There is no report of the head {head[:10]} yet. Wait for it, look at it, and give the command again.")
@@ -201,7 +202,7 @@ def _refuse_unknown_cases(order: Order, cases: tuple[str, ...]) -> None:
 
 
 def _reply_refusal(order: Order, refusal: Refused) -> CommandReply:
-    """Say it in the pull request, once."""
+    """Reply with the refusal in the pull request, once."""
     if order.comment:
         order.github.react(order.comment.id, "confused")
     about = f"comment:{order.comment.id}" if order.comment else f"label:{order.pull.head_sha}"

@@ -1,4 +1,8 @@
-"""Find the workflow run to publish and its pull request, from the event and GitHub's API, never from what was measured."""
+"""Find the workflow run to publish and its pull request, from the event and GitHub's API, never from measured data.
+
+`ratchet publish` calls `subject_of`; `ratchet command` and `ratchet baseline push` read their event with `event_of`. It reads the
+event's file and asks GitHub; it changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,14 @@ if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does with
     from ratchet.forge.github import GitHub
 
 LARGEST_EVENT = 25 * 2**20
-"""Bytes; GitHub delivers no larger payload."""
+"""Most bytes of an event; GitHub delivers no larger payload."""
 _QUEUE = re.compile(r"gh-readonly-queue/(.+)/pr-\d+-[0-9a-f]+")
 _PULL_EVENTS = ("pull_request", "pull_request_target")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A run, and where its verdict goes."""
+    """A workflow run, and the pull request or branch that its verdict goes to."""
 
     run: WorkflowRun
     base_ref: str

@@ -1,7 +1,8 @@
 """Judge an artifact of untrusted code again, from its samples, by the settings and the baseline of the base branch.
 
 `ratchet publish` calls `page_of`; `ratchet baseline push` and `ratchet command` use the parts. Everything about the pull request
-comes from GitHub's API, nothing from the artifact.
+comes from GitHub's API, nothing from the artifact. It reads from GitHub, unpacks the artifact into a temporary folder, and
+publishes nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ EVERY = "*/*"
 """The case that a label accepts: every one that is red at that commit."""
 
 
-# Accepted regressions.
+# Regressions that a person with write access accepted.
 
 
 def acceptances_of(github: GitHub, pull: Pull, comments: Iterable[Comment]) -> tuple[Acceptance, ...]:
@@ -48,7 +49,7 @@ def acceptances_of(github: GitHub, pull: Pull, comments: Iterable[Comment]) -> t
 
 
 def by_case(acceptances: Iterable[Acceptance], report: ReportRecord) -> tuple[Acceptance, ...]:
-    """Return one acceptance for each case: a label's stands for every red case that nobody named."""
+    """Return one acceptance for each case: a label's stands for every red case without one of its own."""
     named = {each.case: each for each in acceptances}
     label = named.pop(EVERY, None)
     red = [case.name for case in report.cases if case.outcome in SLOWDOWNS]
@@ -56,7 +57,7 @@ def by_case(acceptances: Iterable[Acceptance], report: ReportRecord) -> tuple[Ac
     return (*named.values(), *rest)
 
 
-# The commits that a run compared its head with: they must be on the base branch.
+# Reference commits: they must be on the base branch.
 
 MOST = 50
 """Commits that one run may compare with; each that the base branch's own files do not name is one question to GitHub."""
@@ -93,7 +94,7 @@ def refuse_foreign(run: RunRecord, subject: Subject, baseline: Baseline, github:
     return tuple(unknown)
 
 
-# Settings and baseline of a branch that is not checked out.
+# Settings and baseline of the base branch, which is not checked out.
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def intact_baseline(content: bytes | None, name: str) -> Baseline:
     return stored
 
 
-# From an artifact to the page that is published.
+# The page that is published, made from an artifact.
 
 ARTIFACT = "ratchet-run"
 """The name under which the measuring job uploads."""
@@ -155,7 +156,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Material:
-    """Everything that a page is made of."""
+    """The sources of a page."""
 
     subject: Subject
     place: Path | None
@@ -250,7 +251,7 @@ def _judge(intake: Intake, rules: Rules) -> ReportRecord:
 
 
 def _is_edited(pull: Pull | None, rules: Rules, github: GitHub) -> bool:
-    """Whether somebody changes the baseline by hand, other than by our own pull request from its own branch here."""
+    """Return whether the pull request changes the baseline by hand: it does so, and is not our own from its own branch here."""
     if pull is None or rules.baseline_path not in github.changed_files(pull.number):
         return False
     ours = (github.bot, github.repository, rules.settings.baseline_branch)

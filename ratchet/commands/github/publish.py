@@ -1,6 +1,7 @@
 """`ratchet publish`: judge again what a GPU job measured, and publish it as a comment and a check run.
 
-The trusted job calls this. It reads the artifact as hostile data, and never runs code of the pull request.
+The trusted job calls this. It reads the artifact as hostile data and never runs code of the pull request. It writes a comment
+and a check run through GitHub's API, and files in the runner's temporary folder.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def publish(request: PublishRequest, github: GitHub, environ: Mapping[str, str])
 
 
 def _judge(done: Published, request: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Published:
-    """Return it with the page of the verdict; where our own side fails, with a page that says so."""
+    """Return ``done`` with the page of the verdict; where our own side fails, with a page that says so."""
     subject = done.subject
     try:
         comments = github.comments(subject.pull.number) if subject.pull else ()
@@ -153,7 +154,7 @@ def _find_artifact(place: Path) -> Path | None:
     return place if entries else None
 
 
-# Files, outputs and lines for people and for the steps that follow.
+# The result of the job: files, outputs for the next steps, and lines for its log.
 
 _WORDS = {"pass": "passed", "regression": "regressed", "not measured": "unmeasured", "none": "unmeasured"}
 

@@ -1,4 +1,8 @@
-"""`ratchet profile`: the profile of cases by name, with or without a reference beside them, and nothing timed."""
+"""Carry out `ratchet profile`: profile cases by name, with or without a reference beside them, without timing any.
+
+The command line calls `profile`, or `read_profiles` for report files. `profile` locks the device, checks out and builds trees,
+and runs profilers as child processes (`cases`); its files go to ``results/nsight/``. `read_profiles` only reads.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +43,7 @@ class Profiled:
 def profile(request: Request, set_name: SetName, progress: Progress, environ: Mapping[str, str], *, compare: bool) -> Profiled:
     """Profile the named cases of the checkout; with ``compare``, those of a reference commit too.
 
-    Raises UsageError where no case matches, BuildError where the head does not build.
+    Raises UsageError where no case matches, BuildError where the head does not build, BusyError and UnfitError for the device.
     """
     repository = Repository(request.folder)
     settings = load_settings(repository.root, environ, request.options)
@@ -86,7 +90,7 @@ def _of_baseline(case: str, stored: Mapping[str, BaselineEntry]) -> tuple[Tree |
     return Tree(commit=entry.git_commit), ""
 
 
-# `ratchet profile --read`: one report file, or two beside each other.
+# `ratchet profile --read`: one report file, or two beside each other; nothing is measured.
 
 
 def read_profiles(paths: Sequence[Path], environ: Mapping[str, str]) -> CaseProfile:

@@ -1,6 +1,8 @@
 """Profile cases on both sides: after a verdict those that changed, or those that a user named.
 
-ncu first, else nsys, and torch.profiler in any case. Whatever goes wrong is a sentence in the profile; it never costs a verdict.
+`ratchet check` calls `with_profiles`, `ratchet profile` calls `profile_cases`. Each side is profiled in child processes with
+torch.profiler, then ncu, and nsys where ncu gives nothing. It may check out and build reference trees, and writes
+``results/nsight/`` through `results`. Any error is a sentence in the profile; it never costs a verdict.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from ratchet.records.verdict import CaseVerdict, ReportRecord
 from ratchet.report.progress import Progress
 
 _SHARE = 0.9
-"""Part of the time for one case; the rest is for reading the reports and drawing."""
+"""Share of the time for one case that profiling may use; the rest is for reading the reports and drawing."""
 ON_THE_CPU = "A CPU has no GPU counters; the times are those of torch's operators."
 NO_KERNEL = "The call launches no kernel, and copies have no counters; the times are torch.profiler's."
 INSTEAD = "The times of torch.profiler are shown instead of counters."
@@ -52,7 +54,7 @@ class Wanted:
     verdict: CaseVerdict
     wish: Wish
     case: CaseRun | None = None
-    """Its measurement."""
+    """The measurement of the case."""
     reference: Tree | None = None
     no_reference: str = ""
     """Why the head cannot be compared with a reference, where it should be."""
@@ -60,7 +62,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class ProfileSite:
-    """Where cases are profiled: the trees, the machine, and how a reference is built there."""
+    """The place where cases are profiled: the trees, the machine, and the settings for building a reference there."""
 
     repository: Repository
     settings: Settings
@@ -72,7 +74,7 @@ class ProfileSite:
 
 @dataclass(frozen=True)
 class Places:
-    """Shared by all profiles of a command."""
+    """The trees and facts that all profiles of a command share."""
 
     site: ProfileSite
     head: Tree
@@ -82,7 +84,7 @@ class Places:
 
 
 def with_profiles(site: ProfileSite, report: ReportRecord, run: RunRecord, baseline: Baseline, results: Path) -> ReportRecord:
-    """The report with a profile of each case that changed, as far as the settings allow; the worst first."""
+    """Return the report with a profile of each case that changed, as far as the settings allow; the worst first."""
     if site.settings.profile == "never":
         return report
     changed = worst_first(report.cases)
@@ -97,7 +99,7 @@ def with_profiles(site: ProfileSite, report: ReportRecord, run: RunRecord, basel
 
 
 def profile_cases(places: Places, wanted: Sequence[Wanted]) -> list[CaseProfile]:
-    """Profile each case; returns them in this order. An error is a sentence in the profile and never costs a verdict."""
+    """Profile each case. Return the profiles in this order. An error is a sentence in the profile and never costs a verdict."""
     done: dict[str, CaseProfile] = {}
     references = list(dict.fromkeys(each.reference for each in wanted))
     for reference in references:
@@ -114,7 +116,7 @@ def profile_cases(places: Places, wanted: Sequence[Wanted]) -> list[CaseProfile]
 
 
 def wish_of(site: ProfileSite, *, cold: bool | None = None, set_name: SetName = "full") -> Wish:
-    """ncu's options, with the caches as the samples find them."""
+    """Return ncu's options, with the caches as the samples find them."""
     return Wish(set_name, site.settings.cache == "cold" if cold is None else cold)
 
 
@@ -128,7 +130,7 @@ def _wanted(verdict: CaseVerdict, run: RunRecord) -> Wanted:
 
 @contextlib.contextmanager
 def _checked_out(places: Places, reference: Tree | None) -> Iterator[tuple[Path | None, str]]:
-    """Check out and build a reference; yields its folder, or None and why there is none."""
+    """Check out and build a reference. Yield its folder, or None and why there is none."""
     site = places.site
     if reference is None:
         yield None, ""
@@ -181,7 +183,7 @@ def _profile_tree(site: ProfileSite, case: str, tree: Path, wish: Wish, side: Si
 
 
 def _steps_down(sides: Mapping[Side, SideProfile]) -> tuple[str, ...]:
-    """Each sentence once; a sentence about one side names it."""
+    """Return each sentence once; a sentence about one side names it."""
     sentences = dict.fromkeys(sentence for one in sides.values() for sentence in one.steps_down)
     both = len(sides) > 1
     notes = []
@@ -191,12 +193,12 @@ def _steps_down(sides: Mapping[Side, SideProfile]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-# One side of one case
+# One side of one case.
 
 
 @dataclass
 class SideProfile:
-    """The profile of one side, and what could not be measured of it."""
+    """The profile of one side, and sentences about what could not be measured of it."""
 
     profile: Profile | None = None
     steps_down: list[str] = field(default_factory=list)
@@ -206,7 +208,7 @@ class SideProfile:
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """How to profile a side, and the folder for its files meanwhile."""
+    """The options for profiling a side, and the folder for its files meanwhile."""
 
     environ: Mapping[str, str]
     folder: Path
@@ -215,7 +217,7 @@ class ProfileRequest:
 
 
 def profile_side(target: ProfileTarget, request: ProfileRequest) -> SideProfile:
-    """Profile one case of one tree within the time limit. What cannot be measured is a sentence in ``steps_down``.
+    """Profile one case of one tree within the time limit. Each failure is a sentence in ``steps_down``.
 
     torch.profiler comes first: it is quick, it names the kernel that has to be in ncu's report, and it is all that is left
     where ncu takes the rest of the time and gives nothing.
@@ -253,7 +255,7 @@ def _traced(target: ProfileTarget, request: ProfileRequest, ends: float, result:
 def _counted(
     target: ProfileTarget, request: ProfileRequest, ends: float, result: SideProfile, traced: Profile | None
 ) -> Profile | None:
-    """The counters of ncu's report, with the trace of torch.profiler beside them."""
+    """Return the counters of ncu's report, with the trace of torch.profiler beside them; None where ncu fails."""
     from ratchet.profile.readers import read
 
     left = ends - time.monotonic()

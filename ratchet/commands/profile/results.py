@@ -1,6 +1,7 @@
-"""``results/nsight/``: the findings, reports, metrics and pictures of the latest profile of every case, and their index.
+"""Keep the latest profile of every case in ``results/nsight/``: findings, reports, metrics, pictures and their index.
 
-`ratchet.commands.profile.cases` writes here what it profiled; nothing else writes into this folder.
+`cases` stores what it profiled, and `ratchet merge` copies the profiles of shards here; `ratchet report` reads them with
+`with_stored_profiles`, and `ratchet roofline` reads the index. It reads and writes files of this folder only.
 """
 
 from __future__ import annotations
@@ -40,20 +41,20 @@ Reports = Mapping[Side, Mapping[str, Path]]
 
 @dataclass(frozen=True)
 class Background:
-    """Shared by all pages of a command."""
+    """The facts that all pages of a command share."""
 
     folder: Path
     """Folder for the files, inside the results folder that the names in a profile are relative to."""
     environment: Environment
     when: datetime
     roofs: tuple[Roof, ...]
-    """Measured, and of the datasheet."""
+    """The roofs that were measured, and those of the datasheet."""
 
 
 def background_of(
     run: RunRecord | None, environment: Environment, when: datetime, baseline: Baseline, results: Path
 ) -> Background:
-    """Roofs that the copy and the matmul of a run (else of the baseline) reached, and those of the datasheet."""
+    """Return the roofs that the copy and the matmul of a run (else of the baseline) reached, and those of the datasheet."""
     fingerprint = environment.fingerprint
     roofs = pure.roofs_measured(measured_roofs(run.cases if run else (), baseline.entries(fingerprint), environment.l2_bytes))
     peaks = pure.datasheet(fingerprint.gpu) if fingerprint.mig != "on" else None  # a slice of a GPU is not the GPU
@@ -61,7 +62,7 @@ def background_of(
 
 
 def diagnosed(profile: CaseProfile) -> CaseProfile:
-    """The profile with its findings, the likeliest cause first."""
+    """Return the profile with its findings, the likeliest cause first."""
     from ratchet.profile.diagnosis import diagnose
 
     head, reference = _alike(profile.head, profile.reference)
@@ -73,9 +74,9 @@ def diagnosed(profile: CaseProfile) -> CaseProfile:
 def save_case(
     profile: CaseProfile, verdict: CaseVerdict, case: CaseRun | None, background: Background, reports: Reports
 ) -> CaseProfile:
-    """Write the reports, the metrics and the page of a case; returns its record, which names the files.
+    """Write the reports, the metrics and the page of a case. Return its record, which names the files.
 
-    The record leaves out the thousands of metrics. What cannot be written is a sentence in ``steps_down``.
+    The record leaves out the thousands of metrics. A file that cannot be written becomes a sentence in ``steps_down``.
     """
     from ratchet.report.figures.page import draw_page
 
@@ -98,7 +99,7 @@ def save_case(
 
 
 def roofline_of(case_profile: CaseProfile, case: CaseRun | None, background: Background) -> Roofline | None:
-    """Both sides of one case: from counters where there are any, else what the benchmark declares; None without a point."""
+    """Return the roofline of both sides of a case: by counters, else by the declared work; None without a point."""
     both: dict[Side, Profile | None] = {"reference": case_profile.reference, "head": case_profile.head}
     roofs = (*background.roofs, *pure.roofs_from("report", pure.report_peaks(both.values())))
     points = []
@@ -117,7 +118,7 @@ def roofline_of(case_profile: CaseProfile, case: CaseRun | None, background: Bac
 
 
 def _alike(head: Profile | None, reference: Profile | None) -> tuple[Profile | None, Profile | None]:
-    """Both sides as one tool sees them: where only one has counters, the traces of both."""
+    """Return both sides as one tool sees them: where only one has counters, the traces of both."""
     if head is None or reference is None or bool(head.kernels) == bool(reference.kernels):
         return head, reference
     if head.activity is None or reference.activity is None:
@@ -129,16 +130,16 @@ def _relative(path: Path) -> str:
     return f"{FOLDER}/{path.name}"
 
 
-# Files and their index
+# The files of the folder, and their index.
 
 
 def stem_of(case: str) -> str:
-    """``attention/training_512`` → ``attention.training_512``; whatever else a name holds, a plain file name."""
+    """Return a plain file name for any case: ``attention.training_512`` for ``attention/training_512``."""
     return _NOT_IN_NAMES.sub("_", case.replace("/", ".")).lstrip(".")[:150] or "case"
 
 
 def clear(folder: Path, case: str) -> None:
-    """Remove what an earlier run left of this case. Raises OutputError."""
+    """Remove the files of this case from an earlier run. Raises OutputError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for ending in _OF_A_CASE:
@@ -148,14 +149,14 @@ def clear(folder: Path, case: str) -> None:
 
 
 def keep(source: Path, folder: Path, name: str) -> Path:
-    """Copy a file into the folder, whole or not at all; returns its place. Raises OutputError."""
+    """Copy a file into the folder, whole or not at all. Return its place. Raises OutputError."""
     with replaced(folder / name) as temporary:
         shutil.copyfile(source, temporary)
     return folder / name
 
 
 def write_metrics(path: Path, sides: Mapping[Side, Profile]) -> bool:
-    """Every metric of both sides, one a line; False where there is none, and then no file. Raises OutputError."""
+    """Write every metric of both sides, one a line. Return False, and write nothing, where there is none. Raises OutputError."""
     rows = [
         (side, kernel.index, _cell(kernel.name), _cell(metric), repr(value))
         for side in SIDES
@@ -171,7 +172,7 @@ def write_metrics(path: Path, sides: Mapping[Side, Profile]) -> bool:
 
 
 def read_index(folder: Path) -> Profiles:
-    """The profiles that are there; none where the file is missing or was written by something else."""
+    """Return the profiles of the index; none where it is missing or was written by something else."""
     path = folder / INDEX
     try:
         return load(path, Profiles) if path.exists() else Profiles()
@@ -186,13 +187,13 @@ def add_to_index(folder: Path, fresh: Iterable[CaseProfile]) -> None:
 
 
 def _cell(text: str) -> str:
-    """Foreign text for a table. A spreadsheet takes text that begins so for a formula."""
+    """Return foreign text for a table, with a quote before a beginning that a spreadsheet takes for a formula."""
     shown = clean(text, 1000)
     return f"'{shown}" if shown.startswith(("=", "+", "-", "@")) else shown
 
 
 def with_stored_profiles(report: ReportRecord, run: RunRecord, results: Path) -> ReportRecord:
-    """The report of a run judged again, with the profiles in the results folder that are of the same code on both sides."""
+    """Return the report of a run judged again, with the stored profiles that are of the same code on both sides."""
     stored = read_index(results / FOLDER)
     references = {case.name: case.reference_tree or run.reference for case in run.cases}
     found = [(verdict, stored.of(verdict.name)) for verdict in worst_first(report.cases)]
@@ -205,7 +206,7 @@ def with_stored_profiles(report: ReportRecord, run: RunRecord, results: Path) ->
 
 
 def worst_first(cases: Sequence[CaseVerdict]) -> list[CaseVerdict]:
-    """The cases that changed: regressions, then slowdowns without proof, the slowest first, then the largest improvements."""
+    """Return the changed cases: regressions, then slowdowns without proof, the slowest first, then the largest improvements."""
 
     def order(case: CaseVerdict) -> tuple[int, float]:
         ratio = case.comparison.ratio if case.comparison else 1.0

@@ -1,1 +1,4 @@
-"""Search a case's tuning space, record what was found, and apply it."""
+"""Carry out `ratchet tune`: search a case's tuning space, record the result, and apply it.
+
+Read `tune` first; `subject`, `session`, `record` and `recorded` are its parts.
+"""

@@ -1,4 +1,8 @@
-"""The code that a case's times are of: its benchmark's file, what that imports from the tree, and the kernels these name."""
+"""Begin the record of a tuning session, with the digests of the code that its times belong to.
+
+`tune` calls `begun`. The code of a case is its benchmark's file, the modules that this imports from the tree, and the kernels
+that these name (`sources_of`). It reads the tree's files, git and earlier records; it writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +26,14 @@ from ratchet.records.run import CaseRun
 from ratchet.records.tuning import EARLIER, Session, TuningRecord, tuning_path
 
 NATIVE = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".hip", ".cl", ".ptx")
-"""Sources that no import names, but a string in the Python file that has them compiled."""
+"""Endings of sources that no import names, but a string in the Python file that has them compiled."""
 
 
 def sources_of(root: Path, bench: str, python_path: Sequence[str], file: str) -> dict[str, str]:
-    """Path within the tree → SHA-256 of each file, sorted; ``file`` is a benchmark's, in the folder ``bench``.
+    """Return path within the tree → SHA-256 of each file, sorted; ``file`` is a benchmark's, in the folder ``bench``.
 
-    Read from the text: an import or a name that is put together at run time is not seen. What is installed, and ratchet itself,
-    is of the environment and not of the case.
+    Read from the text: an import or a name that is put together at run time is not seen. Installed packages and ratchet itself
+    belong to the environment and not to the case.
     """
     modules = _Modules(root, bench, python_path)
     kernels = _files_by_name(root)
@@ -50,14 +54,14 @@ def sources_of(root: Path, bench: str, python_path: Sequence[str], file: str) ->
 
 
 class _Modules:
-    """Where a tree's own modules lie, as a worker would find them."""
+    """A finder of a tree's own modules, which finds them as a worker would."""
 
     def __init__(self, root: Path, bench: str, python_path: Sequence[str]) -> None:
         folder = root / bench
         self._bench, self._roots = folder, (*(root / place for place in python_path), folder.parent)
 
     def files(self, dotted: str) -> list[Path]:
-        """The files that importing a module runs, its packages' first; none where it is not the tree's own."""
+        """Return the files that importing a module runs, its packages' first; none where it is not the tree's own."""
         parts = dotted.split(".")
         if parts[0] == HARNESS:
             return []
@@ -65,7 +69,7 @@ class _Modules:
         return next((found for place in places if (found := list(_along(place, parts)))), [])
 
     def name_of(self, path: Path) -> list[str]:
-        """The package that a file's relative imports start from, as parts of its name."""
+        """Return the package that a file's relative imports start from, as parts of its name."""
         roots = [each for each in self._roots if path.is_relative_to(each)]
         return list(path.parent.relative_to(max(roots, key=lambda each: len(each.parts))).parts) if roots else []
 
@@ -83,7 +87,7 @@ def _along(place: Path, parts: Sequence[str]) -> Iterator[Path]:
 
 
 def _imported(tree: ast.Module, package: Sequence[str]) -> Iterator[str]:
-    """Dotted names of all that a file imports, at any depth; of ``from a import b`` both, since ``b`` may be a module."""
+    """Yield the dotted names that a file imports, at any depth; for ``from a import b`` both, since ``b`` may be a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
@@ -96,14 +100,14 @@ def _imported(tree: ast.Module, package: Sequence[str]) -> Iterator[str]:
 
 
 def _native(tree: ast.Module) -> Iterator[str]:
-    """Names of the kernel sources that a file's strings name."""
+    """Yield the names of kernel sources that appear as strings in a file."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith(NATIVE):
             yield Path(node.value).name
 
 
 def _files_by_name(root: Path) -> Mapping[str, list[Path]]:
-    """Every kernel source of a tree; hidden folders and virtual environments are left out."""
+    """Return every kernel source of a tree; hidden folders and virtual environments are left out."""
     found: dict[str, list[Path]] = defaultdict(list)
     for parent, folders, files in os.walk(root):
         folders[:] = [each for each in folders if not each.startswith(".") and not Path(parent, each, "pyvenv.cfg").exists()]
@@ -114,7 +118,7 @@ def _files_by_name(root: Path) -> Mapping[str, list[Path]]:
 
 
 def _parsed(path: Path) -> ast.Module:
-    """What cannot be parsed imports nothing: it is the worker that says what is wrong with it."""
+    """Parse a file; one that cannot be parsed is empty here, since the worker reports what is wrong with it."""
     try:
         return ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
@@ -125,9 +129,10 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def begun(asked: TuneRequest, site: TuningSite, folder: Path, listing: Listing, case: CaseRun, found: SpaceFound) -> TuningRecord:
-    """The record with which this session begins: a new one, or with --resume that of earlier sessions.
+    """Return the record with which this session begins: a new one, or with --resume that of earlier sessions.
 
-    Raises RecordError where that cannot be read, FingerprintError where it is of another space or of other code.
+    Raises RecordError where the earlier one cannot be read, UsageError where there is none, FingerprintError where it is of
+    another space, machine or code.
     """
     machine = site.machines[0]
     environment = describe(

@@ -1,4 +1,8 @@
-"""`ratchet tune --apply`: what a search recommends becomes what is used, in ``bench/tuned.json``."""
+"""Use the records of earlier searches: apply a recommendation, export a record, or replay a recorded space.
+
+The command line calls `apply_recorded`, `export_tuning` and `tune_replay`; `tune` calls `apply_tuning`. Nothing is measured.
+It reads records, and writes ``bench/tuned.json`` or the exported file.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +69,7 @@ def apply_tuning(records: Sequence[TuningRecord], bench: Path, policy: Policy) -
 
 
 def _tuned(record: TuningRecord, policy: Policy) -> TunedCase | None:
-    """The entry for what a record recommends; None where it recommends nothing, or its own comparisons do not bear it out."""
+    """Return the entry for a record's recommendation; None without one, or where its own comparisons do not support it."""
     found = record.confirmed(record.best) if record.best else None
     if record.best is None or found is None or recommend(record.confirmations, policy).best != record.best:
         return None
@@ -87,7 +91,7 @@ def _tuned(record: TuningRecord, policy: Policy) -> TunedCase | None:
     )
 
 
-# A tuning record → a recorded space in the T4 format, which Kernel Tuner's tools and `ratchet tune --replay` read.
+# Export: a tuning record becomes a recorded space in the T4 format, which Kernel Tuner's tools and `ratchet tune --replay` read.
 
 
 _INVALIDITY: dict[Ending, str] = {
@@ -115,7 +119,7 @@ def export_tuning(record_path: Path, out: Path) -> Path:
 
 
 def results_of(record: TuningRecord) -> list[Result]:
-    """The evaluations in T4's terms; times of several GPUs as if all were of one, by the default's time on each."""
+    """Return the evaluations in T4's terms; times of several GPUs are scaled to one by the default's time on each."""
     gpus = {each.gpu for each in record.evaluations if each.timed}
     seen = [each.median_ms / each.normalised for each in record.evaluations if each.median_ms and each.normalised]
     scale = statistics.median(seen) if seen and len(gpus) > 1 else None
@@ -133,7 +137,7 @@ def _result(each: Evaluation, scale: float | None) -> Result:
     )
 
 
-# `ratchet tune --replay`: the same search, over a space that somebody measured before.
+# `ratchet tune --replay`: search a space that was measured before.
 
 
 def tune_replay(path: Path, max_evaluations: int | None, seed: int, strategy: str) -> ReplayResult:

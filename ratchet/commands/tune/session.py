@@ -1,6 +1,8 @@
-"""The stations of a tuning run: on the GPUs of this host, or of a Ray cluster.
+"""Open the stations of a tuning run, and run its search: ask the strategy, submit configurations, record every evaluation.
 
-Both begin with what takes long and does not depend on the case, which is to import the benchmarks next to every GPU.
+`tune` opens stations on the GPUs of this host (`local`) or of a Ray cluster (`on_ray`), and makes a `Session`. Both kinds first
+import the benchmarks next to every GPU, which takes long and does not depend on the case. It starts hosts or Ray actors, and a
+`Session` writes the record's file after each result.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ Begin = Callable[[Aim], AbstractContextManager[LocalExecutor]]
 
 @contextlib.contextmanager
 def local(places: Sequence[StationPlace], scout: Hosts) -> Iterator[Begin]:
-    """One station a place; the first takes over the host that is there already."""
+    """Open one station per place; the first takes over the host that is there already."""
     with contextlib.ExitStack() as stack:
         heads = [scout, *(stack.enter_context(place.hosts()) for place in places[1:])]
 
@@ -57,7 +59,7 @@ def local(places: Sequence[StationPlace], scout: Hosts) -> Iterator[Begin]:
 
 @dataclass(frozen=True)
 class Distant:
-    """What it takes to open a station in another process, perhaps on another machine that sees the same files."""
+    """The arguments for a station in another process, perhaps on another machine that sees the same files."""
 
     root: Path
     settings: Settings
@@ -76,7 +78,7 @@ class Distant:
 
 @contextlib.contextmanager
 def on_ray(distant: Distant, environ: Mapping[str, str]) -> Iterator[Begin]:
-    """A station on every GPU of the cluster. Raises as `ratchet.tune.ray_stations` does."""
+    """Open a station on every GPU of the cluster. Raises as `ratchet.tune.ray_stations` does."""
     from ratchet.tune.ray_stations import ray_actors
 
     with ray_actors(distant.prepare, environ) as begin_actors:
@@ -89,15 +91,15 @@ def on_ray(distant: Distant, environ: Mapping[str, str]) -> Iterator[Begin]:
         yield begin
 
 
-# The search while it goes on: asks the strategy, gives configurations out, and writes every evaluation down at once.
+# The search: ask the strategy, submit configurations, and write every evaluation down at once.
 
 
 _WAIT_S = 0.25
-"""Between looks at the clock."""
+"""Seconds between looks at the clock."""
 _PACE_FROM = 10
-"""Evaluations after the first from which on their pace is known."""
+"""Evaluations after the first that it takes to know their pace."""
 _TOLD_S = 5.0
-"""Between lines of progress in which nothing became better."""
+"""Seconds between lines of progress while nothing becomes better."""
 
 
 class Session:
@@ -118,12 +120,12 @@ class Session:
         self._look_for_best(record.evaluations)
 
     def resume(self, search: Search) -> None:
-        """Tell the strategy what is known already."""
+        """Give the strategy the evaluations of earlier sessions."""
         for each in self.record.evaluations:
             search.tell(each.configuration, self._value(each))
 
     def search(self, search: Search, executor: Executor) -> str:
-        """Evaluate until the time, the number or the space is used up; returns which. Raises HostError without a station."""
+        """Evaluate until the time, the number or the space is used up. Return which. Raises HostError without a station."""
         under_way = 0
         while True:
             reason = self._reason_to_end(under_way)
@@ -147,7 +149,10 @@ class Session:
     def finals(
         self, case: str, configurations: Sequence[Configuration], seconds: float, executor: Executor
     ) -> list[Confirmation]:
-        """Compare configurations with the default, all on one device, where they share the default's processes."""
+        """Compare configurations with the default, all on one device, where they share the default's processes.
+
+        Returns an empty list where that takes more than ``seconds`` and `GRACE_S`. Raises HostError where the station is lost.
+        """
         task = Task(number=next(self._numbers), what="confirm", case=case, configurations=tuple(configurations), seconds=seconds)
         executor.submit(task)
         until = time.monotonic() + seconds + GRACE_S
@@ -172,7 +177,7 @@ class Session:
         return "the time was over" if time.monotonic() >= self._budget.search_ends else ""
 
     def _wind_up(self, search: Search, executor: Executor) -> str:
-        """Take back what nobody times yet, and wait a little for the rest."""
+        """Withdraw tasks that are not being timed yet, and record the results that are there."""
         executor.withdraw()
         self._take(executor.results(0.0), search)
         return "the time was over"
@@ -200,7 +205,7 @@ class Session:
         )
 
     def _take(self, arrived: Sequence[Done], search: Search) -> None:
-        """Keep what arrived together, in one write, and tell the strategy. Raises HostError where no station is left."""
+        """Record results that arrived together, and give them to the strategy. Raises HostError where no station is left."""
         before = self.best
         self._keep_evaluations(arrived)
         for done in arrived:
@@ -223,7 +228,7 @@ class Session:
         self.best = min(times if self.best is None else [*times, self.best], default=None)
 
     def _value(self, evaluation: Evaluation) -> float | None:
-        """What the strategy is told, in milliseconds: of a GPU on which the default takes as long as on the first."""
+        """Return the time that the strategy gets, in milliseconds, scaled so that the default takes as long on every GPU."""
         if evaluation.normalised is not None and self._scale is not None:
             return evaluation.normalised * self._scale
         return evaluation.median_ms
@@ -240,14 +245,14 @@ class Session:
 
 
 def _default_ms(evaluation: Evaluation) -> float | None:
-    """The default's time, as this evaluation saw it."""
+    """Return the default's time in milliseconds, as this evaluation saw it."""
     if evaluation.median_ms is None or evaluation.normalised is None:
         return None
     return evaluation.median_ms / evaluation.normalised
 
 
 def finalists(evaluations: Sequence[Evaluation], default: Configuration, most: int, below: float) -> Iterator[Configuration]:
-    """The best few, best first: those that took less than ``below`` of the default's time."""
+    """Yield the best few, best first: those that took less than ``below`` of the default's time."""
     timed = [each for each in evaluations if each.outcome == "correct" and each.normalised and each.configuration != default]
     best = sorted(timed, key=lambda each: each.normalised or math.inf)
     return (each.configuration for each in best[:most] if (each.normalised or math.inf) < below)

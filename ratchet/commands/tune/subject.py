@@ -1,4 +1,8 @@
-"""The space of a workload: enumerated in a worker, which has the author's constraints, and taken up here without them."""
+"""Find the case that `ratchet tune` tunes, its search space, and the other cases that share that space.
+
+`tune` calls this. A worker enumerates the space (`enumerate_space`), since the constraints are the author's code, and writes it
+to a temporary file; `restored` reads it in this process, without the constraints.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ FOLDER = TUNING_FOLDER
 
 @dataclass(frozen=True)
 class TuneRequest:
-    """One case, how long, and how."""
+    """The request of `ratchet tune`: one case, a budget, and options."""
 
     request: Request
     """Its only pattern names the case."""
@@ -42,14 +46,14 @@ class TuneRequest:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was found, and the files that tell of it, the record first."""
+    """The result of a search, and its files, the record first."""
 
     record: TuningRecord
     paths: tuple[Path, ...]
 
     @property
     def kept(self) -> Path | None:
-        """The last of the earlier records in whose place this one was begun; None where there is none, or it was resumed."""
+        """The last of the earlier records that this one replaced; None where there is none, or it was resumed."""
         return kept_earlier(self.paths[0]) if len(self.record.sessions) == 1 else None
 
 
@@ -58,11 +62,11 @@ if TYPE_CHECKING:
 
 
 ENUMERATOR = f"{__name__}:enumerate_space"
-"""What a worker is told to call."""
+"""The function that a worker calls, as ``module:function``."""
 
 
 def enumerate_space(workload: Workload, codes: Path) -> Mapping[str, Any]:
-    """Write the valid configurations to ``codes``, as the places of their values in ``tune``, and say how many they are.
+    """Write the valid configurations to ``codes``, as the places of their values in ``tune``. Return their number.
 
     Raises UsageError where the constraints leave nothing.
     """
@@ -78,7 +82,7 @@ def enumerate_space(workload: Workload, codes: Path) -> Mapping[str, Any]:
 
 
 def restored(found: SpaceFound, codes: Path) -> Candidates:
-    """The same candidates, in this process."""
+    """Return the candidates that `enumerate_space` wrote to ``codes``."""
     import numpy as np
 
     from ratchet.tune.space import Candidates, Space
@@ -86,12 +90,12 @@ def restored(found: SpaceFound, codes: Path) -> Candidates:
     return Candidates(Space(found.space, (), found.default), np.load(codes, allow_pickle=False), exact=found.exact)
 
 
-# The case that is tuned: what it may be tuned in, and which other cases share that.
+# The case that is tuned, its space, and the cases that share it.
 
 
 @dataclass(frozen=True)
 class TuningSite:
-    """Where a case is tuned."""
+    """The checkout, the machines and the settings with which a case is tuned."""
 
     root: Path
     settings: Settings
@@ -102,7 +106,7 @@ class TuningSite:
 
 
 def chosen(listing: Listing, patterns: Sequence[str]) -> tuple[CaseRun, list[str]]:
-    """The one case that is named, and the other cases of its benchmark. Raises UsageError, UnfitError."""
+    """Return the one case that is named, and the other cases of its benchmark. Raises UsageError, UnfitError."""
     cases = choose_cases(listing, None, patterns)
     if len(cases) != 1:
         names = ", ".join(case.name for case in cases[:5])
@@ -118,7 +122,7 @@ def chosen(listing: Listing, patterns: Sequence[str]) -> tuple[CaseRun, list[str
 
 
 def space_of(scout: HostClient, case: CaseRun, site: TuningSite, codes: Path) -> SpaceFound:
-    """What the case may be tuned in.
+    """Return the search space of the case, which a worker of ``scout`` enumerates to ``codes``.
 
     Raises UsageError where there is nothing to choose or the declaration contradicts itself, UnfitError where it cannot be built.
     """
@@ -155,7 +159,7 @@ def _unbuilt(case: str, trouble: CaseTrouble) -> RatchetError:
 
 
 def _asked_space(worker: WorkerClient, case: str, site: TuningSite, codes: Path | None) -> SpaceFound:
-    """What a worker says of a case's space, which it enumerates to ``codes`` if that is given. Raises CaseTrouble."""
+    """Return a worker's answer about a case's space, which it enumerates to ``codes`` if that is given. Raises CaseTrouble."""
     plan = plan_of(site.settings, site.machines[0].device)
     enumerator = ENUMERATOR if codes else ""
     return worker.ask(
@@ -171,7 +175,10 @@ def _asked_space(worker: WorkerClient, case: str, site: TuningSite, codes: Path 
 
 
 def sharing(scout: HostClient, siblings: Sequence[str], best: Configuration, site: TuningSite, until: float) -> list[str]:
-    """The other cases of the benchmark that have these parameters with these values; none of them after ``until``."""
+    """Return the other cases of the benchmark that have these parameters with these values.
+
+    Nothing is asked after ``until`` (`time.monotonic` seconds).
+    """
     scout.until = until
     found: list[str] = []
     worker: WorkerClient | None = None

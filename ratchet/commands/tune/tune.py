@@ -1,4 +1,9 @@
-"""What `ratchet tune` asks for, and what it gets."""
+"""Carry out `ratchet tune`: search a case's space within a budget, confirm the best few, and recommend one or none.
+
+The command line calls `tune`; ``.github/scripts/propose.py`` uses `render_again` and `remove_pictures`. `tune` locks devices,
+starts workers on them or on a Ray cluster, and writes the record, ``suggestions.md`` and plots into the tuning folder; with
+--apply, also ``tuned.json`` of the benchmarks.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +47,13 @@ if TYPE_CHECKING:
     from ratchet.tune.search import Search
 
 
-# The files of a tuning run: ``suggestions.md`` over all records of a folder, with a plot beside each.
+# The files for people: ``suggestions.md`` over all records of a folder, and a plot for each record.
 
 
 def write_suggestions(changed: Path) -> list[Path]:
-    """Write the report on every record of a folder, and draw that of ``changed``; returns the paths, the report's first.
+    """Write the report on every record of a folder, and draw the plot of ``changed``. Return the paths, the report's first.
 
-    A record that cannot be read, and a picture that cannot be drawn, are named in it. Raises OutputError.
+    The report names a record that cannot be read, and a picture that cannot be drawn. Raises OutputError.
     """
     records, warnings = _records(changed.parent)
     record = dict(records).get(changed)
@@ -62,12 +67,12 @@ def write_suggestions(changed: Path) -> list[Path]:
 
 
 def render_again(folder: Path) -> Path:
-    """Write the report on every record of a folder, with the pictures that are there. Raises OutputError."""
+    """Write the report on every record of a folder, with the existing pictures. Return its path. Raises OutputError."""
     return _written(folder, *_records(folder))
 
 
 def remove_pictures(path: Path) -> None:
-    """Of the record that was in this place before: they show another search."""
+    """Remove the pictures of the record that was in this place before: they show another search."""
     for kind in (".png", ".svg"):
         path.with_suffix(kind).unlink(missing_ok=True)
 
@@ -90,14 +95,15 @@ def _records(folder: Path) -> tuple[list[tuple[Path, TuningRecord]], list[str]]:
     return found, warnings
 
 
-# After the search: the best few against the default, and the winner on the benchmark's other configs.
+# After the search: compare the best few with the default, and the winner on the benchmark's other configs.
 
 
 PROMISING = 0.98
-"""Of the default's time: who took more in the search is not confirmed, since it will hardly take a twentieth less."""
+"""Share of the default's time. A configuration that took more is not confirmed: it will hardly turn out a twentieth faster."""
 
 
 def refuse_all_failed(session: Session) -> None:
+    """Raise UnfitError where no configuration gives a time."""
     evaluations = session.record.evaluations
     if not evaluations:
         raise UnfitError("The time was over before one configuration had been tried.", "Give it more with --time-budget.")
@@ -111,7 +117,7 @@ def refuse_all_failed(session: Session) -> None:
 
 
 def decide(session: Session, site: TuningSite, budget: Budget, executor: Executor) -> Configuration | None:
-    """Confirm the best few, and keep what that means; what is recommended, if anything is."""
+    """Confirm the best few, and keep the verdict. Return the configuration that is recommended, None if there is none."""
     record = session.record
     most = budget.finalists(time.monotonic())
     best = list(finalists(record.evaluations, record.default, most, PROMISING))
@@ -128,7 +134,7 @@ def decide(session: Session, site: TuningSite, budget: Budget, executor: Executo
 
 
 def _none_promising(record: TuningRecord) -> str:
-    """Where nothing was fast enough to be confirmed."""
+    """Return the verdict of a search in which nothing was fast enough to be confirmed."""
     times = [each.normalised for each in record.evaluations if each.normalised is not None]
     if not times:
         timed = [each for each in record.evaluations if each.median_ms is not None]
@@ -152,14 +158,15 @@ def try_elsewhere(session: Session, site: TuningSite, budget: Budget, names: Seq
         session.keep(session.record.model_copy(update={"verdict": verdict}))
 
 
-# `ratchet tune`: search a case's space within a budget, confirm the best few, and recommend one or none.
+# The command, from the request to the result.
 
 
 def tune(asked: TuneRequest, progress: Progress, environ: Mapping[str, str]) -> Tuned:
     """Tune one case of the checkout as it stands, in place.
 
-    Everything that is measured is in the record at once, so that an end at any moment loses one evaluation. Raises UsageError
-    for a case that cannot be tuned, UnfitError where no configuration gives a time.
+    Each result is written to the record at once, so that an end at any moment loses only the evaluations that were running.
+    Raises UsageError for a case that cannot be tuned, UnfitError where no configuration gives a time, BusyError for a device
+    that others hold.
     """
     root = root_of(asked.request.folder)
     settings = load_settings(root, environ, asked.request.options)
@@ -189,7 +196,7 @@ def _tuned(asked: TuneRequest, site: TuningSite, folder: Path, budget: Budget) -
         session = Session(record, path, budget, asked.max_evaluations, site.progress)
         search = _search(asked, found, codes, budget, len(site.places))
         session.resume(search)
-        session.record = _with_session(session.record, strategy=search.strategy)  # what a killed session is known to have done
+        session.record = _with_session(session.record, strategy=search.strategy)  # so that a killed session names its strategy
         aim = Aim(case.name, found.default, plan_of(site.settings, site.machines[0].device), found.workload.bytes)
         executor = stack.enter_context(begin(aim))
         site.progress.stage(f"Tuning {case.name}: {found.count} configurations, on {', '.join(executor.places)}")
@@ -224,13 +231,13 @@ def _end(session: Session, budget: Budget, ended: str, strategy: str) -> None:
 
 
 def _with_session(record: TuningRecord, **update: object) -> TuningRecord:
-    """The record with other words about its last session."""
+    """Return the record with changed fields of its last session."""
     *before, last = record.sessions
     return record.model_copy(update={"sessions": (*before, last.model_copy(update=update))})
 
 
 def _apply_best(asked: TuneRequest, site: TuningSite, record: TuningRecord, path: Path) -> Tuned:
-    """Write what people read, and with --apply what is used from now on."""
+    """Write the files for people, and with --apply the values that are used from now on."""
     written = [path, *write_suggestions(path)]
     if asked.apply and record.best is not None:
         written.append(apply_tuning([record], site.root / site.settings.bench, site.settings.policy).path)

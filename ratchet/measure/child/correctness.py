@@ -1,4 +1,8 @@
-"""Is the result right? Relative error in float64 against the workload's own reference; NaN never passes."""
+"""Check a workload's result: relative error in float64 against its own reference; NaN never passes.
+
+`child.worker` calls it before and after timing, `child.trials` for each configuration. It runs the author's code, and allocates
+on the workload's device.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +29,15 @@ TOLERANCE: Mapping[str, float] = {
 
 
 class WrongResult(Exception):
-    """The workload's output disagrees with its reference."""
+    """An output of the workload that disagrees with its reference."""
 
 
 def check(workload: Workload, expected: tuple[torch.Tensor, ...] | None = None) -> float:
     """Run once into poisoned outputs and return the largest relative error of the outputs.
 
-    ``expected`` is what the workload's reference gave, where somebody has asked it already. Raises WrongResult with a
-    sentence where an output is beyond its tolerance, of another shape, or not finite.
+    ``expected`` is the result of the workload's reference, where the caller has it already. Raises WrongResult with a
+    sentence where an output is beyond its tolerance, of another shape, or not finite; TypeError for a result that is not
+    tensors. Integers have to be equal.
     """
     expected = tensors(workload.reference()) if expected is None else expected
     poison(tensors(workload.run(**workload.tuning)))
@@ -58,12 +63,12 @@ def check(workload: Workload, expected: tuple[torch.Tensor, ...] | None = None) 
 
 
 def tolerance_of(workload: Workload, dtype: str) -> float:
-    """The workload's own limit for an output type, else the default; exact for integers."""
+    """Return the workload's own limit for an output type, else the default; 0 (exact) for integers."""
     return workload.tolerance.get(dtype, TOLERANCE.get(dtype, 0.0))
 
 
 def tensors(result: Any) -> tuple[torch.Tensor, ...]:
-    """A result as a tuple of tensors. Raises TypeError for anything else."""
+    """Return a result as a tuple of tensors. Raises TypeError for anything else."""
     import torch
 
     found = tuple(result) if isinstance(result, tuple | list) else (result,)
@@ -84,7 +89,10 @@ def poison(outputs: tuple[torch.Tensor, ...]) -> None:
 
 
 def relative_error(out: torch.Tensor, ref: torch.Tensor) -> float:
-    """‖out − ref‖ / ‖ref‖ in float64, in slices of 1 Mi elements to bound memory; NaN and infinity come back as NaN."""
+    """Return ‖out − ref‖ / ‖ref‖ in float64, in slices of 1 Mi elements to bound memory; NaN and infinity come back as NaN.
+
+    Both have one shape. Integers are subtracted as such. Where the reference is all zeros, this is ‖out‖.
+    """
     import torch
 
     flat_out, flat_ref = out.reshape(-1), ref.reshape(-1)
@@ -108,7 +116,7 @@ def relative_error(out: torch.Tensor, ref: torch.Tensor) -> float:
 
 
 def _squares(values: torch.Tensor) -> torch.Tensor:
-    """The sum of squared magnitudes, in float64."""
+    """Return the sum of squared magnitudes, in float64."""
     import torch
 
     real = torch.view_as_real(values) if values.is_complex() else values

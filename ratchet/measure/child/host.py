@@ -1,7 +1,7 @@
-"""A host: imports one tree's benchmarks once, never touches CUDA, and forks a worker whenever it is asked.
+"""The program of the hosts: each imports one tree's benchmarks once, never touches CUDA, and forks workers on request.
 
 The controller (`client.Hosts`) runs this module with one JSON argument. It imports torch and then forks a host for each tree,
-whose libraries are then in the same places. Each host talks, and prints, to the file descriptors that it is given.
+so that libraries are in the same places in all of them. Each host talks, and prints, to the file descriptors that it is given.
 
 The process that forks the hosts ends when its input is closed, as it is when the controller ends in any way. It then ends every
 process that the hosts and workers have started, those that left for a session of their own included.
@@ -37,12 +37,12 @@ from ratchet.subprocesses import (
 )
 
 ORPHANS_S = 2.0
-"""Longest that ending what a worker left behind holds up the next one."""
+"""Longest that ending the processes which a worker left behind delays the next worker."""
 
 
 def main() -> None:
     hosts = json.loads(sys.argv[1])["hosts"]
-    die_with_parent()  # while torch is imported, which takes seconds: nobody reads the input yet
+    die_with_parent()  # needed while torch is imported, which takes seconds: nobody reads the input yet
     if select.select([0], [], [], 0)[0]:  # the parent ended before that
         return
     from ratchet.measure.child import worker  # noqa: F401  and torch with it, which the hosts share
@@ -61,7 +61,7 @@ def main() -> None:
             _write_to(host["output"])
             _host(Channel(socket.socket(fileno=host["conversation"])), TreeSpec.read(host["tree"]))
             return
-    _close_files(hosts)  # who asks a host that has ended must be told so
+    _close_files(hosts)  # otherwise whoever asks a host that has ended waits for ever
     wait_for_end_of_input()
     end_children()
 
@@ -130,14 +130,17 @@ def _become_worker(channel: Channel, conversation: int, output: int, tree: Loade
 
 
 def _write_to(output: int) -> None:
-    """Whatever this process prints goes there from now on."""
+    """Redirect stdout and stderr of this process to a file descriptor, and close the original."""
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
 
 
 def _reap(pid: int) -> dict[str, Any]:
-    """Whether a worker has ended, and its wait status if that is known. Waits for nothing: others may want to be forked."""
+    """Return whether a worker has ended, and its exit code if that is known.
+
+    Never waits: another thread of the controller may ask for a fork meanwhile.
+    """
     try:
         done, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

@@ -1,8 +1,8 @@
 """Load the benchmarks of one tree into this process, and show that the code that runs comes from that tree.
 
-A host and the profiler's target both call `load_tree`. An editable install, or a copy in site-packages, makes Python load a
-package from somewhere else without a word; both sides would then time the same code. The harness itself is the one package
-that is meant to come from the environment.
+A host and the profiler's target both call `load_tree`, which changes the current folder and `sys.path` and runs the author's
+files. An editable install, or a copy in site-packages, makes Python load a package from somewhere else without a word; both
+sides would then time the same code. Only the harness itself is meant to come from the environment.
 """
 
 from __future__ import annotations
@@ -41,14 +41,18 @@ class LoadedTree:
     """The tree's ``bench/tuned.json``, whose values take the place of its workloads' own tuning."""
 
     def case(self, name: str) -> Case:
-        """Raises UsageError for a case that this tree does not have, or that cannot run here."""
+        """Return the case of this name. Raises UsageError where this tree does not have it, or cannot run it here."""
         case = next((case for case in self.catalogue.cases if case.name == name), None)
         if case is None or case.skipped:
             raise UsageError(f"{name} is not among the cases of this tree{f': {case.skipped}' if case else ''}.")
         return case
 
     def build(self, name: str, seed: int, tuning: Mapping[str, Any] | None = None) -> Workload:
-        """The workload of a case as its tree has it today, or with other values of its parameters."""
+        """Build the workload of a case as its tree has it today, or with other values of its parameters.
+
+        ``seed`` seeds torch. Raises UsageError for an unknown case or for tuned values that do not fit, TypeError for a
+        benchmark that returns no Workload, and whatever the author's code raises.
+        """
         import torch
 
         case, device = self.case(name), self.spec.device
@@ -81,7 +85,7 @@ def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None) -
 
 
 def use_last_cores(threads: int) -> None:
-    """Keep this process, which works on the CPU, to the last cores: the controller has the first ones."""
+    """Keep this process, which works on the CPU, to the last ``threads`` cores: the controller has the first ones."""
     import torch
 
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
@@ -89,9 +93,9 @@ def use_last_cores(threads: int) -> None:
 
 
 def with_tuned(workload: Workload, tuned: Tuned, case: str, device: str) -> Workload:
-    """The workload with what was applied for this case on this device (see `ratchet.records.tuning.device_name`).
+    """Return the workload with the values applied for this case on this device (see `ratchet.records.tuning.device_name`).
 
-    Raises UsageError where the file has a parameter or a value that the workload's ``tune`` has not.
+    Raises UsageError where the file has a parameter or a value that the workload's ``tune`` does not have.
     """
     parameters: Mapping[str, Any] = tuned.parameters(case, device)
     if not parameters:
@@ -123,7 +127,10 @@ def own_names(tree: Path, roots: Iterable[str]) -> frozenset[str]:
 
 
 def _can_be_imported(folder: Path) -> bool:
-    """A folder without ``__init__.py`` never wins over an installed package: ``triton/`` may hold somebody's kernels."""
+    """Return whether importing this name finds this folder.
+
+    A folder without ``__init__.py`` never wins over an installed package: a folder ``triton/`` may hold a project's kernels.
+    """
     if (folder / "__init__.py").is_file():
         return True
     found = PathFinder.find_spec(folder.name)
@@ -131,7 +138,7 @@ def _can_be_imported(folder: Path) -> bool:
 
 
 class Provenance:
-    """Checks each loaded module once. A worker inherits the checks of its host, and only looks at what it loads itself."""
+    """A check of each loaded module, done once. A worker inherits the checks of its host, and checks only its own modules."""
 
     def __init__(self, tree: Path, checkout: Path, names: frozenset[str]) -> None:
         self._tree = tree
@@ -145,14 +152,14 @@ class Provenance:
         return self._tree
 
     def foreign(self) -> list[str]:
-        """The foreign modules among those loaded since the last call."""
+        """Return the foreign modules among those loaded since the last call."""
         fresh = {name: module for name, module in list(sys.modules.items()) if name not in self._checked}
         self._checked |= set(fresh)
         return foreign_modules(self._tree, self._checkout, self._names, fresh)
 
 
 def foreign_modules(tree: Path, checkout: Path, names: frozenset[str], modules: Mapping[str, ModuleType | None]) -> list[str]:
-    """``name (file)`` of each loaded module that belongs to the repository but lies outside ``tree``.
+    """Return ``name (file)`` of each loaded module that belongs to the repository but lies outside ``tree``.
 
     A module belongs to the repository if ``tree`` has its top-level name, or if its file lies in the user's own
     ``checkout`` (installed packages of a virtual environment inside it excepted).

@@ -1,8 +1,9 @@
-"""The process that a profiler looks at: it imports one tree's benchmarks, warms one case up, and calls it in a marked range.
+"""The program that a profiler looks at: it imports one tree's benchmarks, warms one case up, and calls it in a marked range.
 
-Run with one JSON argument: see `ProfileTarget.command`. Between ``cudaProfilerStart`` and ``cudaProfilerStop`` there is one call
-and the wait for it, so that a profiler that starts switched off sees nothing of the imports, the tuning and the warm-up.
-With a path for a trace it is its own profiler: torch.profiler over some calls, written as an `Activity`.
+`ratchet.commands.profile.cases` has a profiler run it with one JSON argument: see `ProfileTarget.command`. Between
+``cudaProfilerStart`` and ``cudaProfilerStop`` there is one call and the wait for it, so that a profiler that starts switched off
+sees nothing of the imports, the tuning and the warm-up.
+With a path for a trace it is its own profiler: torch.profiler over some calls, written to that file as an `Activity`.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from ratchet.records.profile import Activity
 from ratchet.workload import Device
 
 ALLOCATIONS = ("aten::empty", "aten::new_empty", "aten::resize_", "cudaMalloc", "cudaFree", "cudaHostAlloc", "cuMem")
-"""How the names of calls begin that allocate or free memory."""
+"""Beginnings of the names of calls that allocate or free memory."""
 _LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch")
 _US = 1e-6
 TROUBLE = 70
 """Exit status where the case could not be called; the last line on stderr begins with `MARK` and says why."""
 MARK = "ratchet target: "
 _WARM_CALLS, _WARM_S = (3, 50), 0.3
-"""Fewest and most calls before anything is looked at, and for how long they go on in between."""
+"""Fewest and most warm-up calls; between these they end after so many seconds."""
 _TRACED_S = 1.0
 """Calls that take longer than this together are traced in a smaller number."""
 
@@ -47,7 +48,7 @@ class ProfileTarget:
     seed: int
 
     def command(self, time_limit_s: float, *, trace: Path | None = None, calls: int = 1) -> list[str]:
-        """The argument list; after ``time_limit_s`` the process ends itself, whoever started it."""
+        """Return the argument list; after ``time_limit_s`` seconds the process ends itself, whoever started it."""
         limit = max(1, round(time_limit_s))
         module = "ratchet.measure.child.profile_target"
         return child_command(module, target=self, time_limit_s=limit, trace=trace and trace.resolve(), calls=calls)
@@ -72,7 +73,7 @@ def main() -> None:
 
 
 def _built(target: ProfileTarget) -> Callable[[], object]:
-    """The call that a worker would time: the same seed, the same tuning, from the tree's own modules."""
+    """Return the call that a worker would time: the same seed, the same tuning, from the tree's own modules."""
     tree = load_tree(target.tree)
     tree.case(target.case)
     if target.tree.device == "cpu":
@@ -85,7 +86,7 @@ def _built(target: ProfileTarget) -> Callable[[], object]:
 
 
 def _warmed(call: Callable[[], object], device: Device) -> float:
-    """Call until tuning, compilation and clocks have settled; returns the seconds of the last call."""
+    """Call until tuning, compilation and clocks have settled. Return the seconds of the last call."""
     began = time.perf_counter()
     for count in range(1, _WARM_CALLS[1] + 1):
         started = time.perf_counter()
@@ -122,7 +123,7 @@ def _give_up(sentence: str) -> None:
 
 
 def trace(call: Callable[[], object], calls: int, device: Device) -> Activity:
-    """What torch.profiler sees of ``calls`` calls, one right after the other. The call has to be warm."""
+    """Trace ``calls`` calls with torch.profiler, one right after the other. The call has to be warm."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -139,7 +140,7 @@ def trace(call: Callable[[], object], calls: int, device: Device) -> Activity:
 
 
 def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
-    """Times of torch.profiler's events by name; on the CPU an operator's own time, without that of those it calls."""
+    """Sum up torch.profiler's events by name, in seconds; on the CPU an operator's own time, without that of those it calls."""
     kernels: dict[str, float] = defaultdict(float)
     spent: dict[str, float] = defaultdict(float)
     busy: list[tuple[float, float]] = []
@@ -174,7 +175,7 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
 
 
 def idle_between(spans: Iterable[tuple[float, float]]) -> float:
-    """Time between the first start and the last end that no span covers."""
+    """Return the time between the first start and the last end that no span covers."""
     idle, reached = 0.0, None
     for start, end in sorted(spans):
         if reached is not None and start > reached:

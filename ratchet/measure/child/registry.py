@@ -1,4 +1,8 @@
-"""Find the benchmarks of a tree. A file that cannot be imported costs its own cases, never the others."""
+"""Find the benchmarks of a tree. A file that cannot be imported costs its own cases, never the others.
+
+`child.loader` calls `discover`, which imports the author's files. `select` and `unmatched` are pure: `measure.selection`,
+`ratchet replay` and `ratchet roofline` choose cases by pattern with them.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +60,7 @@ def discover(tree: Path, bench: str, device: Device, on_file: Callable[[str], No
     """Import every ``bench/*.py`` of a tree and list the cases that serve ``device``.
 
     ``on_file`` gets the name of each file before it is imported.
-    Raises HostError where there is no bench folder or two files claim one benchmark.
+    Raises HostError where there is no bench folder, its ``__init__.py`` cannot be imported, or two files claim one benchmark.
     """
     folder = tree / bench
     if not folder.is_dir():
@@ -97,7 +101,7 @@ def discover(tree: Path, bench: str, device: Device, on_file: Callable[[str], No
 def select(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
     """Return the names that match any pattern: a case, a benchmark, a config, or a glob of one of these.
 
-    No pattern selects all. A pattern that matches nothing is the caller's to report: see `unmatched`.
+    Without a pattern, all names. The caller reports patterns that match nothing: see `unmatched`.
     """
     if not patterns:
         return list(names)
@@ -158,7 +162,7 @@ def _lacks(name: str) -> bool:
         return False
     try:
         return importlib.util.find_spec(name) is None
-    except (ModuleNotFoundError, ValueError):  # of a.b, where there is no a
+    except (ModuleNotFoundError, ValueError):  # a dotted name a.b, where there is no a
         return True
 
 
@@ -178,13 +182,13 @@ def _broken(path: Path, error: BaseException, device: Device) -> Broken:
 
 
 def _said(error: BaseException) -> str:
-    """``ValueError: no such layout``, on one line; also of an error whose own text cannot be made."""
+    """Return ``ValueError: no such layout``, on one line; also for an error whose ``str()`` fails."""
     lines = traceback.format_exception_only(error)
     return clean(next((line for line in lines if not line.startswith(" ")), lines[-1]))
 
 
 def _declared_cases(path: Path, device: Device) -> Iterator[tuple[str, str]]:
-    """(benchmark, config) pairs that a file declares in its text, found without running it."""
+    """Yield the (benchmark, config) pairs that a file declares in its text, found without running it."""
     try:
         module = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, ValueError, OSError):
@@ -225,5 +229,5 @@ def _config_names(node: ast.expr | None, constants: dict[str, ast.expr]) -> list
 
 
 def _constant(node: ast.expr | None, constants: dict[str, ast.expr]) -> ast.expr | None:
-    """The value of a module's constant, or the expression itself."""
+    """Return the value of a module's constant, or the expression itself."""
     return constants.get(node.id) if isinstance(node, ast.Name) else node

@@ -2,8 +2,8 @@
 
 Processes that compile while another is being timed must launch nothing. Triton's kernels are compiled into its cache on disk and
 loaded, which finds those that want more shared memory or registers than there are; for CUDA C++, `ratchet.nvcc` fills its own
-cache. The process that is timed later finds both there. A call that launches anything else on the GPU is found out by capturing
-it: the graph of a dry call is empty.
+cache. The process that is timed later finds both there. A call that launches anything else on the GPU is detected by capturing
+it: the graph of a dry call is empty. `child.worker` uses `Trials` to check and time, `Compiler` to compile ahead.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def ending_of(error: BaseException) -> Ending:
 
 
 def reason_of(error: BaseException) -> str:
-    """One line about an error. The last of several says most: a compiler's own words come after the source that it quotes."""
+    """Return one line about an error. The last line says most: a compiler's own words come after the source that it quotes."""
     if isinstance(error, WrongResult):
         return clean(f"wrong result: {error}")
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -54,18 +54,21 @@ def reason_of(error: BaseException) -> str:
 
 
 class _Compiled(BaseException):
-    """Raised in place of the first launch. Not an Exception, so that an author's ``except Exception`` does not catch it."""
+    """The end of a dry call, raised in place of the first launch.
+
+    Not an Exception, so that an author's ``except Exception`` does not catch it.
+    """
 
 
 class _Function:
-    """Stands for a function of a compiled library. Its attributes can be set, like those of a ctypes function."""
+    """A stand-in for a function of a compiled library. Its attributes can be set, like those of a ctypes function."""
 
     def __call__(self, *_: object) -> NoReturn:
         raise _Compiled
 
 
 class _Library:
-    """Stands for a library that was compiled and not loaded."""
+    """A stand-in for a library that was compiled and not loaded."""
 
     def __getattr__(self, name: str) -> _Function:
         made = _Function()
@@ -74,23 +77,26 @@ class _Library:
 
 
 class Dry:
-    """Makes this process compile only. There is no way back: fork a process for it."""
+    """A mode in which this process only compiles: it replaces ``ratchet.nvcc.load`` and Triton's launch.
+
+    There is no way back: fork a process for it.
+    """
 
     def __init__(self) -> None:
         self.compiled = 0
-        """Number of kernels that were compiled so far; without any, nothing is known."""
+        """Number of kernels that were compiled so far; while it is 0, it is unknown whether a dry call launches anything."""
         self._knows_triton = False
         self._stand_in_for_nvcc()
 
     def __call__(self, call: Callable[[], object]) -> None:
-        """Go through a call up to its first launch. Raises what compiling raises."""
+        """Go through a call up to its first launch. Raises whatever compiling raises."""
         if "triton" in sys.modules and not self._knows_triton:
             self._stand_in_for_triton()
         with contextlib.suppress(_Compiled):
             call()
 
     def launches_nothing(self, call: Callable[[], object]) -> bool:
-        """Whether a dry call leaves the GPU alone; also False where nobody can know. Compile it first."""
+        """Return whether a dry call leaves the GPU alone; False also where that is unknown. Compile it first."""
         import torch
 
         if not self.compiled:
@@ -141,7 +147,7 @@ class Trials:
         self._expected = correctness.tensors(workloads[0].reference())
 
     def tuned(self, configuration: Mapping[str, Any]) -> tuple[Workload, ...]:
-        """The case at every place, with other values of its parameters."""
+        """Return the case at every place, with other values of its parameters."""
         return tuple(dataclasses.replace(each, tuning=dict(configuration), constraints=()) for each in self.workloads)
 
     def check(self, workload: Workload) -> tuple[float, float]:

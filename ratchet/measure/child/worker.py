@@ -1,6 +1,7 @@
-"""A worker: forked from a host, owns a device context, answers one request at a time, and ends with its pair.
+"""A worker process: it is forked from a host, owns a device context, answers one request at a time, and ends with its pair.
 
-`client.WorkerClient` sends the requests; `_OPERATIONS` at the end of this file maps them to the methods of `Worker`.
+`child.host` calls `serve` after the fork; `client.WorkerClient` sends the requests, and `_OPERATIONS` at the end of this file
+maps them to the methods of `Worker`. It builds, checks, times, identifies and compiles the author's code on the device.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from ratchet.subprocesses import begin_section
 from ratchet.workload import Parameter, SpaceError, Workload, constraint_text
 
 PLACED_BYTES = 1 << 30
-"""Most memory that several copies of one workload may take together."""
+"""Most bytes that several copies of one workload may take together (docs/decisions/0005-clocks.md, placements)."""
 EXPOSED_TRIES, EXPOSED_MS = 6, 20.0
-"""How often, and for about how long each time, `identify` asks whether the GPU ever waits for the host."""
+"""Blocks that `identify` times to learn whether the GPU always waits for the host, and about how many ms each takes."""
 
-# Bound here, before an author's code is imported: what that replaces in these modules must not change what is measured.
+# Bound here, before an author's code is imported: if that replaces these functions, the measurement must not change.
 _collect, _collector_off, _collector_on = gc.collect, gc.disable, gc.enable
 _synchronize, _empty_cache = torch.cuda.synchronize, torch.cuda.empty_cache
 _reset_peak, _peak_allocated = torch.cuda.reset_peak_memory_stats, torch.cuda.max_memory_allocated
 _OutOfGpuMemory = torch.OutOfMemoryError
 _NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "CUDA error: out of memory")
-"""Words in the first line of errors that are not a MemoryError, yet mean one."""
+"""Words in the first line of errors that are not a MemoryError but mean one."""
 MOST_PADDING = 3000
 """Padding objects of each kind; all of them take some milliseconds and at most 16 MiB."""
 
@@ -62,7 +63,7 @@ class Job:
 
 
 def serve(channel: Channel, tree: LoadedTree) -> NoReturn:
-    """Answer until the controller hangs up. Never returns: the process was forked from a host."""
+    """Answer until the controller closes the channel. Never returns: the process was forked from a host."""
     worker = Worker(tree)
     try:
         while True:
@@ -79,7 +80,7 @@ def serve(channel: Channel, tree: LoadedTree) -> NoReturn:
 
 
 class Worker:
-    """State between requests: the device, and the case that was prepared last."""
+    """The state between requests: the device, and the case that was prepared last."""
 
     def __init__(self, tree: LoadedTree) -> None:
         self._tree = tree
@@ -112,6 +113,7 @@ class Worker:
             }
 
     def start(self) -> dict[str, Any]:
+        """Get the device ready: a CUDA context, or the cores for the CPU."""
         if self._device.type == "cuda":
             torch.zeros(1, device=self._device)
             torch.cuda.synchronize()
@@ -130,6 +132,7 @@ class Worker:
         check: bool,
         tuning: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
+        """Build a case at several places in memory, call it, and check its result if asked to; it is the prepared case now."""
         self._release()
         if self._device.type == "cpu":
             self._padding = padding_objects(seed)
@@ -151,12 +154,12 @@ class Worker:
         }
 
     def identify(self) -> dict[str, Any]:
-        """The identity of the prepared case's code. This drops the case: prepare it again to time it."""
+        """Return the identity of the prepared case's code. This drops the case: prepare it again to time it."""
         job = self._current()
         workload, clock, call_ms = job.workload, job.clocks[0], job.call_ms
         del job
         try:
-            # The workload's other placements hold memory that nobody has written yet, so that no two processes agree on it.
+            # The workload's other placements hold memory that nobody has written yet, so no two processes agree on its content.
             self._release()
             if self._device.type == "cuda" and _waits_for_host(clock, call_ms):
                 why = "the GPU waits for the host while it is timed, and the host's code is not compared"
@@ -168,11 +171,13 @@ class Worker:
             return vars(identity.failed(error))
 
     def block(self, samples: int, place: int) -> dict[str, Any]:
+        """Take samples of the prepared case; ``place`` counts through its places in memory."""
         clocks = self._current().clocks
         taken = _without_collector(clocks[place % len(clocks)], samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
     def stage(self, name: str, samples: int) -> dict[str, Any]:
+        """Take samples of one stage of the prepared case."""
         job = self._current()
         name_of_clock = "cpu" if self._device.type == "cpu" else "event"
         clock = make_clock(name_of_clock, job.cache, job.workload.stages[name])
@@ -180,7 +185,7 @@ class Worker:
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
     def finish(self, seed: int) -> dict[str, Any]:
-        """Check once more, on inputs from a fresh seed: a result that was kept from earlier calls is found out here."""
+        """Check once more, on inputs from a fresh seed: this detects a result that was kept from earlier calls."""
         job = self._current()
         case, tuning = job.case, job.tuning
         del job
@@ -194,7 +199,7 @@ class Worker:
     def space(
         self, case: str, seed: int, clock: str, cache: Literal["cold", "warm"], enumerator: str, codes: str
     ) -> dict[str, Any]:
-        """The search space of a case. Its constraints are the author's own code, so the space is enumerated in this process.
+        """Return the search space of a case. Its constraints are the author's code, so the space is enumerated in this process.
 
         ``enumerator`` (``module:function``) does that and writes to the file ``codes``; nothing is enumerated if it is empty.
         """
@@ -244,7 +249,7 @@ class Worker:
         return {"ending": "correct", "error": error, "first_s": first_s, "call_ms": self._current().call_ms}
 
     def compile(self, case: str, seed: int, tuning: dict[str, Parameter] | None, *, verify: bool) -> dict[str, Any]:
-        """Compile a configuration and launch nothing. Afterwards this worker can do nothing else."""
+        """Compile a configuration and launch nothing. Afterwards this worker can only compile: `trials.Dry` has no way back."""
         if self._compiler is None:
             self._compiler = Compiler(lambda: self._tree.build(case, seed))
         return self._compiler.compile(tuning, verify=verify)
@@ -280,7 +285,7 @@ class Worker:
         }
 
     def _places(self, wanted: int, peak: int) -> int:
-        """How often to build the workload: where its data lies changes a short kernel's time by a percent or two."""
+        """Return how often to build the workload: where its data lies changes a short kernel's time by a percent or two."""
         return max(1, min(wanted, PLACED_BYTES // max(1, peak))) if self._device.type == "cuda" else 1
 
     def _call(self, workload: Workload) -> Any:
@@ -288,7 +293,7 @@ class Worker:
         return (lambda: run(**tuning)) if tuning else run
 
     def _peak(self, workload: Workload) -> int:
-        """Largest memory held during one call, inputs included: of the device, or of the process on the CPU."""
+        """Return the most bytes held during one call, inputs included: of the device, or of the process on the CPU."""
         if self._device.type == "cuda":
             self._forget_memory()
             _reset_peak()
@@ -320,14 +325,14 @@ class Worker:
 
 
 def make_clock(name: str, cache: Literal["cold", "warm"], call: Call) -> Clock:
-    """``event``, ``graph`` or ``cpu``; only the first can empty the caches before each sample."""
+    """Make the clock of this name (``event``, ``graph`` or ``cpu``); only ``event`` can empty the caches before each sample."""
     if name == "event":
         return EventClock(call, cache)
     return GraphClock(call) if name == "graph" else CpuClock(call)
 
 
 def padding_objects(seed: int) -> list[object]:
-    """Objects that shift what is built next to places in memory that depend on the seed. Keep them as long as the workload.
+    """Return objects that move whatever is built next to places in memory that depend on the seed. Keep them with the workload.
 
     A change of code moves what lies beside it in memory, which alone changes times on the CPU by some per cent. The two workers
     of a pair share a seed, and each pair has another: so unchanged code has one layout on both sides, and changed code has many.
@@ -340,7 +345,7 @@ def padding_objects(seed: int) -> list[object]:
 
 
 def _waits_for_host(clock: Clock, call_ms: float) -> bool:
-    """Whether the host's own time is in every block. Several blocks are taken, since the clock's lead adapts itself."""
+    """Return whether the host's own time is in every one of several blocks: the clock's lead adapts itself between them."""
     count = min(30, max(3, round(EXPOSED_MS / call_ms)))
     return all(_without_collector(clock, count).exposed for _ in range(EXPOSED_TRIES))
 

@@ -1,6 +1,6 @@
-"""Clocks, one file for each device. A clock takes samples of a callable, and says whether launch latency may be in them.
+"""Define a clock: it takes samples of a callable, and reports whether launch latency may be in them. One file for each device.
 
-`child.worker.make_clock` chooses one.
+`child.worker.make_clock` chooses one. This file is pure; `cpu` and `gpu` call what they time, and so run in a worker only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True)
 class Samples:
-    """Milliseconds per call. ``exposed``: the GPU ran out of queued work, so launch latency may be among them."""
+    """Times of a block, in milliseconds per call.
+
+    ``exposed``: the GPU ran out of queued work, so launch latency may be in them.
+    """
 
     times_ms: tuple[float, ...]
     exposed: bool = False

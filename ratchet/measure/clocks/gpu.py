@@ -1,7 +1,8 @@
-"""The GPU clocks: device time between CUDA events, or of a replayed CUDA graph.
+"""Time calls on the GPU: device time between CUDA events, or of a replayed CUDA graph (docs/decisions/0005-clocks.md).
 
-Whatever these clocks use of torch and time is bound when this module is imported, before any benchmark is: one that replaces
-these functions in their modules changes nothing here.
+`child.worker` uses these clocks. They allocate a buffer on the GPU to flush L2, and queue work on the current stream.
+What they use of torch and time is bound when this module is imported, before any benchmark is: a benchmark that replaces these
+functions in their modules changes nothing here.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ _on_stream = torch.cuda.stream
 
 _CYCLES_PER_SECOND = 2e9  # about the boost clock; a slower clock only sleeps longer
 _LONGEST_S = 0.05
+"""Longest head start. A block that takes longer to queue stays `Samples.exposed`."""
 CALLS = 20
 """Calls in one replay of a graph."""
 
 
 class L2Flush:
-    """Empties the L2 cache between samples: it overwrites twice the size of the cache."""
+    """A buffer that empties the L2 cache between samples: writing it overwrites twice the size of the cache."""
 
     def __init__(self, device: torch.device) -> None:
         size = int(torch.cuda.get_device_properties(device).L2_cache_size)
@@ -57,20 +59,20 @@ class TimedEvent:
         self._event = _Event(enable_timing=True)
 
     def record(self, stream: torch.cuda.Stream) -> None:
-        """Take the time when the stream gets here."""
+        """Queue the event; it takes the time when the stream gets here."""
         _record(self._event, stream)
 
     def has_passed(self) -> bool:
-        """Whether the stream has got here."""
+        """Return whether the stream has got here."""
         return _query(self._event)
 
     def elapsed_ms(self, end: TimedEvent) -> float:
-        """Milliseconds on the device from this event to a later one."""
+        """Return the milliseconds on the device from this event to a later one."""
         return _elapsed_ms(self._event, end._event)
 
 
 class Lead:
-    """Head start for the host: the GPU sleeps until a whole block is queued, so that no sample contains launch latency.
+    """A head start for the host: the GPU sleeps until a whole block is queued, so that no sample contains launch latency.
 
     nvbench does this with a blocking kernel; a sleep on the device needs no round trip to the host to end it. Its length adapts
     itself to how long the host takes to queue a block.
@@ -86,9 +88,9 @@ class Lead:
         self._started = perf_counter()
 
     def judge(self, last_but_one: TimedEvent) -> bool:
-        """Call once the block is queued: True if the GPU has already caught up with the host.
+        """Return whether the GPU has already caught up with the host. Call once the block is queued.
 
-        Then the next block gets a longer lead, up to what queueing took and a half more.
+        If so, the next block gets a longer lead, up to what queueing took and a half more.
         """
         caught_up = last_but_one.has_passed()
         if caught_up:
@@ -98,7 +100,7 @@ class Lead:
 
 
 class EventClock:
-    """Device time of whatever a call queues on the current stream, between two CUDA events."""
+    """A clock for the device time of what a call queues on the current stream, between two CUDA events."""
 
     name = "event"
 
@@ -131,7 +133,7 @@ class EventClock:
 
 
 class GraphClock:
-    """Times calls that are replayed back to back with no host in between, for kernels shorter than a launch.
+    """A clock for calls that are replayed back to back with no host in between, for kernels shorter than a launch.
 
     One sample is the time of one replay divided by its 20 calls; the L2 cache stays warm between them.
     """

@@ -1,4 +1,8 @@
-"""`ratchet doctor`: what this machine has for a check, what is missing, and what to do about it, one line each."""
+"""Examine a machine for `ratchet doctor`: each thing that a check needs, whether it is there, and what to do where it is not.
+
+Only `ratchet doctor` calls `examine` and `render`. It asks NVML, reads files below /proc, and runs git, nvcc, ncu and a Python
+that imports torch. It changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,8 @@ State = Literal["ok", "missing", "warning"]
 ON_CPU = "checks run on the CPU"
 OLDEST_GIT = (2, 20)
 SPACE_BYTES = 2 * 2**30
-_CAP_SYS_ADMIN = 1 << 21
+"""Free space below which worktrees and compiled kernels may not fit."""
+_CAP_SYS_ADMIN = 1 << 21  # capabilities(7); it lets a process read hardware counters that are closed to others
 _TORCH = """
 import json, torch
 seen = torch.cuda.is_available()
@@ -45,7 +50,7 @@ class Check:
 
 
 def examine(root: Path, gpu_index: int | None, *, results: Path | None = None, nvml: Any = None) -> list[Check]:
-    """All checks of the repository at ``root`` and of this machine. Takes as long as importing torch once."""
+    """Return all checks of the repository at ``root`` and of this machine. Takes as long as importing torch once."""
     checks = [check_python(), *check_git(root), check_torch(Path(sys.executable))]
     try:
         gpu = choose_gpu(gpu_index, os.environ.get("CUDA_VISIBLE_DEVICES"), nvml)
@@ -61,14 +66,14 @@ def examine(root: Path, gpu_index: int | None, *, results: Path | None = None, n
 
 
 def check_python() -> Check:
-    """Python itself."""
+    """Check Python itself."""
     enough = sys.version_info >= (3, 11)
     cure = "" if enough else "Install Python 3.11 or newer."
     return Check("Python", "ok" if enough else "missing", f"{platform.python_version()} at {sys.executable}", cure)
 
 
 def check_git(root: Path) -> list[Check]:
-    """git, and whether it offers an earlier commit to compare with."""
+    """Check git, and whether it offers an earlier commit to compare with."""
     git = find_program("git")
     if git is None:
         return [Check("git", "missing", "not on the PATH", "Install git 2.20 or newer.")]
@@ -80,7 +85,7 @@ def check_git(root: Path) -> list[Check]:
 
 
 def check_repository(git: Path, root: Path) -> Check:
-    """Whether ``root`` lies in a repository with a commit before this one."""
+    """Check whether ``root`` lies in a repository with a commit before this one."""
     asked = ask([git, "rev-parse", "--is-shallow-repository"], folder=root)
     if asked.returncode != 0:
         return Check("repository", "missing", clean(asked.stderr) or "git gives no reason", "Run inside a git repository.")
@@ -94,7 +99,7 @@ def check_repository(git: Path, root: Path) -> Check:
 
 
 def check_torch(python: Path) -> Check:
-    """torch, imported in a process of its own, and whether it sees a GPU."""
+    """Check torch, imported in a process of its own, and whether it sees a GPU."""
     version = installed_version("torch")
     if version is None:
         return Check("torch", "missing", "not installed", "Install it: https://pytorch.org/get-started/locally.")
@@ -121,7 +126,7 @@ def _last_json(text: str) -> dict[str, Any] | None:
 
 
 def check_gpu(gpu: Gpu | None) -> Check:
-    """The GPU as NVML shows it. To have none is no error."""
+    """Check the GPU as NVML shows it. A machine without one can still measure on the CPU."""
     if gpu is None:
         return Check("GPU", "missing", f"no NVIDIA driver or no GPU: {ON_CPU}")
     memory = "" if gpu.memory_bytes is None else f", {units.size(gpu.memory_bytes)}"
@@ -129,7 +134,7 @@ def check_gpu(gpu: Gpu | None) -> Check:
 
 
 def check_triton() -> Check:
-    """Triton, as installed."""
+    """Check whether Triton is installed."""
     version = installed_version("triton")
     if version is None:
         return Check("Triton", "missing", "not installed: benchmarks that use it fail", "Install it: pip install triton.")
@@ -137,7 +142,7 @@ def check_triton() -> Check:
 
 
 def check_nvcc() -> Check:
-    """nvcc, which only benchmarks in CUDA C++ need."""
+    """Check nvcc, which only benchmarks in CUDA C++ need."""
     try:
         nvcc = find_nvcc()
     except CudaBuildError as error:
@@ -149,7 +154,7 @@ def check_nvcc() -> Check:
 
 
 def check_ncu(nsight: Path = Path("/opt/nvidia/nsight-compute")) -> list[Check]:
-    """Nsight Compute, which says why a case changed."""
+    """Check Nsight Compute, whose counters show why a case changed."""
     places = [Path("/usr/local/cuda/bin"), *sorted(nsight.glob("*/"), reverse=True)]
     ncu = find_program("ncu", places)
     if ncu is None:
@@ -158,7 +163,7 @@ def check_ncu(nsight: Path = Path("/opt/nvidia/nsight-compute")) -> list[Check]:
 
 
 def check_profiling(params: Path = Path("/proc/driver/nvidia/params"), status: Path = Path("/proc/self/status")) -> Check:
-    """Whether the driver lets us read hardware counters."""
+    """Check whether the driver lets us read hardware counters."""
     restricted = _field(params, "RmProfilingAdminOnly")
     if restricted is None:
         return Check("counters", "warning", f"{params} does not say who may read them", "Try ncu on any program.")
@@ -171,7 +176,7 @@ def check_profiling(params: Path = Path("/proc/driver/nvidia/params"), status: P
 
 
 def _is_admin(status: Path) -> bool:
-    """CAP_SYS_ADMIN decides: root in a container often lacks it."""
+    """Return whether this process may read restricted counters. CAP_SYS_ADMIN decides: root in a container often lacks it."""
     mask = _field(status, "CapEff")
     return bool(int(mask, 16) & _CAP_SYS_ADMIN) if mask else os.geteuid() == 0
 
@@ -185,7 +190,7 @@ def _field(file: Path, name: str) -> str | None:
 
 
 def check_fitness(gpu: Gpu) -> list[Check]:
-    """Whether the GPU could be timed now."""
+    """Check whether the GPU could be timed now."""
     condition = inspect(gpu)
     notes = problems_before(condition) + warnings_before(condition)
     return [_from_sentence(note) for note in notes] or [Check("fitness", "ok", f"GPU {gpu.index} is free")]
@@ -197,7 +202,7 @@ def _from_sentence(note: str) -> Check:
 
 
 def check_results(folder: Path) -> Check:
-    """Whether the results can be written, now or once their folder is made."""
+    """Check whether the results can be written, now or once their folder is made."""
     there = next(place for place in (folder, *folder.absolute().parents) if os.access(place, os.F_OK))
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
         return Check("results", "ok", f"{folder} can be written")
@@ -205,7 +210,7 @@ def check_results(folder: Path) -> Check:
 
 
 def check_space(folder: Path) -> Check:
-    """Whether worktrees and compiled kernels find room."""
+    """Check whether worktrees and compiled kernels find room."""
     free = shutil.disk_usage(folder).free
     if free < SPACE_BYTES:
         cure = f"Free {units.size(SPACE_BYTES)} there, or set TMPDIR to a larger disk."
@@ -214,7 +219,7 @@ def check_space(folder: Path) -> Check:
 
 
 def render(checks: Sequence[Check]) -> str:
-    """Aligned plain text, each cure under its line."""
+    """Return aligned plain text, each cure under its line."""
     wide = max((len(check.name) for check in checks), default=0)
     lines = []
     for check in checks:
@@ -225,5 +230,5 @@ def render(checks: Sequence[Check]) -> str:
 
 
 def to_json(checks: Sequence[Check]) -> str:
-    """The same for programs: a list of objects with the fields of `Check`."""
+    """Return the checks as JSON for programs: a list of objects with the fields of `Check`."""
     return json.dumps([asdict(check) for check in checks], indent=2) + "\n"

@@ -1,6 +1,7 @@
-"""The machine and software of a run, read from the machine, from other programs and from package metadata.
+"""Describe the machine and software of a run, from /proc, from other programs and from package metadata.
 
-torch is not imported. The output of other programs is never trusted, and a program that fails is an answer too.
+`ratchet.commands.machine` and `ratchet tune` call `describe`; `doctor` and `child.loader` use the parts. It runs programs such as
+nvcc with a time limit, never trusts their output, and does not import torch. A program that fails is an answer too.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def find_program(name: str, extra_places: Iterable[Path] = ()) -> Path | None:
 
 
 def program_version(path: Path) -> str | None:
-    """The version that ``path --version`` prints, such as ``13.0.48``; None where it prints none."""
+    """Return the version that ``path --version`` prints, such as ``13.0.48``; None where it prints none."""
     answer = ask([path, "--version"])
     if answer.returncode != 0:
         return None
@@ -117,14 +118,14 @@ def describe(
 
 
 def operating_system() -> str:
-    """``Linux 6.8, glibc 2.39``: what may matter to a time, and nothing that names the machine."""
+    """Return text such as ``Linux 6.8, glibc 2.39``: parts that may matter to a time, and none that names the machine."""
     release = ".".join(platform.release().split(".")[:2])
     libc = " ".join(platform.libc_ver()).strip()
     return f"{platform.system()} {release}" + (f", {libc}" if libc else "")
 
 
 def nvcc_version() -> str | None:
-    """The version of the nvcc that benchmarks in CUDA C++ are compiled with, or None."""
+    """Return the version of the nvcc that benchmarks in CUDA C++ are compiled with, or None."""
     try:
         return program_version(find_nvcc())
     except CudaBuildError:
@@ -132,7 +133,7 @@ def nvcc_version() -> str | None:
 
 
 def installed_version(distribution: str) -> str | None:
-    """The version of an installed package, or None."""
+    """Return the version of an installed package, or None."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -140,7 +141,7 @@ def installed_version(distribution: str) -> str | None:
 
 
 def told_by_torch(name: str) -> str | None:
-    """``cuda`` or ``__version__`` of the installed torch, read from its file, since importing torch takes seconds.
+    """Return ``cuda`` or ``__version__`` of the installed torch, read from its file, since importing torch takes seconds.
 
     The metadata of the package says ``2.11.0`` where torch itself says ``2.11.0+cu130``.
     """
@@ -160,7 +161,7 @@ def told_by_torch(name: str) -> str | None:
 
 
 def cpu_model(cpuinfo: Path) -> str:
-    """The CPU's name as Linux gives it; elsewhere, and on Arm, which names none, what Python knows."""
+    """Return the CPU's name as Linux gives it; elsewhere, and on Arm, where Linux gives none, the name that Python knows."""
     try:
         lines = cpuinfo.read_text(errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,8 @@
-"""Can this GPU give a trustworthy time now, and did it while a case was measured? Every answer says what to do."""
+"""Judge whether a GPU can give a trustworthy time now, and whether it did while a case was measured.
+
+`ratchet.commands.machine` and `doctor` ask before, `suite` asks after each case. Every answer says what to do. `inspect` asks the
+GPU through NVML; the rest is pure.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +31,10 @@ class Condition:
 
 
 def inspect(gpu: Gpu, own: Collection[int] = (), pause: Callable[[float], None] = time.sleep) -> Condition:
-    """Look at the GPU; ``own`` are processes of ours. A GPU that seems busy is asked three times over a second,
-    because utilization is an average that still holds work which has just ended.
+    """Look at the GPU; ``own`` are the PIDs of our processes.
+
+    A GPU that seems busy is asked three times over a second, because utilization is an average that still holds work which has
+    just ended.
     """
     utilization = gpu.utilization()
     for _ in range(2):
@@ -47,7 +53,10 @@ def inspect(gpu: Gpu, own: Collection[int] = (), pause: Callable[[float], None] 
 
 
 def problems_before(condition: Condition, need_bytes: int = 0) -> list[str]:
-    """Why nothing should be measured now, one sentence each; empty where the GPU is fit."""
+    """Return the reasons why nothing should be measured now, one sentence each; empty where the GPU is fit.
+
+    ``need_bytes`` is the device memory that has to be free.
+    """
     gpu = f"GPU {condition.gpu_index}"
     problems = []
     if _in_use(condition):
@@ -79,7 +88,7 @@ def problems_before(condition: Condition, need_bytes: int = 0) -> list[str]:
 
 
 def warnings_before(condition: Condition) -> list[str]:
-    """What a reader should know although it stops nothing: processes that hold the GPU and compute nothing."""
+    """Return notes that stop nothing, one sentence each: processes that hold the GPU and compute nothing."""
     if _in_use(condition):
         return []
     return [
@@ -101,7 +110,11 @@ def _uses(process: ComputeProcess) -> str:
 def problem_during(
     telemetry: Telemetry | None, dropped_blocks: int, blocks: int, ecc_before: int | None, ecc_after: int | None
 ) -> str | None:
-    """Why the times of one case cannot be trusted, in one sentence, or None. ``telemetry`` is None on a CPU."""
+    """Return why the times of one case cannot be trusted, in one sentence, or None.
+
+    ``telemetry`` is None on a CPU. ``ecc_before`` and ``ecc_after`` are counts of uncorrected errors. Too many dropped
+    blocks are more than half of all.
+    """
     if ecc_before is not None and ecc_after is not None and ecc_after > ecc_before:
         return (
             f"The GPU met {ecc_after - ecc_before} new uncorrected memory errors (ECC) during this case; "

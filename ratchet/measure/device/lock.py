@@ -1,4 +1,8 @@
-"""One check at a time per device on this host. The lock belongs to the kernel, so a crash frees it; a note says who holds it."""
+"""Allow one run at a time per device on this host. The lock belongs to the kernel, so a crash frees it; a note names its holder.
+
+`ratchet.commands.machine` holds it while anything is measured or profiled. It writes two small files per device in a folder
+that all users share (`lock_folder`), and reads there what another user wrote, with care.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +22,15 @@ from ratchet.errors import BusyError, OutputError
 from ratchet.untrusted import clean
 
 _EVERYONE = 0o666
-_NOTE_LIMIT = 4096
+_NOTE_LIMIT = 4096  # bytes
 _SAFELY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""Another user may have put a link or a pipe where the note belongs."""
+"""Flags for opening the note: another user may have put a link or a pipe in its place."""
 PLACES = (Path("/run/lock"), Path("/var/lock"), Path("/tmp"))  # noqa: S108  the note is opened with care, the lock has no content
 """Where locks of all users belong (Filesystem Hierarchy Standard 3.0, 3.15 and 5.9), and where they fit on any machine."""
 
 
 def lock_folder(environ: Mapping[str, str], places: Sequence[Path] = PLACES) -> Path:
-    """One folder for all users of this machine, whatever TMPDIR says: the first that everybody may write to.
+    """Return one folder for all users of this machine, whatever TMPDIR says: the first that everybody may write to.
 
     ``$RATCHET_LOCK_DIR`` overrides it, for containers that share a device and a folder.
     """
@@ -36,7 +40,7 @@ def lock_folder(environ: Mapping[str, str], places: Sequence[Path] = PLACES) -> 
 
 
 def _is_for_everybody(place: Path) -> bool:
-    """By the folder's own mode, which is the same for all users; what this user may do is not."""
+    """Judge by the folder's own mode, which is the same for all users; the rights of this one user are not."""
     try:
         mode, mount = place.stat().st_mode, os.statvfs(place)
     except OSError:
@@ -57,8 +61,8 @@ def hold(
     """Hold a device while the body runs.
 
     ``device_key`` and ``folder`` are the same for all users of the device (see `lock_folder`), ``device`` is how people call it
-    (``GPU 0``), ``what`` is what holds it (``ratchet check in /x``). If it is busy, ``on_wait`` gets one sentence and we wait up
-    to ``wait_s``.
+    (``GPU 0``), ``what`` names the run that holds it (``ratchet check in /x``). If it is busy, ``on_wait`` gets one sentence and
+    we wait up to ``wait_s`` seconds.
     Raises `BusyError`, and `OutputError` where the lock cannot be created.
     """
     name = re.sub(r"[^A-Za-z0-9.-]+", "-", device_key)[:100]
@@ -92,7 +96,7 @@ def _acquired(lock: FileLock, timeout_s: float) -> bool:
 
 
 def held_by(note: Path, device: str) -> str:
-    """Who holds the device, as far as the note says. It may be missing, half written, or another user's joke."""
+    """Return a sentence about who holds the device, as far as the note says. It may be missing, half written, or a joke."""
     try:
         holder = json.loads(_read(note))
     except (OSError, ValueError, RecursionError):
@@ -108,7 +112,7 @@ def held_by(note: Path, device: str) -> str:
 
 
 def _since(text: object) -> str | None:
-    """A stored moment as local time: ``21:03:11``, with its date if that is not today."""
+    """Return a stored moment as local time: ``21:03:11``, with its date if that is not today."""
     if not isinstance(text, str):
         return None
     try:
@@ -128,7 +132,7 @@ def _read(note: Path) -> str:
 
 
 def _write(note: Path, text: str) -> None:
-    """Best effort: the note serves people, the lock does not need it."""
+    """Write the note if possible: it serves people, the lock does not need it."""
     with contextlib.suppress(OSError):
         descriptor, created = _open_for_writing(note)
         try:
@@ -144,7 +148,7 @@ def _write(note: Path, text: str) -> None:
 
 
 def _open_for_writing(note: Path) -> tuple[int, bool]:
-    """The note's descriptor, and whether this created it. In /tmp Linux refuses O_CREAT on another user's file."""
+    """Return the note's descriptor, and whether this created it. In /tmp Linux refuses O_CREAT on another user's file."""
     try:
         return os.open(note, os.O_WRONLY | _SAFELY), False
     except FileNotFoundError:

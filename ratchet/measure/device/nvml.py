@@ -1,4 +1,8 @@
-"""The only access to NVML. A question that a GPU does not answer gives None; a machine without a driver has no GPUs."""
+"""Ask NVML about GPUs; nothing else in ratchet does. A question that a GPU does not answer gives None.
+
+`fitness`, `telemetry`, `environment` and `doctor` read GPUs through `Gpu`; commands choose one with `choose_gpu`. A machine
+without a driver has no GPUs. It only reads: no clock, mode or limit is ever set.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ _SLOWDOWNS = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-_BUSY_PERCENT = 5
+_BUSY_PERCENT = 5  # as `fitness.BUSY`, for one process
 _RECENT_S = 2.0
 
 
@@ -42,7 +46,7 @@ class ComputeProcess:
 
 
 def load_nvml() -> Any:
-    """NVML's Python binding. Its functions raise `NVMLError` where there is no driver."""
+    """Return NVML's Python binding. Its functions raise `NVMLError` where there is no driver."""
     import pynvml
 
     return pynvml
@@ -83,7 +87,7 @@ class Gpu:
         return ask(self._nvml, name, self._chip, *arguments)
 
     def reading(self) -> Reading:
-        """Clock, temperature, power and slowdowns now. Takes well under a millisecond to a few milliseconds."""
+        """Return clock, temperature, power and slowdowns now. Takes well under a millisecond to a few milliseconds."""
         nvml, now = self._nvml, time.monotonic()
         power_mw = self._ask_chip("nvmlDeviceGetPowerUsage")
         reasons = self._ask_chip("nvmlDeviceGetCurrentClocksEventReasons")
@@ -98,37 +102,37 @@ class Gpu:
         )
 
     def free_memory_bytes(self) -> int | None:
-        """Device memory that nobody has taken."""
+        """Return the free device memory in bytes."""
         memory = self._ask("nvmlDeviceGetMemoryInfo")
         return None if memory is None else int(memory.free)
 
     def compute_processes(self) -> list[ComputeProcess]:
-        """Processes with a CUDA context here; also empty where the driver does not list them."""
+        """Return the processes with a CUDA context here; also empty where the driver does not list them."""
         listed = self._ask("nvmlDeviceGetComputeRunningProcesses")
         if listed is None:
             listed = self._ask("nvmlDeviceGetComputeRunningProcesses_v2") or []
         return [ComputeProcess(int(entry.pid), entry.usedGpuMemory) for entry in listed]
 
     def busy_pids(self) -> frozenset[int]:
-        """Processes that kept the SMs more than 5 % busy in the last two seconds, as far as the driver reports them."""
+        """Return the PIDs that kept the SMs more than 5 % busy in the last two seconds, as far as the driver reports them."""
         since_us = int((time.time() - _RECENT_S) * 1e6)
         samples = self._ask("nvmlDeviceGetProcessUtilization", since_us) or []
         return frozenset(int(sample.pid) for sample in samples if sample.smUtil > _BUSY_PERCENT)
 
     def utilization(self) -> float | None:
-        """Fraction of the last sampling period (up to a second) in which some kernel ran, 0 to 1."""
+        """Return the fraction of the last sampling period (up to a second) in which some kernel ran, 0 to 1."""
         rates = self._ask("nvmlDeviceGetUtilizationRates")
         return None if rates is None else rates.gpu / 100
 
     def uncorrected_ecc(self) -> int | None:
-        """Uncorrected memory errors since the driver was loaded."""
+        """Return the number of uncorrected memory errors since the driver was loaded."""
         kind, since = self._nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, self._nvml.NVML_VOLATILE_ECC
         count: int | None = self._ask_chip("nvmlDeviceGetTotalEccErrors", kind, since)
         return count
 
 
 def ask(nvml: Any, name: str, *arguments: Any) -> Any:
-    """One NVML call, or None where the GPU, the driver or the binding does not support it."""
+    """Make one NVML call. Return None where the GPU, the driver or the binding does not support it."""
     call = getattr(nvml, name, None)
     if call is None:
         return None
@@ -139,7 +143,7 @@ def ask(nvml: Any, name: str, *arguments: Any) -> Any:
 
 
 def find_gpus(nvml: Any = None) -> list[Gpu]:
-    """All GPUs in the order of nvidia-smi; none where there is no driver."""
+    """Return all GPUs in the order of nvidia-smi; none where there is no driver."""
     nvml = load_nvml() if nvml is None else nvml
     try:
         nvml.nvmlInit()
@@ -150,10 +154,11 @@ def find_gpus(nvml: Any = None) -> list[Gpu]:
 
 
 def choose_gpu(index: int | None, visible: str | None, nvml: Any = None) -> Gpu | None:
-    """The GPU to measure on. ``visible`` is CUDA_VISIBLE_DEVICES; as in CUDA, ``index`` counts within it.
+    """Return the GPU to measure on. ``visible`` is CUDA_VISIBLE_DEVICES; as in CUDA, ``index`` counts within it.
 
     None means that this machine, or CUDA_VISIBLE_DEVICES, offers no GPU and the caller asked for none by number.
-    CUDA may number GPUs of different speeds in its own order, so hand the chosen one on by its UUID.
+    CUDA may number GPUs of different speeds in its own order, so hand the chosen one on by its UUID. Raises UsageError where
+    there is no GPU of this number, or CUDA_VISIBLE_DEVICES names none of this machine.
     """
     gpus = visible_gpus(visible, nvml)
     if index is None:
@@ -166,14 +171,14 @@ def choose_gpu(index: int | None, visible: str | None, nvml: Any = None) -> Gpu 
 
 
 def visible_gpus(visible: str | None, nvml: Any = None) -> list[Gpu]:
-    """The GPUs that there are to measure on, in the order of nvidia-smi or of ``visible`` (CUDA_VISIBLE_DEVICES)."""
+    """Return the GPUs to choose from, in the order of nvidia-smi or of ``visible`` (CUDA_VISIBLE_DEVICES). Raises UsageError."""
     nvml = load_nvml() if nvml is None else nvml
     gpus = find_gpus(nvml)
     return gpus if visible is None else _visible(nvml, gpus, visible)
 
 
 def _visible(nvml: Any, gpus: Sequence[Gpu], visible: str) -> list[Gpu]:
-    """The GPUs that CUDA would show: entries up to the first that names none."""
+    """Return the GPUs that CUDA would show: entries up to the first that names none."""
     entries = [entry.strip() for entry in visible.split(",")]
     if not gpus or entries[0] in ("", "-1", "NoDevFiles"):  # the last is how Slurm says none
         return []

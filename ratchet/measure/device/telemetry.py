@@ -1,4 +1,8 @@
-"""Watch the GPU while something is timed: clock, heat, power, slowdowns and foreign processes, ten times a second."""
+"""Watch the GPU while something is timed: clock, heat, power, slowdowns and foreign processes, ten times a second.
+
+`suite` and the finals of tuning run a `Sampler`; `duet` keeps it informed about our workers. It reads NVML in a daemon thread of
+the controller, so that nothing runs in the process that is timed; the functions below `Sampler` are pure.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ Window = tuple[float, float]
 
 
 class Watched(Protocol):
-    """The part of `Gpu` that is watched."""
+    """The part of `Gpu` that a `Sampler` reads."""
 
     def reading(self) -> Reading: ...
     def compute_processes(self) -> list[ComputeProcess]: ...
@@ -36,7 +40,7 @@ class Tick:
 
 
 class Sampler:
-    """A daemon thread that looks at the GPU. The caller keeps ``own`` at the workers that live now::
+    """A daemon thread that looks at the GPU. The caller sets ``own`` to the PIDs of the workers that live now::
 
     with Sampler(gpu, idle=pids_present_before) as sampler:
         sampler.own = {first.pid, second.pid}
@@ -57,7 +61,7 @@ class Sampler:
 
     @property
     def own(self) -> frozenset[int]:
-        """Our live workers. Take one out only after it was waited for: until then the driver may list it."""
+        """The PIDs of our live workers. Remove one only after it was waited for: until then the driver may list it."""
         return self._own
 
     @own.setter
@@ -88,7 +92,7 @@ class Sampler:
         self._ticks.append(Tick(reading, listed, before | self._own))  # a worker may have come or gone while we asked
 
     def summary(self, windows: Sequence[Window], own_pids: Collection[int] = ()) -> Telemetry:
-        """What the GPU showed within the windows; ``own_pids`` adds workers that ``own`` never held.
+        """Sum up what the GPU showed within the windows; ``own_pids`` adds workers that ``own`` never held.
 
         A window too short for a look takes the nearest before and after it. Figures that the GPU does not report are 0.
         """
@@ -111,7 +115,7 @@ class Sampler:
         )
 
     def slowed(self, window: Window) -> bool:
-        """Did heat or a hardware brake slow the GPU within the window, or at the nearest look before or after it?
+        """Return whether heat or a hardware brake slowed the GPU within the window, or at the nearest look before or after it.
 
         Ask once the look after the window was taken (a period later), or the last moments go unseen.
         """
@@ -119,12 +123,12 @@ class Sampler:
 
 
 def pids_comparable(ticks: Iterable[Tick], own: frozenset[int]) -> bool:
-    """Does the driver name processes as we do? In a container it may list numbers of the host, or nothing at all."""
+    """Return whether the driver knows our PIDs. In a container it may list numbers of the host, or nothing at all."""
     return any(tick.listed & own for tick in ticks)
 
 
 def most_foreign(ticks: Iterable[Tick], own: frozenset[int], *, comparable: bool) -> int:
-    """The most processes at one moment that are not ours.
+    """Return the largest number of processes at one moment that are not ours.
 
     Where numbers compare, those listed that were never ours. Otherwise only counts compare: those listed beyond
     our live workers. That can miss a process while a worker has no context yet, and never accuses one of ours.
@@ -135,7 +139,7 @@ def most_foreign(ticks: Iterable[Tick], own: frozenset[int], *, comparable: bool
 
 
 def _pick(ticks: Sequence[Tick], windows: Iterable[Window], *, around: bool) -> list[Tick]:
-    """The looks within any window, each once; ``around`` adds the nearest before and after each window."""
+    """Return the looks within any window, each once; ``around`` adds the nearest before and after each window."""
     times = [tick.reading.at_s for tick in ticks]
     chosen: set[int] = set()
     for start, end in windows:

@@ -1,6 +1,8 @@
 """Read ELF files: the cubins that a GPU runs, the libraries that carry them, and which libraries both sides share.
 
-Layout: System V ABI, chapters 4 (object files) and 5; of 64-bit little-endian files only, as cubins and x86-64 are.
+`code` looks up kernels here; `launches` shortens names with `plain`. It reads the files of loaded libraries; `Elf`, `read` and
+what works on bytes is pure. Layout: System V ABI, chapters 4 (object files) and 5; of 64-bit little-endian files only, as cubins
+and x86-64 are.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ _OBJECT = 1
 
 _NOT_CODE = re.compile(r"(\.rela?)?\.(nv_)?debug_|\.(str|shstr|sym)tab$|\.note\.nv\.tkinfo$")
 """Sections that no instruction reads: lines and paths of the source, names, and the command that ran ptxas. Everything
-else counts, known or not. Names and values of symbols count too, by what they stand for."""
+else is in the digest, known or not. Names and values of symbols are too, without hashes of paths."""
 _NAMED_BY_PATH = re.compile(r"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}_")
 """nvcc puts a hash of the source's path into the names of an anonymous namespace and of static functions."""
 _VARIABLES = frozenset({".nv.global", ".nv.global.init", ".nv.constant3"})
@@ -37,11 +39,13 @@ _MADE_BY_COMPILER = ("$", "__cudart_")
 
 
 class NotElf(ValueError):
-    """These bytes are not a 64-bit little-endian ELF file, or are cut off."""
+    """Bytes that are not a 64-bit little-endian ELF file, or are cut off."""
 
 
 @dataclass(frozen=True)
 class Section:
+    """A row of the table of sections, in the order of the ABI; ``kind`` is its type."""
+
     name: str
     kind: int
     flags: int
@@ -54,6 +58,8 @@ class Section:
 
 @dataclass(frozen=True)
 class Symbol:
+    """A row of the symbol table; ``section`` is the name of the section that defines it, or ``#`` and its number."""
+
     name: str
     info: int
     other: int
@@ -63,7 +69,7 @@ class Symbol:
 
 
 class Elf:
-    """Reads the headers at once, and contents when they are asked for."""
+    """An ELF file. It reads the headers at once, and contents when they are asked for. Raises NotElf."""
 
     def __init__(self, image: bytes | mmap.mmap) -> None:
         self._image = image
@@ -92,7 +98,7 @@ class Elf:
         self.sections = tuple(Section(_text(names, r[0]), r[1], r[2], r[4], r[5], r[6], r[7], r[8]) for r in rows)
 
     def data(self, section: Section) -> bytes:
-        """The contents; of a section that takes no place in the file, none."""
+        """Return the contents of a section; none for one that takes no place in the file. Raises NotElf."""
         if section.kind == _NOBITS:
             return b""
         if section.offset + section.size > len(self._image):
@@ -100,6 +106,7 @@ class Elf:
         return bytes(self._image[section.offset : section.offset + section.size])
 
     def symbols(self) -> Iterator[Symbol]:
+        """Yield the symbols of all symbol tables. Raises NotElf."""
         for table in self.sections:
             if table.kind != _SYMTAB:
                 continue
@@ -116,7 +123,7 @@ class Elf:
         return self.sections[index]
 
     def told(self) -> list[list[object]]:
-        """Everything that shapes what the code does, in plain values."""
+        """Return everything that shapes what the code does, in plain values."""
         out: list[list[object]] = [[self.machine, self.flags]]
         for section in self.sections:
             if _NOT_CODE.match(section.name):
@@ -130,23 +137,23 @@ class Elf:
 
 
 def machine_code(image: bytes) -> str:
-    """A digest of a cubin that is equal for two of them if they do the same, wherever their sources lay."""
+    """Return a digest of a cubin that does not depend on where its sources lay. Raises NotElf."""
     return hashlib.sha256(json.dumps(Elf(image).told()).encode()).hexdigest()
 
 
 def kernels(elf: Elf) -> frozenset[str]:
-    """The kernels and functions that a cubin has code of."""
+    """Return the names of the kernels and functions that a cubin has code of."""
     return frozenset(each.name.removeprefix(".text.") for each in elf.sections if each.name.startswith(".text."))
 
 
 def variables(elf: Elf) -> tuple[str, ...]:
-    """``__device__`` and ``__constant__`` variables of a cubin: the host may write them without a launch."""
+    """Return the ``__device__`` and ``__constant__`` variables of a cubin: the host may write them without a launch."""
     found = [each.name for each in elf.symbols() if each.section in _VARIABLES and each.info & 0xF == _OBJECT]
     return tuple(sorted(name for name in found if not name.startswith(_MADE_BY_COMPILER)))
 
 
 def plain(name: str) -> str:
-    """The name without what depends on where the source lay."""
+    """Return a name without the hash of its source's path."""
     return _NAMED_BY_PATH.sub(r"\1", name)
 
 
@@ -158,10 +165,9 @@ def _text(names: bytes, at: int) -> str:
 
 
 # Cubins in the section ``.nv_fatbin`` of a library that nvcc built.
-#
-# NVIDIA does not document the format beyond the outer header (fatbinary.h of the CUDA toolkit): a magic number, a version,
-# the header's length and the length of what follows. Each entry then begins with its kind, the length of its own header
-# and of its payload; the architecture is at byte 28. What does not look exactly so is reported as hidden.
+# NVIDIA documents only the outer header (fatbinary.h of the CUDA toolkit): a magic number, a version, the header's length and
+# the length of the rest. Each entry then begins with its kind, the length of its own header and of its payload; the architecture
+# is at byte 28. Anything else is reported as hidden.
 
 
 SECTION = ".nv_fatbin"
@@ -172,20 +178,24 @@ _ARCHITECTURE_AT = 28
 
 @dataclass(frozen=True)
 class Cubin:
+    """Machine code for one architecture of GPU: an ELF file."""
+
     architecture: int
-    """Such as 90."""
+    """Compute capability times ten, such as 90."""
     image: bytes
 
 
 @dataclass(frozen=True)
 class Fatbin:
+    """The cubins of one section ``.nv_fatbin``."""
+
     cubins: tuple[Cubin, ...]
     hidden: bool
     """Some code in it is compressed or not understood."""
 
 
 def read(section: bytes) -> Fatbin:
-    """All cubins of a section. PTX in it is left aside: the driver compiles it only where no cubin fits."""
+    """Return all cubins of a section. PTX in it is left aside: the driver compiles it only where no cubin fits."""
     cubins: list[Cubin] = []
     hidden = False
     at = 0
@@ -225,7 +235,7 @@ def _entries(section: bytes, at: int, end: int) -> tuple[list[Cubin], bool]:
     return cubins, whole
 
 
-# Libraries that this process has loaded, and which of them belong to the environment that both sides share.
+# Libraries that this process has loaded: those of the environment, which both sides share, and those that one side built.
 
 _GONE = " (deleted)"
 _IN_A_WORD = re.compile(rb"[A-Za-z0-9_$]")
@@ -233,13 +243,13 @@ _IN_A_WORD = re.compile(rb"[A-Za-z0-9_$]")
 
 @dataclass(frozen=True)
 class Roots:
-    """Folders of the environment, and of what one side alone may have built."""
+    """Folders of the environment, and folders in which one side alone may have built something."""
 
     shared: tuple[Path, ...]
     own: tuple[Path, ...]
 
     def is_shared(self, path: Path) -> bool:
-        """Whether a file is the environment's: the longest folder that holds it decides, and a doubt is against it."""
+        """Return whether a file is the environment's: the longest folder that holds it decides; in doubt it is not."""
         return _depth(self.shared, path) > _depth(self.own, path)
 
 
@@ -256,15 +266,15 @@ class Image:
 
 @dataclass(frozen=True)
 class Library:
-    """The code for a GPU in a library."""
+    """A library's code for a GPU."""
 
     images: tuple[Image, ...]
     hidden: bool
-    """It has more of it, which cannot be read."""
+    """Whether it holds more code for a GPU, which cannot be read."""
 
 
 def roots(tree: Path) -> Roots:
-    """The folders for a process that runs the benchmarks of ``tree``."""
+    """Return the folders for a process that runs the benchmarks of ``tree``."""
     import torch
 
     python = [sys.prefix, sys.base_prefix, *(sysconfig.get_path(name) for name in ("purelib", "platlib"))]
@@ -274,7 +284,7 @@ def roots(tree: Path) -> Roots:
 
 
 def executable(maps: str) -> tuple[list[Path], list[Path]]:
-    """Files with executable pages in a text like /proc/self/maps (proc(5)): those still there, and libraries that are gone."""
+    """Return files with executable pages, from the text of /proc/self/maps (proc(5)): those still there, and deleted ones."""
     there: set[Path] = set()
     gone: set[Path] = set()
     for line in maps.splitlines():
@@ -290,10 +300,10 @@ def executable(maps: str) -> tuple[list[Path], list[Path]]:
 
 
 def ambiguous(paths: Iterable[Path]) -> list[list[object]]:
-    """Path, size and time of libraries with code for a GPU that are loaded from several places at once.
+    """Return path, size and time of libraries with code for a GPU that are loaded from several places at once.
 
-    Of one library the environment has one file, the same for both sides. Which others are loaded too says nothing: the side that
-    is checked loads what its check needs.
+    A library that is loaded from one place has one file in the environment, the same for both sides. Which other libraries are
+    loaded says nothing: the side that is checked loads the libraries of its check.
     """
     families: dict[str, set[Path]] = {}
     for path in paths:
@@ -304,13 +314,13 @@ def ambiguous(paths: Iterable[Path]) -> list[list[object]]:
 
 
 def library(path: Path) -> Library:
-    """A library's code for a GPU, as far as nvcc put it there."""
+    """Return a library's code for a GPU, as far as nvcc put it there."""
     about = path.stat()
     return _library(path, about.st_size, about.st_mtime_ns)
 
 
 def mentions(path: Path, name: str) -> bool:
-    """Whether the bytes of a file hold a name, as a whole word that ends a string of C."""
+    """Return whether the bytes of a file hold a name, as a whole word that ends a string of C."""
     about = path.stat()
     return _mentions(path, about.st_size, about.st_mtime_ns, name)
 

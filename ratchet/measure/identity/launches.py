@@ -1,4 +1,6 @@
-"""The launches of one call, as the driver describes them, made comparable between two processes. The first half is pure.
+"""Read the launches of one call from the driver, and make them comparable between two processes.
+
+`identity.of` reads captured graphs with `Reader`, and compares and shows them with the functions above it, which are pure.
 
 Addresses differ from process to process. So eight bytes that are an address of device memory are replaced by which
 allocation they point into, counted by first appearance, and where in it; everything else is compared as it is.
@@ -37,7 +39,7 @@ class Node:
     values: tuple[tuple[int, bytes], ...] = ()
     """Number or offset, and bytes, of each argument and attribute."""
     function: int = 0
-    """The driver's handle of a kernel: of this process alone."""
+    """The driver's handle of a kernel, valid in this process only."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Launches:
     edges: tuple[Edge, ...]
 
     def ordered(self) -> Launches:
-        """The same with its nodes in the order in which they can run, ties in the order in which they were captured."""
+        """Return the graph with its nodes in the order in which they can run, ties in the order in which they were captured."""
         order = _topological(len(self.nodes), self.edges)
         place = {old: new for new, old in enumerate(order)}
         edges = sorted((place[start], place[end], how) for start, end, how in self.edges)
@@ -57,18 +59,18 @@ class Launches:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an address points: into which allocation, and how far from its start."""
+    """The target of an address: an allocation, and the distance from its start in bytes."""
 
     allocation: Hashable
     offset: int
 
 
 Find = Callable[[int], Place | None]
-"""The place of an address, or None for a number that is none. Raises Opaque where it points to what cannot be seen."""
+"""Returns the place of an address, or None for a number that is not one. Raises Opaque where its target cannot be seen."""
 
 
 def comparable(launches: Launches, find: Find) -> tuple[list[object], list[Hashable]]:
-    """Return what two processes can compare, and the allocations in it by first appearance."""
+    """Return values that two processes can compare, and the allocations in them by first appearance. Raises Opaque."""
     numbers: dict[Hashable, int] = {}
     functions: dict[int, int] = {}  # two kernels may have one name, as Triton's do for each value of a constant
     names = _names([node.name for node in launches.nodes])
@@ -83,12 +85,12 @@ def comparable(launches: Launches, find: Find) -> tuple[list[object], list[Hasha
 
 
 def digest(told: object) -> str:
-    """SHA-256 of plain values, in canonical JSON."""
+    """Return the SHA-256 of plain values, in canonical JSON."""
     return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def shown(launches: Launches) -> tuple[str, ...]:
-    """A line for people for each launch; the last line counts those that are left out."""
+    """Return a line for people for each launch; the last line counts those that are left out."""
     lines = [_line(node) for node in launches.nodes]
     if len(lines) > MOST_LAUNCHES:
         lines[MOST_LAUNCHES - 1 :] = [f"and {len(lines) - MOST_LAUNCHES + 1} more"]
@@ -105,7 +107,7 @@ def _line(node: Node) -> str:
 
 
 def _without_addresses(value: bytes, find: Find, numbers: dict[Hashable, int]) -> list[object]:
-    """The bytes as hexadecimal text, with each address in them as [allocation, offset].
+    """Return the bytes as hexadecimal text, with each address in them as [allocation, offset].
 
     A pointer lies at a multiple of its size, also within a structure that is passed by value (CUDA C++ Programming Guide, kernel
     parameters): nothing else is looked at.
@@ -119,7 +121,7 @@ def _without_addresses(value: bytes, find: Find, numbers: dict[Hashable, int]) -
 
 
 def _names(names: Sequence[str]) -> list[str]:
-    """Names without hashes of paths, unless two of them then look alike."""
+    """Return the names without hashes of paths, unless two of them then look alike."""
     short = [plain(name) for name in names]
     return short if len(set(short)) == len(set(names)) else list(names)
 
@@ -144,8 +146,8 @@ def _topological(count: int, edges: Sequence[Edge]) -> list[int]:
     return order
 
 
-# How a captured CUDA graph is read through the driver: CUDA Driver API, sections Graph Management and Execution Control;
-# structures as in cuda.h.
+# Reading a captured CUDA graph through the driver: CUDA Driver API, sections Graph Management and Execution Control. The
+# numbers and structures are those of cuda.h.
 
 
 _INVALID_VALUE = 1
@@ -233,14 +235,14 @@ class _Function:
 
 
 class Reader:
-    """Describes graphs. Raises Opaque where a graph holds what cannot be compared."""
+    """A reader of captured graphs. Raises Opaque where a graph holds a node that cannot be compared."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._functions: dict[int, _Function] = {}
 
     def launches(self, graph: int) -> Launches:
-        """What a graph (a CUgraph or cudaGraph_t, which are the same) holds, in the order in which it can run."""
+        """Return the nodes of a graph (a CUgraph or cudaGraph_t, which are the same) in the order in which they can run."""
         count = c_size_t(0)
         self._driver.call("cuGraphGetNodes", c_void_p(graph), None, byref(count))
         handles = (c_void_p * count.value)()
@@ -291,7 +293,7 @@ class Reader:
         return Node("kernel", function.name, shape, tuple(settings), tuple(values), function.handle)
 
     def _function(self, handle: int) -> _Function:
-        """The facts that are the same for every launch of a kernel."""
+        """Return the facts that are the same for every launch of a kernel."""
         if handle in self._functions:
             return self._functions[handle]
         name = c_char_p()
@@ -313,7 +315,7 @@ class Reader:
         return found
 
     def _arguments(self, told: KernelParams, function: _Function) -> Iterator[tuple[int, bytes]]:
-        """(offset, bytes) of each argument."""
+        """Yield (offset, bytes) of each argument."""
         if not function.layout and (told.parameters or told.extra):
             raise Opaque("the driver does not tell the arguments of a kernel")
         packed = self._packed(told) if told.extra else None
@@ -326,7 +328,7 @@ class Reader:
                 raise Opaque("the arguments of a kernel cannot be read")
 
     def _packed(self, told: KernelParams) -> bytes:
-        """Arguments that were given as one buffer: cuLaunchKernel's ``extra``."""
+        """Return arguments that were given as one buffer: cuLaunchKernel's ``extra``."""
         address, size, at = 0, 0, 0
         while (word := told.extra[at] or _PARAMETERS_END) != _PARAMETERS_END:
             if word == _PARAMETERS_POINTER:

@@ -1,6 +1,7 @@
-"""Everything that tuning does on one device: compile and time configurations, and confirm the best few.
+"""Do the work of tuning on one device: compile and time configurations, and confirm the best few.
 
-`LocalStation` is an executor of one place; `ratchet tune` has one for each device.
+`LocalStation` is an executor of one place; `ratchet tune` has one for each device, on this host or in a Ray actor. It starts a
+host with its workers, works in a daemon thread, and watches the GPU during the finals. It writes no record.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ SIDES: tuple[Side, ...] = ("reference", "head")
 
 
 class _Silent:
-    """Progress that nobody looks at."""
+    """A progress display that shows nothing."""
 
     def start(self, total_cases: int, pairs: int) -> None: ...
 
@@ -103,7 +104,7 @@ class Finals:
         )
 
     def _undecided(self, measured: Mapping[str, Measured], sampler: Sampler | None) -> list[str]:
-        """The configurations that may still be the best and are not decided; all of them before there are `FINAL_PAIRS`."""
+        """Return the configurations that may still be the best and are not decided; all before there are `FINAL_PAIRS`."""
         pairs = max((len(each.workers["head"]) for each in measured.values()), default=0)
         if pairs < FINAL_PAIRS:
             return list(measured)
@@ -114,7 +115,7 @@ class Finals:
         return [name for name, made in found.items() if made.low <= best.high and not self._settled(made)]
 
     def _settled(self, found: Comparison) -> bool:
-        """Whether more pairs would hardly help: it cannot win, or it wins and the interval is as narrow as usual."""
+        """Return whether more pairs would hardly help: it cannot win, or it wins and has as many pairs as usual."""
         improved = decide(found, thresholds_of_finals(self.policy, len(self.configurations)))[0] is Outcome.IMPROVED
         return found.low > 1 - self.policy.improvement or (improved and found.pairs >= USUAL)
 
@@ -149,7 +150,7 @@ class LocalStation:
     """The station on one device of this host."""
 
     def __init__(self, place: StationPlace, aim: Aim, hosts: Hosts, stations: int = 1) -> None:
-        """The host of the head may still be importing its benchmarks; it belongs to the station from now on.
+        """Take over ``hosts``, whose head may still be importing its benchmarks; they belong to the station from now on.
 
         ``stations`` share the cores of this host.
         """
@@ -179,13 +180,16 @@ class LocalStation:
 
     @property
     def room(self) -> int:
+        """The number of tasks that may be submitted now."""
         ahead = self._processes + _AHEAD if self._processes else 1
         return max(0, ahead - len(self._in_hand)) if self.places else 0
 
     def report_to(self, report: Report) -> None:
+        """Send results to this function instead of `results`."""
         self._report = report
 
     def submit(self, task: Task) -> None:
+        """Queue a task; its result says so at once where the station is lost."""
         with self._lock:
             if self._gone:
                 self._report(Done(task=task, place=self._place.name, lost=self._gone))
@@ -202,6 +206,7 @@ class LocalStation:
                 self._enter(task)
 
     def results(self, timeout_s: float) -> list[Done]:
+        """Return the results that are there; wait up to ``timeout_s`` seconds for a first one."""
         try:
             found = [self._done.get(timeout=max(0.0, timeout_s))]
         except queue.Empty:
@@ -211,6 +216,7 @@ class LocalStation:
         return found
 
     def withdraw(self) -> None:
+        """Drop all tasks but the one that is being timed."""
         with self._lock:
             if self._compilers is not None:
                 self._compilers.rest()  # not ended: while a driver takes down a dozen processes, no other one gets its device
@@ -223,6 +229,7 @@ class LocalStation:
             self._in_hand = {number: task for number, task in self._in_hand.items() if number == self._timed}
 
     def close(self) -> None:
+        """End the station and its host, with everything that runs there."""
         self._closed = True
         self.withdraw()
         self._ready.put(None)
@@ -246,7 +253,7 @@ class LocalStation:
                 self._report_lost(str(error))
 
     def _next(self) -> tuple[Task, Compiled | None] | None:
-        """The next task that is ready for the device, None at the end. A device that has to wait for one needs more compilers."""
+        """Return the next task that is ready for the device, None at the end. A device that waits needs more compilers."""
         with contextlib.suppress(queue.Empty):
             return self._ready.get_nowait()
         with self._lock:
@@ -269,7 +276,7 @@ class LocalStation:
             self._ready.put((task, compiled))
 
     def _carried_out(self, task: Task, compiled: Compiled | None) -> Done | None:
-        """The result of a task; None where the time was over in the middle of it."""
+        """Return the result of a task; None where the time was over in the middle of it."""
         if task.what == "confirm":
             return Done(task=task, place=self._place.name, confirmations=self._confirmed(task))
         try:
@@ -279,7 +286,7 @@ class LocalStation:
         return Done(task=task, place=self._place.name, evaluation=evaluation)
 
     def _confirmed(self, task: Task) -> tuple[Confirmation, ...]:
-        """Raises HostError where a host is gone."""
+        """Compare the task's configurations with the default in pairs. Raises HostError where a host is gone."""
         self._timer.end()  # the pairs have the device to themselves
         settings, gpu = self._place.settings, self._place.gpu
         seconds = max(0.0, self._confirm_until - time.monotonic())

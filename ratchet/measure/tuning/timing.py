@@ -1,6 +1,8 @@
 """Time the configurations of one case on one device: each takes turns with the default, in two processes that stay.
 
-So a time is known in terms of the default's time at the same moment, and devices, clocks and heat do not matter.
+So a time is known in terms of the default's time at the same moment, and devices, clocks and heat do not matter
+(docs/decisions/0013-tuning-beside-the-default.md). `station.LocalStation` runs a `Timer` in its thread; the timer forks and ends
+the two workers through the station's host.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ from ratchet.records.tuning import Configuration, Ending, Evaluation
 FEWEST = 2
 """Turns before a configuration may be dropped."""
 SLACK = 0.05
-"""How far behind the best even the fastest turn has to be: processes that run the same code differ by a percent or two."""
+"""Fraction by which even the fastest turn must be behind: processes that run the same code differ by a percent or two."""
 
 
 def behind(ratios: Sequence[float], best: float | None) -> bool:
-    """Whether turns, as ratios to the default's neighbouring turns, are clearly slower than the best configuration.
+    """Return whether turns, as ratios to the default's neighbouring turns, are clearly slower than the best configuration.
 
     Only the fastest turn counts, so that one slow turn drops no configuration.
     """
@@ -35,7 +37,10 @@ def behind(ratios: Sequence[float], best: float | None) -> bool:
 
 
 def normalised(times_ms: Sequence[float], default_ms: Sequence[float]) -> float:
-    """The time over the default's: the median over neighbouring turns, whose clocks and temperature are alike."""
+    """Return the time over the default's: the median over neighbouring turns, whose clocks and temperature are alike.
+
+    Both sequences are medians of turns in milliseconds, of the same length.
+    """
     return math.exp(statistics.median(math.log(a / b) for a, b in zip(times_ms, default_ms, strict=True)))
 
 
@@ -44,18 +49,18 @@ TURNS = 5
 MOST = 10
 """Samples in one turn."""
 _PATIENCE = 2
-"""How often the default's process may be lost before the default counts as one that gives no time."""
+"""Losses of the default's process after which the default counts as one that gives no time."""
 
 Role = Literal["default", "candidate"]
 
 
 class OutOfTime(WorkerError):
-    """The time was over in the middle of an evaluation, which then has no result."""
+    """An evaluation that the end of the time cut off; it has no result."""
 
 
 @dataclass(frozen=True)
 class Aim:
-    """The case that is tuned, and how it is timed."""
+    """The case that is tuned, and the plan for timing it."""
 
     case: str
     default: Configuration
@@ -66,7 +71,7 @@ class Aim:
 
 @dataclass(frozen=True)
 class Turns:
-    """The blocks of a candidate, and those of the default that were taken in turn with them."""
+    """The blocks of a candidate, and those of the default between them."""
 
     candidate: list[tuple[float, ...]]
     default: list[tuple[float, ...]]
@@ -75,7 +80,7 @@ class Turns:
 
 
 class Timer:
-    """Times one configuration after another on one device. For use in one thread."""
+    """A timer of one configuration after another on one device. For use in one thread."""
 
     def __init__(self, host: HostClient, aim: Aim, place: str, alone: threading.RLock) -> None:
         """``alone`` is held while anything is timed, built or checked on the device."""
@@ -99,7 +104,7 @@ class Timer:
             try:
                 tried = self._try("candidate", configuration)
                 if tried.call_ms is None:
-                    self._end("candidate")  # whatever it did to its process and its context goes with them
+                    self._end("candidate")  # it may have damaged its process and its context
                     return self._failed(configuration, tried.ending, tried.reason, tried.first_s, began)
                 turns = self._turns(tried.call_ms, best)
             except CaseTrouble as error:
@@ -123,6 +128,7 @@ class Timer:
         )
 
     def end(self) -> None:
+        """End both workers; the next evaluation starts new ones."""
         for role in list(self._workers):
             self._end(role)
         self._default = None
@@ -168,7 +174,7 @@ class Timer:
         return self._workers[role].ask("try", Tried, tuning=configuration, clock=plan.clock, cache=plan.cache)
 
     def _lost_default(self, error: CaseTrouble) -> bool:
-        """Whether it was the default's process that was lost: then another takes its place, but not for ever."""
+        """Return whether the default's process was lost: then another takes its place, until `_PATIENCE` were lost."""
         self._refuse_late(error)
         if "default" not in self._workers or self._workers["default"].alive:
             return False
@@ -179,7 +185,7 @@ class Timer:
         return True
 
     def _broke(self, configuration: Configuration, error: CaseTrouble, began: float) -> Evaluation:
-        """The record of a configuration whose process was lost, or cannot be trusted any more."""
+        """Return the record of a configuration whose process was lost, or cannot be trusted any more."""
         self._end("candidate")
         ending: Ending = "timeout" if isinstance(error, Hung) else "crash"
         if "out of GPU memory" in error.message:
