@@ -125,10 +125,12 @@ def check(folder: Path, device: str, *, kill: bool, rng: random.Random) -> Ended
         "--repo",
         str(folder),
     ]
-    scratch = {path for path in Path(tempfile.gettempdir()).glob("ratchet-*") if path.is_dir()}
+    scratch = folder.parent / "scratch"  # its own, so that the folders of another ratchet are not taken for this one's
+    scratch.mkdir()
     started = time.monotonic()
     with (folder.parent / "log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        environ = {**os.environ, "TMPDIR": str(scratch)}
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=environ)
         seen: set[int] = set()
         if kill:
             threading.Thread(target=_kill_one, args=(process.pid, rng.uniform(4, 25), rng), daemon=True).start()
@@ -138,7 +140,7 @@ def check(folder: Path, device: str, *, kill: bool, rng: random.Random) -> Ended
     seconds = time.monotonic() - started
     time.sleep(0.5)
     alive = [f"process {pid}" for pid in sorted(seen) if Path("/proc", str(pid)).exists() and not _is_zombie(pid)]
-    folders = [path.name for path in Path(tempfile.gettempdir()).glob("ratchet-*") if path.is_dir() and path not in scratch]
+    folders = [path.name for path in scratch.glob("ratchet-*")]
     cases = []
     with contextlib.suppress(OSError, ValueError):
         cases = json.loads((folder / "results" / "report.json").read_text())["cases"]
