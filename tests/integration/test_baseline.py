@@ -161,7 +161,7 @@ def test_a_renamed_case_keeps_its_chain(ledger: Ledger) -> None:
     ledger.run(gone(), new("attention/train"), day=1, head=1, reference=0)
     command = f"ratchet baseline rename {NAME} attention/train"
     assert f"`{command}`" in ledger.do("record")
-    assert "with its 2 steps; the 1.000 ms of" in ledger.do(*command.split()[2:], "--reason", "clearer")
+    assert "with its 2 steps; it replaces 1.000 ms of" in ledger.do(*command.split()[2:], "--reason", "clearer")
     entry = ledger.entry("attention/train")
     assert [step.kind.value for step in entry.steps] == ["first", "removed", "renamed"]
     assert (entry.git_commit, entry.steps[-1].commit) == (ledger.commits[0], ledger.commits[2])

@@ -95,7 +95,7 @@ def test_small_slowdowns_add_up(make: Callable[..., Playground]) -> None:
 
 def test_calibrate(play: Playground) -> None:
     """`calibrate` measures unchanged code for the time given, says what the machine can tell apart, and writes both files."""
-    done = play.ratchet("calibrate", "--device", "cpu", "--blocks", "2", "--time", "4s", "--gate", "60%")
+    done = play.ratchet("calibrate", "--device", "cpu", "--blocks", "2", "--time", "15s", "--gate", "60%")
     assert "holds the gate of 60 %" in done.out or "does not hold the gate of 60 %" in done.out
     assert "adds/small" in done.out
     assert done.code == (0 if "This machine holds" in done.out else 3)
