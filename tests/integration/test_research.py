@@ -50,6 +50,12 @@ def test_speed_of_records() -> None:
     assert done.stdout.count("exit 0") == 2
 
 
+@pytest.fixture(autouse=True)
+def own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other check of this machine holds these up."""
+    monkeypatch.setenv("RATCHET_LOCK_DIR", str(tmp_path))
+
+
 def test_start_in_a_repository() -> None:
     """research/large_repository.py makes a repository and times the start of a check in it, clean and dirty."""
     words = ("--commits", "20", "--files", "1000", "--repeat", "1")
