@@ -18,8 +18,8 @@ def main(arguments: list[str] | None = None) -> int:
     import argparse
 
     try:
+        from ratchet.commands.collectives import CollectivesRequest, measure_collectives
         from ratchet.errors import RatchetError
-        from ratchet.pipeline.collectives import Wish, measure_collectives
     except ModuleNotFoundError as error:
         root = Path(__file__).resolve().parent.parent
         print(f"{error.name} is not installed: run `{sys.executable} -m pip install -e {root}` first.", file=sys.stderr)
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=Path("results"), help="folder of the record (default: results)")
     parser.add_argument("--summary", type=Path, default=Path("profiles"), help="folder of the JSON summary (default: profiles)")
     given = parser.parse_args(arguments)
-    wish = Wish(given.operations, given.sizes, {"cuda": SIZES, "cpu": CPU_SIZES}, given.repeats, given.device)
+    wish = CollectivesRequest(given.operations, given.sizes, {"cuda": SIZES, "cpu": CPU_SIZES}, given.repeats, given.device)
     try:
         lines = measure_collectives(wish, given.results, given.summary, tuple(sys.argv), os.environ)
     except RatchetError as error:

@@ -1,4 +1,4 @@
-"""What a benchmark author imports: ``benchmark`` and ``Workload``. Importing this never imports torch."""
+"""The names that a benchmark author imports: ``benchmark`` and ``Workload``. Importing this never imports torch."""
 
 from ratchet.workload import Benchmark, Workload, benchmark
 

@@ -1,4 +1,8 @@
-"""Where compiled kernels and other things that can be made again are kept, and what is gone with its process."""
+"""The folder for compiled kernels and other things that can be made again, and scratch folders that end with their process.
+
+Builds and nvcc keep results below `cache_root`; git, hosts and ``ratchet tune`` use scratch folders. Reads the environment and
+/proc; makes and removes folders below the system's temporary folder.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from pathlib import Path
 
 
 def cache_root() -> Path:
-    """``$RATCHET_CACHE_DIR``, else ``$XDG_CACHE_HOME/ratchet``, else ``~/.cache/ratchet``: absolute, not yet created."""
+    """Return ``$RATCHET_CACHE_DIR``, else ``$XDG_CACHE_HOME/ratchet``, else ``~/.cache/ratchet``: absolute, not yet created."""
     if chosen := os.environ.get("RATCHET_CACHE_DIR"):
         return Path(chosen).expanduser().absolute()
     shared = os.environ.get("XDG_CACHE_HOME", "")
@@ -24,10 +28,7 @@ def cache_root() -> Path:
 
 @contextlib.contextmanager
 def scratch_folder(kind: str) -> Iterator[Path]:
-    """A temporary folder ``ratchet-KIND-PID-…`` while the body runs; those that killed processes of this user left are removed.
-
-    Raises OSError where none can be made.
-    """
+    """Make a temporary folder ``ratchet-KIND-PID-…`` for the body, and remove those of killed processes. May raise OSError."""
     for folder in abandoned_folders(kind):
         shutil.rmtree(folder, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=f"ratchet-{kind}-{os.getpid()}-"))
@@ -38,13 +39,13 @@ def scratch_folder(kind: str) -> Iterator[Path]:
 
 
 def abandoned_folders(kind: str) -> list[Path]:
-    """What `scratch_folder` made for processes of this user that were killed; no links, which another user may have put there."""
-    found = []
+    """List the scratch folders of killed processes of this user; no links, which another user may have put there."""
+    folders = []
     for folder in Path(tempfile.gettempdir()).glob(f"ratchet-{kind}-*"):
         owner = re.fullmatch(rf"ratchet-{kind}-(\d+)-\w+", folder.name)
-        with contextlib.suppress(FileNotFoundError):  # another run was quicker
+        with contextlib.suppress(FileNotFoundError):  # another process removed it first
             if owner and not Path("/proc", owner[1]).exists():
                 status = folder.lstat()
                 if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
-                    found.append(folder)
-    return found
+                    folders.append(folder)
+    return folders

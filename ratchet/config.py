@@ -1,4 +1,8 @@
-"""``[tool.ratchet]`` in pyproject.toml, then ``RATCHET_*`` in the environment, then options → Settings."""
+"""``[tool.ratchet]`` in pyproject.toml, then ``RATCHET_*`` in the environment, then options → Settings.
+
+Every command calls `load_settings`; the trusted job on GitHub calls `settings_from` with a text from the API. Reads
+pyproject.toml and nothing else: the environment and the options are arguments. docs/settings.md lists the settings.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +18,14 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from ratchet.errors import UsageError
-from ratchet.records.policy import Policy
+from ratchet.records.run import Policy
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?\s*$")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
 
 
 def parse_fraction(value: object) -> float:
-    """``"3%"`` or ``0.03`` → 0.03. A bare 3 is refused: it could mean 3 % or a factor of 3."""
+    """Read ``"3%"`` or ``0.03`` as 0.03. Raises ValueError for no number, and for 3: it could mean 3 % or a factor of 3."""
     if isinstance(value, str):
         text = value.strip()
         try:
@@ -39,7 +43,7 @@ def parse_fraction(value: object) -> float:
 
 
 def parse_duration(value: object) -> float:
-    """``90``, ``"90s"``, ``"20m"`` → seconds."""
+    """Read ``90``, ``"90s"`` or ``"20m"`` as seconds. Raises ValueError for any other text."""
     if isinstance(value, bool):
         raise ValueError(f"{value!r} is no duration: write 90s or 20m")
     if isinstance(value, int | float):
@@ -63,7 +67,7 @@ Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
 
 
 class Settings(BaseModel):
-    """Everything a user can set. Field names are the keys of ``[tool.ratchet]``."""
+    """Everything that a user can set. Field names are the keys of ``[tool.ratchet]``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
@@ -83,7 +87,7 @@ class Settings(BaseModel):
     block_ms: Annotated[float, Field(gt=0, le=10_000)] = 12.0
     """Device time that one turn aims at."""
     placements: Annotated[int, Field(ge=1, le=64)] = 4
-    """On a GPU: places in memory at which a worker builds a workload, taken in turn by its blocks."""
+    """Places in GPU memory at which a worker builds a workload; its blocks use them in turn."""
     clock: Literal["auto", "event", "graph"] = "auto"
     """GPU clock; ``auto`` takes what each workload asks for (``event`` unless it says otherwise)."""
     cache: Literal["cold", "warm"] = "cold"
@@ -92,7 +96,7 @@ class Settings(BaseModel):
     time_identical: bool = False
     """Time cases whose machine code is the same on both sides too."""
     seed: int = 2025
-    """Of the random inputs, the same on both sides."""
+    """Seed of the random inputs, the same on both sides."""
     order_seed: Annotated[int, Field(ge=0, default_factory=lambda: secrets.randbelow(2**31))]
     """Draws which side starts and is timed first in each pair, and the order of cases; a new one for each run, which records it.
 
@@ -121,7 +125,7 @@ class Settings(BaseModel):
     profile_timeout: Annotated[float, BeforeValidator(parse_duration), Field(ge=1)] = 60.0
     """Longest that the profilers of one case may take, both sides together."""
     baseline_mode: Literal["push", "pull-request", "branch"] = "push"
-    """How the next baseline reaches the remote: onto the main branch, as a pull request, or on a branch of its own."""
+    """The way that the next baseline reaches the remote: onto the main branch, as a pull request, or on a branch of its own."""
     baseline_branch: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$")] = (
         "ratchet-baseline"
     )
@@ -148,7 +152,7 @@ def load_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, 
 
 
 def settings_from(text: str, name: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> Settings:
-    """The same from the text of a pyproject.toml, which errors call ``name``."""
+    """Read the settings from the text of a pyproject.toml, which errors call ``name``; else as `load_settings`."""
     values = _tool_table(text, name)
     values |= {
         name: environ[f"RATCHET_{name.upper()}"] for name in Settings.model_fields if environ.get(f"RATCHET_{name.upper()}")

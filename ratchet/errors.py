@@ -1,4 +1,7 @@
-"""Every error a user can meet. Each says what is wrong, where, and what to do; the command line turns it into an exit code."""
+"""Every error that a user can meet: what happened, where, and what to do.
+
+Raised where something fails; `ratchet.cli.main` alone turns one into text and an exit code. Pure.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,11 @@ class Exit(IntEnum):
 
 
 class RatchetError(Exception):
-    """An error with one sentence for the user. ``hint`` says what to do about it."""
+    """An error with one sentence for the user; ``hint`` says what to do."""
 
     exit_code: Exit = Exit.NOT_MEASURED
+    section: str = ""
+    """The section of docs/troubleshooting.md that says more."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -36,88 +41,115 @@ class UsageError(RatchetError):
 
 
 class RecordError(RatchetError):
-    """A file of ours cannot be read: truncated, edited, of a newer schema, or with values that cannot be."""
+    """A file of ours cannot be read: truncated, edited, of a newer schema, or with impossible values."""
 
     exit_code = Exit.USAGE
+    section = "files-and-records"
 
 
 class ArtifactError(RatchetError):
-    """What another job handed over cannot be believed: unsafe, damaged, or contradicting itself."""
+    """An artifact of another job is unsafe, damaged, or contradicts itself."""
+
+    section = "on-github"
 
 
 class OutputError(RatchetError):
     """A result cannot be written: read-only folder, full disk."""
 
+    section = "files-and-records"
+
 
 class GitError(RatchetError):
     """git is missing, or refuses what a comparison needs."""
 
+    section = "a-tree-cannot-be-loaded"
+
 
 class DamageError(RatchetError):
-    """The user's repository changed while code that is not ours ran, and cannot be put back."""
+    """The user's repository changed while foreign code ran, and cannot be restored."""
+
+    section = "files-and-records"
 
 
 class BusyError(RatchetError):
     """Another check holds the device."""
 
+    section = "the-machine-is-not-fit"
+
 
 class UnfitError(RatchetError):
-    """The machine cannot give a trustworthy measurement now."""
+    """This machine cannot give a trustworthy measurement now."""
+
+    section = "the-machine-is-not-fit"
 
 
 class IncompleteError(RatchetError):
-    """A part of what is to be judged together is missing."""
+    """A shard of a run is missing."""
 
 
 class BuildError(RatchetError):
     """The build command failed in one tree."""
 
+    section = "a-tree-cannot-be-loaded"
+
 
 class FingerprintError(RatchetError):
     """Times from different machines or software were about to be compared."""
 
+    section = "files-and-records"
+
 
 class HostError(RatchetError):
-    """The process that serves one tree did not start, died, or spoke nonsense."""
+    """The process that serves one tree did not start, died, or broke the protocol."""
+
+    section = "a-tree-cannot-be-loaded"
 
 
 class WorkerError(RatchetError):
-    """A worker crashed, hung, ran out of memory or spoke nonsense: it costs one case, never the run."""
+    """A worker crashed, hung, ran out of memory or broke the protocol: one case fails, never the run."""
+
+    section = "the-machine-is-not-fit"
 
 
 class ForeignModuleError(RatchetError):
     """A module of the repository was loaded from outside its tree, so the tree was not what ran."""
 
+    section = "a-tree-cannot-be-loaded"
+
 
 class CudaBuildError(RatchetError):
     """nvcc is missing or rejected a source."""
 
+    section = "a-tree-cannot-be-loaded"
+
 
 class PageError(RatchetError):
-    """A picture cannot be drawn: matplotlib is missing."""
+    """A figure cannot be drawn: matplotlib is missing."""
 
 
 class ForgeError(RatchetError):
-    """GitHub does not do what it was asked."""
+    """A call of GitHub's API failed."""
+
+    section = "on-github"
 
 
 class TokenError(ForgeError):
-    """The token is not valid, or its rights do not suffice (401, 403)."""
+    """The token is invalid or lacks a permission (401, 403)."""
 
     exit_code = Exit.USAGE
 
 
 class LimitedError(ForgeError):
-    """A rate limit of GitHub's, and it ends too late to wait for."""
+    """GitHub's rate limit holds for longer than we wait."""
 
 
 class GoneError(ForgeError):
-    """What was asked for is not there, or the token may not see it (404, 410)."""
+    """Nothing is there, or the token may not see it (404, 410)."""
 
 
 class RefusedError(ForgeError):
-    """GitHub understood, and refuses (409, 422)."""
+    """GitHub refuses a valid request (409, 422)."""
 
 
 class UnreachableError(ForgeError):
-    """GitHub cannot be reached, or answers nonsense: 5xx, a time-out, a cut connection."""
+    """GitHub cannot be reached, or its answer makes no sense: 5xx, a timeout, a cut connection."""

@@ -1,16 +1,16 @@
-"""For benchmarks written in CUDA C++: compile a ``.cu`` source once with nvcc, load it with ctypes ever after.
+"""Compile a ``.cu`` source with nvcc once and load it with ctypes, for benchmarks written in CUDA C++.
 
     library = nvcc.load(Path(__file__).parent / "kernels" / "normalize.cu", macros={"BLOCK": 256})
     library.normalize(...)  # an extern "C" function
 
 Results live in ``cache_root()/nvcc/<key>/``: the library, ``build.log`` (with the register and spill counts of
-``-Xptxas -v``), ``command.json`` and the sources. The key covers everything that shapes the machine code. This module
-never imports torch unless it has to ask for the device's architecture.
+``-Xptxas -v``), ``command.json`` and the sources. The key covers everything that shapes the machine code. Benchmarks call `load`;
+the doctor and the environment ask `find_nvcc`. It reads sources, runs nvcc and writes to the cache; it imports torch only to ask
+for the device's architecture.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import hashlib
@@ -18,7 +18,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -29,11 +28,14 @@ from filelock import FileLock, Timeout
 
 from ratchet.cache import cache_root
 from ratchet.errors import CudaBuildError
+from ratchet.subprocesses import run
 
 FLAGS = ("-O3", "-lineinfo", "-std=c++17")
 FIXED_FLAGS = ("-shared", "-Xcompiler", "-fPIC", "-Xptxas", "-v", "-no-compress")
-"""Not compressed, so that `ratchet.measure.identity` can read the machine code."""
+"""``-no-compress``: so that `ratchet.measure.identity` can read the machine code."""
 LIBRARY = "kernel.so"
+LOG_BYTES = 2**22
+"""Bytes of nvcc's output that are kept: the first errors count, and templates make long ones."""
 STANDARD_PLACES = (Path("/usr/local/cuda/bin/nvcc"),)
 ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CPATH", "CPLUS_INCLUDE_PATH")
 """Variables through which nvcc and its host compiler take options: part of the key."""
@@ -69,7 +71,7 @@ def build(
     arch: str | None = None,
     timeout_s: float = 300.0,
 ) -> Path:
-    """Like `load`, without loading: the folder that holds the library, its log and its sources."""
+    """Compile as `load` does, and return the folder that holds the library, its log and its sources."""
     path = Path(source).absolute()
     compiler = find_nvcc()
     defines = [f"-D{name}={value}" for name, value in sorted((macros or {}).items())]
@@ -96,12 +98,12 @@ def build(
 
 
 def find_nvcc() -> Path:
-    """nvcc from ``$CUDACXX``, ``$CUDA_HOME/bin``, the PATH or ``/usr/local/cuda/bin``, in this order."""
+    """Find nvcc in ``$CUDACXX``, ``$CUDA_HOME/bin``, the PATH or ``/usr/local/cuda/bin``, in this order."""
     if named := os.environ.get("CUDACXX"):
         if found := shutil.which(named):
             return Path(found)
         # Falling back to another compiler would change the machine code behind the author's back.
-        raise CudaBuildError(f"CUDACXX names {named}, which is no program here.", "Correct or unset CUDACXX.")
+        raise CudaBuildError(f"CUDACXX names {named}, which is not a program on this machine.", "Correct or unset CUDACXX.")
     home = os.environ.get("CUDA_HOME")
     places = [str(Path(home) / "bin" / "nvcc")] if home else []
     for candidate in [*places, "nvcc", *map(str, STANDARD_PLACES)]:
@@ -114,20 +116,20 @@ def find_nvcc() -> Path:
 
 
 def device_arch() -> str:
-    """The architecture of torch's current device, such as ``"sm_90"``."""
+    """Return the architecture of torch's current device, such as ``"sm_90"``."""
     import torch
 
     if not torch.cuda.is_available():
-        raise CudaBuildError("No CUDA device says what architecture to compile for.", 'Pass it, as in arch="sm_90".')
+        raise CudaBuildError("There is no CUDA device to compile for.", 'Pass it, as in arch="sm_90".')
     major, minor = torch.cuda.get_device_capability()
     return f"sm_{major}{minor}"
 
 
 def read_sources(source: Path, flags: Sequence[str] = ()) -> dict[Path, bytes]:
-    """The source and every header it includes by ``#include "..."``, directly or not, wherever one is found.
+    """Read the source and every header that it includes by ``#include "..."``, directly or not.
 
-    Headers are looked for beside the file that includes them and in the folders of ``-I<folder>`` flags. One that is
-    found nowhere is the compiler's to find or to reject.
+    Headers are looked for beside the file that includes them and in the folders of ``-I<folder>`` flags. One that is in neither
+    is left to the compiler.
     """
     folders = [Path(flag.removeprefix("-I")).absolute() for flag in flags if flag.startswith("-I")]
     sources: dict[Path, bytes] = {}
@@ -141,8 +143,10 @@ def read_sources(source: Path, flags: Sequence[str] = ()) -> dict[Path, bytes]:
         except OSError as error:
             raise CudaBuildError(f"{path} cannot be read: {error.strerror}.", "Check the path.") from error
         for name in _INCLUDE.findall(sources[path].decode(errors="replace")):
-            found = [each for folder in (path.parent, *folders) if (each := Path(os.path.normpath(folder / name))).is_file()]
-            waiting.extend(found[:1])
+            headers = [
+                header for folder in (path.parent, *folders) if (header := Path(os.path.normpath(folder / name))).is_file()
+            ]
+            waiting.extend(headers[:1])
     return sources
 
 
@@ -168,55 +172,40 @@ def _version(compiler: Path) -> str:
     try:
         done = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise CudaBuildError(f"{compiler} does not tell its version: {error}.", "Check the CUDA toolkit.") from error
+        raise CudaBuildError(f"{compiler} does not say its version: {error}.", "Check the CUDA toolkit.") from error
     return done.stdout
 
 
 def _compile(job: _Job) -> None:
-    """Build in a folder of our own and move it into place whole, so that nobody ever finds half a result."""
+    """Build in a temporary folder and move it into place whole, so that no process finds half a result."""
     with tempfile.TemporaryDirectory(prefix=".building-", dir=job.folder.parent, ignore_cleanup_errors=True) as scratch:
         made = Path(scratch) / "made"
         made.mkdir()
         command = [str(job.compiler), *job.options, "-o", str(made / LIBRARY), str(job.source)]
-        log = made / "build.log"
-        try:
-            code = _call(command, log, job.timeout_s)
-        except subprocess.TimeoutExpired:
+        # nvcc starts other programs, and a timeout must end them too.
+        ended = run(command, environ=os.environ, folder=Path.cwd(), time_limit_s=job.timeout_s, kept_bytes=LOG_BYTES)
+        if ended.status is None:
             raise CudaBuildError(
                 f"nvcc took longer than {job.timeout_s:g} s over {job.source.name}.", "Simplify it or pass a larger timeout_s."
-            ) from None
-        if code != 0:
+            )
+        if ended.status != 0:
             kept = job.folder.with_suffix(".failed.log")
-            log.replace(kept)
-            reason = _first_errors(kept.read_text(errors="replace")) or f"exit status {code}"
+            kept.write_text(ended.output)
+            reason = _first_errors(ended.output) or f"exit status {ended.status}"
             raise CudaBuildError(f"nvcc rejected {job.source.name}: {reason}.", f"Its whole output is in {kept}.")
         if any(path.read_bytes() != text for path, text in job.sources.items()):
             # The key was made of the earlier text: the result must not be filed under it.
             raise CudaBuildError(f"{job.source.name} or a header changed while it was compiled.", "Run again.")
+        (made / "build.log").write_text(ended.output)
         (made / "command.json").write_text(json.dumps(command, indent=2) + "\n")
-        _keep_sources(job, made / "sources")
+        for path, text in job.sources.items():
+            steps = Path(os.path.relpath(path, job.source.parent)).parts
+            copy = made.joinpath("sources", *("up" if step == ".." else step for step in steps))
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(text)
         if job.folder.exists():  # damaged: it has no library, or nobody would be here
             shutil.rmtree(job.folder)
         made.replace(job.folder)
-
-
-def _call(command: Sequence[str], log: Path, timeout_s: float) -> int:
-    """Run nvcc in a group of its own: it starts other programs, and a timeout must end them too."""
-    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True) as child:
-        try:
-            return child.wait(timeout_s)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                if child.poll() is None:
-                    os.killpg(child.pid, signal.SIGKILL)
-
-
-def _keep_sources(job: _Job, folder: Path) -> None:
-    for path, text in job.sources.items():
-        steps = Path(os.path.relpath(path, job.source.parent)).parts
-        kept = folder.joinpath(*("up" if step == ".." else step for step in steps))
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_bytes(text)
 
 
 def _first_errors(log: str, most: int = 3) -> str:

@@ -1,9 +1,11 @@
-"""Programs that run code which is not ours: what they print is bounded, and nothing that they start outlives them.
+"""Run programs that are not ours: their output is bounded, and nothing that they start outlives them.
 
 A program that forks twice, or calls `setsid`, leaves its process group, so killing the group does not reach it. But the kernel
 gives an orphan to the nearest ancestor that asked for orphans (PR_SET_CHILD_SUBREAPER, prctl(2)), and that ancestor ends it.
 
-Run as a script, this file is the guard of one command (see `run`): only the standard library is imported here.
+Builds, nvcc and readers of artifacts call `run`; hosts and workers of a tree use the parts below it. Starts and kills processes;
+touches no file but /proc. Run as a script, this file is the guard of one command (see `run`), so it imports the standard library
+alone.
 """
 
 from __future__ import annotations
@@ -24,23 +26,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 KEPT_BYTES = 64 * 1024
-"""Of what a process prints, the end: enough for the last lines of any failure."""
+"""Bytes at the end of a process's output that are kept: enough for the last lines of any failure."""
 END_S = 10.0
-"""For processes that were killed to be gone: the driver frees a GPU's memory first."""
+"""Seconds that killed processes may take to be gone: the driver frees a GPU's memory first."""
 STRAY = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
-"""Variables that a hook or a shell inside `git rebase` sets: they would point any git at another repository than its folder's."""
+"""Variables that a git hook or `git rebase` sets: any git would use that repository instead of its folder's."""
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _MARK = b"\x1e\x1eratchet:"
+"""Begins the line by which `begin_section` marks a new section of the output."""
 _SECTION = re.compile(re.escape(_MARK) + rb"([^\n]*)\n")
 
 
 class Output:
-    """What a process prints: read as it comes, so that nobody waits for us, and all but its end forgotten.
+    """The end of a process's output, read as it arrives so that the process never waits for us, and never written to a disk.
 
-    Nothing is written to a disk. A process that calls `begin_section` has what it printed before forgotten.
+    A process that calls `begin_section` has its earlier output forgotten.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
+        self._kept_bytes = kept_bytes
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         self._lock = threading.Lock()
@@ -51,7 +55,7 @@ class Output:
 
     @contextlib.contextmanager
     def handed_over(self) -> Iterator[int]:
-        """The descriptor to write to, for a process that is started meanwhile; afterwards only that process has it."""
+        """Yield the descriptor to write to, for a process started meanwhile; afterwards only that process holds it."""
         try:
             yield self._writer
         finally:
@@ -59,12 +63,12 @@ class Output:
 
     @property
     def section(self) -> str:
-        """What the process said that it does now; empty if it said nothing."""
+        """The name of the last section; empty before the first."""
         self._read_so_far()
         return self._section
 
     def text(self) -> str:
-        """The end of what was printed in this section so far."""
+        """Return the end of this section's output so far."""
         self._read_so_far()
         return self._kept.decode("utf-8", "replace")
 
@@ -97,11 +101,11 @@ class Output:
             if section := _SECTION.match(self._kept):
                 self._section = section[1].decode("utf-8", "replace")
                 self._kept = self._kept[section.end() :]
-        self._kept = self._kept[-KEPT_BYTES:]
+        self._kept = self._kept[-self._kept_bytes :]
 
 
 def begin_section(name: str) -> None:
-    """Say in our own output that what follows belongs to ``name``."""
+    """Mark in our own output that what follows belongs to ``name``."""
     with contextlib.suppress(OSError, ValueError):  # an author's code may have closed anything
         sys.stdout.flush()
         ctypes.CDLL(None).fflush(None)
@@ -110,18 +114,22 @@ def begin_section(name: str) -> None:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended. ``status`` is None where the time limit ended it, negative where a signal did."""
+    """The end of a command. ``status`` is None after a timeout, negative after a signal."""
 
     status: int | None
     output: str
 
 
-def run(command: Sequence[str], *, environ: Mapping[str, str], folder: Path, time_limit_s: float) -> Ended:
-    """Run a command without input. When it ends, or the time is over, or this process does, so does all that it started.
+def run(
+    command: Sequence[str], *, environ: Mapping[str, str], folder: Path, time_limit_s: float, kept_bytes: int = KEPT_BYTES
+) -> Ended:
+    """Run a command without input and keep the end of its output, both streams together.
+
+    All that it started ends when it ends, when the time is over, and when this process ends.
 
     Raises OSError where it cannot be started, ValueError where a word of it holds a null byte.
     """
-    output = Output()
+    output = Output(kept_bytes)
     refused, refusal = os.pipe()
     with open(refused, "rb") as reasons:  # noqa: PTH123  a descriptor has no path
         try:
@@ -150,7 +158,7 @@ def run(command: Sequence[str], *, environ: Mapping[str, str], folder: Path, tim
 
 
 def end_guard(guard: subprocess.Popen[bytes]) -> None:
-    """End a process that ends all of its descendants once its input is closed; by force if it does not."""
+    """End a process whose task is to end all of its descendants once its input is closed; kill it if it does not."""
     if guard.stdin:
         with contextlib.suppress(OSError):
             guard.stdin.close()
@@ -170,7 +178,7 @@ def die_with_parent() -> None:
 
 
 def outlive_parent() -> None:
-    """Take back `die_with_parent`: what this process started would be left."""
+    """Undo `die_with_parent`, for a process that must end its own children first."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, 0)
 
 
@@ -180,7 +188,7 @@ def adopt_orphans() -> None:
 
 
 def children() -> set[int]:
-    """The children of this process, ended ones included that nobody has waited for."""
+    """Return the children of this process, with those that ended and were not waited for."""
     pids: set[int] = set()
     for listing in Path("/proc/self/task").glob("*/children"):
         with contextlib.suppress(OSError):  # a thread that has ended

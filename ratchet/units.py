@@ -1,10 +1,13 @@
-"""Numbers → text, in one place. Inside ratchet there are seconds, bytes and plain rates; these functions are the only exit."""
+"""Numbers → text, in one place. Inside ratchet there are seconds, bytes and plain rates; these functions are the only exit.
+
+Reports, figures and the sentences of verdicts call them. Pure.
+"""
 
 from __future__ import annotations
 
 
 def _significant(value: float, count: int) -> str:
-    """``count`` significant digits and no decimals beyond them: 0.0612, 5.30, 412."""
+    """Show ``count`` significant digits and no decimals beyond them: 0.0612, 5.30, 412."""
     if value == 0:
         return "0"
     scientific = f"{value:.{count - 1}e}"
@@ -14,29 +17,21 @@ def _significant(value: float, count: int) -> str:
     return f"{value:.{max(0, count - 1 - exponent)}f}"
 
 
-def _three(value: float) -> str:
-    return _significant(value, 3)
-
-
-def _four(value: float) -> str:
-    return _significant(value, 4)
-
-
 def _reaches(value: float, limit: float, count: int) -> bool:
     """Whether ``value``, as it will be shown, is at least ``limit``: 999.97 µs is shown as 1.000 ms."""
     return float(f"{abs(value):.{count - 1}e}") >= limit
 
 
 def duration(seconds: float) -> str:
-    """0.0000612 → ``61.20 µs``: four significant digits, since the differences that matter are below one percent."""
+    """Show seconds: 0.0000612 → ``61.20 µs``. Four digits, since the differences that matter are below one percent."""
     for factor, unit in ((1e9, "ns"), (1e6, "µs"), (1e3, "ms")):
         if not _reaches(seconds * factor, 1000, 4):
-            return f"{_four(seconds * factor)} {unit}"
-    return f"{_four(seconds)} s"
+            return f"{_significant(seconds * factor, 4)} {unit}"
+    return f"{_significant(seconds, 4)} s"
 
 
 def wall(seconds: float) -> str:
-    """A time that a person waits: ``48 s``, ``3 min 05 s``."""
+    """Show seconds that a person waits: ``48 s``, ``3 min 05 s``."""
     whole = round(seconds)
     if seconds < 10:
         return f"{seconds:.1f} s"
@@ -46,33 +41,33 @@ def wall(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in binary steps: ``60.0 MiB``."""
+    """Show bytes in binary steps: ``60.0 MiB``."""
     for factor, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if abs(count) * 1024 >= factor * 1023.5:  # 1023.7 KiB would be shown as 1024 KiB
-            return f"{_three(count / factor)} {unit}"
+            return f"{_significant(count / factor, 3)} {unit}"
     return f"{count:.0f} B"
 
 
 def rate(per_second: float, unit: str) -> str:
-    """A rate in decimal steps: ``rate(4.3e12, "B/s")`` → ``4.30 TB/s``."""
+    """Show a rate in decimal steps: ``rate(4.3e12, "B/s")`` → ``4.30 TB/s``."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if _reaches(per_second / factor, 1, 3):
-            return f"{_three(per_second / factor)} {prefix}{unit}"
-    return f"{_three(per_second)} {unit}"
+            return f"{_significant(per_second / factor, 3)} {prefix}{unit}"
+    return f"{_significant(per_second, 3)} {unit}"
 
 
 def percent(fraction: float, digits: int = 0) -> str:
-    """0.413 → ``41 %``."""
+    """Show a fraction: 0.413 → ``41 %``."""
     return f"{fraction * 100:.{digits}f} %".replace("-", "−")
 
 
 def threshold(fraction: float) -> str:
-    """A chosen fraction, without zeros that nobody chose: 0.03 → ``3 %``, 0.005 → ``0.5 %``."""
+    """Show a chosen fraction, without zeros that nobody chose: 0.03 → ``3 %``, 0.005 → ``0.5 %``."""
     return f"{fraction * 100:.4g} %"
 
 
 def change(ratio: float, digits: int = 2) -> str:
-    """A ratio of times as a signed change: 1.034 → ``+3.40 %``; minus is faster."""
+    """Show a ratio of times as a signed change: 1.034 → ``+3.40 %``; minus is faster."""
     value = (ratio - 1) * 100
     shown = f"{value:+.{digits}f}" if abs(value) < 1e9 else f"{value:+.1e}"
     if float(shown) == 0:
@@ -80,12 +75,22 @@ def change(ratio: float, digits: int = 2) -> str:
     return f"{shown.replace('-', '−')} %"
 
 
+def interval(low: float, high: float, digits: int = 2) -> str:
+    """Show two ratios of times as changes in percent: ``[+5.02, +5.38]``."""
+    return f"[{change(low, digits).removesuffix(' %')}, {change(high, digits).removesuffix(' %')}]"
+
+
+def plural(count: int, noun: str) -> str:
+    """Show a count with its noun: ``1 case``, ``3 cases``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 FACTOR_FROM = 1.5
-"""A change is said as a factor too where one time is at least so many times the other."""
+"""A change is shown as a factor too where one time is at least so many times the other."""
 
 
 def slowdown(ratio: float) -> str:
-    """A ratio of times as a change in a sentence: 2.19 → ``+119 % (2.2×)``, 0.4 → ``−60 % (2.5× faster)``, 1.034 → ``+3.4 %``."""
+    """Show a ratio of times in a sentence: 2.19 → ``+119 % (2.2×)``, 0.4 → ``−60 % (2.5× faster)``, 1.034 → ``+3.4 %``."""
     percents = abs(ratio - 1) * 100
     shown = change(ratio, 0 if percents >= 9.95 else 1)
     if ratio >= FACTOR_FROM:

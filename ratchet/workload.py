@@ -1,4 +1,8 @@
-"""A benchmark is a function that builds one `Workload` per config. This module never imports torch."""
+"""A benchmark is a function that builds one `Workload` per config.
+
+Authors import it through `ratchet`; the processes that load a tree call what it declares. Pure; it never imports torch,
+since records and the judge import it too.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +28,15 @@ class SpaceError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What is timed for one config, and how to know that it is right.
+    """The function that is timed for one config, and how to check its result.
 
-    ``run`` is called as ``run(**tuning)`` and returns a tensor or a tuple of tensors. It must not change its inputs,
-    nor return one of them: before a check the outputs are filled with NaN, so that an element nobody writes is found.
+    ``run`` is called as ``run(**tuning)`` and returns a tensor or a tuple of tensors. It must not change its inputs, nor return
+    one of them: before a check the outputs are filled with NaN, so that an element that is never written shows.
     """
 
     run: Callable[..., Any]
     reference: Callable[[], Any]
-    """Computes the same result by independent means, in higher precision; same structure as ``run``'s."""
+    """Computes the result independently, in higher precision, in the structure that ``run`` returns."""
     dtype: str
     """The type the kernel computes in, such as ``"bfloat16"``: part of what is compared."""
     flops: float
@@ -40,15 +44,15 @@ class Workload:
     bytes: float
     """Bytes of one call that must cross device memory: each input read once, each output written once."""
     tolerance: Mapping[str, float] = field(default_factory=dict)
-    """Output dtype → largest ‖out − ref‖ / ‖ref‖ that passes; `ratchet.measure.correctness` has the defaults."""
+    """Output dtype → largest ‖out − ref‖ / ‖ref‖ that passes; `ratchet.measure.child.correctness` has the defaults."""
     stages: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
-    """Named parts of the workload, timed beside it for the report."""
+    """Named parts of the workload, timed as well for the report."""
     tune: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Compile-time parameters and the values they may take."""
     tuning: Mapping[str, int] = field(default_factory=dict)
     """The values used today, one for each name in ``tune``."""
     constraints: Sequence[Callable[..., bool]] = ()
-    """Which combinations of ``tune`` can work: functions whose arguments are names of parameters, all of which must say yes."""
+    """Functions whose arguments are names of parameters; a combination can work if all return True."""
     clock: Clock = "event"
     """On a GPU: ``"event"`` times each call with a cold L2; ``"graph"`` replays 20 calls in a CUDA graph (warm L2)."""
 
@@ -69,20 +73,19 @@ class Workload:
 
 
 def constraint_names(constraint: Callable[..., bool]) -> tuple[str, ...]:
-    """The parameters that a constraint is about: its arguments, less those that have a default.
+    """Return the parameters that a constraint takes: its arguments without a default.
 
-    Raises SpaceError where it takes none, or any number of them.
+    Raises SpaceError if it takes none, or any number of them.
     """
-    arguments = inspect.signature(constraint).parameters.values()
-    wanted = [each for each in arguments if each.default is each.empty]
+    arguments = [a for a in inspect.signature(constraint).parameters.values() if a.default is a.empty]
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    if not wanted or any(each.kind not in named for each in wanted):
+    if not arguments or any(argument.kind not in named for argument in arguments):
         raise SpaceError(f"a constraint's arguments are names of parameters in tune: {constraint_text(constraint)}")
-    return tuple(each.name for each in wanted)
+    return tuple(argument.name for argument in arguments)
 
 
 def constraint_text(constraint: Callable[..., bool]) -> str:
-    """Its source, on one line; where there is none, its name."""
+    """Return the constraint's source on one line; its name if there is no source."""
     try:
         lines = inspect.getsource(constraint).strip().splitlines()
     except (OSError, TypeError):
@@ -136,38 +139,27 @@ def benchmark(
 
     def register(function: Callable[..., Workload]) -> Benchmark:
         title = name or function.__name__
-        _check_names(title, table)
-        _check_parameters(title, table)
-        _check_signature(function, title, table)
+        _check_declaration(function, title, table)
         return Benchmark(title, function, table, tuple(requires))
 
     return register
 
 
-def _check_names(title: str, table: Mapping[Device, Mapping[str, object]]) -> None:
-    names = [title, *(config for configs in table.values() for config in configs)]
-    for each in names:
-        if not each or not all(c.isalnum() or c in "_-.+" for c in each):
-            raise ValueError(f"{each!r} is no name for a benchmark or config: use letters, digits, _ - . +")
-    if any(not configs for configs in table.values()):
-        raise ValueError(f"benchmark {title} has no configs")
-
-
-def _check_parameters(title: str, table: Mapping[Device, Mapping[str, Mapping[str, object]]]) -> None:
+def _check_declaration(
+    function: Callable[..., Workload], title: str, table: Mapping[Device, Mapping[str, Mapping[str, Parameter]]]
+) -> None:
+    signature = inspect.signature(function)
     for configs in table.values():
+        if not configs:
+            raise ValueError(f"benchmark {title} has no configs")
+        for word in (title, *configs):
+            if not word or not all(c.isalnum() or c in "_-.+" for c in word):
+                raise ValueError(f"{word!r} cannot name a benchmark or config: use letters, digits, _ - . +")
         for config, parameters in configs.items():
             for name, value in parameters.items():
                 # They are written to JSON, and a record of them must load again.
                 if not isinstance(value, Parameter) or (isinstance(value, float) and not math.isfinite(value)):
                     raise ValueError(f"{title}/{config}: {name} is {value!r}; a parameter is a number, a string or a bool")
-
-
-def _check_signature(
-    function: Callable[..., Workload], title: str, table: Mapping[Device, Mapping[str, Mapping[str, Parameter]]]
-) -> None:
-    signature = inspect.signature(function)
-    for configs in table.values():
-        for config, parameters in configs.items():
             try:
                 signature.bind(device=None, **parameters)
             except TypeError as error:
@@ -175,5 +167,5 @@ def _check_signature(
 
 
 def dtype_name(dtype: torch.dtype | str) -> str:
-    """``torch.bfloat16`` → ``"bfloat16"``."""
+    """Name a dtype: ``torch.bfloat16`` → ``"bfloat16"``."""
     return str(dtype).removeprefix("torch.")

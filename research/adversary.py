@@ -24,15 +24,12 @@ from numpy.typing import NDArray
 
 from ratchet import units
 from ratchet.judge.drift import Drift, held_to_best, is_own, may_add_up
-from ratchet.judge.looks import bar_of_run, is_decided, looks, looks_for_change
-from ratchet.judge.outcome import CHANGE_PAIRS, Bar, bar_for, decide
-from ratchet.records.policy import Policy
-from ratchet.records.run import SESSION_PAIRS, Tree
+from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, decide, thresholds_for
+from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
+from ratchet.records.run import SESSION_PAIRS, Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
-from ratchet.stats.comparison import compare_pairs
-from ratchet.stats.estimate import without_outliers
-from ratchet.stats.randomisation import randomisation_p
-from ratchet.stats.ratios import Pair
+from ratchet.stats.comparison import Pair, compare_pairs
+from ratchet.stats.estimate import randomisation_p, without_outliers
 
 POLICY = Policy()
 FAMILIES = (1, 11, 50, 200)
@@ -48,7 +45,7 @@ def pairs_of(log_ratios: Sequence[float]) -> list[Pair]:
     return [Pair(log_ratio, math.exp(log_ratio), 1.0) for log_ratio in log_ratios]
 
 
-def checked(log_ratios: Floats, bar: Bar, most: int = PAIRS, drift: Drift | None = None) -> tuple[Outcome, Comparison]:
+def checked(log_ratios: Floats, bar: CaseThresholds, most: int = PAIRS, drift: Drift | None = None) -> tuple[Outcome, Comparison]:
     """One case as a check measures it: looked at until it is decided, at most ``most`` pairs."""
     for count in looks(most):
         comparison = compare_pairs(pairs_of(log_ratios[:count].tolist()), bar.policy.confidence)
@@ -67,7 +64,7 @@ def red_runs(attack: Attack, cases: int, runs: int, seed: int) -> int:
     A case is judged in full only if it could be red at some look. Its run is judged in full only if such a case is red by itself.
     """
     rng = np.random.default_rng((seed, cases))
-    bar = bar_for(POLICY, cases, looks_for_change(PAIRS))
+    bar = thresholds_for(POLICY, cases, looks_for_change(PAIRS))
     red = 0
     batch = max(1, 20_000 // cases)
     for start in range(0, runs, batch):
@@ -79,7 +76,7 @@ def red_runs(attack: Attack, cases: int, runs: int, seed: int) -> int:
             judged = {int(case): checked(log_ratios[run, case], bar) for case in np.flatnonzero(suspected[run])}
             if any(outcome is Outcome.REGRESSED for outcome, _ in judged.values()):
                 comparisons = {str(case): (judged.get(case) or checked(log_ratios[run, case], bar))[1] for case in range(cases)}
-                whole = bar_of_run(comparisons, POLICY, PAIRS)
+                whole = thresholds_of_run(comparisons, POLICY, PAIRS)
                 red += any(decide(comparisons[str(case)], whole)[0] is Outcome.REGRESSED for case in judged)
     return red
 
@@ -167,7 +164,7 @@ def outcomes(slower: Slower, runs: int, seed: int) -> tuple[Counter[Outcome], in
     on average.
     """
     rng = np.random.default_rng((seed, 7))
-    bar = bar_for(POLICY, slower.cases, looks_for_change(PAIRS))
+    bar = thresholds_for(POLICY, slower.cases, looks_for_change(PAIRS))
     counts: Counter[Outcome] = Counter()
     silent, taken = 0, 0
     for log_ratios in slower.noise(rng, runs) + math.log1p(slower.change):
@@ -193,7 +190,7 @@ def creep(step: float, sd: float, merges: int, rng: np.random.Generator) -> floa
     After each merge main is measured against the best commit, and the baseline file keeps the result if it is slower by a part
     that counts.
     """
-    bar = bar_for(POLICY, 1, looks_for_change(PAIRS))
+    bar = thresholds_for(POLICY, 1, looks_for_change(PAIRS))
     known: list[float] = []
     for merge in range(1, merges + 1):
         whole = merge * math.log1p(step)
@@ -210,7 +207,7 @@ def is_red(own: float, whole: float, sd: float, drift: Drift, rng: np.random.Gen
 
     It is checked against the commit before it, and against the best one where that is worth it.
     """
-    bar = bar_for(POLICY, 1, looks_for_change(PAIRS))
+    bar = thresholds_for(POLICY, 1, looks_for_change(PAIRS))
     outcome, comparison = checked(rng.normal(own, sd, PAIRS), bar, drift=drift)
     if outcome is not Outcome.REGRESSED and is_own(comparison) and may_add_up(comparison, drift, POLICY):
         _, best = checked(rng.normal(whole, sd, PAIRS), bar)
@@ -235,7 +232,7 @@ COVERED = ((0.003, 0.0), (0.02, 0.0), (0.02, 0.03), (0.05, 0.03), (0.05, 0.10))
 def coverage(sd: float, change: float, runs: int, seed: int, *, stopping: bool) -> float:
     """Return the share of intervals that hold the true change: at 12 pairs, or where a check stops."""
     rng = np.random.default_rng((seed, 9))
-    bar = bar_for(POLICY, 1, looks_for_change(PAIRS))
+    bar = thresholds_for(POLICY, 1, looks_for_change(PAIRS))
     held = 0
     for log_ratios in rng.normal(math.log1p(change), sd, (runs, PAIRS)):
         comparison = checked(log_ratios, bar)[1] if stopping else compare_pairs(pairs_of(log_ratios[:12].tolist()), 0.95)

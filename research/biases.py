@@ -46,13 +46,13 @@ from scipy import stats
 import ratchet
 from ratchet.config import Settings, load_settings
 from ratchet.errors import RatchetError
-from ratchet.measure.environment import describe
-from ratchet.measure.gpu import Gpu, choose_gpu
-from ratchet.measure.hosts import Hosts
-from ratchet.measure.lock import hold, lock_folder
+from ratchet.measure.client import CaseTrouble, HostClient, Hosts, WorkerClient, refuse_foreign
+from ratchet.measure.device.environment import describe
+from ratchet.measure.device.lock import hold, lock_folder
+from ratchet.measure.device.nvml import Gpu, choose_gpu
+from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.messages import Listing, Prepared, Sampled
-from ratchet.measure.side import CaseTrouble, HostHandle, HostOptions, Worker, refuse_foreign
-from ratchet.measure.telemetry import Sampler
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side
 from ratchet.workload import Device
 
@@ -200,34 +200,26 @@ def open_hosts(
     *,
     first: Side = "reference",
     environs: Mapping[Side, Mapping[str, str]] | None = None,
-) -> Iterator[dict[Side, HostHandle]]:
+) -> Iterator[dict[Side, HostClient]]:
     """A host for each tree, ``first`` forked first; both have imported their benchmarks.
 
     Sides with an environment of their own have a process of their own, too.
     """
     with contextlib.ExitStack() as stack:
-        hosts: dict[Side, HostHandle] = {}
+        hosts: dict[Side, HostClient] = {}
         inherited = {side: trees[side] for side in from_first(first)}
         groups = [({side: tree}, environs[side]) for side, tree in inherited.items()] if environs else [(inherited, {})]
         for group, own in groups:
-            hosts |= stack.enter_context(Hosts(group, host_options(ground), {**ground.environ, **own})).sides
+            specs = {side: tree_spec(ground, tree) for side, tree in group.items()}
+            hosts |= stack.enter_context(Hosts(specs, {**ground.environ, **own})).sides
         for host in hosts.values():
             host.listing()
         yield hosts
 
 
-def host_options(ground: Ground) -> HostOptions:
-    return HostOptions(
-        checkout=ROOT,
-        bench=ground.settings.bench,
-        python_path=ground.settings.python_path,
-        device=ground.device,
-        threads=ground.settings.cpu_threads,
-        gpu_uuid=ground.gpu.uuid if ground.gpu else None,
-        logs=ground.folder,
-        start_timeout_s=ground.settings.host_timeout,
-        step_timeout_s=ground.settings.case_timeout,
-    )
+def tree_spec(ground: Ground, tree: Path) -> TreeSpec:
+    uuid = ground.gpu.uuid if ground.gpu else None
+    return TreeSpec.of(ground.settings, tree, checkout=ROOT, device=ground.device, gpu_uuid=uuid)
 
 
 def from_first(first: Side) -> tuple[Side, Side]:
@@ -241,11 +233,11 @@ def other_side(side: Side) -> Side:
 class Workers:
     """The workers of one pair, each forked when it is first needed. Leaving the context ends them."""
 
-    def __init__(self, ground: Ground, hosts: Mapping[Side, HostHandle], seed: int) -> None:
+    def __init__(self, ground: Ground, hosts: Mapping[Side, HostClient], seed: int) -> None:
         self._ground = ground
         self._hosts = hosts
         self._seed = seed
-        self._alive: dict[Side, Worker] = {}
+        self._alive: dict[Side, WorkerClient] = {}
         self._held: dict[Side, tuple[str, Prepared]] = {}
 
     def __enter__(self) -> Workers:
@@ -254,7 +246,7 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self.end(*SIDES)
 
-    def fork(self, side: Side) -> Worker:
+    def fork(self, side: Side) -> WorkerClient:
         if side not in self._alive:
             self._alive[side] = self._hosts[side].fork()
         return self._alive[side]
@@ -307,7 +299,7 @@ def samples_in_block(ground: Ground, *prepared: Prepared) -> int:
 
 
 def median_log_ratio(upper: Sequence[float], lower: Sequence[float]) -> float:
-    """The median over blocks taken next to each other, as in ratchet.stats.ratios."""
+    """The median over blocks taken next to each other, as in ratchet.stats.comparison."""
     return statistics.median(math.log(a) - math.log(b) for a, b in zip(upper, lower, strict=True))
 
 
@@ -357,7 +349,7 @@ def measure_pair(ground: Ground, workers: Workers, order: Order, share: Share, f
         })  # fmt: skip
 
 
-def compile_cases(ground: Ground, hosts: Mapping[Side, HostHandle], cases: Sequence[str], found: Found) -> None:
+def compile_cases(ground: Ground, hosts: Mapping[Side, HostClient], cases: Sequence[str], found: Found) -> None:
     """Build every case once on each side, so that no compilation is left for later."""
     for side in hosts:
         with Workers(ground, hosts, ground.settings.seed) as workers:
@@ -393,7 +385,7 @@ def parents(ground: Ground, share: Share, found: Found) -> None:
             pairs_of(ground, hosts, share, found, parent, ground.counts.pairs_of_parent)
 
 
-def pairs_of(ground: Ground, hosts: Mapping[Side, HostHandle], share: Share, found: Found, parent: int, count: int) -> None:
+def pairs_of(ground: Ground, hosts: Mapping[Side, HostClient], share: Share, found: Found, parent: int, count: int) -> None:
     """Pairs of workers of one pair of hosts; over an even number of hosts their orders balance also if ``count`` is odd."""
     for index in share.steps(count):
         order = usual_order(parent * count + index)
@@ -513,7 +505,7 @@ def age(ground: Ground, share: Share, found: Found) -> None:
     """The reference's tree and caches are old; the head's are made anew for each pair of hosts."""
     aged, old = copy_tree(ground.folder / "aged", ground.settings.bench), caches(ground.folder / "caches_aged")
     make_older(aged)
-    with Hosts({"reference": aged}, host_options(ground), {**ground.environ, **old}) as hosts:
+    with Hosts({"reference": tree_spec(ground, aged)}, {**ground.environ, **old}) as hosts:
         hosts.sides["reference"].listing()
         compile_cases(ground, hosts.sides, ground.cases, found)
     make_older(aged)
@@ -721,7 +713,7 @@ def flusher(variant: Variant, buffers: Sequence[Any], size: int) -> Callable[[in
 
 
 class EventBlocks:
-    """Blocks of samples between CUDA events, as in ratchet.measure.clocks.event, with the GPU's clock read meanwhile."""
+    """Blocks of samples between CUDA events, as in ratchet.measure.clocks.gpu, with the GPU's clock read meanwhile."""
 
     def __init__(self, empty: Callable[[int, int], None], gpu: Gpu | None) -> None:
         import torch
@@ -1193,7 +1185,8 @@ def set_up(ground: Ground, wanted: Sequence[str]) -> tuple[Ground, Listing]:
     """Copy the trees, compile, and leave out what this machine cannot run."""
     for tree in ground.trees.values():
         copy_tree(tree, ground.settings.bench)
-    with HostHandle("head", host_options(ground, ground.trees["head"]), ground.environ) as host:
+    with Hosts({"head": tree_spec(ground, ground.trees["head"])}, ground.environ) as hosts:
+        host = hosts.sides["head"]
         listing = host.listing()
         there = {case.name: case.skipped for case in listing.cases}
         for case in wanted:

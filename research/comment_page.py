@@ -14,14 +14,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the scenes of its tests
 
-import pages
 from PIL import Image
-from rendered import html_of
 
 from ratchet.records.files import save_bytes, save_text
 from ratchet.report.comment import render_comment
+from tests import pages
+from tests.rendered import html_of
 
 STYLE = """
 body { margin: 24px; background: #f6f8fa; color: #1f2328 }

@@ -16,11 +16,16 @@ from typing import Any
 from common import row, table
 
 from ratchet import units
+from ratchet.profile import metrics
 from ratchet.profile.diagnosis import diagnose
-from ratchet.profile.diagnosis.table import METRICS
-from ratchet.profile.reading import read
+from ratchet.profile.readers import read
 from ratchet.records.profile import Activity, Finding, Peaks, Profile
 
+RULE_METRICS = (
+    *(metrics.LOAD_SECTORS, metrics.STORE_SECTORS, *metrics.LOCAL_SECTORS, *metrics.ATOMICS, *metrics.REQUESTS),
+    *(metrics.THREADS_PER_INSTRUCTION, metrics.SM_ACTIVE, metrics.SM_ELAPSED),
+)
+"""What the rules take from `KernelProfile.metrics`."""
 EXTRACTS = Path(__file__).parents[1] / "tests" / "data" / "planted"
 NAMED_BY: dict[str, str] = {
     "coalescing": "coalescing",
@@ -85,7 +90,7 @@ def slim(profile: Profile) -> Profile:
             update={
                 "rules": (),
                 "peaks": Peaks(),
-                "metrics": {name: kernel.metrics[name] for name in METRICS if name in kernel.metrics},
+                "metrics": {name: kernel.metrics[name] for name in RULE_METRICS if name in kernel.metrics},
             }
         )
         for kernel in profile.kernels

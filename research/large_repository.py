@@ -2,7 +2,7 @@
 
 It has 50,000 commits and 20,000 files, made by ``git fast-import``, and a benchmark of one tiny case. Prints the seconds from the
 start of the process until the hosts are started, in a clean and in a dirty checkout, and how long each call of git took. On ext4
-the first check may be quicker than those that follow within minutes: see `ratchet.forge.worktrees`.
+the first check may be quicker than those that follow within minutes: see `ratchet.forge.git`.
 ``--folder`` keeps the repository, so that two versions of ratchet can be timed in the same one.
 """
 

@@ -19,12 +19,11 @@ from pathlib import Path
 
 from common import row, table
 
+from ratchet.commands.machine import plan_of
 from ratchet.config import load_settings
-from ratchet.measure.duet import Duet, Rounds, Wanted
-from ratchet.measure.hosts import Hosts
-from ratchet.measure.side import HostHandle, HostOptions
-from ratchet.measure.telemetry import Owner
-from ratchet.pipeline.machine import plan_of
+from ratchet.measure.client import HostClient, Hosts
+from ratchet.measure.duet import CaseSides, Duet, Rounds
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side
 from ratchet.records.verdict import Comparison
 from ratchet.report.progress import SilentProgress
@@ -85,27 +84,27 @@ def compared(beside: str, seed: int, *, forked: bool) -> Comparison:
     """Six pairs of the case, whose head has ``beside`` beside it."""
     with tempfile.TemporaryDirectory() as folder, hosts_of(Path(folder), beside, forked=forked) as hosts:
         settings = load_settings(Path(folder), os.environ, {"device": "cpu", "seed": seed})
-        duet = Duet(hosts, plan_of(settings, "cpu"), SilentProgress(), Owner(None))
+        duet = Duet(hosts, plan_of(settings, "cpu"), SilentProgress(), None)
         rounds = Rounds((PAIRS,), 0, lambda _: ())
-        turned = duet.measure([Wanted("adds/small", SIDES)], rounds)["adds/small"].turned
-        comparison = compare_workers(*([worker.samples() for worker in turned[side]] for side in ("head", "reference")), 0.95)
+        workers = duet.measure([CaseSides("adds/small", SIDES)], rounds)["adds/small"].workers
+        comparison = compare_workers(*([one.samples() for one in workers[side]] for side in ("head", "reference")), 0.95)
         assert comparison is not None
         return comparison
 
 
 @contextlib.contextmanager
-def hosts_of(folder: Path, beside: str, *, forked: bool) -> Iterator[Mapping[Side, HostHandle]]:
+def hosts_of(folder: Path, beside: str, *, forked: bool) -> Iterator[Mapping[Side, HostClient]]:
     trees: dict[Side, Path] = {side: folder / f"tree-of-{side[:4]}" for side in SIDES}
     for side, tree in trees.items():
         (tree / "bench").mkdir(parents=True)
         (tree / "bench" / "adds.py").write_text(beside + CASE if side == "head" else CASE)
     settings = load_settings(folder, os.environ, {"device": "cpu"})
-    options = HostOptions.of(settings, checkout=folder, device="cpu", gpu=None, logs=folder)
-    groups: list[dict[Side, Path]] = [trees] if forked else [{side: tree} for side, tree in trees.items()]
+    specs = {side: TreeSpec.of(settings, tree, checkout=folder, device="cpu", gpu_uuid=None) for side, tree in trees.items()}
+    groups: list[dict[Side, TreeSpec]] = [specs] if forked else [{side: spec} for side, spec in specs.items()]
     with contextlib.ExitStack() as stack:
-        hosts: dict[Side, HostHandle] = {}
+        hosts: dict[Side, HostClient] = {}
         for group in groups:
-            hosts |= stack.enter_context(Hosts(group, options, os.environ)).sides
+            hosts |= stack.enter_context(Hosts(group, os.environ)).sides
         for host in hosts.values():
             host.listing()
         yield hosts

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet.judge.looks import LOOKS
+from ratchet.judge.sequential import LOOKS
 from ratchet.records.run import SESSION_PAIRS
 
 PAIRS = LOOKS[-1]

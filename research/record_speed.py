@@ -26,13 +26,13 @@ import numpy as np
 
 from ratchet.records.environment import Environment, Fingerprint
 from ratchet.records.files import save
-from ratchet.records.policy import Policy
 from ratchet.records.run import (
     Block,
     CaseRun,
     Config,
     Performance,
     Plan,
+    Policy,
     RunRecord,
     Tree,
     WorkerSamples,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet.tune.replay import Recorded
+from ratchet.tune.recorded import Recorded
 from ratchet.tune.space import Candidates, Space, candidates
 
 Floats = NDArray[np.float64]

@@ -27,12 +27,10 @@ from common import DATA, LAUNCH_BOUND, MOVED, QUIET, SLOWED, SOURCES, Pools, mir
 
 from ratchet import units
 from ratchet.judge.drift import POOLED, Drift, held_to_best, is_own, may_add_up
-from ratchet.judge.looks import bar_of_run, looks_for_change
-from ratchet.judge.outcome import Bar, bar_for, smallest_slowdown
-from ratchet.judge.recorded import judge_pairs
-from ratchet.judge.replay import Rates, draw, simulate, slowed_by
-from ratchet.records.policy import Policy
-from ratchet.records.run import Tree
+from ratchet.judge.outcome import CaseThresholds, smallest_slowdown, thresholds_for
+from ratchet.judge.replay import Rates, draw, judge_pairs, simulate, slowed_by
+from ratchet.judge.sequential import looks_for_change, thresholds_of_run
+from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Outcome
 
 PAIRS = 100
@@ -229,7 +227,7 @@ def _red_cases(
     """The red cases of a check of one merge: against the commit before it, then against the best one, as `ratchet check` does."""
     drifts = {name: Drift("best", _pooled(logs)) for name, logs in known.items()}
     answers = draw(_slowed(pools, own), GATE, PAIRS, rng, drifts)
-    bar = bar_of_run({name: seen for name, (_, seen) in answers.items()}, GATE, PAIRS)
+    bar = thresholds_of_run({name: seen for name, (_, seen) in answers.items()}, GATE, PAIRS)
     red = {name for name, (outcome, _) in answers.items() if outcome is Outcome.REGRESSED}
     suspects = [
         name for name, (_, seen) in answers.items() if name not in red and is_own(seen) and may_add_up(seen, drifts[name], GATE)
@@ -271,7 +269,7 @@ def sides() -> None:
                 outcomes.update(case.outcome for case in judge_pairs(pairs_of_case, GATE).cases)
     judged = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
     print(f"{checks} checks of unchanged code. Their cases, each with all its pairs, by the rule as it is: {judged}.\n")
-    bar = bar_for(GATE, len(logs) - 1, looks_for_change(PAIRS))
+    bar = thresholds_for(GATE, len(logs) - 1, looks_for_change(PAIRS))
     table(
         "case", "pairs", "spread of one pair", "mean, ± standard error", "in standard errors", f"MDE in {PAIRS} pairs, gate 3 %"
     )
@@ -283,7 +281,7 @@ def sides() -> None:
     print(f"\nMean over the cases: {100 * statistics.fmean(map(statistics.fmean, logs.values())):+.3f} %")
 
 
-def _smallest(spread: float, bar: Bar) -> float:
+def _smallest(spread: float, bar: CaseThresholds) -> float:
     smallest = smallest_slowdown(spread, bar, PAIRS)
     assert smallest is not None
     return smallest

@@ -1,16 +1,18 @@
-"""Makes `examples` importable from every test, and golden files easy to write again."""
+"""Golden files, easy to write again."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 TESTS = Path(__file__).parent
-sys.path.insert(0, str(TESTS))
+
+settings.register_profile("ratchet", deadline=None)  # on a busy machine any example may take long
+settings.load_profile("ratchet")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

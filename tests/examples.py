@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ratchet.judge.chain import Place, begun_anew
+from ratchet.judge.baseline.chain import ChainPlace, new_chain_entry
 from ratchet.judge.drift import Drift
-from ratchet.judge.looks import bar_of_run, is_decided, looks, looks_for_change
-from ratchet.judge.outcome import Bar, bar_for, decide
+from ratchet.judge.outcome import CaseThresholds, decide, thresholds_for
+from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.judge.verdict import judge_run
 from ratchet.records import (
     Baseline,
@@ -41,11 +41,9 @@ from ratchet.records import (
     WorkerSamples,
     WorkloadIdentity,
 )
-from ratchet.records.baseline import Figures
-from ratchet.records.chain import Step, StepKind
+from ratchet.records.baseline import Figures, Step, StepKind
 from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile
-from ratchet.stats.comparison import compare_pairs
-from ratchet.stats.ratios import Pair, pairs_of
+from ratchet.stats.comparison import Pair, compare_pairs, pairs_of
 
 STARTED = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 HEAD = Tree(commit="3f2a1bc98d" + "0" * 30, subject="attention: use a larger tile for long sequences", content="c" * 64)
@@ -466,7 +464,7 @@ def first_entry(name: str = "attention/training_512", fingerprint: Fingerprint =
     usual: dict[str, Any] = figures().model_dump() | changes
     entered = Figures(**usual)
     step = Step(kind=StepKind.FIRST, commit=entered.git_commit, timestamp=entered.timestamp)
-    return begun_anew(entered, None, step, Place(fingerprint.key, name))
+    return new_chain_entry(entered, None, step, ChainPlace(fingerprint.key, name))
 
 
 def figures() -> Figures:
@@ -596,12 +594,12 @@ def _recorded(taken: np.ndarray) -> list[WorkerSamples]:
     ]
 
 
-def bar(policy: Policy | None = None, cases: int = 1, most: int = 100) -> Bar:
+def bar(policy: Policy | None = None, cases: int = 1, most: int = 100) -> CaseThresholds:
     """What a change must pass in a check of so many cases."""
-    return bar_for(policy or Policy(), cases, looks_for_change(most))
+    return thresholds_for(policy or Policy(), cases, looks_for_change(most))
 
 
-def looked_at(taken: Sequence[Pair], each: Bar, most: int = 100, drift: Drift | None = None) -> Comparison:
+def looked_at(taken: Sequence[Pair], each: CaseThresholds, most: int = 100, drift: Drift | None = None) -> Comparison:
     """The comparison of a case at the look at which a check stops."""
     for count in looks(most):
         seen = compare_pairs(taken[:count], each.policy.confidence)
@@ -615,5 +613,5 @@ def outcomes(cases: Mapping[str, Sequence[Pair]], policy: Policy | None = None, 
     """What a check says of cases whose pairs came in this order."""
     rule = policy or Policy()
     seen = {name: looked_at(taken, bar(rule, len(cases), most), most) for name, taken in cases.items()}
-    whole = bar_of_run(seen, rule, most)
+    whole = thresholds_of_run(seen, rule, most)
     return {name: decide(comparison, whole)[0] for name, comparison in seen.items()}

@@ -7,15 +7,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import examples
-
 from ratchet.errors import Exit
-from ratchet.judge.acceptance import with_acceptances
+from ratchet.judge.github.acceptance import with_acceptances
 from ratchet.judge.verdict import headline, judge_run
 from ratchet.records import Baseline, Outcome, Policy, ReportRecord, RunRecord
 from ratchet.records.acceptance import Acceptance
-from ratchet.records.profiles import Profiles
-from ratchet.report.comment_page import CommentPage
+from ratchet.records.profile import Profiles
+from ratchet.report.comment import CommentPage
+from tests import examples
 
 H200 = Path(__file__).parent / "data" / "h200_red"
 RUN_URL = "https://github.com/octocat/kernels/actions/runs/19432117786"

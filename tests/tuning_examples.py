@@ -6,11 +6,11 @@ import math
 from datetime import timedelta
 from typing import Any
 
-import examples
 import numpy as np
 
 from ratchet.records.tuning import Configuration, Confirmation, Ending, Evaluation, Session, TuningRecord
 from ratchet.records.verdict import Comparison
+from tests import examples
 
 CASE = "attention/training_512"
 SPACE: dict[str, tuple[int, ...]] = {

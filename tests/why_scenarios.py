@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ratchet.profile.names import bare
+from ratchet.profile.metrics import bare
 from ratchet.records.profile import Activity, KernelProfile, Profile
 
 CALLS = 10

@@ -1,8 +1,7 @@
-"""In the mode `branch`: puts the baseline of its own branch where the command that measures looks for it.
+"""In the mode `branch`, put the baseline from its own branch where the measuring command looks for it.
 
-Mode, branch and folder are those of the settings of the base branch, and of this job's variables; the commit that is measured
-says nothing of them. Both branches are taken as the checkout fetched them, with `fetch-depth: 0`, so this needs no credentials.
-Runs in the environment that ratchet was installed into.
+Mode, branch and folder come from the settings of the base branch and from this job's variables, never from the measured commit.
+Both branches are as the checkout fetched them, with `fetch-depth: 0`, so this needs no credentials. It runs in ratchet's venv.
 """
 
 import os
@@ -14,15 +13,15 @@ from ratchet.errors import RatchetError, UsageError
 from ratchet.forge.git import Repository
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import dumps, save_bytes
-from ratchet.report.escape import log_line
+from ratchet.untrusted import log_line
 
 FETCHED = "refs/remotes/origin"
 
 
 def place_baseline(clone: Repository, base: str) -> str:
-    """Put the file in place, an empty one where that branch has none; one sentence about it, nothing in the other modes.
+    """Put the file in place, an empty one if that branch has none; return a sentence about it, empty in the other modes.
 
-    Raises UsageError for settings that cannot be read or a folder outside of the checkout, GitError where git refuses.
+    Raises UsageError for settings that cannot be read or a folder outside the checkout, GitError where git refuses.
     """
     settings = _settings(clone, base)
     if settings.baseline_mode != "branch":
@@ -47,11 +46,11 @@ def _settings(clone: Repository, base: str) -> Settings:
 def main() -> int:
     base = os.environ["BASE_BRANCH"].removeprefix("refs/heads/")
     try:
-        said = place_baseline(Repository(Path.cwd()), base)
+        sentence = place_baseline(Repository(Path.cwd()), base)
     except RatchetError as error:
         sys.stdout.write(f"::error title=ratchet::{log_line(str(error))}\n")
         return int(error.exit_code)
-    sys.stdout.write(f"{log_line(said)}\n" if said else "")
+    sys.stdout.write(f"{log_line(sentence)}\n" if sentence else "")
     return 0
 
 

@@ -1,7 +1,7 @@
-"""Puts what was measured into one folder for the artifact, and counts its outcomes for the outputs of the action.
+"""Copy the results into one folder for the artifact, and count the outcomes for the outputs of the action.
 
-The results were written by a process that ran the measured code: only regular files inside the results folder are taken, links
-are not followed, and nothing of them reaches an output but a number or a word from here. Standard library only.
+A process that ran the measured code wrote the results: only regular files inside the results folder are copied, links are not
+followed, and only numbers and words from this file reach an output. Standard library only.
 """
 
 import json
@@ -15,22 +15,22 @@ from pathlib import Path
 
 VERDICTS = {"0": "passed", "1": "regressed"}
 LARGEST = 256 * 2**20
-"""Bytes of one file, and of a report that is read here."""
+"""Bytes of one file."""
 
 
 def collect(results: Path, folder: Path) -> list[str]:
-    """Copy the run, its profiles and its tuning records into ``folder``; returns their names."""
-    taken = []
-    for path, name in _found(results):
+    """Copy the run, its profiles and its tuning records into ``folder``; return their names."""
+    names = []
+    for path, name in _files(results):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target, follow_symlinks=False)
-        taken.append(name)
-    return taken
+        names.append(name)
+    return names
 
 
-def _found(results: Path) -> Iterator[tuple[Path, str]]:
-    """What an artifact consists of: its file, and its name in the artifact."""
+def _files(results: Path) -> Iterator[tuple[Path, str]]:
+    """Yield each file of the artifact, and its name there."""
     for path, name in ((results / "current.json", "current.json"), (_bench() / "tuned.json", "tuned.json")):
         if _plain(path):
             yield path, name
@@ -43,7 +43,7 @@ def _found(results: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _bench() -> Path:
-    """The folder of benchmarks, as [tool.ratchet] has it."""
+    """The folder of benchmarks, as in [tool.ratchet]."""
     try:
         return Path(tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["tool"]["ratchet"]["bench"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -59,7 +59,7 @@ def _plain(path: Path) -> bool:
 
 
 def counts(report: Path) -> tuple[int, int]:
-    """Cases that regressed or failed, and cases that improved; zeros where no report can be read."""
+    """Count the cases that regressed or failed, and those that improved; zeros if no report can be read."""
     try:
         cases = json.loads(report.read_bytes())["cases"] if _plain(report) else []
         outcomes = [case["outcome"] for case in cases]

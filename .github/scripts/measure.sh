@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs one ratchet command over a checkout that may hold anything.
 #
-# What the measured code prints cannot command the runner: it stands between two halves of a token that the code does not
-# know. What the runner uses to talk to itself is dropped from the environment. Words from outside arrive in variables and
-# are passed as whole arguments. The exit status becomes an output; the step fails only if nothing could be started.
+# The output of the measured code cannot command the runner: it is printed between a pair of stop tokens that the code does not
+# know. The runner's own variables are dropped from the environment. Words from outside arrive in variables and are passed as
+# whole arguments. The exit status becomes an output; the step fails only if nothing could be started.
 set -euo pipefail
 
 words=("$COMMAND")
@@ -19,7 +19,7 @@ case "$COMMAND" in
     words+=(--wait 30m) # for the other checks of this machine, of any repository
     ;;
   tune)
-    words+=(--apply) # to this checkout: the job that proposes it takes it from the artifact
+    words+=(--apply) # to this checkout; the job that proposes takes it from the artifact
     if [ -n "$BUDGET" ]; then words+=("--time-budget=$BUDGET"); fi
     ;;
   *)
@@ -43,8 +43,8 @@ status=0
 echo "::stop-commands::$token"
 measure "${words[@]}" || status=$?
 if [ "$status" = 2 ] && [ "$COMMAND" = check ] && [ "$AGAINST_BASELINE" = true ]; then
-  # Perhaps the baseline knows nothing of this machine yet: the first entry is the head, timed beside itself. A pull request
-  # enters nothing, and beside itself anything is fast enough: it is compared with where it left its base.
+  # Perhaps the baseline has no entry for this machine yet: the first entry is the head, timed against itself. A pull request
+  # enters nothing, and against itself anything is fast enough: it is compared with the commit where it branched off.
   status=0
   first=(--base=HEAD --time-identical)
   if [ -n "$MERGE_BASE" ]; then first=("--merge-base=$MERGE_BASE"); fi

@@ -1,7 +1,7 @@
-"""Puts what a search on the GPU machine found onto a branch, and opens a draft pull request with it.
+"""Commit the results of a search on the GPU machine to a branch, and open a draft pull request with it.
 
-Runs on a trusted machine, in a clone of the branch that was tuned, with ratchet installed: ``propose.py ARTIFACT``. What came in
-the artifact is parsed as records and written anew; the suggestions are rendered from the records. Nothing else of it is taken.
+Runs on a trusted machine, in a clone of the branch that was tuned, with ratchet installed: ``propose.py ARTIFACT``. Only records
+are taken from the artifact: they are parsed and written again, and the suggestions are rendered from them.
 """
 
 import os
@@ -10,14 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ratchet.commands.tune.tune import remove_pictures, render_again
 from ratchet.config import load_settings
 from ratchet.errors import RatchetError, UsageError
 from ratchet.forge.github import GitHub
-from ratchet.pipeline.tuning_files import remove_pictures, render_again
 from ratchet.records.files import load, save
-from ratchet.records.tuned import TUNED_FILE, Tuned
-from ratchet.records.tuning import TuningRecord, tuning_path
-from ratchet.report.escape import CELL, markdown
+from ratchet.records.tuning import TUNED_FILE, Tuned, TuningRecord, tuning_path
+from ratchet.untrusted import CELL, markdown
 
 MOST_RECORDS = 50
 LARGEST = 64 * 2**20
@@ -34,10 +33,10 @@ def main() -> int:
 
 
 def propose(artifact: Path, clone: Path) -> str:
-    """One sentence: what was opened. Raises RatchetError."""
+    """Return a sentence about the pull request. Raises RatchetError."""
     records = [record for record in _records(artifact / "tuning") if _is_new(record, clone / "tuning")]
     if not records:
-        return "The search found what the branch has already: there is nothing to propose."
+        return "The branch has these results already: there is nothing to propose."
     settings = load_settings(clone, os.environ, {})
     for record in records:
         path = tuning_path(clone / "tuning", record.case, record.environment.fingerprint)
@@ -70,7 +69,7 @@ def _records(folder: Path) -> list[TuningRecord]:
     records = [load(path, TuningRecord) for path in filter(None, map(_plain, paths))]
     for record in records:
         if not re.fullmatch(r"[A-Za-z0-9_.+-]+(/[A-Za-z0-9_.+-]+)?", record.case):
-            raise UsageError("A record in the artifact is of a case whose name is none.", "Tune again.")
+            raise UsageError("A record in the artifact has an impossible case name.", "Tune again.")
     return records
 
 
@@ -84,8 +83,8 @@ def _plain(path: Path) -> Path | None:
 
 
 def _git(*words: str) -> str:
-    known = ["-c", "user.name=ratchet", "-c", "user.email=ratchet@localhost", "-c", "core.hooksPath=/dev/null"]
-    done = subprocess.run(["git", *known, *words], capture_output=True, text=True, check=False)
+    options = ["-c", "user.name=ratchet", "-c", "user.email=ratchet@localhost", "-c", "core.hooksPath=/dev/null"]
+    done = subprocess.run(["git", *options, *words], capture_output=True, text=True, check=False)
     if done.returncode:
         raise UsageError(f"git {words[0]} failed: {done.stderr.strip()[-300:]}", "See the rules of the repository's branches.")
     return done.stdout.strip()

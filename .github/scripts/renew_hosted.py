@@ -1,6 +1,6 @@
-"""Writes .github/requirements-hosted.txt again, with the versions of constraints.txt. Run it after renewing those.
+"""Write .github/requirements-hosted.txt again with the versions of constraints.txt. Run it after renewing those.
 
-The names stay as they are in the file; wheels are fetched by pip from wherever it is set up to fetch them.
+The names stay as they are in the file; pip downloads the wheels.
 """
 
 import hashlib

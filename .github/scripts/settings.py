@@ -1,4 +1,4 @@
-"""The inputs of our actions, as the settings that ratchet reads: ``RATCHET_…`` variables in the file ``GITHUB_ENV``.
+"""Write the inputs of our actions as ratchet's settings: ``RATCHET_…`` variables in the file ``GITHUB_ENV``.
 
 Thresholds are written as changes in percent, as in ``REGRESSION_THRESHOLD: -3.0``. Standard library only: this runs before
 anything is installed.
@@ -12,12 +12,12 @@ from pathlib import Path, PurePosixPath
 
 
 class Wrong(Exception):
-    """An input that means nothing; the text is one sentence."""
+    """An input is not valid; the text is one sentence."""
 
 
 def settings(given: Mapping[str, str]) -> dict[str, str]:
-    """The variables to set. Raises Wrong for the first input that cannot be meant."""
-    found = {
+    """Return the variables to set. Raises Wrong for the first input that is not valid."""
+    variables = {
         "RATCHET_REGRESSION_THRESHOLD": _percent(given, "THRESHOLD", sign=-1),
         "RATCHET_IMPROVEMENT_THRESHOLD": _percent(given, "IMPROVEMENT", sign=1),
         "RATCHET_RESULTS": _results(given.get("BASELINE", "")),
@@ -26,11 +26,11 @@ def settings(given: Mapping[str, str]) -> dict[str, str]:
         "RATCHET_DEVICE": given.get("DEVICE", ""),
     }
     if given.get("COMMAND", "check") == "check":
-        found["RATCHET_BUDGET"] = given.get("BUDGET", "")
-    for name, value in found.items():
+        variables["RATCHET_BUDGET"] = given.get("BUDGET", "")
+    for name, value in variables.items():
         if any(ord(character) < 32 for character in value):
             raise Wrong(f"The value for {name} holds a line break or another control character.")
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in variables.items() if value}
 
 
 def _percent(given: Mapping[str, str], name: str, sign: int) -> str:
@@ -61,13 +61,13 @@ def _on_inconclusive(fail_on: str) -> str:
 
 def main() -> int:
     try:
-        found = settings(os.environ)
+        variables = settings(os.environ)
     except Wrong as wrong:
         sys.stdout.write(f"::error title=ratchet::{wrong}\n")
         return 2
     with Path(os.environ["GITHUB_ENV"]).open("a", encoding="utf-8") as file:
-        file.writelines(f"{name}={value}\n" for name, value in found.items())
-    sys.stdout.writelines(f"{name.removeprefix('RATCHET_').lower()} = {value}\n" for name, value in found.items())
+        file.writelines(f"{name}={value}\n" for name, value in variables.items())
+    sys.stdout.writelines(f"{name.removeprefix('RATCHET_').lower()} = {value}\n" for name, value in variables.items())
     return 0
 
 

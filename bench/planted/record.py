@@ -23,7 +23,7 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from ratchet.measure.correctness import check
+from ratchet.measure.child.correctness import check
 
 HERE = Path(__file__).resolve().parent
 

@@ -1,37 +1,71 @@
-"""Commands: read options, call one pipeline function, print, map errors to exit codes.
+"""The command line: each command reads its options, calls one function of `ratchet.commands`, prints, and returns an exit code.
 
-Only click is imported here, so that ``ratchet --help`` stays fast: each command imports the rest when it runs.
+``ratchet`` and ``python -m ratchet`` call `main`, which sets the handlers of signals and checks the limits of the process. Errors
+become one sentence and an exit code in `main`, and nowhere else. Here only click is imported, so that ``ratchet --help`` stays
+fast: a command's module loads when the command is called.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import pkgutil
 import resource
 import signal
 import sys
 import traceback
 from collections.abc import Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import click
 
 from ratchet import __version__
-from ratchet.cli.baseline import baseline
-from ratchet.cli.calibrate import calibrate
-from ratchet.cli.github import command as command_
-from ratchet.cli.github import publish
-from ratchet.cli.judging import compare, report
-from ratchet.cli.looking import doctor, list_
-from ratchet.cli.measuring import check, run
-from ratchet.cli.merge import merge
-from ratchet.cli.profile import profile
-from ratchet.cli.replay import replay_
-from ratchet.cli.roofline import roofline
-from ratchet.cli.shown import print_nowhere
-from ratchet.cli.tune import tune
 from ratchet.errors import Exit, RatchetError
+
+COMMANDS = {
+    "baseline": ("baseline:baseline_group", "Show, move and verify the best commit of every case."),
+    "calibrate": ("check:calibrate_command", "Measure this checkout against itself: can this machine hold the gate?"),
+    "check": ("check:check_command", "Compare this checkout with an earlier commit and fail on a regression."),
+    "command": ("github:answer_command", "Answer a `/ratchet …` comment or a label in a pull request."),
+    "compare": ("check:compare_command", "Compare two recorded runs of one machine."),
+    "doctor": ("show:doctor_command", "Say what this machine can and cannot do, and what to do about it."),
+    "list": ("show:list_command", "List the cases of this checkout."),
+    "merge": ("check:merge_command", "Join the shards of one check into one run and one verdict."),
+    "profile": ("profile:profile_command", "Profile cases, alone or beside an earlier commit, or read report files."),
+    "publish": ("github:publish_command", "Judge what a GPU job measured again, and publish the verdict on GitHub."),
+    "replay": ("check:replay_command", "Judge recorded pairs again: by another gate, or many times over."),
+    "report": ("check:report_command", "Judge a recorded run again and write its report."),
+    "roofline": ("profile:roofline_command", "Draw how near each case comes to what the machine can do."),
+    "run": ("check:run_command", "Time this checkout alone and write results/current.json."),
+    "tune": ("tune:tune_command", "Search the parameters of a case and confirm the best against today's values."),
+}
+"""Name → where the command is (module of this package, function), and its line in ``ratchet --help``."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports the module of a command only to run it or to show its own help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's interface
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's interface
+        if cmd_name not in COMMANDS:
+            return None
+        return cast(click.Command, pkgutil.resolve_name(f"ratchet.cli.{COMMANDS[cmd_name][0]}"))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's interface
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="ratchet")
+def cli() -> None:
+    """A performance gate for GPU kernels.
+
+    Exit codes: 0 pass, 1 regression or wrong result, 2 wrong usage, 3 could not measure, 130 interrupted.
+    """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _refuse_low_limits()
         return int(cli.main(args=words, prog_name="ratchet", standalone_mode=False, obj=("ratchet", *words)) or 0)
     except BrokenPipeError:
-        print_nowhere()
+        discard_output()
         return int(Exit.PASS)
     except click.ClickException as error:
         error.show()
@@ -52,15 +86,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  no error may exit with 1, which reads as a regression
         sentence, code = _explained(error)
         click.echo(f"ratchet: {sentence}", err=True)
+        if section := getattr(error, "section", ""):
+            click.echo(f"More: docs/troubleshooting.md#{section}", err=True)
         return int(code)
 
 
 def _explained(error: BaseException) -> tuple[str, Exit]:
-    """What to tell the user about an error, and the exit code. A defect of our own is shown whole."""
+    """Return the sentence and the exit code of an error; print the traceback of a defect of our own."""
     if isinstance(error, RatchetError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return "interrupted; the trees and workers of this run are gone, earlier results are as they were.", Exit.INTERRUPTED
+    if isinstance(error, ModuleNotFoundError) and error.name in _INSTALL:
+        return f"this needs {_INSTALL[error.name]}, then run again.", Exit.USAGE
     if limit := _limit_met(error):
         return limit, Exit.NOT_MEASURED
     if isinstance(error, OSError):  # a full disk, no more processes
@@ -70,7 +108,7 @@ def _explained(error: BaseException) -> tuple[str, Exit]:
 
 
 def _limit_met(error: BaseException) -> str:
-    """The limit of the system that an error stands for, and how to raise it; empty for any other error."""
+    """Return the system limit behind an error and how to raise it; empty for any other error."""
     if isinstance(error, MemoryError):
         return "the memory does not suffice. Free some, or raise the limit (`ulimit -v`)."
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
@@ -82,10 +120,9 @@ def _limit_met(error: BaseException) -> str:
 
 
 def _refuse_low_limits() -> None:
-    """Raise MemoryError or OSError where too little is allowed to do anything, and to clean up afterwards.
+    """Raise MemoryError or OSError where the limits are too low to work, and to clean up afterwards.
 
-    Where the linear algebra beneath NumPy gets too few addresses, it waits for ever, or ends the process with the status of a
-    regression.
+    With too few addresses, the linear algebra library of NumPy waits forever or exits with 1, the code of a regression.
     """
     addresses, files = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_NOFILE))
     if addresses != resource.RLIM_INFINITY and addresses < _LEAST_BYTES + (os.cpu_count() or 1) * _THREAD_BYTES:
@@ -95,9 +132,14 @@ def _refuse_low_limits() -> None:
 
 
 _LEAST_BYTES, _THREAD_BYTES = 512 << 20, 48 << 20
-"""For the packages, and for each core: OpenBLAS reserves 32 MiB and a stack for each of its threads."""
+"""For the packages, and for each core: OpenBLAS reserves 32 MiB and a stack per thread."""
 _FEWEST_FILES = 48
 """A check of one device needs about twenty."""
+_INSTALL = {
+    "github": "PyGithub. Install it with `pip install 'ratchet[github]'`",
+    "sklearn": "scikit-learn. Install it with `pip install 'ratchet[tune]'`",
+}
+"""Packages that not every command needs: name → what it is and how to install it."""
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Ctrl-C, a cancelled CI job, a closed terminal: all clean up."""
 
@@ -108,30 +150,6 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, prog_name="ratchet")
-def cli() -> None:
-    """A performance gate for GPU kernels.
-
-    Exit codes: 0 pass, 1 regression or wrong result, 2 wrong usage, 3 could not measure, 130 interrupted.
-    """
-
-
-for command in (
-    check,
-    run,
-    profile,
-    tune,
-    calibrate,
-    compare,
-    merge,
-    report,
-    roofline,
-    replay_,
-    list_,
-    baseline,
-    doctor,
-    publish,
-    command_,
-):
-    cli.add_command(command)
+def discard_output() -> None:
+    """Send further output nowhere, since its reader has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,45 +1,61 @@
-"""``ratchet baseline …``: the best commit of every case so far, and the steps that led there."""
+"""``ratchet baseline …``: show, move and verify the best commit of every case.
+
+Loaded by `ratchet.cli` when it is called. The work is done by `ratchet.commands.baseline`; this file reads options, prints, and
+writes the outputs and the summary of a workflow step.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ratchet.cli.options import common, request_of
+from ratchet.cli.output import print_result, shown
+from ratchet.commands.baseline.entries import accept_cases, record_baseline, rename_case, show_baseline, verify_baseline
+from ratchet.commands.baseline.push import Way, push_baseline
 from ratchet.errors import Exit
+from ratchet.forge.actions import append_summary, write_outputs
+from ratchet.report.baseline import (
+    accepted_fields,
+    accepted_lines,
+    baseline_lines,
+    forward_fields,
+    forward_lines,
+    forward_outputs,
+    forward_summary,
+    history_lines,
+    recorded_fields,
+    recorded_lines,
+    renamed_lines,
+    verified_lines,
+)
 
 _by = click.option("--by", metavar="NAME", help="Who does this (default: GITHUB_ACTOR, else git's user.name and user.email).")
 
 
-@click.group()
-def baseline() -> None:
+@click.group("baseline")
+def baseline_group() -> None:
     """The best commit of every case so far, and the steps that led there."""
 
 
-@baseline.command("show")
+@baseline_group.command("show")
 @click.argument("case", required=False)
 @click.option("--history", is_flag=True, help="Show the chain of every case, or of CASE: each step, by how much, who and why.")
 @common
 def baseline_show(case: str | None, history: bool, **given: Any) -> int:
     """Show results/baseline.json."""
-    from ratchet import pipeline
-    from ratchet.report.baseline import baseline_lines, history_lines
-
     if case and not history:
-        raise click.UsageError("A case is named together with --history.")
-    path, stored = pipeline.show_baseline(request_of((), given), os.environ)
-    if given["as_json"]:
-        click.echo(stored.model_dump_json(indent=2))
-    else:
-        _print(history_lines(stored, _shown(path), case) if history else baseline_lines(stored, _shown(path)))
+        raise click.UsageError("Name a case only together with --history.")
+    path, stored = show_baseline(request_of((), given), os.environ)
+    lines = history_lines(stored, shown(path), case) if history else baseline_lines(stored, shown(path))
+    print_result(stored, lines, as_json=given["as_json"])
     return int(Exit.PASS)
 
 
-@baseline.command("record")
+@baseline_group.command("record")
 @click.argument("recorded", type=click.Path(path_type=Path), metavar="[RUN.json]...", nargs=-1)
 @common
 def baseline_record(recorded: tuple[Path, ...], **given: Any) -> int:
@@ -48,15 +64,12 @@ def baseline_record(recorded: tuple[Path, ...], **given: Any) -> int:
     Without a name, that is the last run. New cases enter. A case that is there moves to a commit that two separate runs have
     proven faster than its baseline commit.
     """
-    from ratchet import pipeline
-    from ratchet.report.moves import recorded_fields, recorded_lines
-
-    path, done = pipeline.record_baseline(recorded, request_of((), given), os.environ)
-    _say(recorded_fields(done, _shown(path)), recorded_lines(done, _shown(path)), given)
+    path, done = record_baseline(recorded, request_of((), given), os.environ)
+    print_result(recorded_fields(done, shown(path)), recorded_lines(done, shown(path)), as_json=given["as_json"])
     return int(Exit.PASS)
 
 
-@baseline.command("accept")
+@baseline_group.command("accept")
 @click.argument("words", metavar="CASE... [RUN.json]", nargs=-1, required=True)
 @click.option("--reason", required=True, help="Why the baseline moves, for whoever reads the file later.")
 @_by
@@ -66,41 +79,35 @@ def baseline_accept(words: tuple[str, ...], reason: str, by: str | None, **given
 
     Their next baseline commit is the head of the recorded run; without a name, of the last one.
     """
-    from ratchet import pipeline
-    from ratchet.report.moves import accepted_fields, accepted_lines
-
     recorded = Path(words[-1]) if words[-1].endswith(".json") else None
     cases = words[:-1] if recorded else words
     if not cases:
         raise click.UsageError("Name the cases that move, as benchmark/config.")
-    path, moved = pipeline.accept_cases(cases, recorded, by, reason, request_of((), given), os.environ)
-    _say(accepted_fields(moved, _shown(path)), accepted_lines(moved, _shown(path)), given)
+    path, moved = accept_cases(cases, recorded, by, reason, request_of((), given), os.environ)
+    print_result(accepted_fields(moved, shown(path)), accepted_lines(moved, shown(path)), as_json=given["as_json"])
     return int(Exit.PASS)
 
 
-@baseline.command("rename")
+@baseline_group.command("rename")
 @click.argument("old")
 @click.argument("new")
 @click.option("--reason", help="Why, for whoever reads the file later.")
 @_by
 @common
 def baseline_rename(old: str, new: str, reason: str | None, by: str | None, **given: Any) -> int:
-    """Let a case go on under another name, on every machine."""
-    from ratchet import pipeline
-    from ratchet.report.moves import renamed_lines
-
-    path, done = pipeline.rename_case(old, new, by, reason, request_of((), given), os.environ)
-    fields = {"path": _shown(path), "old": old, "new": new, "machines": [each.machine for each in done]}
-    _say(fields, renamed_lines(done, old, new, _shown(path)), given)
+    """Continue a case under another name, on every machine."""
+    path, done = rename_case(old, new, by, reason, request_of((), given), os.environ)
+    fields = {"path": shown(path), "old": old, "new": new, "machines": [chain.machine for chain in done]}
+    print_result(fields, renamed_lines(done, old, new, shown(path)), as_json=given["as_json"])
     return int(Exit.PASS)
 
 
-@baseline.command("push")
+@baseline_group.command("push")
 @click.argument("recorded", type=click.Path(path_type=Path), metavar="RUN.json...", nargs=-1, required=True)
 @click.option(
     "--mode",
     type=click.Choice(["push", "pull-request", "branch"]),
-    help="How it gets there (default: push; a protected branch gets a pull request).",
+    help="How to change the remote (default: push; a protected branch gets a pull request).",
 )
 @click.option("--onto", metavar="BRANCH", help="The branch that was measured (default: GITHUB_REF_NAME, or what is checked out).")
 @click.option("--remote", default="origin", help="The remote to push to.")
@@ -111,48 +118,27 @@ def baseline_push(recorded: tuple[Path, ...], mode: Any, onto: str | None, remot
     Whatever was pushed meanwhile stays: the steps are applied again on top of it, never by force. With GITHUB_TOKEN, what was
     accepted in the pull requests of these commits is recorded too. Exits with 3 where nothing could be recorded.
     """
-    from ratchet import pipeline
-    from ratchet.forge.actions import append_summary, write_outputs
-    from ratchet.report.forward import forward_fields, forward_lines, forward_outputs, forward_summary
-
     client = None
     if os.environ.get("GITHUB_TOKEN"):
-        from ratchet.forge.github import GitHub
+        from ratchet.forge.github import GitHub  # PyGithub is an extra, which only this needs
 
         client = GitHub.from_environ(os.environ)
-    done = pipeline.push_baseline(recorded, pipeline.Way(remote, mode, onto), client, request_of((), given), os.environ)
-    _say(forward_fields(done), forward_lines(done), given)
+    done = push_baseline(recorded, Way(remote, mode, onto), client, request_of((), given), os.environ)
+    print_result(forward_fields(done), forward_lines(done), as_json=given["as_json"])
     write_outputs(forward_outputs(done), os.environ)
     append_summary(forward_summary(done), os.environ)
     return int(Exit.PASS)
 
 
-@baseline.command("verify")
+@baseline_group.command("verify")
 @common
 def baseline_verify(**given: Any) -> int:
     """Check the chain of every case.
 
     Digests, predecessors and figures must fit, and git must know the commits. Exits with 2 where something does not fit.
     """
-    from ratchet import pipeline
-    from ratchet.report.baseline import verified_lines
-
-    found = pipeline.verify_baseline(request_of((), given), os.environ)
-    fields = {"path": _shown(found.path), "problems": found.problems, "warnings": found.warnings}
-    _say(fields, verified_lines(found.baseline, _shown(found.path), found.problems, found.warnings), given)
-    return int(Exit.USAGE if found.problems else Exit.PASS)
-
-
-def _shown(path: Path) -> str:
-    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
-
-
-def _say(fields: dict[str, Any], lines: Iterable[str], given: dict[str, Any]) -> None:
-    import json
-
-    _print([json.dumps(fields, ensure_ascii=False, indent=2)] if given["as_json"] else lines)
-
-
-def _print(lines: Iterable[str]) -> None:
-    for line in lines:
-        click.echo(line)
+    done = verify_baseline(request_of((), given), os.environ)
+    fields = {"path": shown(done.path), "problems": done.problems, "warnings": done.warnings}
+    lines = verified_lines(done.baseline, shown(done.path), done.problems, done.warnings)
+    print_result(fields, lines, as_json=given["as_json"])
+    return int(Exit.USAGE if done.problems else Exit.PASS)

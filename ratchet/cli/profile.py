@@ -1,4 +1,7 @@
-"""``ratchet profile``: why is it as fast as it is?"""
+"""Commands that explain times: profile (why is it as fast as it is?) and roofline (how fast could it be?).
+
+Loaded by `ratchet.cli` when one of them is called. The work is done by `ratchet.commands`; this file reads options and prints.
+"""
 
 from __future__ import annotations
 
@@ -8,60 +11,74 @@ from typing import Any
 
 import click
 
-from ratchet.cli.options import common, device, reference, request_of
-from ratchet.cli.shown import progressing, verdict
+from ratchet.cli.options import common, device, reference, request_of, waiting
+from ratchet.cli.output import print_result, progressing, shown
+from ratchet.commands.profile.by_hand import profile, read_profiles
+from ratchet.commands.roofline import draw_roofline
 from ratchet.errors import Exit
+from ratchet.report.profile import profile_lines, read_lines
+from ratchet.report.roofline import roofline_lines
 
 
-@click.command()
+@click.command("profile")
 @click.argument("cases", nargs=-1)
 @reference("none")
-@click.option("--compare", is_flag=True, help="Compare with the commit before HEAD; with uncommitted changes, HEAD.")
 @click.option(
-    "--set", "set_name", type=click.Choice(["full", "detailed", "basic"]), default="full", help="How many counters ncu takes."
+    "--compare", is_flag=True, help="Compare with the commit before HEAD, or with HEAD if there are uncommitted changes."
 )
 @click.option(
-    "--read", is_flag=True, help="Read one report file, or compare two, instead: `--read REFERENCE.ncu-rep HEAD.ncu-rep`."
+    "--set", "set_name", type=click.Choice(["full", "detailed", "basic"]), default="full", help="How many counters ncu collects."
+)
+@click.option(
+    "--read", is_flag=True, help="Read one report file instead, or compare two: `--read REFERENCE.ncu-rep HEAD.ncu-rep`."
 )
 @device
-@click.option("--wait", default="0s", help="How long to wait for a device that another check holds (default: not at all).")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@waiting
 @common
-def profile(cases: tuple[str, ...], set_name: Any, read: bool, compare: bool, **given: Any) -> int:
+def profile_command(cases: tuple[str, ...], set_name: Any, read: bool, compare: bool, **given: Any) -> int:
     """Profile CASES of this checkout, and of an earlier commit beside it, without timing them.
 
-    Counters come from Nsight Compute where it is there and permitted, else times from torch.profiler. Reports, metrics and
-    pictures go to results/nsight/. With --read, CASES are report files of any kernel and GPU; this needs no GPU.
+    Counters come from Nsight Compute if it is installed and permitted; otherwise torch.profiler gives times. Reports, metrics
+    and figures go to results/nsight/. With --read, CASES are report files of any kernel and GPU; this needs no GPU.
     """
-    given_bases = (given["base"], given["merge_base"], given["against_baseline"], compare)
-    if sum(map(bool, given_bases)) > 1:
+    bases = (given["base"], given["merge_base"], given["against_baseline"], compare)
+    if sum(map(bool, bases)) > 1:
         raise click.UsageError("--base, --merge-base, --against-baseline and --compare exclude each other.")
     if not cases:
         raise click.UsageError("Name report files to read." if read else "Name cases to profile (see `ratchet list`).")
     if read:
-        if any(given_bases):
+        if any(bases):
             raise click.UsageError("--read compares files, so it takes no commit.")
-        from ratchet.cli.profile_read import read as read_files
-
-        return int(read_files([Path(case) for case in cases], as_json=given["as_json"]) or Exit.PASS)
-    return _profiled(cases, set_name, given, compare=any(given_bases))
-
-
-def _profiled(cases: tuple[str, ...], set_name: Any, given: dict[str, Any], *, compare: bool) -> int:
-    import json
-
-    from ratchet import pipeline
-    from ratchet.report.profile import profile_lines
-
+        files = read_profiles([Path(case) for case in cases], os.environ)
+        fields = files.model_dump(mode="json")
+        print_result(fields, read_lines(files), as_json=given["as_json"])
+        return int(Exit.PASS)
     with progressing(given) as progress:
-        done = pipeline.profile(request_of(cases, given), set_name, progress, os.environ, compare=compare)
-    shown = os.path.relpath(done.results) if done.results.is_relative_to(Path.cwd()) else str(done.results)
-    with verdict():
-        if given["as_json"]:
-            found = [each.model_dump(mode="json") for each in done.profiles]
-            click.echo(json.dumps(found, ensure_ascii=False, indent=2))
-        else:
-            for each in done.profiles:
-                for line in profile_lines(each, shown):
-                    click.echo(line)
-    return int(Exit.PASS if all(each.head for each in done.profiles) else Exit.NOT_MEASURED)
+        done = profile(request_of(cases, given), set_name, progress, os.environ, compare=any(bases))
+    lines = (line for case in done.profiles for line in profile_lines(case, shown(done.results)))
+    print_result([case.model_dump(mode="json") for case in done.profiles], lines, as_json=given["as_json"])
+    return int(Exit.PASS if all(case.head for case in done.profiles) else Exit.NOT_MEASURED)
+
+
+@click.command("roofline")
+@click.argument("words", nargs=-1, metavar="[CASE…] [RUN.json]")
+@click.option(
+    "--profiles", type=click.Path(path_type=Path), help="Counters (default: results/nsight/profiles.json, if it is there)."
+)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder (default: results/roofline).")
+@common
+def roofline_command(words: tuple[str, ...], profiles: Path | None, out: Path | None, **given: Any) -> int:
+    """Draw how near each case comes to what the machine can do (default: the last run, else the baseline).
+
+    A word that ends with .json is a recorded run or a baseline; the others are cases, benchmarks, configs or globs.
+    """
+    files = [Path(word) for word in words if word.endswith(".json")]
+    if len(files) > 1:
+        raise click.UsageError(f"Name one recorded run, not {len(files)}.")
+    cases = tuple(word for word in words if not word.endswith(".json"))
+    drawn = draw_roofline(files[0] if files else None, profiles, out, request_of(cases, given), os.environ)
+    paths = (f"{'Picture:' if path.suffix != '.json' else 'Figures:':<9}{shown(path)}" for path in drawn.files)
+    print_result(drawn.roofline, [*roofline_lines(drawn.roofline), *paths], as_json=given["as_json"])
+    if drawn.step_down:
+        click.echo(drawn.step_down, err=True)
+    return int(Exit.PASS)

@@ -1,102 +1,97 @@
-"""``ratchet tune``: which values of its parameters make a case fastest here?"""
+"""``ratchet tune``: find the values of its parameters that make a case fastest here, or use what an earlier search recorded.
+
+Loaded by `ratchet.cli` when it is called. The work is done by `ratchet.commands.tune`; this file reads options and prints.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ratchet.cli.options import common, device, request_of
-from ratchet.cli.shown import progressing, verdict
-from ratchet.cli.tune_recorded import recorded
+from ratchet.cli.options import common, device, duration, request_of, waiting
+from ratchet.cli.output import print_result, progressing
+from ratchet.commands.tune.recorded import apply_recorded, export_tuning, tune_replay
+from ratchet.commands.tune.subject import TuneRequest
+from ratchet.commands.tune.tune import tune
 from ratchet.errors import Exit
+from ratchet.records.files import dumps
+from ratchet.report.suggestions import replay_lines, tuning_lines
+from ratchet.untrusted import log_line
 
-if TYPE_CHECKING:
-    from ratchet.pipeline import TuneRequest
 
-
-@click.command()
+@click.command("tune")
 @click.argument("case", required=False)
-@click.option("--time-budget", default="20m", show_default=True, help="How long it may take in all; 0: until all was tried.")
+@click.option(
+    "--time-budget", type=duration, default="20m", show_default=True, help="Time for the whole search; 0: until all was tried."
+)
 @click.option("--max-evaluations", type=click.IntRange(min=1), help="Try no more configurations than this.")
 @click.option("--strategy", default="auto", show_default=True, help="auto, exhaustive, random or another: see docs/tuning.md.")
-@click.option("--seed", "search_seed", type=int, default=0, show_default=True, help="Of the search's own chances.")
-@click.option("--resume", is_flag=True, help="Go on with the record of an earlier run on this machine.")
-@click.option("--apply", is_flag=True, help="Write what is recommended, if anything is, to bench/tuned.json.")
+@click.option("--seed", "search_seed", type=int, default=0, show_default=True, help="Seed of the search.")
+@click.option("--resume", is_flag=True, help="Continue the record of an earlier run on this machine.")
+@click.option("--apply", is_flag=True, help="Write the recommended values, if there are any, to bench/tuned.json.")
 @click.option(
     "--record",
     "records",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Take this record of an earlier search, which needs no GPU and no CASE: with --apply (repeatable) or --export.",
+    help="Use this record of an earlier search, without a GPU or a CASE: with --apply (repeatable) or --export.",
 )
-@click.option("--export", type=click.Path(path_type=Path), help="Write what --record tried as a space in the T4 format.")
+@click.option(
+    "--export", type=click.Path(path_type=Path), help="Write the configurations of --record as a space in the T4 format."
+)
 @click.option("--gpus", metavar="all|0,1", help="Try configurations on these GPUs of one kind at once.")
 @click.option("--executor", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where the GPUs are.")
 @click.option("--tuning", type=click.Path(path_type=Path), help="Folder for records and suggestions (default: tuning).")
 @click.option(
-    "--replay", type=click.Path(path_type=Path), help="Search this recorded space (T4) instead, which needs no GPU and no CASE."
+    "--replay", type=click.Path(path_type=Path), help="Search this recorded space (T4) instead, without a GPU or a CASE."
 )
 @device
-@click.option("--case-timeout", help="Longest that one step of a configuration may take (default: 120s).")
-@click.option("--wait", default="0s", help="How long to wait for a device that another check holds (default: not at all).")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--case-timeout", help="Time limit for one step of a configuration (default: 120s).")
+@waiting
 @common
-def tune(case: str | None, replay: Path | None, records: tuple[Path, ...], **given: Any) -> int:
+def tune_command(case: str | None, replay: Path | None, records: tuple[Path, ...], **given: Any) -> int:
     """Search the parameters of CASE within a budget, and confirm the best against today's values in pairs.
 
-    Writes tuning/CASE.MACHINE.json and tuning/suggestions.md; an earlier record in that place is moved to tuning/earlier.
-    Recommends a change only where one is faster by the threshold for improvements (5 %), with evidence.
+    Writes tuning/CASE.MACHINE.json and tuning/suggestions.md; an earlier record of that name is moved to tuning/earlier.
+    Recommends a change only where it is proven faster by the threshold for improvements (5 %).
     """
     if sum((case is not None, replay is not None, bool(records))) != 1:
         raise click.UsageError("Name one case to tune (see `ratchet list`), or a recorded space with --replay, or a --record.")
     if records:
-        return recorded(records, given)
+        return _use_records(records, given)
     if given["export"]:
         raise click.UsageError("--export writes what a --record tried: name one.")
-    if replay is not None:
-        return _replayed(replay, given)
-    return _tuned(str(case), given)
-
-
-def _tuned(case: str, given: dict[str, Any]) -> int:
-    from ratchet import pipeline
-    from ratchet.records.files import dumps
-    from ratchet.report.tuning import tuning_lines
-
-    asked = _asked(case, given)
-    with progressing(given) as progress:
-        try:
-            done = pipeline.tune(asked, progress, os.environ)
-        except KeyboardInterrupt:
-            progress.finish()
-            click.echo("ratchet: interrupted; what was tried so far is kept: --resume goes on with it.", err=True)
-            return int(Exit.INTERRUPTED)
-    with verdict():
-        if given["as_json"]:
-            click.echo(dumps(done.record), nl=False)
-        else:
-            for line in [*tuning_lines(done.record), *(f"Written: {os.path.relpath(path)}" for path in done.paths)]:
-                click.echo(line)
-            if done.kept:
-                click.echo(f"Kept: {os.path.relpath(done.kept)}, an earlier record of this case")
+    if replay is None:
+        return _tune(str(case), given)
+    result = tune_replay(replay, given["max_evaluations"], given["search_seed"], given["strategy"])
+    print_result(result, replay_lines(result), as_json=given["as_json"])
     return int(Exit.PASS)
 
 
-def _asked(case: str, given: dict[str, Any]) -> TuneRequest:
-    from ratchet.config import parse_duration
-    from ratchet.pipeline import TuneRequest
+def _use_records(paths: tuple[Path, ...], given: dict[str, Any]) -> int:
+    out: Path | None = given["export"]
+    if not given["apply"] and out is None:
+        raise click.UsageError("--record takes a record of an earlier search: say --apply or --export FILE.")
+    if out is not None and len(paths) > 1:
+        raise click.UsageError(f"--export takes one record at a time, not {len(paths)}.")
+    lines = []
+    if out is not None:
+        lines.append(f"Written: {os.path.relpath(export_tuning(paths[0], out))}")
+    if given["apply"]:
+        applied = apply_recorded(paths, request_of((), given), os.environ)
+        lines += [*map(log_line, applied.lines), f"Written: {os.path.relpath(applied.path)}"]
+    print_result(None, lines, as_json=False)
+    return int(Exit.PASS)
 
-    try:
-        seconds = parse_duration(given["time_budget"])
-    except ValueError as error:
-        raise click.UsageError(f"--time-budget: {error}") from None
-    return TuneRequest(
+
+def _tune(case: str, given: dict[str, Any]) -> int:
+    request = TuneRequest(
         request=replace(request_of((case,), given), patterns=(case,)),
-        budget_s=seconds or None,
+        budget_s=given["time_budget"] or None,
         max_evaluations=given["max_evaluations"],
         strategy=given["strategy"],
         seed=given["search_seed"],
@@ -105,17 +100,15 @@ def _asked(case: str, given: dict[str, Any]) -> TuneRequest:
         apply=given["apply"],
         folder=given["tuning"].absolute() if given["tuning"] else None,
     )
-
-
-def _replayed(path: Path, given: dict[str, Any]) -> int:
-    from ratchet import pipeline
-    from ratchet.report.tuning import replay_lines
-
-    result = pipeline.tune_replay(path, given["max_evaluations"], given["search_seed"], given["strategy"])
-    with verdict():
-        if given["as_json"]:
-            click.echo(result.model_dump_json(indent=2))
-        else:
-            for line in replay_lines(result):
-                click.echo(line)
+    with progressing(given) as progress:
+        try:
+            done = tune(request, progress, os.environ)
+        except KeyboardInterrupt:
+            progress.finish()
+            click.echo("ratchet: interrupted; what was tried so far is kept: --resume goes on with it.", err=True)
+            return int(Exit.INTERRUPTED)
+    lines = [*tuning_lines(done.record), *(f"Written: {os.path.relpath(path)}" for path in done.paths)]
+    if done.kept:
+        lines.append(f"Kept: {os.path.relpath(done.kept)}, an earlier record of this case")
+    print_result(None, [dumps(done.record).rstrip()] if given["as_json"] else lines, as_json=False)
     return int(Exit.PASS)

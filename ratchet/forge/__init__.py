@@ -1,1 +1,1 @@
-"""The edge that knows git and GitHub."""
+"""Everything that talks to git, to GitHub, and to the artifacts of a workflow."""

@@ -1,4 +1,8 @@
-"""What the runner of GitHub Actions reads from a step: outputs and the summary. Where there is no runner, nothing is written."""
+"""Outputs and summary of a step of GitHub Actions.
+
+`ratchet.cli.baseline` and `ratchet.cli.github` write them at the end. Appends to the files that GITHUB_OUTPUT and
+GITHUB_STEP_SUMMARY name; outside a workflow nothing is written.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +14,26 @@ from pathlib import Path
 from ratchet.errors import OutputError
 
 LARGEST_SUMMARY = 1_000_000
-"""Bytes that we give to one step's summary; GitHub takes 1 MiB and shows nothing of a larger one."""
+"""Bytes of one step's summary. GitHub accepts 1 MiB and shows nothing of a larger one."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 def write_outputs(values: Mapping[str, str], environ: Mapping[str, str]) -> None:
-    """Set the step's outputs. A value may hold anything: the line that ends it cannot be guessed.
+    """Set the step's outputs. A value may hold anything, for the line that ends it cannot be guessed.
 
-    Raises OutputError where the file refuses.
+    Raises ValueError for a name that is not one, OutputError where the file cannot be written.
     """
     pieces = []
     for name, value in values.items():
         if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of an output")
+            raise ValueError(f"{name!r} cannot name an output")
         end = f"end-{secrets.token_hex(16)}"
         pieces.append(f"{name}<<{end}\n{value}\n{end}\n")
     _append("GITHUB_OUTPUT", "".join(pieces), environ)
 
 
 def append_summary(markdown: str, environ: Mapping[str, str]) -> None:
-    """Add to the step's summary; what would make it too large for GitHub is cut off. Raises OutputError."""
+    """Add to the step's summary, cut to what GitHub accepts. Raises OutputError where the file cannot be written."""
     text = markdown.encode()[:LARGEST_SUMMARY].decode(errors="ignore")
     _append("GITHUB_STEP_SUMMARY", f"{text.rstrip()}\n", environ)
 

@@ -1,26 +1,28 @@
-"""PyGithub's objects → our values. GitHub gives null for an account or a fork that is gone."""
+"""PyGithub's objects as our own values, for `ratchet.forge.github`. GitHub gives null for an account or a fork that is gone.
+
+Meant to be pure, but PyGithub asks GitHub again for an attribute that an answer left out: call it within a try of `Tries`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from github.IssueComment import IssueComment
+from github.NamedUser import NamedUser
+from github.Organization import Organization
+from github.PullRequest import PullRequest
+from github.Repository import Repository
+from github.WorkflowRun import WorkflowRun as ApiRun
 
 from ratchet.records.forge import Annotation, CheckOutput, Comment, Pull, WorkflowRun
-
-if TYPE_CHECKING:
-    from github.IssueComment import IssueComment
-    from github.NamedUser import NamedUser
-    from github.Organization import Organization
-    from github.PullRequest import PullRequest
-    from github.Repository import Repository
-    from github.WorkflowRun import WorkflowRun as ApiRun
 
 T = TypeVar("T")
 Value = TypeVar("Value", Pull, Comment, WorkflowRun)
 
 
 def pull(api: PullRequest) -> Pull:
-    """`merged` comes from ``merged_at``, for lists leave the other field out and PyGithub would ask again for each."""
+    """Convert a pull request. ``merged`` comes from ``merged_at``: lists leave it out, and PyGithub would ask again for each."""
     return _whole(
         Pull(
             number=api.number,
@@ -41,7 +43,7 @@ def pull(api: PullRequest) -> Pull:
 
 
 def comment(api: IssueComment) -> Comment:
-    """Raises ValueError, as all here do, where GitHub left out what is never null."""
+    """Convert a comment. Raises ValueError, as all functions here, for a missing field that is never null."""
     return _whole(
         Comment(
             id=api.id,
@@ -55,7 +57,7 @@ def comment(api: IssueComment) -> Comment:
 
 
 def workflow_run(api: ApiRun) -> WorkflowRun:
-    """A run that goes on has no conclusion yet, and one of a fork that is gone no repository."""
+    """Convert a run. A running one has no conclusion, and one of a deleted fork no repository."""
     return _whole(
         WorkflowRun(
             id=api.id,
@@ -73,24 +75,24 @@ def workflow_run(api: ApiRun) -> WorkflowRun:
 
 
 def check_output(output: CheckOutput, annotations: tuple[Annotation, ...]) -> dict[str, Any]:
-    """What one call about a check run says, with some of the annotations."""
-    said: dict[str, Any] = {"title": output.title, "summary": output.summary, "text": output.text}
+    """Convert the output of a check run, with some of its annotations, for one call."""
     rows = [
         {
-            "path": each.path,
-            "start_line": each.line,
-            "end_line": each.line,
-            "annotation_level": each.level,
-            "title": each.title,
-            "message": each.message,
+            "path": row.path,
+            "start_line": row.line,
+            "end_line": row.line,
+            "annotation_level": row.level,
+            "title": row.title,
+            "message": row.message,
         }
-        for each in annotations
+        for row in annotations
     ]
-    return said | ({"annotations": rows} if rows else {})
+    texts = {"title": output.title, "summary": output.summary, "text": output.text}
+    return {**texts, "annotations": rows} if rows else texts
 
 
 def known(value: T | None, what: str) -> T:
-    """Refuse None: PyGithub gives it for any field that an answer left out."""
+    """Return the value. Raises ValueError for None, which PyGithub gives for any field that an answer left out."""
     if value is None:
         raise ValueError(f"no {what} in it")
     return value
@@ -105,8 +107,10 @@ def _name(repository: Repository | None) -> str | None:
 
 
 def _whole(value: Value) -> Value:
-    """`known` of every field that is never null."""
-    holes = [each.name for each in fields(value) if each.type in ("int", "str", "datetime") and getattr(value, each.name) is None]
-    if holes:
-        raise ValueError(f"no {', '.join(holes)} in it")
+    """Return the value. Raises ValueError if a field that is never null is None."""
+    missing = [
+        field.name for field in fields(value) if field.type in ("int", "str", "datetime") and getattr(value, field.name) is None
+    ]
+    if missing:
+        raise ValueError(f"no {', '.join(missing)} in it")
     return value

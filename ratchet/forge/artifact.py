@@ -1,33 +1,217 @@
-"""The artifact of the job that ran untrusted code → a run that may be judged, or one sentence why not.
+"""Read the artifact of the job that ran untrusted code: a run that may be judged, or one sentence why not.
 
-Whoever wrote the pull request may have written every byte of it. What is taken in are two files, the run and the index of its
-profiles: by plain names, within bounds, through no link, against a strict schema, with numbers that a measurement can give.
+`ratchet publish` calls `take_in`. Whoever wrote the pull request may have written every byte. Two files are read, the run and the
+index of its profiles: by plain names, within bounds, through no link, against a strict schema, with numbers that a measurement
+can give. Writes copies of the two files, and starts a child process to read a large one.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
+import re
+import stat
+import struct
 import sys
-from collections.abc import Iterator
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ratchet.errors import ArtifactError, RecordError
 from ratchet.forge import reading_child
-from ratchet.forge.containers import Container, archive_of, folder_of, read_file
 from ratchet.judge.consistency import contradictions, with_own_figures
 from ratchet.records.base import Record
 from ratchet.records.files import load, save_bytes
-from ratchet.records.profile import CaseProfile
-from ratchet.records.profiles import Profiles
+from ratchet.records.profile import CaseProfile, Profiles
 from ratchet.records.run import RunRecord
+from ratchet.subprocesses import run
+
+MOST_ENTRIES = 2_000
+MOST_BYTES = 2 * 2**30
+"""Bytes of all files together, unpacked."""
+LONGEST_NAME = 200
+DEEPEST = 8
+"""Folders within folders."""
+LARGEST_RATIO = 400
+"""Unpacked over packed size, for a file beyond a mebibyte: JSON of samples packs to a tenth."""
+LARGEST_DIRECTORY = 2**20
+"""Bytes of an archive's list of entries."""
+
+_HINT = "Upload what `ratchet check` wrote, and nothing else; then measure again."
+# One part of a path: not hidden (no leading dot), and nothing that a program reads as an option (no leading dash).
+_PLAIN = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.+ -]*")
+_END, _END64 = b"PK\x05\x06", b"PK\x06\x07"
+_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError, KeyError)
+"""Errors of zipfile on a damaged, foreign or encrypted archive."""
+
+
+class Container(Protocol):
+    """Files by name. Whoever makes one has checked all names, kinds and sizes."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Relative name with slashes → bytes, as far as known before reading."""
+        ...
+
+    def read(self, name: str, most: int) -> bytes:
+        """Return the content. Raises ArtifactError if it has more than ``most`` bytes."""
+        ...
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Files on disk."""
+
+    paths: Mapping[str, Path]
+    sizes: Mapping[str, int]
+
+    def read(self, name: str, most: int) -> bytes:
+        """Return the content. Raises ArtifactError, also for more than ``most`` bytes."""
+        return read_file(self.paths[name], name, most)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A zip file, still packed."""
+
+    path: Path
+    sizes: Mapping[str, int]
+
+    def read(self, name: str, most: int) -> bytes:
+        """Unpack one file. Raises ArtifactError for a damaged archive, and for more than ``most`` bytes."""
+        try:
+            with zipfile.ZipFile(self.path) as packed, packed.open(name) as stream:
+                content = stream.read(most + 1)
+        except (*_BROKEN, OSError):
+            raise ArtifactError(f"{name} cannot be unpacked: the archive is damaged.", _HINT) from None
+        return _at_most(content, name, most)
+
+
+def folder_of(root: Path) -> Folder:
+    """Open a folder. Raises ArtifactError for links, devices, odd names, and more than may be."""
+    try:
+        sizes = _bounded(_walk(root))
+    except OSError as error:
+        raise ArtifactError(f"The artifact cannot be listed: {error.strerror or 'it changes'}.", _HINT) from None
+    return Folder({name: root / name for name in sizes}, sizes)
+
+
+def archive_of(path: Path) -> Archive:
+    """Open an archive. Raises ArtifactError for what `folder_of` refuses, for encrypted or damaged archives, and for bombs."""
+    try:
+        _refuse_long_list(path)
+        with zipfile.ZipFile(path) as packed:
+            return Archive(path, _bounded(_list(packed)))
+    except (*_BROKEN, OSError):
+        raise ArtifactError("The artifact is not a zip archive, or is damaged.", _HINT) from None
+
+
+def read_file(path: Path, name: str, most: int) -> bytes:
+    """Read an ordinary file, never through a link. Raises ArtifactError, which calls it ``name``."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor has no path
+            _refuse_unless_ordinary(os.fstat(stream.fileno()), name)
+            return _at_most(stream.read(most + 1), name, most)
+    except OSError as error:
+        raise ArtifactError(f"{name} cannot be read: {error.strerror or error}.", _HINT) from None
+
+
+def _at_most(content: bytes, name: str, most: int) -> bytes:
+    if len(content) > most:
+        raise ArtifactError(f"{name} has more than {most // 2**20} MiB, so no run of ours wrote it.", _HINT)
+    return content
+
+
+def _walk(folder: Path, above: str = "", depth: int = 1) -> Iterator[tuple[str, int]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = _safe(f"{above}{entry.name}")
+            if entry.is_dir(follow_symlinks=False):
+                if depth >= DEEPEST:
+                    raise ArtifactError(f"The artifact has folders more than {DEEPEST} deep.", _HINT)
+                yield f"{name}/", 0
+                yield from _walk(Path(entry.path), f"{name}/", depth + 1)
+            else:
+                status = entry.stat(follow_symlinks=False)
+                _refuse_unless_ordinary(status, name)
+                yield name, status.st_size
+
+
+def _refuse_unless_ordinary(status: os.stat_result, name: str) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ArtifactError(f"{name} is not an ordinary file but a link, a pipe or a device.", _HINT)
+    if status.st_nlink > 1:
+        raise ArtifactError(f"{name} is a hard link to another file.", _HINT)
+
+
+def _list(packed: zipfile.ZipFile) -> Iterator[tuple[str, int]]:
+    for entry in packed.infolist():
+        if entry.orig_filename != entry.filename or "\\" in entry.filename:
+            raise ArtifactError("The archive has a name with a backslash or a null in it.", _HINT)
+        name = _safe(entry.filename.removesuffix("/"))
+        kind = stat.S_IFMT(entry.external_attr >> 16)
+        if kind not in (0, stat.S_IFDIR if entry.is_dir() else stat.S_IFREG):
+            raise ArtifactError(f"{name} is not an ordinary file but a link, a pipe or a device.", _HINT)
+        if entry.flag_bits & 1:
+            raise ArtifactError(f"{name} is encrypted.", _HINT)
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ArtifactError(f"{name} is packed by a method that no upload uses.", _HINT)
+        if entry.file_size > max(2**20, LARGEST_RATIO * entry.compress_size):
+            raise ArtifactError(f"{name} unpacks to far more than it is packed to.", _HINT)
+        yield (f"{name}/", 0) if entry.is_dir() else (name, entry.file_size)
+
+
+def _bounded(entries: Iterator[tuple[str, int]]) -> dict[str, int]:
+    """Return name → bytes of the files. Raises ArtifactError if there are too many."""
+    sizes: dict[str, int] = {}
+    total = 0
+    for name, size in entries:
+        if name in sizes:
+            raise ArtifactError("The archive has one name twice.", _HINT)
+        sizes[name] = size
+        total += size
+        if len(sizes) > MOST_ENTRIES:
+            raise ArtifactError(f"The artifact has more than {MOST_ENTRIES} entries.", _HINT)
+        if total > MOST_BYTES:
+            raise ArtifactError(f"The artifact holds more than {MOST_BYTES // 2**30} GiB.", _HINT)
+    return {name: size for name, size in sizes.items() if not name.endswith("/")}
+
+
+def _safe(name: str) -> str:
+    """Return the name if each part is a plain word: not `..`, not absolute, not hidden. Raises ArtifactError."""
+    parts = name.split("/")
+    fits = len(name) <= LONGEST_NAME and len(parts) <= DEEPEST + 1 and all(map(_PLAIN.fullmatch, parts))
+    if not fits:
+        raise ArtifactError(
+            "The artifact has a name that no file of ours has: absolute, hidden, long, or of odd characters.", _HINT
+        )
+    return name
+
+
+def _refuse_long_list(path: Path) -> None:
+    """Check the archive's own count before anything reads its list of entries, which may claim a gigabyte."""
+    with path.open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        # The end record (22 bytes), a comment of at most 65,535 bytes after it, and the locator of zip64 (20 bytes) before it.
+        stream.seek(max(0, size - 65_536 - 64))
+        tail = stream.read()
+    place = tail.rfind(_END)
+    if place < 0 or len(tail) - place < 22:
+        raise ArtifactError("The artifact is not a zip archive, or is cut off.", _HINT)
+    entries, length = struct.unpack("<HI", tail[place + 10 : place + 16])
+    if entries > MOST_ENTRIES or length > LARGEST_DIRECTORY or tail[max(0, place - 20) : place].startswith(_END64):
+        raise ArtifactError(f"The artifact has more than {MOST_ENTRIES} entries.", _HINT)
+
+
+# From files to a run that may be judged.
 
 RUN, PROFILES = "current.json", "nsight/profiles.json"
 PLACES = ("", "results/")
-"""Where the files of a run stand in an artifact."""
+"""Folders of an artifact in which the files of a run may be."""
 LARGEST_RUN = 64 * 2**20
 LARGEST_PROFILES = 16 * 2**20
 LARGEST_NUMBER = 1e30
@@ -35,43 +219,43 @@ LARGEST_NUMBER = 1e30
 LONGEST_TEXT = 10_000
 """Characters of one text of a record."""
 QUICK = 256 * 2**10
-"""Bytes that are read at once: so few cannot hold faults enough to fill a memory."""
+"""Bytes. A smaller file is read without a child: it cannot hold enough faults to fill the memory."""
 MEMORY_BYTES = 3 * 2**30
 SECONDS = 60
-"""For reading one file, in a child."""
+"""Limits of the child that reads one file."""
 
-_HINT = "Measure again; if it comes back, look at what the job uploaded."
+_LOOK_AT_JOB = "Measure again; if it comes back, look at what the job uploaded."
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 @dataclass(frozen=True)
 class Intake:
-    """What was taken in. Its texts are still those of a stranger."""
+    """A run that may be judged. Its texts are still those of a stranger."""
 
     run: RunRecord
-    """With figures computed again from its samples."""
+    """Its figures are computed again from its samples."""
     profiles: tuple[CaseProfile, ...] = ()
     files: tuple[str, ...] = ()
     """Names of the other files: relative, plain."""
     problems: tuple[str, ...] = ()
-    """What was left out, and why: a sentence each."""
+    """One sentence for each thing that was left out."""
 
 
 def take_in(artifact: Path, workspace: Path) -> Intake:
     """Take in a folder, a zip archive, or the run's file alone. ``workspace`` gets copies of the two files, and nothing else.
 
-    Raises ArtifactError where the artifact is unsafe in any part, or its run is missing, damaged or contradicts itself. What
-    only adds to the verdict is left out where it is not sound, and that is said.
+    Raises ArtifactError where the artifact is unsafe in any part, or its run is missing, damaged or contradicts itself. Unsound
+    profiles are left out, with a sentence in ``problems``.
     """
     box = _opened(artifact)
     base = next((place for place in PLACES if f"{place}{RUN}" in box.sizes), None)
     if base is None:
         raise ArtifactError(f"The artifact has no {RUN}: the job ended before it wrote one.", "Its log says why.")
-    run = _record(box, f"{base}{RUN}", workspace / RUN, LARGEST_RUN, RunRecord)
-    wrong = list(contradictions(run))
+    record = _record(box, f"{base}{RUN}", workspace / RUN, LARGEST_RUN, RunRecord)
+    wrong = list(contradictions(record))
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise ArtifactError(f"{RUN} contradicts itself: {wrong[0]}{more}", _HINT)
+        raise ArtifactError(f"{RUN} contradicts itself: {wrong[0]}{more}", _LOOK_AT_JOB)
     index, problems = f"{base}{PROFILES}", list[str]()
     profiles: tuple[CaseProfile, ...] = ()
     if index in box.sizes:
@@ -80,35 +264,21 @@ def take_in(artifact: Path, workspace: Path) -> Intake:
         except ArtifactError as error:
             problems.append(f"The profiles were left out: {error.message}")
     others = tuple(sorted(name for name in box.sizes if name not in (f"{base}{RUN}", index)))
-    return Intake(with_own_figures(run), profiles, others, tuple(problems))
-
-
-@dataclass(frozen=True)
-class _Alone:
-    """The run's file by itself."""
-
-    path: Path
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        return {RUN: 0}
-
-    def read(self, name: str, most: int) -> bytes:
-        return read_file(self.path, name, most)
+    return Intake(with_own_figures(record), profiles, others, tuple(problems))
 
 
 def _opened(artifact: Path) -> Container:
     if artifact.is_symlink():
-        raise ArtifactError("The artifact is a link.", _HINT)
+        raise ArtifactError("The artifact is a link.", _LOOK_AT_JOB)
     if artifact.is_dir():
         return folder_of(artifact)
     if not artifact.exists():
         raise ArtifactError("There is no artifact: the job that measures left none.", "Its log says why.")
-    return archive_of(artifact) if artifact.suffix == ".zip" else _Alone(artifact)
+    return archive_of(artifact) if artifact.suffix == ".zip" else Folder({RUN: artifact}, {RUN: 0})
 
 
 def _record(box: Container, name: str, copy: Path, most: int, kind: type[AnyRecord]) -> AnyRecord:
-    """One file, copied into the workspace and read there. Raises ArtifactError."""
+    """Copy one file into the workspace and read it there. Raises ArtifactError."""
     content = box.read(name, most)
     save_bytes(copy, content)
     if len(content) > QUICK:
@@ -116,15 +286,13 @@ def _record(box: Container, name: str, copy: Path, most: int, kind: type[AnyReco
     try:
         record = load(copy, kind)
     except RecordError as error:
-        raise ArtifactError(error.message.replace(str(copy), name), _HINT) from None
-    what = next(_beyond(json.loads(content)), None)
-    if what:
-        raise ArtifactError(f"{name} holds {what}, which no run of ours writes.", _HINT)
+        raise ArtifactError(error.message.replace(str(copy), name), _LOOK_AT_JOB) from None
+    _refuse_extremes(json.loads(content), name)
     return record
 
 
-def _beyond(document: Any) -> Iterator[str]:
-    """Numbers and texts that a schema cannot bound everywhere."""
+def _refuse_extremes(document: Any, name: str) -> None:
+    """Bound numbers and texts everywhere, which a schema cannot. Raises ArtifactError."""
     waiting = [document]
     while waiting:
         value = waiting.pop()
@@ -134,20 +302,18 @@ def _beyond(document: Any) -> Iterator[str]:
             waiting += value
         elif isinstance(value, str):
             if len(value) > LONGEST_TEXT:
-                yield f"a text of {len(value)} characters"
+                raise ArtifactError(f"{name} holds a text of {len(value)} characters, which no run of ours writes.", _LOOK_AT_JOB)
         elif isinstance(value, int | float) and not -LARGEST_NUMBER < value < LARGEST_NUMBER:
-            yield "a number beyond 1e30"
+            raise ArtifactError(f"{name} holds a number beyond 1e30, which no run of ours writes.", _LOOK_AT_JOB)
 
 
 def _refuse_bomb(path: Path, name: str, kind: str) -> None:
-    """Read a large file once in a child that may take only so much. Raises ArtifactError."""
+    """Read a large file once in a child with little memory and time. Raises ArtifactError."""
+    # -P: the current folder, perhaps a checkout of a stranger, is not a place to import from. The four variables hold no secret.
     command = [sys.executable, "-P", "-m", reading_child.__name__, str(path), kind, str(MEMORY_BYTES), str(SECONDS)]
     environ = {key: value for key, value in os.environ.items() if key in ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH")}
-    try:
-        done = subprocess.run(command, capture_output=True, env=environ, timeout=2 * SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        done = None
-    if done is not None and done.returncode == reading_child.REFUSED:
-        raise ArtifactError(str(json.loads(done.stdout)).replace(str(path), name), _HINT)
-    if done is None or done.returncode:
-        raise ArtifactError(f"{name} takes more memory or time to read than any run of ours.", _HINT)
+    ended = run(command, environ=environ, folder=Path.cwd(), time_limit_s=2 * SECONDS)
+    if ended.status == reading_child.REFUSED:
+        raise ArtifactError(str(json.loads(ended.output.splitlines()[-1])).replace(str(path), name), _LOOK_AT_JOB)
+    if ended.status != 0:
+        raise ArtifactError(f"{name} takes more memory or time to read than any run of ours.", _LOOK_AT_JOB)

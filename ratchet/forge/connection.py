@@ -1,27 +1,38 @@
-"""A connection to one repository on GitHub. PyGithub loads with the first one, for not everyone has it."""
+"""A connection to one repository on GitHub: which calls are tried again, and which error each failure becomes.
+
+`ratchet.forge.github.GitHub` builds on it. Calls go over the network and may sleep until a limit ends; the token is never shown.
+
+PyGithub's own GithubRetry is off. It repeats a POST that GitHub carried out and then answered with an error (a comment twice),
+sleeps as long as ``Retry-After`` says, has no limit for an operation of several calls, and ends without GitHub's own words.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import NoReturn, Self, TypeVar
 from urllib.parse import urlsplit
 
+import requests
+from github import Auth, BadAttributeException, Github, GithubException
 from pydantic import SecretStr
 
-from ratchet.errors import UsageError
-
-if TYPE_CHECKING:
-    from github.Repository import Repository
+from ratchet.errors import ForgeError, GoneError, LimitedError, RefusedError, TokenError, UnreachableError, UsageError
+from ratchet.untrusted import clean
 
 DEFAULT_API = "https://api.github.com"
 DEFAULT_BOT = "github-actions[bot]"
+"""Author of what a job writes with its own token; for another token, RATCHET_BOT names the author."""
 
 
 class Connection:
-    """One repository, with the rights of one token, which nothing here shows.
+    """One repository, with the rights of one token, which is never shown.
 
     ``patience_s`` is what one operation may wait in all for limits and outages, ``timeout_s`` what one request may take.
     """
@@ -48,14 +59,23 @@ class Connection:
         self.repository = repository
         self.bot = bot
         self._host = address.hostname
-        self._api = _repository(token, api_url, repository, timeout_s)
-        from ratchet.forge.tries import Tries
-
+        client = Github(
+            auth=Auth.Token(token),
+            base_url=api_url.rstrip("/"),
+            timeout=timeout_s,
+            user_agent="ratchet",
+            per_page=100,
+            retry=None,
+            seconds_between_requests=None,
+            seconds_between_writes=None,
+            lazy=True,
+        )
+        self._api = client.get_repo(repository)  # asks nothing yet
         self._tries = partial(Tries, patience_s, sleep, SecretStr(token))
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Self:
-        """From GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL and RATCHET_BOT; UsageError names the first that is missing."""
+        """Connect by GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL and RATCHET_BOT. UsageError names a missing one."""
         for name, where in (("GITHUB_TOKEN", "${{ github.token }}"), ("GITHUB_REPOSITORY", "${{ github.repository }}")):
             if not environ.get(name):
                 raise UsageError(f"{name} is not set.", f"In a workflow, set it in `env:` to {where}.")
@@ -66,26 +86,173 @@ class Connection:
         return f"GitHub({self.repository} at {self._host})"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a connection to GitHub holds a token, so it is not written down")
+        raise TypeError("a connection to GitHub holds a token, so it cannot be pickled")
 
 
-def _repository(token: str, api_url: str, repository: str, timeout_s: int) -> Repository:
-    """PyGithub's object; nothing is asked yet."""
-    try:
-        from github import Auth, Github
-    except ImportError:
-        raise UsageError(
-            "PyGithub is not installed, and GitHub is reached through it.", "pip install 'ratchet[github]'"
-        ) from None
-    client = Github(
-        auth=Auth.Token(token),
-        base_url=api_url.rstrip("/"),
-        timeout=timeout_s,
-        user_agent="ratchet",
-        per_page=100,
-        retry=None,  # ratchet.forge.tries says why
-        seconds_between_requests=None,
-        seconds_between_writes=None,
-        lazy=True,
-    )
-    return client.get_repo(repository)
+# Tries: how often and how long one operation is repeated.
+
+TRIES = 5
+"""Failures in a row after which an operation ends."""
+T = TypeVar("T")
+
+
+class Tries:
+    """The tries of one operation: at most five in a row, and ``patience_s`` seconds of waiting, for all its calls together."""
+
+    def __init__(self, patience_s: float, sleep: Callable[[float], object], secret: SecretStr) -> None:
+        self._left_s = patience_s
+        self._sleep = sleep
+        self._secret = secret
+        self._failures = 0
+
+    def call(self, doing: str, call: Callable[[], T]) -> T:
+        """Make a call that may be made twice: it only reads, or the second time changes nothing more."""
+        return self._call(doing, call, (Effect.NOT_YET, Effect.UNKNOWN))
+
+    def call_once(self, doing: str, call: Callable[[], T]) -> T:
+        """Make a call that must not have its effect twice. After UnreachableError, look for the effect before calling again."""
+        try:
+            return self._call(doing, call, (Effect.NOT_YET,))
+        except UnreachableError as error:
+            raise UnreachableError(f"{error.message} It may have been done all the same.", error.hint) from None
+
+    def wait(self, error: ForgeError, asked_s: float | None = None) -> None:
+        """Wait until the next try: as long as GitHub asks, else 1, 2, 4, 8 s. Raises ``error`` where there is none."""
+        self._failures += 1
+        wait_s = min(2.0 ** (self._failures - 1), self._left_s) if asked_s is None else asked_s
+        if self._failures >= TRIES or wait_s > self._left_s:
+            raise error from None
+        self._left_s -= wait_s
+        self._sleep(wait_s)
+
+    def _call(self, doing: str, call: Callable[[], T], again: tuple[Effect, ...]) -> T:
+        while True:
+            try:
+                return call()
+            except KNOWN as problem:
+                trouble = trouble_of(problem, doing, self._secret.get_secret_value())
+            if trouble.effect not in again:
+                raise trouble.error
+            self.wait(trouble.error, trouble.wait_s)
+
+
+# Failures: which error of ours a failed call becomes, and whether the call may be repeated.
+
+SECONDARY_WAIT_S = 60.0
+"""The wait that GitHub asks for if it names no time: https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api"""
+_LATER = "Run the job again; whatever was written stays, and is found again."
+_LONGEST = 300
+"""Characters of GitHub's own words in a sentence of ours."""
+KNOWN = (
+    GithubException,
+    requests.RequestException,
+    # The rest is what PyGithub makes of an answer that is not what GitHub documents, such as a proxy's page: a field of
+    # another type, no JSON, None where an object should be, a redirection to another host.
+    BadAttributeException,
+    ValueError,
+    AttributeError,
+    TypeError,
+    KeyError,
+    RuntimeError,
+)
+
+
+class Effect(Enum):
+    """The effect that a failed call may have had."""
+
+    FINAL = "final"
+    """Asking again would give the same answer."""
+    NOT_YET = "not yet"
+    """It had no effect; it may succeed later."""
+    UNKNOWN = "unknown"
+    """It may have had its effect, and may succeed the next time."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A failed call."""
+
+    error: ForgeError
+    effect: Effect
+    wait_s: float | None = None
+    """How long GitHub asks to wait; None if it does not say."""
+
+
+def trouble_of(problem: Exception, doing: str, secret: str) -> Trouble:
+    """Explain one of KNOWN. ``doing`` begins the sentence (``Reading pull request 7``); ``secret`` never appears in it."""
+    doing = _line(doing, secret)
+    if isinstance(problem, GithubException):
+        headers = {name.lower(): _line(value, secret) for name, value in (problem.headers or {}).items()}
+        return _answered(problem.status, headers, _message(problem.data, secret), doing)
+    if isinstance(problem, requests.Timeout):
+        return Trouble(UnreachableError(f"{doing} failed: GitHub did not answer in time.", _LATER), Effect.UNKNOWN)
+    if isinstance(problem, requests.exceptions.SSLError):
+        hint = "Check GITHUB_API_URL and the certificates of this machine."
+        return Trouble(UnreachableError(f"{doing} failed: GitHub's certificate is not trusted here.", hint), Effect.FINAL)
+    if isinstance(problem, requests.RequestException):
+        return Trouble(UnreachableError(f"{doing} failed: no connection to GitHub, or it was cut.", _LATER), Effect.UNKNOWN)
+    if isinstance(problem, RuntimeError):
+        hint = "Check GITHUB_API_URL and GITHUB_REPOSITORY: a repository that was renamed has a new name."
+        return Trouble(UnreachableError(f"{doing} failed: GitHub says that it has moved.", hint), Effect.FINAL)
+    hint = "Check GITHUB_API_URL, and whether a proxy answers in GitHub's place."
+    found = _line(f"{type(problem).__name__}: {problem}", secret)
+    return Trouble(UnreachableError(f"{doing} failed: the answer is not what GitHub documents ({found}).", hint), Effect.FINAL)
+
+
+def _answered(status: int, headers: Mapping[str, str], message: str, doing: str) -> Trouble:
+    shown = f"{status}: {message}" if message else f"{status}"
+    wait_s = _wait_s(status, headers, message)
+    if wait_s is not None:
+        until = datetime.fromtimestamp(time.time() + wait_s, UTC).strftime("%H:%M:%S")
+        error = LimitedError(f"{doing} failed: GitHub's rate limit holds until {until} UTC ({shown}).", _LATER)
+        return Trouble(error, Effect.NOT_YET, wait_s)
+    if status >= 500:
+        return Trouble(UnreachableError(f"{doing} failed: GitHub answered {shown}.", _LATER), Effect.UNKNOWN)
+    return Trouble(_refusal(status, headers, shown, doing), Effect.FINAL)
+
+
+def _refusal(status: int, headers: Mapping[str, str], shown: str, doing: str) -> ForgeError:
+    if status == 401:
+        hint = "It has expired, was revoked, or is mistyped: give a fresh one in GITHUB_TOKEN. A job's own ends with the job."
+        return TokenError(f"{doing} failed: GitHub does not accept the token ({shown}).", hint)
+    if status == 403:
+        needed = headers.get("x-accepted-github-permissions")
+        hint = f"It needs {needed}. " if needed else ""
+        return TokenError(f"{doing} failed: the token may not do that ({shown}).", f"{hint}Check `permissions:` of the job.")
+    if status in (404, 410):
+        hint = "Check its name or number; to a token without the right to see it, GitHub gives the same answer."
+        return GoneError(f"{doing} failed: GitHub has nothing there ({shown}).", hint)
+    if status in (409, 422):
+        return RefusedError(f"{doing} failed: GitHub refuses it ({shown}).", "Fix what it names, and try again.")
+    return ForgeError(f"{doing} failed: GitHub answered {shown}.", "Check GITHUB_API_URL.")
+
+
+def _wait_s(status: int, headers: Mapping[str, str], message: str) -> float | None:
+    """Return the seconds until a rate limit ends; None if no limit is the reason."""
+    if status not in (403, 429):
+        return None
+    asked, reset = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
+    if asked.isdecimal():
+        return float(asked)
+    if headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
+        # A second more: the limit ends somewhere within that second.
+        return max(0.0, int(reset) - time.time()) + 1
+    return SECONDARY_WAIT_S if status == 429 or "rate limit" in message.lower() else None
+
+
+def _message(data: object, secret: str) -> str:
+    """Return GitHub's message and its details, on one line of printable text."""
+    if not isinstance(data, dict):
+        return ""
+    words = [data.get("message")]
+    errors = data.get("errors")
+    for error in errors if isinstance(errors, list) else []:
+        parts = error if isinstance(error, dict) else {}
+        words.append(
+            parts.get("message") or " ".join(str(parts[k]) for k in ("field", "code") if k in parts) or json.dumps(error)
+        )
+    return _line("; ".join(str(word) for word in words if word), secret)
+
+
+def _line(text: str, secret: str) -> str:
+    return clean(clean(text, len(text)).replace(secret, "***"), _LONGEST)  # cutting first could leave a part of the secret

@@ -1,8 +1,8 @@
-"""Run as a program of its own: read a record that a stranger wrote, within bounds of memory and time.
+"""A child program that reads a record from an artifact within bounds of memory and time; `ratchet.forge.artifact` starts it.
 
-``python -m ratchet.forge.reading_child PATH KIND``. A few megabytes of JSON can make a validator write down millions of faults;
-here that costs a child process and no more. Exits with 0 where the record is sound, with `REFUSED` and a sentence where it is
-not, and with anything else where it did not come to an answer.
+``python -m ratchet.forge.reading_child PATH KIND BYTES SECONDS``. A few megabytes of JSON can make a validator collect millions
+of errors; here that costs a child process and no more. Reads PATH, writes to stdout only. Exits with 0 for a valid record, with
+`REFUSED` and a sentence for an invalid one, and with anything else if it came to no answer.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from pathlib import Path
 from ratchet.errors import RecordError
 from ratchet.records.base import Record
 from ratchet.records.files import load
-from ratchet.records.profiles import Profiles
+from ratchet.records.profile import Profiles
 from ratchet.records.run import RunRecord
 
 REFUSED = 65
+"""Exit status for an invalid record."""
 KINDS: dict[str, type[Record]] = {"run": RunRecord, "profiles": Profiles}
 
 
 def main(path: str, kind: str, memory_bytes: str, seconds: str) -> int:
-    """0 where the file is a record of that kind; REFUSED, with the sentence as JSON on standard output, where it is none."""
+    """Return 0 for a record of that kind; else REFUSED, with the sentence as JSON on standard output."""
     resource.setrlimit(resource.RLIMIT_AS, (int(memory_bytes), int(memory_bytes)))
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

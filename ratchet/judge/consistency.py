@@ -1,7 +1,9 @@
-"""Whether a run that somebody else wrote down agrees with itself, and its figures computed again from its samples.
+"""Check that a run from another job agrees with itself, and compute its figures again from its samples.
 
-A schema says what a field may be; this says which fields cannot stand together. No run of ours has such a contradiction, so
-one that has was edited, and nothing of it is believed.
+`ratchet.forge.artifact` calls it on the record of an unprivileged job, before a trusted job judges and publishes it. Pure.
+
+A schema says what a field may be; this says which fields cannot stand together. No run that ratchet wrote has such a
+contradiction, so one that has was edited, and nothing of it is believed.
 """
 
 from __future__ import annotations
@@ -13,25 +15,26 @@ from collections.abc import Iterable, Iterator
 from ratchet.records.run import CaseRun, RunRecord, WorkerSamples
 from ratchet.stats.comparison import performance
 
+# Far above what the settings allow (200 pairs, 100 blocks), so that no honest run is refused.
 MOST_CASES = 5_000
 MOST_PAIRS = 1_000
 MOST_BLOCKS = 1_000
 _NAME = re.compile(r"[\w.+-]{1,100}/(?:[\w.+-]{1,100}|\*)")
-"""As `ratchet.workload.benchmark` takes them; ``*`` stands for the configs of a file that could not be read."""
+"""Names that `ratchet.workload.benchmark` accepts; ``*`` stands for the configs of a file that could not be read."""
 
 
 def contradictions(run: RunRecord) -> Iterator[str]:
-    """What cannot be, a sentence each, with the place of the case and never a text of the record."""
+    """Describe each contradiction in a sentence, with the place of the case and never a text of the record."""
     if run.shard is not None:
-        yield f"It is shard {run.shard} of a run: the parts have to be merged first."
+        yield f"It is shard {run.shard} of a run: merge all shards first."
     if len(run.cases) > MOST_CASES:
         yield f"It has {len(run.cases)} cases, and {MOST_CASES} are the most."
     if run.plan.pairs > MOST_PAIRS or run.plan.blocks > MOST_BLOCKS:
-        yield f"Its plan has {run.plan.pairs} pairs of {run.plan.blocks} blocks, which nobody takes."
+        yield f"Its plan has {run.plan.pairs} pairs of {run.plan.blocks} blocks, more than any run takes."
     names = [case.name for case in run.cases]
     best = [case.name for case in run.best]
     if len(set(names)) < len(names) or len(set(best)) < len(best):
-        yield "Two of its cases have one name."
+        yield "Two of its cases have the same name."
     if not set(best) <= set(names):
         yield "A case was measured against the best commit and is not among the cases."
     for kind, cases in (("case", run.cases), ("case against the best commit", run.best)):
@@ -40,7 +43,7 @@ def contradictions(run: RunRecord) -> Iterator[str]:
 
 
 def with_own_figures(run: RunRecord) -> RunRecord:
-    """The run with the figures of each side as its samples give them, whatever stood there."""
+    """Return the run with the figures of each side computed from its samples, whatever the record says."""
     return run.model_copy(update={"cases": tuple(map(_recomputed, run.cases)), "best": tuple(map(_recomputed, run.best))})
 
 
@@ -76,7 +79,7 @@ def _of_case(case: CaseRun, run: RunRecord) -> Iterator[str]:
 
 
 def _pairs(workers: Iterable[WorkerSamples]) -> dict[int, int]:
-    """Number of each pair → how many blocks it has."""
+    """Map the number of each pair to its count of blocks."""
     return {worker.pair: len(worker.blocks) for worker in workers}
 
 

@@ -1,4 +1,8 @@
-"""Many small slowdowns: a change is held to the best commit of the baseline too, but only for a part that is its own."""
+"""Many small slowdowns: a change is held to the best commit of the baseline too, but only for a part that is its own.
+
+``ratchet check`` asks which cases may have drifted (`drifting`) and which best commits to measure (`by_commit`); the sequential
+rule and the verdict ask the rest. Pure.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +12,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.judge.outcome import Bar, Finding, decide
+from ratchet.judge.outcome import CaseThresholds, Finding, decide
 from ratchet.records.baseline import BaselineEntry
-from ratchet.records.policy import Policy
-from ratchet.records.run import Tree
+from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
 
 NEAR = 0.8
-"""Share of the gate from which on what is known of the drift makes the best commit worth measuring against."""
+"""Share of the gate that the known drift and this change must reach, for the best commit to be worth measuring against."""
 OWN_LEVEL = 0.005
-"""p-value up to which a slowdown is taken to be this change's own."""
+"""p-value up to which a slowdown is attributed to this change."""
 OWN_PAIRS = 40
-"""Pairs after which no more are taken to find that out."""
+"""Pairs after which no more are measured to find out whether a slowdown is this change's own."""
 POOLED = 3
 """Latest measurements of main against its best commit that are pooled."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """How far main has moved from the best commit of a case, as far as the baseline file knows."""
+    """The distance of main from the best commit of a case, as far as the baseline file knows it."""
 
     best: str
     """The best commit."""
@@ -35,13 +38,13 @@ class Drift:
 
 
 def drifting(stored: Mapping[str, BaselineEntry], reference: Tree, head: Tree) -> dict[str, Drift]:
-    """The cases whose best commit is neither side of this run: slowdowns since then may have added up."""
+    """Return the cases whose best commit is neither side of this run: slowdowns since then may have added up."""
     sides = (reference.commit, head.commit)
     return {name: Drift(entry.git_commit, pooled(entry)) for name, entry in stored.items() if entry.git_commit not in sides}
 
 
 def pooled(entry: BaselineEntry) -> float | None:
-    """Where main stands against the best commit: the newest measurement, or the mean of the newest three if that is higher."""
+    """Return time of main / time of the best commit: of the newest merge, or the mean of the newest three if that is higher."""
     logs = [math.log(merge.measurement.ratio) for merge in entry.merges[-POOLED:]]
     return math.exp(max(logs[-1], statistics.fmean(logs))) if logs else None
 
@@ -64,9 +67,9 @@ def is_own(own: Comparison) -> bool:
 
 
 def by_commit(names: Sequence[str], stored: Mapping[str, BaselineEntry]) -> dict[str, list[str]]:
-    """Baseline commit → its cases among ``names``, the commit of most cases first; those without one go with that.
+    """Map each baseline commit to its cases among ``names``, the commit of most cases first.
 
-    Empty where none has one.
+    Cases without a baseline commit join the first group. Empty where no case has one.
     """
     groups: dict[str, list[str]] = {}
     for name in names:
@@ -78,15 +81,15 @@ def by_commit(names: Sequence[str], stored: Mapping[str, BaselineEntry]) -> dict
     return ordered
 
 
-def held_to_best(finding: Finding, best: Comparison, tree: Tree, bar: Bar) -> Finding:
-    """The finding, turned red where the head is past the gate against the best commit and this change has a part in it."""
+def held_to_best(finding: Finding, best: Comparison, tree: Tree, thresholds: CaseThresholds) -> Finding:
+    """Return the finding, turned red where the head is past the gate against the best commit and this change has a part in it."""
     outcome, _, own = finding
     if own is None or outcome not in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE):
         return finding
-    if not is_own(own) or decide(best, bar)[0] is not Outcome.REGRESSED:
+    if not is_own(own) or decide(best, thresholds)[0] is not Outcome.REGRESSED:
         return finding
     here, whole = units.percent(own.ratio - 1, 2), units.percent(best.ratio - 1, 2)
-    gate = units.threshold(bar.policy.regression)
+    gate = units.threshold(thresholds.policy.regression)
     reason = (
         f"Slower by {here} here, which makes it {whole} slower than the best commit {tree.commit[:10]}: past the gate of {gate}."
     )

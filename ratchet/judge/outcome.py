@@ -1,5 +1,8 @@
 """One case: what was measured + what it takes to believe a change → outcome, with its reason in one sentence.
 
+`verdict.py` calls it for every case of a run, `sequential.py` while the run is still measured, `replay.py` for simulated
+checks, and the tuner for its finalists. Pure.
+
 The rule, for a case that was timed in pairs:
 
 1. REGRESSED takes all of: the estimate is past the gate, in the first eight pairs and again in the later ones, which separately
@@ -23,8 +26,7 @@ from functools import lru_cache
 
 from ratchet import units
 from ratchet.records.baseline import BaselineEntry
-from ratchet.records.policy import Policy
-from ratchet.records.run import SESSION_PAIRS, CaseRun, Failure, Side
+from ratchet.records.run import SESSION_PAIRS, CaseRun, Failure, Policy, Side
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import FEWEST_DAYS, LARGEST_LOG, compare_stored, compare_workers, medians_ms
 from ratchet.stats.estimate import BOUND, LEAST_SPREAD, quantile
@@ -32,31 +34,33 @@ from ratchet.stats.estimate import BOUND, LEAST_SPREAD, quantile
 CHANGE_PAIRS = 20
 """Pairs without which no change is believed: 2⁻²⁰ is what a randomisation test needs for 200 cases."""
 NOISY = 0.01
-"""Spread of single pairs, as a fraction, from which on it matters whether noise persists from pair to pair."""
+"""Spread of single pairs, as a fraction, above which noise that persists from pair to pair raises the thresholds."""
 PERSISTENT = 2.0
-"""Standard errors from which on an autocorrelation counts as real."""
+"""Standard errors beyond which an autocorrelation counts as real."""
 CLEAR = 3.0
-"""Where noise persists, a change must be past its threshold by so many spreads of a pair."""
+"""Spreads of a pair by which a change must be past its threshold, if noise persists from pair to pair."""
 
 POWER = 0.8
 """Probability with which a slowdown of the size of the MDE is red."""
 EFFICIENCY = 0.9
-"""Share of the pairs that the capped randomisation test makes use of on normal noise (research/adversary.py)."""
+"""Share of the pairs that the capped randomisation test uses effectively on normal noise (research/adversary.py)."""
 MOST_SUGGESTED = 400
-"""Pairs beyond which nobody is told to measure more."""
+"""If more pairs than this would be needed, the advice is a quieter machine instead."""
+
+_normal_cdf = statistics.NormalDist().cdf
 
 Finding = tuple[Outcome, str, Comparison | None]
 
 
 @dataclass(frozen=True)
-class Bar:
-    """What it takes to believe a change of one case, one of several in a run, at one of several looks."""
+class CaseThresholds:
+    """The evidence needed to believe a change of one case, among several in a run, at one of several looks."""
 
     policy: Policy
     level: float
     """The p-value must not be above this: the policy's false alarms, shared among cases and looks (Bonferroni)."""
     fewest: int = CHANGE_PAIRS
-    """Pairs that it takes."""
+    """Fewest pairs that can prove a change."""
     persistent: float = 0.0
     """Spread of a pair in a run whose noise persists from pair to pair, all cases together; 0 where it does not."""
 
@@ -72,27 +76,28 @@ class Bar:
         return comparison.pairs >= self.fewest and past and margin >= self.margin(comparison)
 
     def margin(self, comparison: Comparison) -> float:
-        """By how much, as a log, a change must be past its threshold: 0 unless noise persists from pair to pair."""
+        """Return by how much, as a log, a change must be past its threshold: 0 unless noise persists from pair to pair."""
         kept = comparison.pairs - comparison.rogues
         own = comparison.spread if _persists(comparison.correlation, kept) and comparison.spread > NOISY else 0.0
         return CLEAR * max(own, self.persistent)
 
 
-def bar_for(policy: Policy, cases: int, looks: int) -> Bar:
-    """The bar of each of ``cases`` that may be called changed at each of ``looks``."""
-    return Bar(policy, policy.false_alarm / max(1, cases) / max(1, looks))
+def thresholds_for(policy: Policy, cases: int, looks: int) -> CaseThresholds:
+    """Share the policy's false alarms among ``cases``, each of which may be called changed at each of ``looks``."""
+    return CaseThresholds(policy, policy.false_alarm / max(1, cases) / max(1, looks))
 
 
-def with_persistence(bar: Bar, comparisons: Iterable[Comparison | None]) -> Bar:
-    """The bar of a run with these cases: their autocorrelations together tell what those of a single case cannot."""
-    noisy = [each for each in comparisons if each and each.source == "paired" and each.spread > NOISY / 2]
-    kept = [each.pairs - each.rogues for each in noisy]
-    if len(noisy) < 2 or not _persists(
-        sum(n * each.correlation for n, each in zip(kept, noisy, strict=True)) / sum(kept), sum(kept)
-    ):
-        return bar
-    spread = math.sqrt(statistics.fmean(each.spread**2 for each in noisy))
-    return replace(bar, persistent=spread) if spread > NOISY else bar
+def with_persistence(thresholds: CaseThresholds, comparisons: Iterable[Comparison | None]) -> CaseThresholds:
+    """Raise the thresholds where noise persists: the autocorrelations of all cases together show what a single one cannot."""
+    noisy = [case for case in comparisons if case and case.source == "paired" and case.spread > NOISY / 2]
+    kept = [case.pairs - case.rogues for case in noisy]
+    if len(noisy) < 2:
+        return thresholds
+    correlation = sum(count * case.correlation for count, case in zip(kept, noisy, strict=True)) / sum(kept)
+    if not _persists(correlation, sum(kept)):
+        return thresholds
+    spread = math.sqrt(statistics.fmean(case.spread**2 for case in noisy))
+    return replace(thresholds, persistent=spread) if spread > NOISY else thresholds
 
 
 def _persists(correlation: float, pairs: int) -> bool:
@@ -101,13 +106,13 @@ def _persists(correlation: float, pairs: int) -> bool:
 
 
 def compared(case: CaseRun, confidence: float) -> Comparison | None:
-    """What the pairs of a case show; None where there are too few, or nothing to compare."""
+    """Compare the two sides of a case; None where there are too few pairs, or nothing to compare."""
     if case.workload != case.reference_workload or not case.reference:
         return None
     return compare_workers(case.head, case.reference, confidence)
 
 
-def judge_case(case: CaseRun, comparison: Comparison | None, bar: Bar, stored: BaselineEntry | None) -> Finding:
+def judge_case(case: CaseRun, comparison: Comparison | None, thresholds: CaseThresholds, stored: BaselineEntry | None) -> Finding:
     """Decide one case of a check. ``comparison`` is what `compared` gave.
 
     ``stored`` serves only where the reference could not be measured.
@@ -121,36 +126,36 @@ def judge_case(case: CaseRun, comparison: Comparison | None, bar: Bar, stored: B
         what = "; ".join(case.reference_workload.differences(case.workload)[:3])
         return Outcome.CHANGED, f"The workload itself differs, so times do not compare ({what}).", None
     if not case.reference:
-        return _against_stored(case, bar, stored)
+        return _against_stored(case, thresholds, stored)
     if comparison is None:
         broken = _broken(case, "reference")
         because = f" (the reference: {_phrase(broken.message)})" if broken else ""
         return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval.", None
-    outcome, reason = decide(comparison, bar)
+    outcome, reason = decide(comparison, thresholds)
     if outcome is Outcome.INCONCLUSIVE:
-        reason = f"{reason} {settles(comparison, bar.policy, case.pair_s)}"
+        reason = f"{reason} {settles(comparison, thresholds.policy, case.pair_s)}"
     return outcome, reason, comparison
 
 
 def judge_alone(case: CaseRun) -> Finding:
-    """A case of `ratchet run`, which compares nothing."""
+    """Decide one case of `ratchet run`, which compares nothing."""
     settled = _before_times(case)
     if settled is not None:
         return (*settled, None)
     return Outcome.MEASURED, "Timed alone.", None
 
 
-def decide(comparison: Comparison, bar: Bar) -> tuple[Outcome, str]:
-    """The rule at the top of this file."""
-    policy = bar.policy
+def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome, str]:
+    """Apply the rule at the top of this file, and return the outcome with its reason."""
+    policy = thresholds.policy
     past_gate, improved = 1 + policy.regression, 1 - policy.improvement
     gate, goal = units.threshold(policy.regression), units.threshold(policy.improvement)
-    if comparison.ratio > past_gate and comparison.low > 1 and bar.allows(comparison, past_gate):
+    if comparison.ratio > past_gate and comparison.low > 1 and thresholds.allows(comparison, past_gate):
         return Outcome.REGRESSED, f"Slower by {units.percent(comparison.ratio - 1, 2)}, past the gate of {gate}."
-    if comparison.ratio <= improved and comparison.high < 1 and bar.allows(comparison, improved):
+    if comparison.ratio <= improved and comparison.high < 1 and thresholds.allows(comparison, improved):
         return Outcome.IMPROVED, f"Takes {units.percent(1 - comparison.ratio, 2)} less time, past the threshold of {goal}."
     if max(comparison.low, _with_outliers(comparison)) > past_gate:
-        return Outcome.SLOWER, _not_proven(comparison, bar)
+        return Outcome.SLOWER, _not_proven(comparison, thresholds)
     if _bound(comparison) < past_gate:
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
     low, high, bound = (units.change(end) for end in (comparison.low, comparison.high, comparison.bound or comparison.high))
@@ -159,23 +164,23 @@ def decide(comparison: Comparison, bar: Bar) -> tuple[Outcome, str]:
     reaches = f"The interval reaches from {low} to {high}{further}, across the gate of {gate}."
     if comparison.high < past_gate and not further:
         outliers = f"{comparison.rogues} of {comparison.pairs} pairs" if comparison.rogues else "Many pairs"
-        reaches = f"{outliers} are outliers, and with them or without them the answer is another one."
+        reaches = f"{outliers} are outliers, and with them or without them the answer differs."
     return Outcome.INCONCLUSIVE, reaches
 
 
 def _bound(comparison: Comparison) -> float:
-    """What any slowdown is smaller than, with the outliers and without them."""
+    """Return the upper bound of any slowdown, as a ratio: the higher one of the readings with outliers and without them."""
     return max(comparison.bound or comparison.high, comparison.other[2] if comparison.other else 0.0)
 
 
 def _with_outliers(comparison: Comparison) -> float:
-    """The lower end of the interval of all pairs, where outliers were left out of the other one; 0 where none were."""
+    """Return the lower end of the interval of all pairs, if outliers were left out of the main one; else 0."""
     return comparison.other[0] if comparison.other and comparison.rogues else 0.0
 
 
-def _not_proven(comparison: Comparison, bar: Bar) -> str:
-    """A slowdown that the interval shows, and what is missing to call it a regression."""
-    if comparison.other and comparison.low <= 1 + bar.policy.regression:
+def _not_proven(comparison: Comparison, thresholds: CaseThresholds) -> str:
+    """Describe a slowdown that the interval shows, and what is missing to call it a regression."""
+    if comparison.other and comparison.low <= 1 + thresholds.policy.regression:
         low, high = (units.percent(bound - 1, 2) for bound in comparison.other[:2])
         return (
             f"Slower, but not proven: {comparison.rogues} of {comparison.pairs} pairs are outliers, and with them it is "
@@ -184,32 +189,35 @@ def _not_proven(comparison: Comparison, bar: Bar) -> str:
     bounds = ", ".join(units.change(bound, 1).removesuffix(" %") for bound in (comparison.low, comparison.high))
     scatter = f"pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}"
     shown = f"Slower, but not proven: {units.change(comparison.ratio, 1)} [{bounds}]; {scatter}"
-    return f"{shown}. {_missing(comparison, bar)}"
+    return f"{shown}. {_missing(comparison, thresholds)}"
 
 
-def _missing(comparison: Comparison, bar: Bar) -> str:
-    gate = 1 + bar.policy.regression
+def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
+    gate = 1 + thresholds.policy.regression
     if comparison.source != "paired":
         return "The two sides were measured at different times: `ratchet check` compares them side by side."
-    if comparison.pairs < bar.fewest:
-        return (
-            f"A regression takes {bar.fewest} pairs and there are {comparison.pairs}: raise --budget, or --pairs if it is lower."
-        )
+    if comparison.pairs < thresholds.fewest:
+        needs = f"A regression takes {thresholds.fewest} pairs and there are {comparison.pairs}"
+        return f"{needs}: raise --budget, or --pairs if it is lower."
     if any(session <= gate for session in comparison.sessions):
         first, *anew = (units.change(session, 1) for session in comparison.sessions)
         later = f", processes started anew say {anew[0]}" if anew else ""
         return f"The first {min(SESSION_PAIRS, comparison.pairs)} pairs say {first}{later}: measure again."
-    if comparison.chance > bar.level:
-        return f"The randomisation test has p = {comparison.chance:.1g} and needs {bar.level:.1g}: raise --budget, or --pairs."
+    if comparison.chance > thresholds.level:
+        p_values = f"p = {comparison.chance:.1g} and needs {thresholds.level:.1g}"
+        return f"The randomisation test has {p_values}: raise --budget, or --pairs."
     return (
         "The noise of this machine persists from pair to pair, so only a change of more than "
-        f"{units.percent(math.expm1(bar.margin(comparison)), 0)} past the gate would be proven: "
+        f"{units.percent(math.expm1(thresholds.margin(comparison)), 0)} past the gate would be proven: "
         "quieten the machine, then measure again."
     )
 
 
 def settles(comparison: Comparison, policy: Policy, pair_s: float) -> str:
-    """What it would take to decide an inconclusive case: pairs and seconds, or a quieter machine."""
+    """Say what would decide an inconclusive case: more pairs and seconds, or a quieter machine.
+
+    It assumes that the interval narrows with the square root of the pairs, and adds 30 %.
+    """
     centre, gate = math.log(comparison.ratio), math.log1p(policy.regression)
     reach = math.log(_bound(comparison)) - centre if centre <= gate else centre - math.log(comparison.low)
     away = abs(centre - gate)
@@ -221,62 +229,61 @@ def settles(comparison: Comparison, policy: Policy, pair_s: float) -> str:
     return f"About {wanted} pairs would settle it{longer}: raise --budget, or --pairs if it is lower."
 
 
-def with_smallest_slowdown(comparison: Comparison, bar: Bar, pairs: int) -> Comparison:
-    """The comparison with its MDE, in a check that takes up to ``pairs`` pairs of a case."""
+def with_smallest_slowdown(comparison: Comparison, thresholds: CaseThresholds, pairs: int) -> Comparison:
+    """Return the comparison with its MDE, in a check that takes up to ``pairs`` pairs of a case."""
     if comparison.source != "paired":
         return comparison
-    margin = bar.margin(comparison)
-    return comparison.model_copy(update={"detectable": smallest_slowdown(comparison.spread, bar, pairs, margin)})
+    margin = thresholds.margin(comparison)
+    return comparison.model_copy(update={"detectable": smallest_slowdown(comparison.spread, thresholds, pairs, margin)})
 
 
-def smallest_slowdown(spread: float, bar: Bar, pairs: int, margin: float = 0.0) -> float | None:
-    """The smallest slowdown, as a fraction, that the rule would call a regression four times in five (MDE).
+def smallest_slowdown(spread: float, thresholds: CaseThresholds, pairs: int, margin: float = 0.0) -> float | None:
+    """Return the smallest slowdown, as a fraction, that the rule would call a regression four times in five (MDE).
 
-    ``spread`` is of one pair's log ratio; all ``pairs`` pairs are taken. None where so few can prove none.
+    ``spread`` is the standard deviation of one pair's log ratio; all ``pairs`` pairs are measured. None where these are too few
+    to prove any change.
     """
-    if pairs < bar.fewest:
+    if pairs < thresholds.fewest:
         return None
     spread = max(spread, LEAST_SPREAD)
-    gate = (math.log1p(bar.policy.regression) + margin) / spread
-    level = quantile(1 - bar.level, pairs - 1)
-    normal = statistics.NormalDist()
+    gate = (math.log1p(thresholds.policy.regression) + margin) / spread
+    level, efficient = quantile(1 - thresholds.level, pairs - 1), math.sqrt(EFFICIENCY * pairs)
 
     def power(change: float) -> float:
-        return _sessions_past(change - gate, pairs) * normal.cdf(change * math.sqrt(EFFICIENCY * pairs) - level)
+        return _sessions_past(change - gate, pairs) * _normal_cdf(change * efficient - level)
 
     return math.expm1(min(_first(power, POWER, gate, gate + level + 3) * spread, LARGEST_LOG))
 
 
 @lru_cache(maxsize=256)
 def both_past(pairs: int, power: float) -> float:
-    """Spreads by which a true change must be past the gate for both sessions to show it past with probability ``power``."""
+    """Return how many spreads past the gate a true change must be, for both sessions to show it with probability ``power``."""
     return _first(lambda past: _sessions_past(past, pairs), power, 0.0, 3.0)
 
 
 def _sessions_past(past: float, pairs: int) -> float:
-    """Probability that both sessions show a change past the gate that is past it by so many spreads of a pair."""
-    normal = statistics.NormalDist()
-    return normal.cdf(past * math.sqrt(SESSION_PAIRS)) * normal.cdf(past * math.sqrt(pairs - SESSION_PAIRS))
+    """Return the probability that both sessions show a change past the gate, if it is ``past`` spreads of a pair past it."""
+    return _normal_cdf(past * math.sqrt(SESSION_PAIRS)) * _normal_cdf(past * math.sqrt(pairs - SESSION_PAIRS))
 
 
 def _first(power: Callable[[float], float], wanted: float, low: float, high: float) -> float:
-    """The smallest change between ``low`` and ``high``, in spreads of a pair, whose ``power`` is the one that is wanted."""
+    """Return the smallest change between ``low`` and ``high``, in spreads of a pair, whose ``power`` is ``wanted``."""
     while high - low > 1e-3:
         middle = (low + high) / 2
         low, high = (middle, high) if power(middle) < wanted else (low, middle)
     return high
 
 
-def decide_apart(comparison: Comparison, bar: Bar) -> tuple[Outcome, str]:
-    """The rule for sides measured at different times, where nothing cancels: red only if the whole interval is past the gate."""
-    outcome, reason = decide(comparison, bar)
-    if outcome is Outcome.REGRESSED and comparison.low <= 1 + bar.policy.regression:
+def decide_apart(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome, str]:
+    """Decide for sides measured at different times, where nothing cancels: red only if the whole interval is past the gate."""
+    outcome, reason = decide(comparison, thresholds)
+    if outcome is Outcome.REGRESSED and comparison.low <= 1 + thresholds.policy.regression:
         return Outcome.INCONCLUSIVE, "Slower, but not by more than separate times may differ: `ratchet check` can tell."
     return outcome, reason
 
 
 def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
-    """What is decided without looking at any time."""
+    """Decide a case whose outcome does not depend on its times; None if it does."""
     broken = _broken(case, "head")
     if broken is not None:
         return Outcome.FAILED, f"{broken.stage.capitalize()}: {_phrase(broken.message)}."
@@ -292,7 +299,7 @@ def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
     return None
 
 
-def _against_stored(case: CaseRun, bar: Bar, stored: BaselineEntry | None) -> Finding:
+def _against_stored(case: CaseRun, thresholds: CaseThresholds, stored: BaselineEntry | None) -> Finding:
     broken = _broken(case, "reference")
     why = f"The reference could not be measured ({_phrase(broken.message)})" if broken else "There was no reference to measure"
     if stored is None:
@@ -300,15 +307,15 @@ def _against_stored(case: CaseRun, bar: Bar, stored: BaselineEntry | None) -> Fi
     if case.workload != stored.workload:
         return Outcome.CHANGED, f"{why}, and the stored workload differs from this one.", None
     days = days_ms(stored)
-    comparison = compare_stored(medians_ms(case.head), stored.pair_medians_ms, bar.policy.confidence, days)
+    comparison = compare_stored(medians_ms(case.head), stored.pair_medians_ms, thresholds.policy.confidence, days)
     stored_on = f"{stored.timestamp:%Y-%m-%d}"
     if comparison is None:
         return Outcome.INCONCLUSIVE, f"{why}, and too few medians are stored from {stored_on}.", None
     if comparison.source == "days":
-        outcome, reason = decide_apart(comparison, bar)
+        outcome, reason = decide_apart(comparison, thresholds)
         return outcome, f"{why}; against the milliseconds of {len(days)} earlier days: {reason}", comparison
     known = f"{len(days)} of the {FEWEST_DAYS} days needed to know how far days differ on this machine"
-    slower = comparison.low > 1 + bar.policy.regression  # not proven, since days differ, but never a pass
+    slower = comparison.low > 1 + thresholds.policy.regression  # not proven, since days differ, but never a pass
     return (
         Outcome.SLOWER if slower else Outcome.INCONCLUSIVE,
         f"{why}; against the milliseconds stored on {stored_on} it is {units.change(comparison.ratio)}, "
@@ -318,7 +325,7 @@ def _against_stored(case: CaseRun, bar: Bar, stored: BaselineEntry | None) -> Fi
 
 
 def days_ms(stored: BaselineEntry) -> list[float]:
-    """The median of the stored code on each day on which it was measured, in milliseconds."""
+    """Return the median of the stored code on each day on which it was measured, in milliseconds."""
     by_date: dict[date, list[float]] = {}
     for day in stored.days:
         by_date.setdefault(day.timestamp.date(), []).append(day.median_ms)
@@ -330,5 +337,5 @@ def _broken(case: CaseRun, side: Side) -> Failure | None:
 
 
 def _phrase(text: str) -> str:
-    """A message as part of a sentence: on one line, without a full stop of its own."""
+    """Return a message as part of a sentence: on one line, without a full stop of its own."""
     return " ".join(text.split()).rstrip(" .")

@@ -1,29 +1,46 @@
-"""Recorded pairs, drawn again into pull requests that were never made: how often would they have been red?"""
+"""Recorded pairs, judged again: drawn into simulated pull requests, as they are, or to calibrate a machine.
+
+``ratchet replay`` calls `simulate` and `judge_pairs`, ``ratchet calibrate`` calls `calibrate`. Pure: the caller reads the
+recordings, and every random draw comes from a seed.
+"""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ratchet.errors import Exit
 from ratchet.judge.drift import Drift
-from ratchet.judge.looks import bar_of_run, is_decided, looks, looks_for_change
-from ratchet.judge.outcome import Bar, bar_for, decide
-from ratchet.records.policy import Policy
-from ratchet.records.verdict import Comparison, Outcome
-from ratchet.stats.comparison import compare_pairs
-from ratchet.stats.ratios import Pair
+from ratchet.judge.outcome import (
+    CHANGE_PAIRS,
+    CaseThresholds,
+    both_past,
+    decide,
+    smallest_slowdown,
+    thresholds_for,
+    with_smallest_slowdown,
+)
+from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
+from ratchet.judge.verdict import exit_code, headline
+from ratchet.records.calibration import CaseCalibration
+from ratchet.records.run import CaseRun, Policy, RunRecord
+from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, SideSummary
+from ratchet.stats.comparison import FEWEST_PAIRS, Pair, compare_pairs, pairs_of
+from ratchet.stats.estimate import estimate, quantile
 
 Pools = Mapping[str, Sequence[Pair]]
 """Case → the pairs that were recorded of it."""
 Answers = dict[str, tuple[Outcome, Comparison]]
-"""Case → what one pull request was told about it."""
+"""Case → its outcome in one pull request, and the comparison behind it."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What became of the pull requests."""
+    """Shares of the simulated pull requests, and of their cases, by how they ended."""
 
     any_red: float
     """Share of them with a red case among those that nothing was planted in."""
@@ -43,8 +60,8 @@ def simulate(
 ) -> Rates:
     """Draw each case's pairs with replacement from its pool, look at them as a check does, and judge.
 
-    ``planted`` multiplies the head's times of a case. Raises ValueError where a planted case is no case, a pool is empty, or
-    there is nothing to draw.
+    ``planted`` multiplies the head's times of a case. Raises ValueError where a planted case does not exist, a pool is empty,
+    or there is nothing to draw.
     """
     if not pools or runs < 1:
         raise ValueError("a replay needs at least one case and one run")
@@ -72,25 +89,163 @@ def simulate(
 
 
 def draw(pools: Pools, policy: Policy, pairs: int, rng: random.Random, drifts: Mapping[str, Drift] | None = None) -> Answers:
-    """One pull request: the pairs of each case drawn from its pool, as many as a check would have taken, and its outcome.
+    """Simulate one pull request: draw the pairs of each case from its pool, as many as a check would take, and judge them.
 
-    ``drifts`` has the cases whose reference is not the best commit of the baseline.
+    ``drifts`` has the cases whose reference is not the best commit of the baseline. Raises ValueError for fewer than 3 pairs.
     """
-    bar = bar_for(policy, len(pools), looks_for_change(pairs))
-    seen = {name: _measure(rng.choices(pool, k=pairs), bar, pairs, (drifts or {}).get(name)) for name, pool in pools.items()}
-    whole = bar_of_run(seen, policy, pairs)
-    return {name: (decide(comparison, whole)[0], comparison) for name, comparison in seen.items()}
+    thresholds = thresholds_for(policy, len(pools), looks_for_change(pairs))
+    comparisons = {
+        name: _measure(rng.choices(pool, k=pairs), thresholds, pairs, (drifts or {}).get(name)) for name, pool in pools.items()
+    }
+    whole = thresholds_of_run(comparisons, policy, pairs)
+    return {name: (decide(comparison, whole)[0], comparison) for name, comparison in comparisons.items()}
 
 
 def slowed_by(factor: float, pool: Sequence[Pair]) -> list[Pair]:
-    """The pairs of a head that takes ``factor`` times as long."""
+    """Return the pairs of a head that takes ``factor`` times as long."""
     return [Pair(pair.log_ratio + math.log(factor), pair.head_ms * factor, pair.reference_ms) for pair in pool]
 
 
-def _measure(drawn: Sequence[Pair], bar: Bar, pairs: int, drift: Drift | None) -> Comparison:
-    """The comparison at the look at which a check would have stopped."""
+def _measure(drawn: Sequence[Pair], thresholds: CaseThresholds, pairs: int, drift: Drift | None) -> Comparison:
+    """Return the comparison at the look at which a check would have stopped."""
     for count in looks(pairs):
-        seen = compare_pairs(drawn[:count], bar.policy.confidence)
-        if seen and (count == pairs or is_decided(seen, bar, drift)):
-            return seen
+        comparison = compare_pairs(drawn[:count], thresholds.policy.confidence)
+        if comparison and (count == pairs or is_decided(comparison, thresholds, drift)):
+            return comparison
     raise ValueError(f"{pairs} pairs are too few to compare: take 3 or more")
+
+
+# Recorded pairs as they are → a verdict.
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdict over recorded pairs."""
+
+    cases: tuple[CaseVerdict, ...]
+    headline: str
+    exit_code: int
+
+
+def pool_of(case: CaseRun) -> list[Pair]:
+    """Return the pairs of a case; none where its times do not compare or cannot be trusted."""
+    sound = case.unfit is None and not case.failures and case.workload == case.reference_workload
+    return pairs_of(case.head, case.reference) if sound else []
+
+
+def judge_pairs(pools: Pools, policy: Policy) -> Judged:
+    """Judge every case by all its pairs, at the levels of a check that may take as many."""
+    comparisons = {name: compare_pairs(pairs, policy.confidence) for name, pairs in pools.items()}
+    most = max(map(len, pools.values()), default=0)
+    thresholds = thresholds_of_run(comparisons, policy, most)
+    cases = tuple(_verdict(name, pairs, comparisons[name], thresholds, most) for name, pairs in pools.items())
+    code = exit_code(Counter(case.outcome for case in cases), policy) if cases else Exit.NOT_MEASURED
+    return Judged(cases, headline(cases, policy, code), int(code))
+
+
+def worst_code(judged: Iterable[Judged]) -> int:
+    """Return the exit code of several together: a regression wins, then not measured."""
+    codes = {recording.exit_code for recording in judged}
+    return next((int(code) for code in (Exit.REGRESSION, Exit.NOT_MEASURED) if code in codes), int(Exit.PASS))
+
+
+def _verdict(
+    name: str, pairs: Sequence[Pair], comparison: Comparison | None, thresholds: CaseThresholds, most: int
+) -> CaseVerdict:
+    head, reference = _summary([pair.head_ms for pair in pairs]), _summary([pair.reference_ms for pair in pairs])
+    if comparison is None:
+        reason = f"Fewer than {FEWEST_PAIRS} pairs were recorded, too few for an interval."
+        return CaseVerdict(name=name, outcome=Outcome.INCONCLUSIVE, reason=reason, head=head, reference=reference)
+    outcome, reason = decide(comparison, thresholds)
+    shown = with_smallest_slowdown(comparison, thresholds, most)
+    return CaseVerdict(name=name, outcome=outcome, reason=reason, comparison=shown, head=head, reference=reference)
+
+
+def _summary(medians_ms: Sequence[float]) -> SideSummary:
+    """Return a summary without rates, since nothing is known of the work."""
+    return SideSummary(median_ms=statistics.median(medians_ms), gflops=0, gb_s=0, peak_memory_bytes=0)
+
+
+# Calibration: unchanged code against itself → the changes that this machine can detect, and the gate that it can hold.
+
+
+FEWEST = 12
+"""Fewest pairs of a case that is calibrated; one with fewer counts as unmeasured."""
+CHECKS = 3000
+"""Simulated checks of unchanged code, of which the red ones are counted."""
+CAUGHT = 0.95
+"""Share of slowdowns a sixth beyond a gate (3.5 % for a gate of 3 %) that must be caught to hold it."""
+BEYOND = 7 / 6
+_STEP = 0.001
+"""Suggested gates are multiples of this."""
+
+
+@dataclass(frozen=True)
+class CalibrationResult:
+    """The result of a run of unchanged code against itself."""
+
+    cases: tuple[CaseCalibration, ...]
+    any_red: float
+    biased: tuple[str, ...]
+    unmeasured: tuple[str, ...]
+
+    @property
+    def gate(self) -> float:
+        """The smallest gate that every case can hold."""
+        return max(case.gate for case in self.cases)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every case holds the configured gate; one that was not measured does not."""
+        return bool(self.cases) and not self.unmeasured and not self.biased and all(case.holds for case in self.cases)
+
+
+def calibrate(run: RunRecord, policy: Policy, pairs: int) -> CalibrationResult:
+    """Judge a run of unchanged code against itself; ``pairs`` is the most that a check takes of one case."""
+    pools = {case.name: pairs_of(case.head, case.reference) for case in run.cases if case.skipped is None}
+    enough = {name: pool for name, pool in pools.items() if len(pool) >= FEWEST}
+    unmeasured = tuple(name for name in pools if name not in enough)
+    if not enough:
+        return CalibrationResult((), 0.0, (), unmeasured)
+    unchanged = simulate(enough, policy, pairs=pairs, runs=CHECKS, seed=run.plan.seed)
+    slower = dict.fromkeys(enough, 1 + policy.regression * BEYOND)
+    slowed = simulate(enough, policy, pairs=pairs, runs=CHECKS // 10, seed=run.plan.seed + 1, planted=slower)
+    cases = tuple(_case(name, pool, policy, pairs, len(enough), unchanged, slowed) for name, pool in enough.items())
+    biased = tuple(case.name for case in cases if _is_biased(case, policy, len(cases)))
+    return CalibrationResult(cases, unchanged.any_red, biased, unmeasured)
+
+
+def _case(
+    name: str, pool: Sequence[Pair], policy: Policy, pairs: int, cases: int, unchanged: Rates, slowed: Rates
+) -> CaseCalibration:
+    pooled = estimate([pair.log_ratio for pair in pool], policy.confidence)
+    thresholds = thresholds_for(policy, cases, looks_for_change(pairs))
+    return CaseCalibration(
+        name=name,
+        pairs=len(pool),
+        spread=pooled.spread,
+        bias=pooled.centre,
+        bias_error=pooled.error,
+        detectable_first=smallest_slowdown(pooled.spread, thresholds, min(pairs, CHANGE_PAIRS)),
+        detectable_most=smallest_slowdown(pooled.spread, thresholds, pairs),
+        red=unchanged.red[name],
+        caught=slowed.red[name],
+        gate=smallest_gate(pooled.spread, pairs, thresholds.level),
+        holds=unchanged.red[name] <= policy.false_alarm and slowed.red[name] >= CAUGHT,
+    )
+
+
+def smallest_gate(spread: float, pairs: int, level: float) -> float:
+    """Return the gate at which a slowdown a sixth beyond it is red in 95 of 100 checks of ``pairs`` pairs: a multiple of 0.1 %.
+
+    ``spread`` is the standard deviation of one pair's log ratio; the p-value of a case must not be above ``level``.
+    """
+    past_the_gate = both_past(max(CHANGE_PAIRS, pairs), CAUGHT) * spread / (BEYOND - 1)
+    past_chance = (quantile(1 - level, pairs - 1) + quantile(CAUGHT, pairs - 1)) * spread / math.sqrt(pairs) / BEYOND
+    return max(1, math.ceil(max(past_the_gate, past_chance) / _STEP)) * _STEP
+
+
+def _is_biased(case: CaseCalibration, policy: Policy, cases: int) -> bool:
+    """Whether a side is favoured: by more than chance, and by enough to matter to the gate."""
+    certain = abs(case.bias) > quantile(1 - 0.01 / (2 * cases), case.pairs - 1) * case.bias_error
+    return certain and abs(case.bias) > policy.regression / 10

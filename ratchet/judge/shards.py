@@ -1,17 +1,26 @@
-"""The shards of one check → the run that they are together. Pure."""
+"""The shards of one check → the run that they are together.
+
+``ratchet merge`` calls `joined` with the records of the shards; a check that measures several parts divides its false alarms
+with `policy_of_part`. Pure: the caller reads the records.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from ratchet.errors import IncompleteError, UsageError
-from ratchet.records.run import CaseRun, RunRecord
+from ratchet.records.run import CaseRun, Policy, RunRecord
+
+
+def policy_of_part(policy: Policy, parts: int) -> Policy:
+    """Return the policy for one of several parts: together they are falsely red no more often than the run's policy says."""
+    return policy.model_copy(update={"false_alarm": policy.false_alarm / parts})
 
 
 def joined(shards: Sequence[RunRecord]) -> RunRecord:
-    """One run with all their cases, in the order that an undivided check would have.
+    """Return one run with all their cases, in the order that an undivided check would have.
 
-    Raises UsageError where they are no shards of one check on one kind of machine, IncompleteError where one is missing.
+    Raises UsageError where they are not shards of one check on one kind of machine, IncompleteError where one is missing.
     """
     numbered = _numbered(shards)
     first, *others = numbered.values()
@@ -24,7 +33,7 @@ def joined(shards: Sequence[RunRecord]) -> RunRecord:
     return first.model_copy(
         update={
             "shard": None,
-            "policy": first.policy.at(first.policy.false_alarm * of),
+            "policy": first.policy.model_copy(update={"false_alarm": first.policy.false_alarm * of}),
             "started_at": min(each.started_at for each in shards),
             "wall_s": max(each.wall_s for each in shards),
             "reference_missing": next((each.reference_missing for each in shards if each.reference_missing), None),
@@ -36,13 +45,13 @@ def joined(shards: Sequence[RunRecord]) -> RunRecord:
 
 
 def _numbered(shards: Sequence[RunRecord]) -> dict[int, RunRecord]:
-    """Number → shard, all of them, in order."""
+    """Map each number to its shard, in order. Raises the errors of `joined`."""
     found: dict[int, RunRecord] = {}
     for each in shards:
         if each.shard is None or each.kind != "check":
-            raise UsageError("One of the runs is no shard of a check.", "Measure with `ratchet check --shard I/N`.")
+            raise UsageError("One of the runs is not a shard of a check.", "Measure with `ratchet check --shard I/N`.")
         if each.shard.number in found:
-            raise UsageError(f"Shard {each.shard} is there twice.", "Name each shard once.")
+            raise UsageError(f"Shard {each.shard} was given twice.", "Name each shard once.")
         found[each.shard.number] = each
     sizes = {each.shard.of for each in shards if each.shard}
     if len(sizes) != 1:
@@ -70,7 +79,7 @@ def _differences(first: RunRecord, other: RunRecord) -> Iterator[str]:
 
 
 def _in_turn(parts: Sequence[Sequence[CaseRun]]) -> tuple[CaseRun, ...]:
-    """One case of each part after the other, as they were dealt out; a case that every part has comes once."""
+    """Take one case of each part in turn, as they were dealt out; a case that several parts have comes once."""
     longest = max(map(len, parts))
     dealt = [part[index] for index in range(longest) for part in parts if index < len(part)]
     return tuple({case.name: case for case in reversed(dealt)}.values())[::-1]

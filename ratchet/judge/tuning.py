@@ -1,16 +1,22 @@
-"""What a search found: which configurations are fastest, how it got there, and whether one should replace the default."""
+"""The result of a search: which configurations are fastest, how it got there, and whether one should replace the default.
+
+``ratchet tune`` asks for a recommendation, the station for the thresholds of finalists, and the reports and figures of a search
+for ranks and effects. Pure.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.judge.outcome import Bar, decide
-from ratchet.records.policy import Policy
+from ratchet.judge.outcome import CaseThresholds, decide
+from ratchet.records.run import Policy
 from ratchet.records.tuning import Configuration, Confirmation, Evaluation, TuningRecord
 from ratchet.records.verdict import Comparison, Outcome
+from ratchet.workload import Parameter
 
 
 @dataclass(frozen=True)
@@ -21,11 +27,11 @@ class Ranked:
     """Counted from 1, in the order in which they ended."""
     evaluation: Evaluation
     cost: float
-    """Its time over the default's; over the fastest one's, where the default gives no time."""
+    """Its time / the default's time; / the fastest one's, where the default gives no time."""
 
 
 def ranked(record: TuningRecord) -> tuple[Ranked, ...]:
-    """The evaluations that were timed, fastest first; those that were dropped come after those that were timed in full."""
+    """Return the evaluations that were timed, fastest first; dropped ones come after those that were timed in full."""
     timed = [(number, each) for number, each in enumerate(record.evaluations, 1) if each.median_ms is not None]
     if compares_with_default(record):
         found = [Ranked(number, each, each.normalised or 1.0) for number, each in timed]
@@ -41,7 +47,7 @@ def compares_with_default(record: TuningRecord) -> bool:
 
 
 def best_so_far(record: TuningRecord) -> list[float | None]:
-    """After each evaluation the smallest cost up to there; None before anything was timed."""
+    """Return the smallest cost up to each evaluation; None before anything was timed."""
     costs = {each.number: each.cost for each in ranked(record) if each.evaluation.outcome == "correct"}
     found: list[float | None] = []
     best: float | None = None
@@ -53,7 +59,7 @@ def best_so_far(record: TuningRecord) -> list[float | None]:
 
 
 def fastest_confirmed(record: TuningRecord) -> Configuration | None:
-    """Of those that were compared with the default in pairs."""
+    """Return the fastest configuration of those that were compared with the default in pairs; None where none was."""
     compared = [each for each in record.confirmations if each.comparison is not None]
     best = min(compared, key=lambda each: each.comparison.ratio if each.comparison else math.inf, default=None)
     return best.configuration if best else None
@@ -61,7 +67,7 @@ def fastest_confirmed(record: TuningRecord) -> Configuration | None:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to use, and why."""
+    """The configuration to use, and why."""
 
     best: Configuration | None
     """None: no change."""
@@ -70,11 +76,11 @@ class Recommendation:
 
 
 def recommend(confirmations: Sequence[Confirmation], policy: Policy) -> Recommendation:
-    """The fastest of the finalists, if it is an improvement by the rule of a check.
+    """Recommend the fastest of the finalists, if it is an improvement by the rule of a check.
 
     Each finalist was chosen for being fast, so the level of a false alarm is shared among them (Bonferroni).
     """
-    rule = bar_of_finals(policy, len(confirmations))
+    rule = thresholds_of_finals(policy, len(confirmations))
     compared = [(each.comparison, each.configuration) for each in confirmations if each.comparison is not None]
     improved = [each for each in compared if decide(each[0], rule)[0] is Outcome.IMPROVED]
     if improved:
@@ -86,15 +92,16 @@ def recommend(confirmations: Sequence[Confirmation], policy: Policy) -> Recommen
 FINAL_LEVEL = 0.05
 """p-value for a suggestion, which a person looks at and a check holds to its own bar: a suggestion fails no build."""
 FINAL_PAIRS = 6
+"""Fewest pairs that can prove a suggestion. The lowest p-value, 2⁻⁶, passes the shared level of 3 finalists; 4 take 7 pairs."""
 
 
-def bar_of_finals(policy: Policy, finalists: int) -> Bar:
-    """What a finalist must pass: fewer pairs than a change in a check, since both sides come from one host of one tree."""
-    return Bar(policy, FINAL_LEVEL / max(1, finalists), fewest=FINAL_PAIRS)
+def thresholds_of_finals(policy: Policy, finalists: int) -> CaseThresholds:
+    """Return what a finalist must pass: fewer pairs than a change in a check, since both sides come from one host of one tree."""
+    return CaseThresholds(policy, FINAL_LEVEL / max(1, finalists), fewest=FINAL_PAIRS)
 
 
 def speedup(found: Comparison) -> str:
-    """``1.230 times as fast as the default (95 % interval 1.215 to 1.246, 12 pairs)``."""
+    """Say how much faster: ``1.230 times as fast as the default (95 % interval 1.215 to 1.246, 12 pairs)``."""
     interval = f"{units.threshold(found.confidence)} interval {1 / found.high:.3f} to {1 / found.low:.3f}"
     return f"{1 / found.ratio:.3f} times as fast as the default ({interval}, {found.pairs} pairs)"
 
@@ -109,3 +116,73 @@ def _why_none(compared: Sequence[Comparison], rule: Policy) -> str:
     if best.ratio > 1 - rule.improvement:
         return f"{less}, under the {units.threshold(rule.improvement)} from which on a change is worth while"
     return f"{less}, which may be chance (interval {units.change(best.low)} to {units.change(best.high)})"
+
+
+# The effect of each parameter: the best and the median time of each of its values, and how much of the spread it explains.
+
+
+@dataclass(frozen=True)
+class ValueEffect:
+    """One value of a parameter, over all configurations that were tried with it."""
+
+    value: Parameter
+    tried: int
+    timed: int
+    best: float | None
+    """Smallest cost (see `ratchet.judge.tuning.Ranked`); None where nothing was timed."""
+    median: float | None
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One parameter, with the effect of each of its values."""
+
+    name: str
+    values: tuple[ValueEffect, ...]
+    explains: float | None
+    """Share, 0 to 1, of the spread of log times that its values alone explain; None where too little was timed to say."""
+
+
+def effects(record: TuningRecord) -> tuple[Effect, ...]:
+    """Return each parameter that was tried with more than one value, the one that explains most first.
+
+    A search looks longest where it is fast, so these describe what was tried and not the whole space.
+    """
+    found = [_effect(name, values, record) for name, values in record.space.items()]
+    several = [each for each in found if sum(value.tried > 0 for value in each.values) > 1]
+    return tuple(sorted(several, key=lambda each: -(each.explains or 0.0)))
+
+
+def _effect(name: str, values: Sequence[Parameter], record: TuningRecord) -> Effect:
+    costs: dict[Parameter, list[float]] = {value: [] for value in values}
+    tried = dict.fromkeys(values, 0)
+    for evaluation in record.evaluations:
+        tried[evaluation.configuration[name]] += 1
+    for each in ranked(record):
+        costs[each.evaluation.configuration[name]].append(each.cost)
+    shown = [
+        ValueEffect(value, tried[value], len(found), min(found, default=None), statistics.median(found) if found else None)
+        for value, found in costs.items()
+    ]
+    return Effect(name, tuple(shown), explained({value: found for value, found in costs.items() if found}))
+
+
+def explained(costs: Mapping[Parameter, Sequence[float]]) -> float | None:
+    """Return the share of the variance of log costs that lies between the groups, less what chance would put there.
+
+    This is ε² of Kelley (1935), "An unbiased correlation ratio measure". None for one group, or one cost in each.
+    """
+    logs = [[math.log(cost) for cost in group] for group in costs.values()]
+    every = [value for group in logs for value in group]
+    if len(logs) < 2 or len(every) <= len(logs):
+        return None
+    total, within = _squares(every), sum(_squares(group) for group in logs)
+    if total <= 0:
+        return 0.0
+    return max(0.0, 1 - within / (len(every) - len(logs)) * (len(every) - 1) / total)
+
+
+def _squares(values: Sequence[float]) -> float:
+    """Return the sum of squared differences from the mean."""
+    mean = statistics.fmean(values)
+    return sum((value - mean) ** 2 for value in values)

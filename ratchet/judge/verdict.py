@@ -1,4 +1,8 @@
-"""A run → the report: an outcome for each case, one verdict for the whole, one headline."""
+"""A run → the report: an outcome for each case, one verdict for the whole, one headline.
+
+Every command that measures or compares calls `judge_run` or `judge_two`; the trusted job on GitHub calls `judge_run` again on the
+record of the job that measured. Pure.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +13,28 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ratchet import units
 from ratchet.errors import Exit, FingerprintError
-from ratchet.judge.chain import problems
+from ratchet.judge.baseline.chain import problems
+from ratchet.judge.baseline.steps import likely_renames
 from ratchet.judge.drift import held_to_best
-from ratchet.judge.looks import bar_of_run
 from ratchet.judge.outcome import (
-    Bar,
+    CaseThresholds,
     Finding,
-    bar_for,
     compared,
     decide_apart,
     judge_alone,
     judge_case,
+    thresholds_for,
     with_smallest_slowdown,
 )
-from ratchet.judge.roof import Roofs, measured_roofs, share
-from ratchet.judge.steps import likely_renames
+from ratchet.judge.profile import Roofs, measured_roofs, share
+from ratchet.judge.sequential import thresholds_of_run
 from ratchet.records.baseline import Baseline, BaselineEntry
-from ratchet.records.policy import Policy
-from ratchet.records.run import CaseRun, Performance, RunRecord, Side, WorkerSamples, WorkloadIdentity
+from ratchet.records.run import CaseRun, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 from ratchet.stats.comparison import compare_stored, medians_ms
 
 RED = (Outcome.FAILED, Outcome.REGRESSED)
+"""Outcomes that make a run exit 1."""
 
 
 def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) -> ReportRecord:
@@ -42,17 +46,17 @@ def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) 
         verdicts = tuple(_verdict(case, judge_alone(case), roofs) for case in run.cases)
         return _report(run, verdicts, rule, run.warnings)
     comparisons = {case.name: compared(case, rule.confidence) for case in run.cases}
-    bar = bar_of_run({name: each for name, each in comparisons.items() if each}, rule, run.plan.pairs)
+    thresholds = thresholds_of_run({name: each for name, each in comparisons.items() if each}, rule, run.plan.pairs)
     best = {case.name: case for case in run.best}
     verdicts = tuple(
-        _checked(case, comparisons[case.name], bar, run.plan.pairs, stored.get(case.name), best.get(case.name), roofs)
+        _checked(case, comparisons[case.name], thresholds, run.plan.pairs, stored.get(case.name), best.get(case.name), roofs)
         for case in run.cases
     )
     return _report(run, tuple(_with_hints(verdicts, run)), rule, (*_warnings(run, baseline), *run.warnings))
 
 
 def _warnings(run: RunRecord, baseline: Baseline) -> list[str]:
-    """What a reader should know before any outcome."""
+    """Return the warnings that a reader should see before any outcome."""
     missing = [f"{run.reference_missing} The stored baseline stands in for it."] if run.reference_missing else []
     broken = problems(baseline)
     more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
@@ -60,12 +64,12 @@ def _warnings(run: RunRecord, baseline: Baseline) -> list[str]:
 
 
 def _with_hints(verdicts: Sequence[CaseVerdict], run: RunRecord) -> Iterator[CaseVerdict]:
-    """The verdicts; a new case that does the work of one that went is told how to keep its history."""
+    """Add to each new case that does the work of a removed one how to keep its history."""
     renamed = likely_renames(run)
     for case in verdicts:
         if case.outcome is Outcome.NEW and case.name in renamed:
             old = renamed[case.name]
-            hint = f"It does the work of {old}, which went: if it was renamed, `ratchet baseline rename {old} {case.name}`."
+            hint = f"It does the work of {old}, which is gone. If it was renamed: `ratchet baseline rename {old} {case.name}`."
             yield case.model_copy(update={"reason": f"{case.reason} {hint}"})
         else:
             yield case
@@ -74,24 +78,24 @@ def _with_hints(verdicts: Sequence[CaseVerdict], run: RunRecord) -> Iterator[Cas
 def _checked(
     case: CaseRun,
     comparison: Comparison | None,
-    bar: Bar,
+    thresholds: CaseThresholds,
     pairs: int,
     stored: BaselineEntry | None,
     best: CaseRun | None,
     roofs: Roofs,
 ) -> CaseVerdict:
     if comparison is not None:
-        comparison = with_smallest_slowdown(comparison, bar, pairs)
-    finding = judge_case(case, comparison, bar, stored)
-    whole = compared(best, bar.policy.confidence) if best else None
+        comparison = with_smallest_slowdown(comparison, thresholds, pairs)
+    finding = judge_case(case, comparison, thresholds, stored)
+    whole = compared(best, thresholds.policy.confidence) if best else None
     if best is None or whole is None or best.reference_tree is None:
         return _verdict(case, finding, roofs)
-    verdict = _verdict(case, held_to_best(finding, whole, best.reference_tree, bar), roofs)
+    verdict = _verdict(case, held_to_best(finding, whole, best.reference_tree, thresholds), roofs)
     return verdict.model_copy(update={"best": whole, "best_tree": best.reference_tree})
 
 
 def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRecord:
-    """Two runs of one machine at different times. Raises FingerprintError where the machines or software differ.
+    """Compare two runs of one machine at different times. Raises FingerprintError where the machines or software differ.
 
     Nothing cancels between two times, so a case is red only if its whole interval lies past the gate.
     """
@@ -104,18 +108,18 @@ def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRe
     heads = {case.name: case for case in head.cases if case.in_head}
     others = {case.name: case for case in reference.cases if case.in_head}
     roofs = measured_roofs(head.cases, {}, head.environment.l2_bytes)
-    bar = bar_for(policy, len(heads.keys() & others.keys()), looks=1)
+    thresholds = thresholds_for(policy, len(heads.keys() & others.keys()), looks=1)
     verdicts = []
     for name in dict.fromkeys((*heads, *others)):
         joined = _joined(name, heads, others)
-        verdicts.append(_verdict(joined, _judge_apart(joined, bar), roofs))
+        verdicts.append(_verdict(joined, _judge_apart(joined, thresholds), roofs))
     joined_run = head.model_copy(update={"reference": reference.head, "kind": "check"})
     warning = "The sides were measured at different times: clocks, heat and neighbours do not cancel as in a check."
     return _report(joined_run, tuple(verdicts), policy, (warning, *head.warnings))
 
 
 def _joined(name: str, heads: Mapping[str, CaseRun], others: Mapping[str, CaseRun]) -> CaseRun:
-    """One case of two runs: of each run its head; what a run had beside it does not matter here."""
+    """Join one case of two runs, the head of each; the reference that a run had beside it does not matter here."""
     head, other = heads.get(name), others.get(name)
     case = heads[name] if name in heads else others[name]
     sides: tuple[tuple[Side, CaseRun | None], ...] = (("head", head), ("reference", other))
@@ -143,25 +147,25 @@ def _joined(name: str, heads: Mapping[str, CaseRun], others: Mapping[str, CaseRu
     )
 
 
-def _judge_apart(case: CaseRun, bar: Bar) -> Finding:
+def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Finding:
     settled = judge_alone(case)
     if settled[0] is not Outcome.MEASURED:
         return settled
     if not case.in_reference or (case.reference_workload and case.workload != case.reference_workload):
-        return judge_case(case, None, bar, None)
+        return judge_case(case, None, thresholds, None)
     if not case.reference:
         return Outcome.INCONCLUSIVE, "The reference run has no time of this case.", None
-    comparison = compare_stored(medians_ms(case.head), medians_ms(case.reference), bar.policy.confidence)
+    comparison = compare_stored(medians_ms(case.head), medians_ms(case.reference), thresholds.policy.confidence)
     if comparison is None:
         return Outcome.INCONCLUSIVE, "Fewer than three workers were measured on a side, too few for an interval.", None
-    return (*decide_apart(comparison, bar), comparison)
+    return (*decide_apart(comparison, thresholds), comparison)
 
 
 def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
     outcome, reason, comparison = finding
     side = "reference" if outcome is Outcome.INCONCLUSIVE else "head"
     lines = next((failure.last_lines for failure in case.failures if failure.side == side), ())
-    dropped = sum(block.throttled for worker in (*case.head, *case.reference) for block in worker.blocks)
+    dropped = [block.throttled for worker in (*case.head, *case.reference) for block in worker.blocks].count(True)
     head = _summary(case.performance, case.workload, case.head, roofs)
     summaries = _agreeing(_summary(case.reference_performance, case.reference_workload, case.reference, roofs), head, comparison)
     return CaseVerdict(
@@ -179,7 +183,7 @@ def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
 def _agreeing(
     reference: SideSummary | None, head: SideSummary | None, comparison: Comparison | None
 ) -> tuple[SideSummary | None, SideSummary | None]:
-    """Both sides with times that differ by exactly the change that the pairs show, about the same middle.
+    """Return both sides with times that differ by exactly the change that the pairs show, about the same middle.
 
     The median of each side alone would contradict the change on a restless machine, where what disturbs a pair cancels.
     """
@@ -190,7 +194,7 @@ def _agreeing(
 
 
 def _at(side: SideSummary, median_ms: float) -> SideSummary:
-    """The figures of a side whose time is ``median_ms``."""
+    """Return the figures of a side as if its time were ``median_ms``."""
     faster = side.median_ms / median_ms
     share = side.share_of_roof * faster if side.share_of_roof is not None else None
     rates = {"gflops": side.gflops * faster, "gb_s": side.gb_s * faster, "share_of_roof": share}
@@ -202,7 +206,7 @@ def _summary(
 ) -> SideSummary | None:
     if done is None or workload is None:
         return None
-    found = share(workload, done.median_time_ms * 1e-3, roofs)
+    reached = share(workload, done.median_time_ms * 1e-3, roofs)
     stages = {
         name: statistics.median(statistics.median(worker.stages_ms[name]) for worker in workers if name in worker.stages_ms)
         for name in (workers[0].stages_ms if workers else ())
@@ -212,9 +216,9 @@ def _summary(
         gflops=done.throughput_gflops,
         gb_s=done.bandwidth_gb_s,
         peak_memory_bytes=done.peak_memory_bytes,
-        roof=found.roof if found else None,
-        share_of_roof=found.share if found else None,
-        cached=found.cached if found else None,
+        roof=reached.roof if reached else None,
+        share_of_roof=reached.share if reached else None,
+        cached=reached.cached if reached else None,
         stages_ms=stages,
     )
 
@@ -244,7 +248,7 @@ def _report(run: RunRecord, cases: tuple[CaseVerdict, ...], policy: Policy, warn
 
 
 def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
-    """0 pass, 1 regression or wrong result, 3 not measured. A slowdown without proof, or nothing measured, is never a pass."""
+    """Return 0 (pass), 1 (regression, wrong result) or 3 (not measured). An unproven slowdown or no measurement never passes."""
     if any(counts.get(outcome) for outcome in RED):
         return Exit.REGRESSION
     idle = (Outcome.SKIPPED, Outcome.MISSING, Outcome.UNFIT)
@@ -258,7 +262,7 @@ def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
 
 
 def headline(cases: tuple[CaseVerdict, ...], policy: Policy, code: Exit) -> str:
-    """The first line anyone reads: what is worst, by how much, and how many cases there are."""
+    """Write the first line that anyone reads: what is worst, by how much, and how many cases there are."""
     gate = units.threshold(policy.regression)
     by_outcome = {outcome: [case for case in cases if case.outcome is outcome] for outcome in Outcome}
     red, slower, failed = (by_outcome[outcome] for outcome in (Outcome.REGRESSED, Outcome.SLOWER, Outcome.FAILED))
@@ -295,7 +299,7 @@ def _headline_without_red(cases: tuple[CaseVerdict, ...], inconclusive: list[Cas
 
 
 def _shown(case: CaseVerdict) -> str:
-    """The change with its interval and the scatter of pairs: what a doubt is made of."""
+    """Show the change with its interval and the scatter of its pairs."""
     comparison = case.comparison
     if comparison is None:
         return "(no interval)"
@@ -310,7 +314,7 @@ def _cases(count: int) -> str:
 
 
 def _slowdown(case: CaseVerdict, policy: Policy) -> tuple[float, str]:
-    """What made a case red, and what it is slower than where that is not the reference."""
+    """Return the ratio that made a case red, and what it is slower than where that is not the reference."""
     own = case.comparison.ratio if case.comparison else 0.0
     if case.best and own <= 1 + policy.regression:
         return case.best.ratio, " against the best commit"

@@ -1,4 +1,8 @@
-"""Run the repository's build command in a tree, or restore what it wrote for the same content before."""
+"""Run a repository's build command in a tree, or restore the outputs of an earlier build; choose the variables its code sees.
+
+`ratchet.commands.trees` builds with `build_tree`; `client.Hosts` and profiling start children with `benchmark_environ`. It runs
+the build command without CI tokens, writes into the tree, and keeps outputs in the cache folder (``builds/``).
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,33 @@ from pathlib import Path
 
 from ratchet.cache import cache_root
 from ratchet.errors import BuildError, OutputError
-from ratchet.measure.surroundings import without_secrets
-from ratchet.measure.text import clean, last_lines
-from ratchet.subprocesses import run
+from ratchet.measure.tree_spec import TreeSpec
+from ratchet.subprocesses import STRAY, run
+from ratchet.untrusted import clean, last_lines
+
+_PRIVATE = ("GITHUB_", "ACTIONS_", "RUNNER_")
+
+
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables without a CI runner's tokens and output files, and without those that point git elsewhere."""
+    return {name: value for name, value in environ.items() if not name.startswith(_PRIVATE) and name not in STRAY}
+
+
+def benchmark_environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, str]:
+    """Return the variables of a process that imports the benchmarks of ``tree``: one GPU or none."""
+    kept = without_secrets(environ) | {
+        "PYTHONHASHSEED": "0",  # the same layouts on both sides
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # torch.cuda.is_available() at import must not initialise CUDA
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": tree.gpu_uuid or "",
+    }
+    if tree.device == "cpu":
+        kept |= {name: str(tree.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    return kept
+
 
 KEPT_BUILDS = 20
+"""Builds in the cache; those not used for the longest time are deleted."""
 
 State = dict[str, tuple[int, int]]
 """Path within the tree → (size, modification time in ns)."""
@@ -26,10 +52,11 @@ State = dict[str, tuple[int, int]]
 def build_tree(
     tree: Path, command: Sequence[str], content: str, timeout_s: float, environ: Mapping[str, str], *, cache: bool
 ) -> bool:
-    """Build ``tree``; True if the outputs came from the cache.
+    """Build ``tree``. Return True if the outputs came from the cache.
 
-    ``content`` is the hash of the tree's sources: with the command, Python and the machine's kind it is the key.
-    Raises BuildError with the last line printed, also where the command outlives ``timeout_s``.
+    ``content`` is the hash of the tree's sources. Together with the command, Python and the kind of machine it is the key.
+    Raises BuildError with the last lines printed, also where the command takes longer than ``timeout_s`` seconds; OutputError
+    where the cache cannot be read or written.
     """
     store = cache_root() / "builds" / _key(command, content)
     if cache and (store / "complete").exists():
@@ -74,7 +101,7 @@ def _key(command: Sequence[str], content: str) -> str:
 
 
 def _state(tree: Path) -> State:
-    found: State = {}
+    state: State = {}
     for folder, names, files in os.walk(tree):
         links = [name for name in names if Path(folder, name).is_symlink()]
         if ".git" in names:
@@ -82,8 +109,8 @@ def _state(tree: Path) -> State:
         for name in [*files, *links]:
             path = Path(folder, name)
             status = path.lstat()
-            found[str(path.relative_to(tree))] = (status.st_size, status.st_mtime_ns)
-    return found
+            state[str(path.relative_to(tree))] = (status.st_size, status.st_mtime_ns)
+    return state
 
 
 def _keep(tree: Path, before: State, store: Path) -> None:

@@ -1,8 +1,9 @@
-"""Collectives on one rank: each repetition is a fresh process with a communicator of its own.
+"""Time collectives on one rank of torchrun; each repetition is a fresh process with a communicator of its own.
 
-The rank's own process never touches CUDA. Every repetition forks a child, which joins the group, checks each collective
-once, and times it; a sample is the longest of all ranks. Sizes and bus bandwidth as NVIDIA's nccl-tests define them
-(doc/PERFORMANCE.md there): the size is that of the whole buffer, and bytes on the bus are what a ring must carry per rank.
+`ratchet.commands.collectives` calls `repeat` on every rank. The rank's own process never touches CUDA: every repetition forks a
+child, which joins the group over the network, checks each collective once, and times it; a sample is the longest of all ranks.
+Sizes and bus bandwidth as NVIDIA's nccl-tests define them (doc/PERFORMANCE.md there): the size is that of the whole buffer, and
+bytes on the bus are what a ring must carry per rank. It writes no file.
 """
 
 from __future__ import annotations
@@ -24,17 +25,19 @@ from ratchet.errors import WorkerError
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")
 BLOCKS = 10
 BLOCK_S = 0.012
+"""Time for one block, in seconds, as far as `FEWEST` and `MOST` allow."""
 FEWEST, MOST = 3, 30
 """Samples in one block."""
 WARM_UP = 5
 JOIN_S = 60.0
+"""Longest wait for the other ranks, in seconds."""
 ELEMENT = 4
 """Bytes of a float32."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Who takes part, as torchrun tells every rank."""
+    """The ranks that take part, as torchrun's variables give them to every rank."""
 
     rank: int
     ranks: int
@@ -43,7 +46,7 @@ class Group:
     address: str
     port: int
     hosted: bool
-    """torchrun's agent serves the store at this address."""
+    """Whether torchrun's agent serves the store at this address; otherwise rank 0 does."""
 
 
 @dataclass(frozen=True)
@@ -55,29 +58,32 @@ class Collective:
     """Bytes of the whole buffer."""
 
     def bus_bytes(self, ranks: int) -> float:
-        """What each rank must send over the bus."""
+        """Return the bytes that each rank must send over the bus."""
         return self.size * (2 if self.operation == "all_reduce" else 1) * (ranks - 1) / ranks
 
 
 @dataclass(frozen=True)
 class Timed:
-    """What one repetition gave for one collective."""
+    """The samples of one repetition of one collective."""
 
     operation: str
     size: int
     ready_s: float
-    """From the fork to a usable communicator."""
+    """Seconds until the communicator is usable."""
     blocks_ms: list[list[float]]
     peak_memory_bytes: int
 
 
 def elements(size: int, ranks: int) -> int:
-    """Elements of the whole buffer: a multiple of the ranks, at least one for each."""
+    """Return the number of elements of the whole buffer: a multiple of the ranks, at least one for each."""
     return max(1, size // ELEMENT // ranks) * ranks
 
 
 def repeat(group: Group, cuda: bool, wanted: Sequence[Collective], number: int, timeout_s: float) -> list[Timed]:
-    """One repetition in a fresh process; the same on every rank. Raises WorkerError where the child failed or hung."""
+    """Time every wanted collective in a fresh process. Every rank must call this with the same arguments.
+
+    ``number`` counts the repetitions. Raises WorkerError where the child failed or gave no answer within ``timeout_s`` seconds.
+    """
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_child, args=(group, cuda, list(wanted), number, theirs), daemon=True)
@@ -103,7 +109,7 @@ def _child(group: Group, cuda: bool, wanted: list[Collective], number: int, answ
     try:
         timed = _measure(group, cuda, wanted, number)
         message: dict[str, Any] = {"timed": [asdict(each) for each in timed]}
-    except Exception as error:  # noqa: BLE001  whatever it is, the rank that forked this process must be told
+    except Exception as error:  # noqa: BLE001  whatever it is, the rank that forked this process must know
         message = {"error": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
     answer.send_bytes(json.dumps(message).encode())
     answer.close()
@@ -168,7 +174,7 @@ def _timed(collective: Collective, group: Group, device: Any, ready_s: float) ->
 def _prepared(
     collective: Collective, group: Group, device: Any
 ) -> tuple[Callable[[], None], Callable[[], None], Callable[[], Any]]:
-    """How to fill the inputs, to call the operation, and to see its result."""
+    """Return three functions: fill the inputs, call the operation, and get its result."""
     import torch
     import torch.distributed as dist
 
@@ -188,7 +194,7 @@ def _prepared(
 
 
 def _named(module: Any, name: str, earlier: str) -> Callable[..., Any]:
-    """A function that older releases of torch know by another name."""
+    """Return a function that older releases of torch know by another name."""
     found: Callable[..., Any] = getattr(module, name, None) or getattr(module, earlier)
     return found
 
@@ -203,7 +209,7 @@ def _done(work: Any) -> None:
 
 
 def _check(collective: Collective, group: Group, found: Any) -> None:
-    """The operation gave what it must: small whole numbers, so that every sum is exact."""
+    """Raise ValueError unless the result is exact: all numbers are small whole ones, so every sum is exact in float32."""
     import torch
 
     whole = elements(collective.size, group.ranks)
@@ -220,7 +226,7 @@ def _check(collective: Collective, group: Group, found: Any) -> None:
 
 
 def _sampler(call: Callable[[], None], *, cuda: bool) -> Callable[[int], list[float]]:
-    """Times of so many calls one after another, in milliseconds."""
+    """Return a function that times so many calls one after another, in milliseconds."""
     import torch
 
     def on_gpu(count: int) -> list[float]:

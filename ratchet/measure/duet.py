@@ -1,7 +1,8 @@
-"""Two sides take turns on one device: pairs of fresh workers, blocks in the order A B B A, every sample kept.
+"""Let two sides take turns on one device: pairs of fresh workers, blocks in the order A B B A, every sample kept.
 
-The process is the unit that repeats: samples of one process agree with each other and are wrong together. So the
-many cheap pairs that `measure` forks matter more than the many samples in each. With one side it times that alone.
+The process is the unit of replication: samples of one process agree with each other and are biased together. So the many cheap
+pairs that `Duet.measure` forks matter more than the many samples in each. With one side, that side is timed alone.
+`suite.measure_suite` and the finals of tuning use it. It touches processes and the device only through `client`; no files.
 """
 
 from __future__ import annotations
@@ -10,31 +11,30 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ratchet.errors import HostError
-from ratchet.measure.lost import always_on_head, could_not_measure, in_every_try, worth_repeating
+from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Lost, WorkerClient, refuse_foreign
+from ratchet.measure.device.telemetry import Sampler, Window
+from ratchet.measure.lost import always_on_head, beyond_hardware, could_not_measure, in_every_try, problem_of, worth_repeating
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
-from ratchet.measure.plausible import beyond_hardware, problem_of
-from ratchet.measure.side import CaseTrouble, HostHandle, Implausible, Lost, Nonsense, Worker, refuse_foreign
 from ratchet.records.profile import Peaks
-from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples
+from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples, stored_ms
 from ratchet.workload import Parameter
 
 FEWEST, MOST = 3, 30
 """Samples in one block."""
 SETTLED = 0.005
-"""Warm-up ends once the last three turns of each side agree within this fraction, or after `WARM_S` seconds."""
-WARM_S = {"cuda": 0.4, "cpu": 0.1}
+"""Warm-up ends once the last three turns of each side agree within this fraction, or after `WARM_S` seconds.
 
-Window = tuple[float, float]
-"""Start and end on the monotonic clock, in seconds."""
+Cases that are noisier than that end their warm-up at the limit."""
+WARM_S = {"cuda": 0.4, "cpu": 0.1}
 
 
 class Progress(Protocol):
-    """What a person is shown meanwhile; called between turns, never inside one."""
+    """The display of a run's progress; called between blocks, never inside one."""
 
     def start(self, total_cases: int, pairs: int) -> None: ...
 
@@ -43,20 +43,8 @@ class Progress(Protocol):
     def case(self, name: str, pair: int, done: int, total: int) -> None: ...
 
 
-class Slowdowns(Protocol):
-    """Knows when heat or a hardware brake slowed the GPU."""
-
-    def slowed(self, window: Window) -> bool: ...
-
-
-class Watch(Protocol):
-    """Told which processes are ours, so that others can be told apart."""
-
-    def own(self, pids: Iterable[int]) -> None: ...
-
-
 @dataclass(frozen=True)
-class Wanted:
+class CaseSides:
     """A case and the sides that have it."""
 
     name: str
@@ -65,35 +53,38 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Variant:
-    """What stands behind the name of a case: perhaps another case, with other values of its tunable parameters."""
+    """The case that a name stands for, perhaps with other values of its tunable parameters."""
 
     case: str
     tuning: Mapping[Side, Mapping[str, Parameter]]
-    """A side that is not named has the workload's own."""
+    """Values for each side; a side that is missing here has the workload's own."""
 
 
 @dataclass
-class Taken:
-    """A block, and when it was taken."""
+class TimedBlock:
+    """A block, and the time in which it was measured."""
 
     block: Block
     window: Window
 
 
 @dataclass
-class Turned:
-    """What one worker gave for one case, before the blocks are marked."""
+class WorkerResult:
+    """The samples of one worker for one case, before blocks are marked as slowed down."""
 
     pair: int
     started_first: bool
     ready_s: float
     peak_memory_bytes: int
-    blocks: list[Taken] = field(default_factory=list)
+    blocks: list[TimedBlock] = field(default_factory=list)
     stages_ms: dict[str, tuple[float, ...]] = field(default_factory=dict)
     checked: Checked | None = None
 
-    def samples(self, sampler: Slowdowns | None = None) -> WorkerSamples:
-        """The record of this worker, with a mark at each block during which ``sampler`` saw the GPU slowed."""
+    def samples(self, sampler: Sampler | None = None) -> WorkerSamples:
+        """Return the record of this worker, with a mark at each block during which ``sampler`` saw the GPU slowed.
+
+        Raises ValueError for a worker that did not finish.
+        """
         if self.checked is None:
             raise ValueError("this worker did not finish")
         return WorkerSamples(
@@ -111,73 +102,73 @@ class Turned:
 
 @dataclass
 class Measured:
-    """All of one case."""
+    """Everything that was measured of one case."""
 
-    turned: dict[Side, list[Turned]] = field(default_factory=lambda: {"reference": [], "head": []})
+    workers: dict[Side, list[WorkerResult]] = field(default_factory=lambda: {"reference": [], "head": []})
     failures: list[Failure] = field(default_factory=list)
     lost: list[LostWorker] = field(default_factory=list)
     unfit: str | None = None
     """Why this case cannot be measured, and what to do: no verdict on the code of either side."""
     seconds: float = 0.0
-    """Spent on its pairs."""
+    """Time spent on its pairs."""
 
     def left(self, sides: tuple[Side, ...]) -> tuple[Side, ...]:
-        """The sides still worth measuring: none once the head failed, the head alone once the reference did."""
+        """Return the sides still worth measuring: none once the head failed, the head alone once the reference did."""
         failed = {failure.side for failure in self.failures}
         return () if self.unfit or "head" in failed else tuple(side for side in sides if side not in failed)
 
 
 @dataclass(frozen=True)
-class Surveyed:
-    """A case that can be built, and who it is, where that was asked."""
+class PreparedCase:
+    """A case that can be built, and the identity of its code where that was asked for."""
 
     prepared: Prepared
     digest: str = ""
     opaque: str = ""
     """Why it has no digest."""
     lost: tuple[LostWorker, ...] = ()
-    """Workers that were lost before one gave this."""
+    """Workers that were lost before one succeeded."""
 
 
 @dataclass(frozen=True)
-class Unsurveyed:
-    """A case that cannot be built, or gives a wrong result; or each of its workers was lost."""
+class UnpreparedCase:
+    """A case that cannot be built or gives a wrong result, or whose workers were all lost."""
 
     failure: Failure
     lost: tuple[LostWorker, ...] = ()
     unfit: str | None = None
-    """Why this says nothing of the code, and what to do."""
+    """Why this is no verdict on the code, and what to do."""
 
 
-Restart = Callable[[Collection[str]], Mapping[Side, HostHandle]]
+Restart = Callable[[Collection[str]], Mapping[Side, HostClient]]
 """Ends the hosts and starts new ones, for the cases that are named. Raises HostError."""
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """How many pairs, and when to stop."""
+    """The number of pairs to measure, and when to stop."""
 
     looks: tuple[int, ...]
-    """Numbers of pairs after which the undecided cases are asked for; the last is the most that are taken."""
+    """Numbers of pairs after which ``undecided`` is asked; the last one is the most that are measured."""
     budget_s: float
-    """After so many seconds no further pair begins beyond the first round; 0: never."""
+    """No further pair begins after so many seconds, except in the first round; 0: no limit."""
     undecided: Callable[[Mapping[str, Measured]], Collection[str]]
-    """Which cases more pairs could still decide."""
+    """Returns the cases that more pairs could still decide."""
     urgent: Callable[[Mapping[str, Measured]], Collection[str]] = lambda _: ()
-    """Which undecided cases are measured up to the next look though the time is over."""
+    """Returns the undecided cases that are measured up to the next look although the time is over."""
     restart: Restart | None = None
-    """Called before the pair that the plan names, if any case is left then."""
+    """Called before the pair ``Plan.restart_after``, if any case is left then."""
 
 
 class Duet:
-    """Runs the plan over the hosts of one or two trees."""
+    """The measurement of a plan over the hosts of one or two trees. For use in one thread."""
 
     def __init__(
         self,
-        hosts: Mapping[Side, HostHandle],
+        hosts: Mapping[Side, HostClient],
         plan: Plan,
         progress: Progress,
-        watch: Watch,
+        sampler: Sampler | None,
         variants: Mapping[str, Variant] | None = None,
         peaks: Peaks | None = None,
     ) -> None:
@@ -186,102 +177,87 @@ class Duet:
         self._peaks = peaks
         self._plan = plan
         self.progress = progress
-        self._watch = watch
+        self._sampler = sampler
         self._random = random.Random(plan.order_seed)  # noqa: S311  an order of cases, not a secret
-        self._workers: dict[Side, Worker] = {}
+        self._workers: dict[Side, WorkerClient] = {}
 
     def survey(
         self, side: Side, cases: Sequence[str], *, identify: bool, twins: Mapping[str, str] | None = None
-    ) -> dict[str, Surveyed | Unsurveyed]:
-        """Build and check every case of one side once: compilation happens here, and what is broken is found here.
+    ) -> dict[str, PreparedCase | UnpreparedCase]:
+        """Build and check every case of one side once, so that compilation and failures happen before anything is timed.
 
-        A case whose worker was lost is tried again after all others. ``identify`` asks for each case's identity too. ``twins``
-        are identities of cases of the other side, which was checked: a case with the same one is the same, and not checked again.
+        A case whose worker was lost is tried again after all others. ``identify`` asks for the identity of each case's code too.
+        ``twins`` has identities of cases that were checked on the other side: a case with the same identity is not checked again.
+        Raises HostError where no worker can be forked, ForeignModuleError for a module from outside the tree.
         """
-        found: dict[str, Surveyed | Unsurveyed] = {}
+        surveyed: dict[str, PreparedCase | UnpreparedCase] = {}
         lost: dict[str, tuple[LostWorker, ...]] = dict.fromkeys(cases, ())
         left = list(cases)
         while left:
             again = []
             for name in left:
                 try:
-                    surveyed = self._survey(side, name, (twins or {}).get(name, ""), identify=identify)
-                    found[name] = replace(surveyed, lost=lost[name])
+                    case = self._survey(side, name, (twins or {}).get(name, ""), identify=identify)
+                    surveyed[name] = replace(case, lost=lost[name])
                 except Lost as error:
                     self._retire(side)
-                    lost[name] += (_lost_worker(error, None),)
+                    lost[name] += (error.lost_worker(None),)
                     if worth_repeating(lost[name]):
                         again.append(name)
                     else:
-                        failure = _failure(error, in_every_try(error.message, lost[name]))
-                        found[name] = Unsurveyed(failure, lost[name], could_not_measure(lost[name]))
+                        failure = error.failure(in_every_try(error.message, lost[name]))
+                        surveyed[name] = UnpreparedCase(failure, lost[name], could_not_measure(lost[name]))
                 except CaseTrouble as error:
                     self._retire(side)
-                    found[name] = Unsurveyed(_failure(error), lost[name], _says_nothing(error))
+                    surveyed[name] = UnpreparedCase(error.failure(), lost[name], error.no_verdict)
             left = again
         self._retire(side)
-        return {name: found[name] for name in cases}
+        return {name: surveyed[name] for name in cases}
 
-    def _survey(self, side: Side, name: str, twin: str, *, identify: bool) -> Surveyed:
-        prepared = self._prepare(side, name, self._seed(0), check=not twin)
+    def _survey(self, side: Side, name: str, twin: str, *, identify: bool) -> PreparedCase:
+        prepared = self._prepare(side, name, self._plan.seed, check=not twin)
         if not identify:
-            return Surveyed(prepared)
+            return PreparedCase(prepared)
         identified = self._workers[side].ask("identify", Identified)
         if identified.spent:
             self._retire(side)
         if twin and identified.digest != twin:
-            prepared = self._prepare(side, name, self._seed(0), check=True)
-        return Surveyed(prepared, identified.digest, identified.opaque)
+            prepared = self._prepare(side, name, self._plan.seed, check=True)
+        return PreparedCase(prepared, identified.digest, identified.opaque)
 
-    def measure(self, cases: Sequence[Wanted], rounds: Rounds) -> dict[str, Measured]:
-        """Every case in rounds of pairs, until nothing is undecided, the last round is over, or the budget is spent.
+    def measure(self, cases: Sequence[CaseSides], rounds: Rounds) -> dict[str, Measured]:
+        """Measure every case in rounds of pairs, until nothing is undecided, the last round is over, or the budget is spent.
 
-        Beyond the budget only the urgent ones of the undecided cases go on.
-
-        A case whose head fails is left out from then on; a reference that fails is. The first round is always finished.
-        Before the pair that the plan names, all hosts are started anew.
+        The first round is always finished. Beyond the budget only the urgent ones of the undecided cases go on. A case whose head
+        fails is left out from then on; so is a reference that fails. All hosts start anew before the pair that the plan names
+        (``restart_after``). Raises HostError and ForeignModuleError as `survey` does.
         """
         results = {case.name: Measured() for case in cases}
-        deadline = time.monotonic() + rounds.budget_s if rounds.budget_s else math.inf
+        budget = _Budget(rounds, results)
         done, first = 0, 0
-        urgent: Collection[str] | None = None
         for last in rounds.looks:
             going = [case for case in cases if results[case.name].left(case.sides)]
             if first:
-                names = rounds.undecided(results)
-                going = [case for case in going if case.name in names]
-            if urgent is not None:
-                urgent = rounds.urgent(results)
+                undecided = rounds.undecided(results)
+                going = [case for case in going if case.name in undecided]
+                budget.look()
             total = done + len(going) * (last - first)
             for pair in range(first, last):
-                if first and urgent is None and time.monotonic() > deadline:
-                    urgent = rounds.urgent(results)
-                order = [
-                    case for case in going if results[case.name].left(case.sides) and (urgent is None or case.name in urgent)
-                ]
-                if pair and pair == self._plan.restart_after and order:
+                order = [case for case in going if results[case.name].left(case.sides) and budget.allows(case.name, first)]
+                if pair and pair == self._plan.restart_after and order and rounds.restart:
                     order = self._restarted(pair, order, results, rounds.restart)
                 self._random.shuffle(order)
                 for case in order:
-                    started = time.monotonic()
-                    if first and urgent is None and started > deadline:
-                        urgent = rounds.urgent(results)
-                    if urgent is not None and case.name not in urgent:
-                        continue
-                    self._measure_sides(pair, case, results[case.name])
-                    results[case.name].seconds += time.monotonic() - started
-                    done += 1
-                    self.progress.case(case.name, pair, done, total)
+                    if budget.allows(case.name, first):
+                        self._measure_pair(pair, case, results[case.name])
+                        done += 1
+                        self.progress.case(case.name, pair, done, total)
                 self._retire_all()
             first = last
         return results
 
-    def _restarted(
-        self, pair: int, order: list[Wanted], results: Mapping[str, Measured], restart: Restart | None
-    ) -> list[Wanted]:
-        """The cases that new hosts measure from this pair on; none where there are no new hosts, which each case then says."""
-        if restart is None:
-            return order
+    def _restarted(self, pair: int, order: list[CaseSides], results: Mapping[str, Measured], restart: Restart) -> list[CaseSides]:
+        """Start new hosts, which measure these cases from this pair on. Return none, and note why, where that fails."""
         try:
             self._hosts = restart([case.name for case in order])
         except HostError as error:
@@ -290,45 +266,46 @@ class Duet:
             return []
         return order
 
-    def _measure_sides(self, pair: int, case: Wanted, result: Measured) -> None:
-        """One pair of one case: again where a worker was lost, and with the head alone where the reference failed in it."""
-        tries = 0
+    def _measure_pair(self, pair: int, case: CaseSides, result: Measured) -> None:
+        """Measure one pair of one case: again where a worker was lost, with the head alone where the reference failed in it."""
+        started, tries = time.monotonic(), 0
         while sides := result.left(case.sides):
             try:
-                turned = self._measure_case(pair, Wanted(case.name, sides), mirrored=tries % 2 == 1)
+                workers = self._measure_case(pair, CaseSides(case.name, sides), mirrored=tries % 2 == 1)
             except CaseTrouble as error:
                 self._retire_all()
-                self._note(error, pair, Wanted(case.name, sides), result)
+                self._note(error, pair, CaseSides(case.name, sides), result)
                 tries += 1
             else:
-                for side, one in turned.items():
-                    result.turned[side].append(one)
-                return
+                for side, worker in workers.items():
+                    result.workers[side].append(worker)
+                break
+        result.seconds += time.monotonic() - started
 
-    def _note(self, error: CaseTrouble, pair: int, case: Wanted, result: Measured) -> None:
-        """What this trouble means for the case. Where it means nothing yet, the pair is worth repeating."""
+    def _note(self, error: CaseTrouble, pair: int, case: CaseSides, result: Measured) -> None:
+        """Record what this trouble means for the case. Where it means nothing yet, the pair is repeated."""
         if not isinstance(error, Lost) or time.monotonic() >= self._hosts[error.side].until:
-            result.unfit = _says_nothing(error)
+            result.unfit = error.no_verdict
             if not result.unfit:
-                result.failures.append(_failure(error))
+                result.failures.append(error.failure())
             return
-        result.lost.append(_lost_worker(error, pair))
+        result.lost.append(error.lost_worker(pair))
         if worth_repeating(result.lost):
             return
         if always_on_head(result.lost) and self._reference_works(pair, case, result):
             tries = [one for one in result.lost if one.pair == pair]
-            result.failures.append(_failure(error, in_every_try(error.message, tries)))
+            result.failures.append(error.failure(in_every_try(error.message, tries)))
         else:
             result.unfit = could_not_measure(result.lost)
 
-    def _reference_works(self, pair: int, case: Wanted, result: Measured) -> bool:
-        """Whether the reference, by itself, gets through the pair in which the head was lost; True where there is none."""
+    def _reference_works(self, pair: int, case: CaseSides, result: Measured) -> bool:
+        """Return whether the reference alone survives the pair in which the head was lost; True where there is no reference."""
         if "reference" not in case.sides:
             return True
         try:
-            self._measure_case(pair, Wanted(case.name, ("reference",)))
+            self._measure_case(pair, CaseSides(case.name, ("reference",)))
         except Lost as error:
-            result.lost.append(_lost_worker(error, pair))
+            result.lost.append(error.lost_worker(pair))
             return False
         except CaseTrouble:  # it says why, so the machine is not at fault
             return True
@@ -336,16 +313,16 @@ class Duet:
             self._retire_all()
         return True
 
-    def _measure_case(self, pair: int, case: Wanted, *, mirrored: bool = False) -> dict[Side, Turned]:
-        """One pair of one case. ``mirrored`` exchanges the sides in the order of everything. Raises CaseTrouble."""
+    def _measure_case(self, pair: int, case: CaseSides, *, mirrored: bool = False) -> dict[Side, WorkerResult]:
+        """Try one pair once. ``mirrored`` exchanges the two sides in every order. Raises CaseTrouble."""
         forks, times = (flipped != mirrored for flipped in _order(self._plan.order_seed, case.name, pair))
         sides = _turn(case.sides, flipped=forks)
-        turned: dict[Side, Turned] = {}
+        workers: dict[Side, WorkerResult] = {}
         prepared: dict[Side, Prepared] = {}
         for side in sides:
-            prepared[side] = self._prepare(side, case.name, self._seed(2 * pair), check=False)
+            prepared[side] = self._prepare(side, case.name, self._plan.seed + 2 * pair, check=False)
             ready_s, peak = self._workers[side].ready_s, prepared[side].peak_memory_bytes
-            turned[side] = Turned(pair, side == sides[0], ready_s, peak)
+            workers[side] = WorkerResult(pair, side == sides[0], ready_s, peak)
         count = min(MOST, max(FEWEST, round(self._plan.block_ms / max(one.call_ms for one in prepared.values()))))
         first = _turn(case.sides, flipped=times)
         self._warm_up(first, count, prepared)
@@ -353,19 +330,20 @@ class Duet:
         for index in range(self._plan.blocks):
             for side in _turn(first, flipped=index % 2 == 1):
                 sampled, window = self._sample(side, prepared[side], "block", count, place=index)
-                block = Block(index=index, position=position, samples_ms=sampled.samples_ms, exposed=sampled.exposed)
-                turned[side].blocks.append(Taken(block, window))
+                samples_ms = tuple(map(stored_ms, sampled.samples_ms))
+                block = Block(index=index, position=position, samples_ms=samples_ms, exposed=sampled.exposed)
+                workers[side].blocks.append(TimedBlock(block, window))
                 position += 1
         for side in first:
             for stage in prepared[side].stages:
                 sampled, _ = self._sample(side, prepared[side], "stage", count, name=stage)
-                turned[side].stages_ms[stage] = sampled.samples_ms
+                workers[side].stages_ms[stage] = sampled.samples_ms
         for side in sides:
-            turned[side].checked = self._workers[side].ask("finish", Checked, seed=self._seed(2 * pair + 1))
-        return turned
+            workers[side].checked = self._workers[side].ask("finish", Checked, seed=self._plan.seed + 2 * pair + 1)
+        return workers
 
     def _warm_up(self, sides: Sequence[Side], count: int, prepared: Mapping[Side, Prepared]) -> None:
-        """Take turns until both sides have settled: power management lowers the clock tens of milliseconds into a load."""
+        """Take turns until both sides have settled: power management lowers the clock some tens of milliseconds into a load."""
         medians: dict[Side, list[float]] = {side: [] for side in sides}
         deadline = time.monotonic() + WARM_S["cpu" if self._plan.clock == "cpu" else "cuda"]
         while True:
@@ -377,7 +355,7 @@ class Duet:
                 return
 
     def _sample(self, side: Side, prepared: Prepared, op: str, count: int, **arguments: object) -> tuple[Sampled, Window]:
-        """Samples of a block or a stage, and when they were taken. Raises CaseTrouble, also where they cannot be true."""
+        """Return samples of a block or a stage, and when they were taken. Raises CaseTrouble, also where they cannot be true."""
         start = time.monotonic()
         sampled = self._workers[side].ask(op, Sampled, samples=count, **arguments)
         window = (start, time.monotonic())
@@ -392,7 +370,7 @@ class Duet:
     def _prepare(self, side: Side, name: str, seed: int, *, check: bool) -> Prepared:
         if side not in self._workers:
             self._workers[side] = self._hosts[side].fork()
-            self._watch.own(worker.pid for worker in self._workers.values())
+            self._note_workers()
         plan, variant = self._plan, self._variants.get(name, Variant(name, {}))
         prepared = self._workers[side].ask(
             "prepare",
@@ -416,18 +394,40 @@ class Duet:
         worker = self._workers.pop(side, None)
         if worker is not None:
             worker.end()
-            self._watch.own(worker.pid for worker in self._workers.values())
+            self._note_workers()
 
-    def _seed(self, index: int) -> int:
-        return self._plan.seed + index
+    def _note_workers(self) -> None:
+        """Report the PIDs of our workers, so that foreign processes on the GPU can be detected."""
+        if self._sampler is not None:
+            self._sampler.own = frozenset(worker.pid for worker in self._workers.values())
+
+
+class _Budget:
+    """The time for all rounds. When it is over, only urgent cases go on; the first round is always finished."""
+
+    def __init__(self, rounds: Rounds, results: Mapping[str, Measured]) -> None:
+        self._rounds, self._results = rounds, results
+        self._deadline = time.monotonic() + rounds.budget_s if rounds.budget_s else math.inf
+        self._urgent: Collection[str] | None = None
+        """None while there is time."""
+
+    def look(self) -> None:
+        """Ask again which cases are urgent: that may have changed since the last look."""
+        if self._urgent is not None:
+            self._urgent = self._rounds.urgent(self._results)
+
+    def allows(self, case: str, first_pair_of_round: int) -> bool:
+        if first_pair_of_round and self._urgent is None and time.monotonic() > self._deadline:
+            self._urgent = self._rounds.urgent(self._results)
+        return self._urgent is None or case in self._urgent
 
 
 def _order(seed: int, case: str, pair: int) -> tuple[bool, bool]:
-    """Whether the head forks first in this pair, and whether it times first.
+    """Return whether the head forks first in this pair, and whether it times first.
 
-    Each of the four combinations comes once in every four pairs of a case, in an order that is drawn. So neither side is
-    favoured by design, whatever is won by being first, and a test that exchanges the sides of pairs is valid: R. A. Fisher,
-    The Design of Experiments, 1935.
+    Each of the four combinations comes once in every four pairs of a case, in random order. So neither side is favoured, whatever
+    there is to gain from being first, and a test that exchanges the sides of pairs is valid: R. A. Fisher, The Design of
+    Experiments, 1935.
     """
     block, place = divmod(pair, 4)
     combinations = [(False, False), (False, True), (True, False), (True, True)]
@@ -442,22 +442,3 @@ def _turn(sides: Sequence[Side], *, flipped: bool) -> tuple[Side, ...]:
 def _settled(medians: Sequence[float]) -> bool:
     last = medians[-3:]
     return len(last) == 3 and max(last) - min(last) <= SETTLED * min(last)
-
-
-def _says_nothing(error: CaseTrouble) -> str | None:
-    """Why this trouble says nothing of the code, if so: times that cannot be true, or a reference that speaks nonsense."""
-    if isinstance(error, Implausible) or (isinstance(error, Nonsense) and error.side == "reference"):
-        return f"The {error.side} could not be measured: {error.message}"
-    return None
-
-
-def _failure(error: CaseTrouble, message: str = "") -> Failure:
-    return Failure(side=error.side, stage=_stage(error), message=message or error.message, last_lines=error.last_lines)
-
-
-def _lost_worker(error: Lost, pair: int | None) -> LostWorker:
-    return LostWorker(side=error.side, pair=pair, stage=_stage(error), how=error.how, last_lines=error.last_lines)
-
-
-def _stage(error: CaseTrouble) -> str:
-    return {"start": "prepare", "block": "measure", "finish": "check"}.get(error.stage, error.stage)

@@ -1,15 +1,19 @@
-"""A lost worker is no verdict on the code: how often to try again, and what it means where that fails too. Pure.
+"""Judge a worker's troubles: how often a lost worker is replaced, what that says of the case, and whether samples can be true.
 
-A worker is lost to a signal, to a timeout or to a lack of memory. Any of these may come from outside: a neighbour, the
-kernel's out-of-memory killer, a driver. What an author's code raises, or computes wrongly, is not of this kind.
+A worker is lost to a signal, to a timeout or to a lack of memory. That is no verdict on the code, since any of these may come
+from outside: a neighbour, the kernel's out-of-memory killer, a driver. An error or a wrong result of an author's code is one.
+`duet`, `client` and `suite` ask here; `ratchet.commands.output` writes the sentences of `repeats` into the record. Pure.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ratchet.records.run import CaseRun, LostWorker, Side
+from ratchet import units
+from ratchet.records.profile import Peaks
+from ratchet.records.run import CaseRun, LostWorker, Side, WorkloadIdentity
 
 REPEATS = 2
 """Most repeats of one case for each side, and of one pair."""
@@ -21,7 +25,7 @@ _ADVICE = {
 
 
 def worth_repeating(lost: Sequence[LostWorker]) -> bool:
-    """Whether what was lost last is tried again."""
+    """Return whether the case or pair of the last lost worker is tried again."""
     last = lost[-1]
     of_side = sum(one.side == last.side for one in lost)
     of_pair = sum(one.pair == last.pair for one in lost)
@@ -29,18 +33,18 @@ def worth_repeating(lost: Sequence[LostWorker]) -> bool:
 
 
 def always_on_head(lost: Sequence[LostWorker]) -> bool:
-    """Whether the head was lost in the first try and in every repeat of one pair."""
+    """Return whether the head was lost in the first try and in every repeat of one pair."""
     tries = lost[-REPEATS - 1 :]
     return len(tries) == REPEATS + 1 and {(one.side, one.pair) for one in tries} == {("head", tries[-1].pair)}
 
 
 def in_every_try(message: str, lost: Sequence[LostWorker]) -> str:
-    """What went wrong last, and that it did so each time."""
+    """Add to the last error that it happened in each try."""
     return f"{message}, in each of {len(lost)} tries" if len(lost) > 1 else message
 
 
 def could_not_measure(lost: Sequence[LostWorker]) -> str:
-    """Why a case has no verdict, and what to do."""
+    """Say why a case has no verdict, and what to do."""
     counts = Counter((one.side, one.how) for one in lost)
     parts = [f"the {side}'s worker {how}{_times(count)}" for (side, how), count in counts.items()]
     what = " and ".join(parts)
@@ -49,7 +53,7 @@ def could_not_measure(lost: Sequence[LostWorker]) -> str:
 
 
 def repeats(cases: Sequence[CaseRun]) -> Iterator[str]:
-    """A sentence for each case of which something was measured again, for whoever reads its figures."""
+    """Yield a sentence for readers about each case of which something was measured again."""
     for case in cases:
         sides: tuple[Side, ...] = ("reference", "head")
         for side in sides:
@@ -66,3 +70,56 @@ def repeats(cases: Sequence[CaseRun]) -> Iterator[str]:
 
 def _times(count: int) -> str:
     return {1: "", 2: " twice", 3: " three times"}.get(count, f" {count} times")
+
+
+# Whether samples can be true. A benchmark's code runs in the process that times it, so its answers are compared with what the
+# controller knows by itself: how many samples it asked for, how long it waited for them, and what the hardware can do.
+
+
+LEAST_MS = {"cpu": 1e-5, "event": 1e-4, "graph": 1e-5}
+"""No call takes less: two readings of the CPU's clock lie 20 ns apart, and two events on an empty stream about 1 µs; a graph's
+sample is a twentieth of that."""
+ABOVE_PEAK = 3.0
+"""Times the datasheet's rate that a call may seem to reach: declared bytes and FLOPs are the authors' own count."""
+ABOVE_PEAK_WARM = 10.0
+"""Likewise for bytes that stay in the L2 cache, which is up to five times as fast as the memory behind it."""
+SLACK, SLACK_S = 1.05, 1e-3
+"""Factor and seconds by which samples may add up to more than the time of the request: the GPU's clock is not the host's."""
+
+
+def problem_of(samples_ms: Sequence[float], asked: int, waited_s: float, clock: str) -> str | None:
+    """Return why a block's samples cannot be what was asked for, as a clause, or None.
+
+    ``asked`` is the number of samples of the request, ``waited_s`` the seconds between request and answer.
+    """
+    if len(samples_ms) != asked:
+        return f"{len(samples_ms)} samples came back where {asked} were asked for"
+    total_s = sum(samples_ms) * 1e-3
+    if total_s > waited_s * SLACK + SLACK_S:
+        return f"its samples add up to {units.duration(total_s)}, but all of them came within {units.duration(waited_s)}"
+    least = LEAST_MS.get(clock, 0.0)
+    if min(samples_ms) < least:
+        return f"a call of {units.duration(min(samples_ms) * 1e-3)} is shorter than any that this clock can see"
+    return None
+
+
+def beyond_hardware(samples_ms: Sequence[float], workload: WorkloadIdentity, peaks: Peaks | None) -> str | None:
+    """Return why no GPU could do the declared work in the median of these times, as a clause, or None.
+
+    ``peaks`` is None on a CPU, where nothing is known.
+    """
+    if peaks is None:
+        return None
+    seconds = statistics.median(samples_ms) * 1e-3
+    peak_bytes, peak_flops = peaks.dram_bytes_per_s or 0.0, max(peaks.flops_per_s.values(), default=0.0)
+    within = ABOVE_PEAK if workload.cache == "cold" else ABOVE_PEAK_WARM
+    if peak_bytes and workload.bytes / seconds > within * peak_bytes:
+        what, times = "move its declared bytes", workload.bytes / seconds / peak_bytes
+    elif peak_flops and workload.flops / seconds > ABOVE_PEAK * peak_flops:
+        what, times = "do its declared FLOPs", workload.flops / seconds / peak_flops
+    else:
+        return None
+    return (
+        f"a call of {units.duration(seconds)} would {what} {times:.3g} times as fast as this GPU can: check what the workload "
+        "declares, and that run() queues its work on the current stream"
+    )

@@ -1,4 +1,8 @@
-"""What hosts and workers answer. Parsed strictly, since a benchmark's code runs in the same process."""
+"""Define the answers of hosts and workers, and parse them strictly: a benchmark's code runs in the process that sends them.
+
+`client` and everything that asks a worker (`duet`, `tuning`, `ratchet tune`) names one of these types as the answer it expects.
+`child.worker` sends them as plain dictionaries. Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +11,22 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from ratchet.measure.text import clean
-from ratchet.measure.wire import Rubbish
+from ratchet.measure.wire import ProtocolError
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.run import SampleMs, WorkloadIdentity
 from ratchet.records.tuning import Ending
+from ratchet.untrusted import clean
 from ratchet.workload import Parameter
 
 Line = Annotated[str, AfterValidator(clean)]
-"""A line that quotes code which is not ours, made safe to print."""
+"""Text from code that is not ours, made safe to print."""
 Bytes = Annotated[int, Field(ge=0, le=2**50)]
-"""More than any device has is no answer."""
+"""At most 1 PiB: more than any device has."""
 
 
 class CaseListed(Record):
+    """A case of a tree, as `child.registry.Case` describes it."""
+
     name: str
     benchmark: str
     config: str
@@ -28,10 +34,12 @@ class CaseListed(Record):
     parameters: dict[str, Parameter]
     skipped: str
     import_error: str = ""
-    """The case is skipped since its file cannot be imported: a module is not installed."""
+    """The error of importing its file, where that is why the case is skipped: a module is not installed."""
 
 
 class FileBroken(Record):
+    """A file that cannot be imported, as `child.registry.Broken` describes it."""
+
     file: str
     message: str
     last_lines: tuple[str, ...]
@@ -39,7 +47,7 @@ class FileBroken(Record):
 
 
 class Listing(Record):
-    """A host's first message: what its tree offers, or why it offers nothing."""
+    """A host's first message: the cases of its tree, or why there are none."""
 
     cases: tuple[CaseListed, ...] = ()
     broken: tuple[FileBroken, ...] = ()
@@ -53,7 +61,7 @@ class Listing(Record):
 
 
 class Ready(Record):
-    """A worker has a usable device."""
+    """The answer of a worker that has a usable device."""
 
     ready: bool
     l2_bytes: Count | None = None
@@ -61,7 +69,7 @@ class Ready(Record):
 
 
 class Prepared(Record):
-    """A worker has built a case and called it a few times; ``error`` is 0 where no check was asked for."""
+    """A case that a worker has built and called a few times; ``error`` is 0 where no check was asked for."""
 
     workload: WorkloadIdentity
     tuning: dict[str, Parameter]
@@ -73,7 +81,7 @@ class Prepared(Record):
 
 
 class Identified(Record):
-    """Who the case prepared last is: see `ratchet.measure.identity`. Exactly one of ``digest`` and ``opaque`` is there."""
+    """The identity of the last prepared case: see `ratchet.measure.identity`. Either ``digest`` or ``opaque`` is set."""
 
     digest: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
     opaque: Line
@@ -89,12 +97,14 @@ class Identified(Record):
 
 
 class Sampled(Record):
+    """The samples of a block or a stage, in milliseconds per call; ``exposed`` as in `clocks.Samples`."""
+
     samples_ms: Annotated[tuple[SampleMs, ...], Field(min_length=1)]
     exposed: bool = False
 
 
 class SpaceFound(Record):
-    """What a case may be tuned in; ``error`` says why nothing of it can be tried."""
+    """The search space of a case; ``error`` says why none of it can be tried."""
 
     workload: WorkloadIdentity
     space: dict[str, tuple[Parameter, ...]]
@@ -102,14 +112,14 @@ class SpaceFound(Record):
     default: dict[str, Parameter]
     foreign: tuple[str, ...]
     count: Count = 0
-    """Configurations that the constraints leave; of a space that was sampled, those of the sample."""
+    """Number of configurations that the constraints leave, or of those in the sample if the space was sampled."""
     exact: bool = True
     error: Line = ""
     hint: Line = ""
 
 
 class Tried(Record):
-    """How a configuration does, before it is timed."""
+    """The outcome of a configuration before it is timed."""
 
     ending: Ending
     reason: Line = ""
@@ -120,7 +130,7 @@ class Tried(Record):
 
 
 class Compiled(Record):
-    """A configuration went through a compiler, and nothing was launched; ``dry``: as far as was verified, truly nothing."""
+    """The outcome of compiling a configuration; ``dry``: as far as was verified, nothing was launched."""
 
     ending: Ending
     reason: Line = ""
@@ -139,7 +149,7 @@ DECLARATION = "declaration"
 
 
 class Trouble(Record):
-    """A worker's own account of what went wrong."""
+    """A worker's own report of what went wrong."""
 
     stage: str
     trouble: str
@@ -151,11 +161,11 @@ Answer = TypeVar("Answer", bound=Record)
 
 
 def parse(message: dict[str, object], expected: type[Answer]) -> Answer:
-    """Raises Rubbish where the message is not of the expected kind."""
+    """Return the message as the type ``expected``. Raises ProtocolError where it is not of that type."""
     try:
         # As text, because JSON mode is the strict one that still knows tuples.
         return expected.model_validate_json(json.dumps(message), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise Rubbish(f"not the answer expected ({place}: {first['msg']})") from None
+        raise ProtocolError(f"not the answer expected ({place}: {first['msg']})") from None

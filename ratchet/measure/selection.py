@@ -1,4 +1,7 @@
-"""What both trees offer → the cases of this run, each with the sides that can be timed. Pure."""
+"""Choose the cases of a run from the listings of both trees, and give each the import failures that concern it.
+
+`suite` calls `choose_cases` before anything is measured, `ratchet tune` to find the one case that it tunes. Pure.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ import difflib
 from collections.abc import Sequence
 
 from ratchet.errors import UsageError
+from ratchet.measure.child.registry import select, unmatched
 from ratchet.measure.messages import CaseListed, FileBroken, Listing
-from ratchet.measure.registry import select, unmatched
-from ratchet.measure.text import clean
 from ratchet.records.run import CaseRun, Config, Failure, Side
+from ratchet.untrusted import clean
 
 
 def choose_cases(head: Listing, reference: Listing | None, patterns: Sequence[str]) -> list[CaseRun]:
-    """Every case of either side that a pattern selects, not measured yet.
+    """Return every case of either side that a pattern selects, not measured yet.
 
     A case whose file is broken on one side carries that side's failure. So does one that the head skips since a module is
     not installed, if the reference has it and can run it. Raises UsageError for a pattern that matches nothing, naming near
@@ -34,7 +37,7 @@ def choose_cases(head: Listing, reference: Listing | None, patterns: Sequence[st
 
 
 def _lost(side: Side, listing: Listing, others: dict[str, CaseListed]) -> dict[str, Failure]:
-    """The cases that a side's broken files would have had: by their text, or by what the other side has in that file."""
+    """Return the cases that a side's broken files would have had: by their text, or by what the other side has in that file."""
     found: dict[str, Failure] = {}
     for broken in listing.broken:
         names = (*broken.cases, *(case.name for case in others.values() if case.file == broken.file))
@@ -43,7 +46,7 @@ def _lost(side: Side, listing: Listing, others: dict[str, CaseListed]) -> dict[s
 
 
 def _not_importable(head: Listing, others: dict[str, CaseListed]) -> dict[str, Failure]:
-    """The cases that the reference can run and that the head cannot import: a package that was renamed, a name misspelt."""
+    """Return cases that the reference can run and the head cannot import: a package that was renamed, a name misspelt."""
     errors = {case.file: case.import_error for case in head.cases if case.import_error}
     names = {case.name: case.file for case in head.cases if case.import_error}
     listed = {case.name for case in head.cases}
@@ -56,7 +59,7 @@ def _not_importable(head: Listing, others: dict[str, CaseListed]) -> dict[str, F
 
 
 def _file_case(broken: FileBroken) -> str:
-    """A stand-in where nobody can tell which cases a broken file has: it must not vanish from the report."""
+    """Return a stand-in where it is unknown which cases a broken file has: the file must not vanish from the report."""
     return f"{broken.file.removesuffix('.py')}/*"
 
 
@@ -70,7 +73,7 @@ def _case(
 ) -> CaseRun:
     shown = head or other
     if head and other and other.skipped and not head.skipped:
-        # Nothing there could be asked for a time; the head is still measured.
+        # The reference gives no time for it; the head is still measured.
         failures = [*failures, Failure(side="reference", stage="import", message=other.skipped)]
     broken = {failure.side for failure in failures}
     benchmark, _, config = name.partition("/")

@@ -1,66 +1,57 @@
-"""One suite over one or two trees: hosts, survey, pairs, and the record of every case."""
+"""Measure the benchmarks of one or two trees on one device: start hosts, prepare every case, time pairs, record every case.
+
+`ratchet check`, `run` and `calibrate` call `measure_suite`; `list_cases` serves those that need only the names. It starts child
+processes through `client.Hosts` and reads the GPU's sensors in a thread. It writes no file; the caller stores the records.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from ratchet.config import Settings
 from ratchet.errors import HostError
-from ratchet.measure.duet import Duet, Measured, Progress, Rounds, Surveyed, Unsurveyed, Wanted
-from ratchet.measure.fitness import problem_during
-from ratchet.measure.gpu import Gpu
-from ratchet.measure.hosts import Hosts
+from ratchet.measure.client import HostClient, HostLost, Hosts
+from ratchet.measure.device.fitness import problem_during
+from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.device.telemetry import Sampler
+from ratchet.measure.duet import CaseSides, Duet, Measured, PreparedCase, Progress, Rounds, UnpreparedCase
 from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
-from ratchet.measure.side import HostHandle, HostLost, HostOptions
-from ratchet.measure.telemetry import Owner, Sampler
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.profile import Peaks
 from ratchet.records.run import CaseRun, Plan, Shard, Side
 from ratchet.stats.comparison import performance
 from ratchet.units import size
-from ratchet.workload import Device
 
 CONTEXT_BYTES = 2 << 30
-"""Memory of one process's CUDA context, of the L2 flush and of a workload's other placements, generously."""
+"""Generous size of one process's CUDA context, the buffer that flushes L2, and a workload's other placements."""
 
 SIDES: tuple[Side, ...] = ("reference", "head")
 
 Undecided = Callable[[Sequence[CaseRun]], Collection[str]]
-"""Which of the cases, as measured so far, more pairs could still decide."""
+"""Returns the names of those cases that more pairs could still decide."""
 
 
 @dataclass(frozen=True)
-class Ground:
-    """Where a suite is measured."""
-
-    trees: Mapping[Side, Path]
-    checkout: Path
-    device: Device
-    gpu: Gpu | None
-    logs: Path
-    environ: Mapping[str, str]
-    peaks: Peaks | None = None
-    """What the GPU cannot exceed; None on a CPU."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is measured of it, and how long."""
+class CaseTask:
+    """The cases to measure, the device to measure on, and when to stop."""
 
     plan: Plan
     patterns: Sequence[str]
+    confidence: float
+    """Confidence level of the intervals around the figures of each side, 0 to 1."""
     looks: tuple[int, ...]
-    """Numbers of pairs after which ``undecided`` is asked; the last is the most that are taken."""
+    """Numbers of pairs after which ``undecided`` is asked; the last one is the most that are measured."""
     undecided: Undecided
     urgent: Undecided = lambda _: ()
-    """Which undecided cases are measured on though the budget is spent."""
+    """Which undecided cases go on although the budget is spent."""
     compared: bool = True
-    """There is a reference to compare with: if it has no tree, it has no benchmarks either."""
+    """There is a reference to compare with; a reference without a tree has no benchmarks."""
+    gpu: Gpu | None = None
+    peaks: Peaks | None = None
+    """Rates that the GPU cannot exceed; None on a CPU."""
     idle: Sequence[int] = ()
     """Processes that hold the GPU but were seen to compute nothing."""
     time_identical: bool = False
@@ -71,7 +62,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Suite:
-    """What came of it."""
+    """All cases as measured, and the software that they ran on."""
 
     cases: tuple[CaseRun, ...]
     torch: str
@@ -83,33 +74,35 @@ class Suite:
     """Size of the GPU's L2 cache."""
 
 
-def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Progress) -> Suite:
+def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Progress, environ: Mapping[str, str]) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
-    Raises HostError for the head, ForeignModuleError or UsageError; whatever goes wrong with one case stays in its record.
+    Trouble with one case stays in its record. Raises HostError where the head's process cannot be used (HostLost also for the
+    reference's, if it ended without a reason), ForeignModuleError for a module from outside its tree, UsageError for a pattern
+    that matches nothing.
     """
-    plan = task.plan
+    plan, gpu = task.plan, task.gpu
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
-        sessions = stack.enter_context(_Sessions(ground, settings))
+        sessions = stack.enter_context(_Sessions(trees, environ))
         hosts = sessions.open(SIDES)
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
         cases = choose_cases(head, reference, task.patterns)
         cases = task.shard.part(cases) if task.shard else cases
-        sampler = stack.enter_context(Sampler(ground.gpu, idle=task.idle)) if ground.gpu else None
-        duet = Duet(hosts, plan, progress, Owner(sampler), peaks=ground.peaks)
-        cases = _surveyed(cases, duet, hosts, ground.gpu, identify=not task.time_identical)
-        wanted = [Wanted(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
+        sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
+        duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks)
+        cases = _surveyed(cases, duet, hosts, gpu, identify=not task.time_identical)
+        wanted = [CaseSides(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
 
         def taken(results: Mapping[str, Measured]) -> list[CaseRun]:
             return [_with_samples(case, results[case.name], sampler) if case.name in results else case for case in cases]
 
-        ecc_before = ground.gpu.uncorrected_ecc() if ground.gpu else None
+        ecc_before = gpu.uncorrected_ecc() if gpu else None
         if wanted:
             progress.start(len(wanted), task.looks[-1])
 
-        def restart(names: Collection[str]) -> Mapping[Side, HostHandle]:
+        def restart(names: Collection[str]) -> Mapping[Side, HostClient]:
             count = f"{len(names)} case{'' if len(names) == 1 else 's'} that need{'s' if len(names) == 1 else ''}"
             progress.stage(f"Starting fresh processes for {count} more pairs")
             again = sessions.open([side for side in reversed(SIDES) if side in hosts])
@@ -125,28 +118,26 @@ def measure_suite(ground: Ground, settings: Settings, task: Task, progress: Prog
             restart,
         )
         results = duet.measure(wanted, rounds)
-        ecc_after = ground.gpu.uncorrected_ecc() if ground.gpu else None
+        ecc_after = gpu.uncorrected_ecc() if gpu else None
     done = [
-        _completed(case, results[case.name], sampler, (ecc_before, ecc_after), settings.confidence)
-        if case.name in results
-        else case
+        _completed(case, results[case.name], sampler, (ecc_before, ecc_after), task.confidence) if case.name in results else case
         for case in taken(results)
     ]
     return Suite(tuple(done), head.torch, head.cuda, head.triton, missing, hosts["head"].l2_bytes)
 
 
-def list_cases(ground: Ground, settings: Settings, patterns: Sequence[str]) -> list[CaseRun]:
-    """The cases of one tree without measuring any."""
-    with _Sessions(ground, settings) as sessions:
-        return choose_cases(sessions.open(["head"])["head"].listing(), None, patterns)
+def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:
+    """Return the cases of one tree; none is measured. Raises as `measure_suite` does."""
+    with Hosts({"head": tree}, environ) as hosts:
+        return choose_cases(hosts.sides["head"].listing(), None, patterns)
 
 
 class _Sessions:
-    """The hosts of a suite, which may be ended and started anew. Use as a context manager: see `Hosts`."""
+    """The hosts of a suite, which can be ended and started anew. Use it as a context manager, as `Hosts`."""
 
-    def __init__(self, ground: Ground, settings: Settings) -> None:
-        self._ground = ground
-        self._settings = settings
+    def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
+        self._trees = trees
+        self._environ = environ
         self._held = contextlib.ExitStack()
 
     def __enter__(self) -> _Sessions:
@@ -155,20 +146,17 @@ class _Sessions:
     def __exit__(self, *_: object) -> None:
         self._held.close()
 
-    def open(self, sides: Sequence[Side]) -> dict[Side, HostHandle]:
-        """End the hosts that there are, and start one for each of these sides that has a tree, in this order."""
+    def open(self, sides: Sequence[Side]) -> dict[Side, HostClient]:
+        """End the current hosts, and start one for each of these sides that has a tree, in this order."""
         self._held.close()
-        ground = self._ground
-        logs = Path(tempfile.mkdtemp(prefix="hosts-", dir=ground.logs))  # what others printed is not these hosts' last words
-        options = HostOptions.of(self._settings, checkout=ground.checkout, device=ground.device, gpu=ground.gpu, logs=logs)
-        trees = {side: ground.trees[side] for side in sides if side in ground.trees}
-        return dict(self._held.enter_context(Hosts(trees, options, ground.environ)).sides)
+        trees = {side: self._trees[side] for side in sides if side in self._trees}
+        return dict(self._held.enter_context(Hosts(trees, self._environ)).sides)
 
 
-def _reference_listing(hosts: dict[Side, HostHandle], *, compared: bool) -> tuple[Listing | None, str | None]:
-    """What the reference offers, or why it cannot be asked; a reference that cannot is left out from here on.
+def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tuple[Listing | None, str | None]:
+    """Return the cases of the reference, or why it cannot be imported; then it is removed from ``hosts``.
 
-    Raises HostLost, since a process that was killed says nothing of the code.
+    Raises HostLost, since a process that was killed is no verdict on the code.
     """
     if "reference" not in hosts:
         return (Listing() if compared else None), None
@@ -183,7 +171,7 @@ def _reference_listing(hosts: dict[Side, HostHandle], *, compared: bool) -> tupl
         return None, str(error)
 
 
-def _refuse_missing(name: str, hosts: Sequence[HostHandle]) -> None:
+def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:
     """Raise HostError if any of these hosts does not offer the case."""
     for host in hosts:
         listed = next((case for case in host.listing().cases if case.name == name), None)
@@ -192,15 +180,15 @@ def _refuse_missing(name: str, hosts: Sequence[HostHandle]) -> None:
 
 
 def _surveyed(
-    cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostHandle], gpu: Gpu | None, *, identify: bool
+    cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], gpu: Gpu | None, *, identify: bool
 ) -> list[CaseRun]:
-    """The cases with what each side says of them; those that do not fit into the GPU's memory together are unfit."""
-    found: dict[Side, dict[str, Surveyed | Unsurveyed]] = {}
+    """Prepare every case on every side; cases that do not fit into the GPU's memory together are unfit."""
+    found: dict[Side, dict[str, PreparedCase | UnpreparedCase]] = {}
     for side in reversed(SIDES):
         if side in hosts:
             duet.progress.stage(f"Compiling and checking the cases of the {side}")
             there = [case.name for case in cases if not case.skipped and _has(case, side)]
-            twins = {name: one.digest for name, one in found.get("head", {}).items() if isinstance(one, Surveyed)}
+            twins = {name: one.digest for name, one in found.get("head", {}).items() if isinstance(one, PreparedCase)}
             found[side] = duet.survey(side, there, identify=identify and len(hosts) == len(SIDES), twins=twins)
     free = gpu.free_memory_bytes() if gpu else None
     return [_with_survey(case, {side: found[side].get(case.name) for side in found}, free) for case in cases]
@@ -211,10 +199,10 @@ def _has(case: CaseRun, side: Side) -> bool:
     return present and not any(failure.side == side for failure in case.failures)
 
 
-def _with_survey(case: CaseRun, answers: Mapping[Side, Surveyed | Unsurveyed | None], free: int | None) -> CaseRun:
-    found = {side: answer for side, answer in answers.items() if isinstance(answer, Surveyed)}
-    broken = {side: answer for side, answer in answers.items() if isinstance(answer, Unsurveyed)}
-    unfit = _says_nothing(broken)
+def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | UnpreparedCase | None], free: int | None) -> CaseRun:
+    found = {side: answer for side, answer in answers.items() if isinstance(answer, PreparedCase)}
+    broken = {side: answer for side, answer in answers.items() if isinstance(answer, UnpreparedCase)}
+    unfit = _no_verdict(broken)
     prepared = {side: answer.prepared for side, answer in found.items()}
     head, reference = prepared.get("head"), prepared.get("reference")
     return case.model_copy(
@@ -232,8 +220,8 @@ def _with_survey(case: CaseRun, answers: Mapping[Side, Surveyed | Unsurveyed | N
     )
 
 
-def _says_nothing(broken: Mapping[Side, Unsurveyed]) -> str | None:
-    """Why the survey of a case says nothing of its code; None where it does, or where only the head fails."""
+def _no_verdict(broken: Mapping[Side, UnpreparedCase]) -> str | None:
+    """Return why preparing a case gave no verdict on its code; None where it gave one, or where only the head failed."""
     head, reference = broken.get("head"), broken.get("reference")
     if reference is None or reference.unfit is None or (head and head.unfit is None):
         return None
@@ -247,7 +235,7 @@ def _too_big(need: int, free: int | None) -> str | None:
 
 
 def _sides(case: CaseRun, *, time_identical: bool) -> tuple[Side, ...]:
-    """Both sides where they do the same work; the head alone where it has nothing beside it; none where both are one."""
+    """Return both sides where they do the same work, the head alone without a counterpart, none where both are identical."""
     if case.skipped or case.unfit or case.workload is None or any(failure.side == "head" for failure in case.failures):
         return ()
     if case.identical and not time_identical:
@@ -256,14 +244,14 @@ def _sides(case: CaseRun, *, time_identical: bool) -> tuple[Side, ...]:
 
 
 def _with_samples(case: CaseRun, measured: Measured, sampler: Sampler | None) -> CaseRun:
-    """The case with its samples so far."""
-    sides = {side: tuple(one.samples(sampler) for one in measured.turned[side]) for side in SIDES}
+    """Return the case with its samples so far."""
+    sides = {side: tuple(one.samples(sampler) for one in measured.workers[side]) for side in SIDES}
     return case.model_copy(
         update={
             "head": sides["head"],
             "reference": sides["reference"],
             "failures": (*case.failures, *measured.failures),
-            "pair_s": measured.seconds / max(1, len(measured.turned["head"])),
+            "pair_s": measured.seconds / max(1, len(measured.workers["head"])),
             "lost": (*case.lost, *measured.lost),
             "unfit": measured.unfit,
         }
@@ -273,8 +261,8 @@ def _with_samples(case: CaseRun, measured: Measured, sampler: Sampler | None) ->
 def _completed(
     case: CaseRun, measured: Measured, sampler: Sampler | None, ecc: tuple[int | None, int | None], confidence: float
 ) -> CaseRun:
-    """The measured case with its figures, and whether the machine was fit meanwhile."""
-    every = [one for side in SIDES for one in measured.turned[side]]
+    """Return the measured case with its figures, and with the reason if the machine was not fit meanwhile."""
+    every = [one for side in SIDES for one in measured.workers[side]]
     windows = [taken.window for one in every for taken in one.blocks]
     telemetry = sampler.summary(windows) if sampler and windows else None
     blocks = [block for worker in (*case.reference, *case.head) for block in worker.blocks]

@@ -1,4 +1,8 @@
-"""One JSON object a line over a socket, with deadlines. What arrives may come from code that went wrong."""
+"""Exchange messages over a socket, one JSON object per line, with deadlines. The sender may be code that went wrong.
+
+Both ends of the child protocol use `Channel`: `client` in the controller, `child.host` and `child.worker` in the children.
+It touches the sockets that it is given, and nothing else (docs/decisions/0015-child-protocol.md).
+"""
 
 from __future__ import annotations
 
@@ -11,43 +15,45 @@ from typing import Any
 from ratchet.errors import WorkerError
 
 LONGEST_LINE = 32 * 2**20
+"""Most bytes of one message; a longer one is a ProtocolError."""
 
 
-class Closed(WorkerError):
+class Disconnected(WorkerError):
     """The other end is gone."""
 
 
-class Late(WorkerError):
+class Timeout(WorkerError):
     """The other end did not answer in time."""
 
 
-class Rubbish(WorkerError):
-    """What the other end said is not what was agreed."""
+class ProtocolError(WorkerError):
+    """The other end broke the protocol."""
 
 
 class Channel:
-    """Both ends of a conversation use this class; ``receive`` never blocks longer than it is told."""
+    """One end of a conversation; both ends use this class."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
         self._rest = b""
 
     def send(self, message: dict[str, Any]) -> None:
+        """Send a message. Raises Disconnected or Timeout; TypeError or ValueError for what JSON cannot hold."""
         try:
             self._socket.settimeout(60)
             self._socket.sendall(dumps(message, allow_nan=False).encode() + b"\n")
         except (BrokenPipeError, ConnectionError):
-            raise Closed("the connection is closed") from None
+            raise Disconnected("the connection is closed") from None
         except TimeoutError:
-            raise Late("nobody reads the connection") from None
+            raise Timeout("nobody reads the connection") from None
 
     def receive(self, timeout_s: float | None) -> dict[str, Any]:
-        """The next message. Raises Closed, Late or Rubbish."""
+        """Return the next message; a timeout of None waits for ever. Raises Disconnected, Timeout or ProtocolError."""
         deadline = None if timeout_s is None else monotonic() + timeout_s
         while b"\n" not in self._rest:
             left = None if deadline is None else deadline - monotonic()
             if left is not None and left <= 0:
-                raise Late(f"no answer within {timeout_s:g} s")
+                raise Timeout(f"no answer within {timeout_s:g} s")
             self._socket.settimeout(left)
             try:
                 part = self._socket.recv(1 << 16)
@@ -56,26 +62,26 @@ class Channel:
             except ConnectionError:
                 part = b""
             if not part:
-                raise Closed("the connection is closed")
+                raise Disconnected("the connection is closed")
             self._rest += part
             if len(self._rest) > LONGEST_LINE:
-                raise Rubbish("a message of more than 32 MiB")
+                raise ProtocolError("a message of more than 32 MiB")
         line, self._rest = self._rest.split(b"\n", 1)
         try:
             message = loads(line, parse_constant=_refuse)
         except (ValueError, RecursionError):
-            raise Rubbish(f"not a message: {line[:80]!r}") from None
+            raise ProtocolError(f"not a message: {line[:80]!r}") from None
         if not isinstance(message, dict):
-            raise Rubbish(f"not a message: {line[:80]!r}")
+            raise ProtocolError(f"not a message: {line[:80]!r}")
         return message
 
     def send_with_files(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
-        """A message and open files, for the host to hand to the worker it forks."""
+        """Send a message and open files, which the host hands to the worker that it forks. Raises OSError."""
         self._socket.settimeout(60)
         socket.send_fds(self._socket, [dumps(message).encode() + b"\n"], list(descriptors))
 
     def receive_with_files(self) -> tuple[dict[str, Any], list[int]] | None:
-        """The next message and the files that came with it; None where the other end is gone. Waits for ever."""
+        """Return the next message and its files; None where the other end is gone. Waits for ever."""
         self._socket.settimeout(None)
         try:
             part, descriptors, _, _ = socket.recv_fds(self._socket, 1 << 16, 2)

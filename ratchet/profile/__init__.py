@@ -1,1 +1,1 @@
-"""Profiles: reading and taking them, what they show, and where a kernel stands under the roofs."""
+"""Profiles of kernels: how they are recorded and read, what they show, and where a kernel is on the roofline."""

@@ -1,27 +1,118 @@
-"""Nsight Compute over one call: hardware counters of each kernel in the marked range, in a ``.ncu-rep`` file.
+"""Run profilers as child processes, Nsight Compute in particular: find them, limit their time, say in a sentence what went wrong.
 
-``--clock-control none``: ncu would lock the clocks to their base, at which nobody runs the kernel. ``--profile-from-start off``:
-tuning and warm-up run at full speed and stay out of the report. (Nsight Compute CLI, Command Line Options.)
+`ratchet.commands.profile.cases` records reports with `take`; the readers use `run`, `find_program` and `newest`. Starts and ends
+programs and writes the report file; everything that goes wrong is a `ProfileError`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shutil
+import signal
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ratchet.profile.tools import Ended, ProfileError, Surroundings, clean, find_program, newest, run, signal_name
-from ratchet.records.profile import KernelProfile, Profile
+from ratchet import subprocesses
+from ratchet.errors import RatchetError
+from ratchet.records.profile import Profile
+from ratchet.untrusted import clean
+
+
+class ProfileError(RatchetError):
+    """A profiler gave nothing usable; the sentence says why and what to do. It costs a profile, never the verdict."""
+
+    section = "profiles"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The end of a program. ``status`` is None where the time limit ended it, negative where a signal did."""
+
+    status: int | None
+    output: str
+
+    def last_line(self) -> str:
+        """Return the last line with text in it."""
+        lines = [line for raw in self.output.splitlines() if (line := clean(raw))]
+        return lines[-1] if lines else "it printed nothing"
+
+    def line_with(self, *words: str) -> str | None:
+        """Return the last line that holds one of these words."""
+        lines = [clean(line) for line in self.output.splitlines() if any(word in line for word in words)]
+        return lines[-1] if lines else None
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Surroundings of a program: its environment, its folder, and how long it may take."""
+
+    environ: Mapping[str, str]
+    folder: Path
+    time_limit_s: float
+
+
+def run(command: Sequence[str | Path], where: Surroundings) -> Ended:
+    """Run a program. It and everything that it started are gone afterwards, also on Ctrl-C.
+
+    Raises ProfileError where it cannot be started.
+    """
+    try:
+        ended = subprocesses.run(
+            [str(word) for word in command], environ=where.environ, folder=where.folder, time_limit_s=where.time_limit_s
+        )
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise ProfileError(f"{Path(command[0]).name} cannot be started: {clean(why or str(error))}.") from None
+    return Ended(ended.status, ended.output)
+
+
+def find_program(name: str, places: Iterable[Path], environ: Mapping[str, str]) -> Path | None:
+    """Return a program on the PATH, else in the first of the places that holds it."""
+    for path in (environ.get("PATH", ""), *map(str, places)):
+        program = shutil.which(name, path=path) if path else None
+        if program is not None:
+            return Path(program).absolute()
+    return None
+
+
+def newest(root: Path, pattern: str) -> list[Path]:
+    """Return the folders under ``root`` that match, the highest version first; none where the folder cannot be read."""
+    try:
+        return sorted((path for path in root.glob(pattern) if path.is_dir()), key=_version, reverse=True)
+    except OSError:
+        return []
+
+
+def signal_name(status: int) -> str:
+    """Return the name of the signal in a negative exit status, such as ``SIGSEGV``."""
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"
+
+
+def _version(path: Path) -> tuple[tuple[int, ...], str]:
+    numbers = "".join(c if c.isdigit() else " " for c in str(path)).split()
+    return tuple(int(number) for number in numbers[:8] if len(number) < 9), str(path)
+
+
+# Nsight Compute over one call: hardware counters of each kernel in the marked range, in a ``.ncu-rep`` file.
+#
+# ``--clock-control none``: ncu would lock the clocks to the base clock, at which nobody runs (docs/decisions/0010-profiles.md).
+# ``--profile-from-start off``: tuning and warm-up run at full speed and stay out of the report. (Nsight Compute CLI, Command
+# Line Options.)
+
 
 SetName = Literal["full", "detailed", "basic"]
 MOST_KERNELS = 16
-"""Of one call: each is replayed some forty times for a full set of counters."""
+"""Kernels of one call; each is replayed some forty times for a full set of counters."""
 NO_PERMISSION = (
     "Allow them with the driver option NVreg_RestrictProfilingToAdminUsers=0, or give the container CAP_SYS_ADMIN"
     " (docker run --cap-add SYS_ADMIN)."
 )
 _RESTRICTION = Path("/proc/driver/nvidia/params")
+# Words that ncu prints, here and below; a version with other words gets the general sentence of `_ending`.
 _COUNTERS_HELD = ("driver resource was unavailable", "concurrently collecting")
 _SHELL = 128
 """A shell, and the ncu on the PATH is a shell script on some machines, adds this to the signal that ended its program."""
@@ -32,20 +123,20 @@ _NOT_SUPPORTED = ("not supported on device", "not compatible with Nsight Compute
 
 @dataclass(frozen=True)
 class Wish:
-    """How a call is looked at."""
+    """Options of ncu that a case decides."""
 
     set_name: SetName = "full"
     cold_cache: bool = True
-    """Caches are emptied before each replay, as they are before each sample."""
+    """Whether caches are emptied before each replay, as they are before each sample of a cold measurement."""
 
 
 def find_ncu(environ: Mapping[str, str]) -> Path:
-    """ncu on the PATH, else where NVIDIA's installers put it. Raises ProfileError."""
+    """Return ncu on the PATH, else where NVIDIA's installers put it. Raises ProfileError if it is in neither."""
     places = [*newest(Path("/usr/local"), "cuda*/bin"), *newest(Path("/opt/nvidia/nsight-compute"), "*")]
-    found = find_program("ncu", places, environ)
-    if found is None:
+    program = find_program("ncu", places, environ)
+    if program is None:
         raise ProfileError("ncu (Nsight Compute) is not installed.", "Install it with the CUDA toolkit, or put it on the PATH.")
-    return found
+    return program
 
 
 def take(ncu: Path, command: Sequence[str], report: Path, wish: Wish, where: Surroundings, *, own_error: str) -> None:
@@ -64,32 +155,29 @@ def take(ncu: Path, command: Sequence[str], report: Path, wish: Wish, where: Sur
         raise trouble
     if not report.is_file() or report.stat().st_size == 0:
         report.unlink(missing_ok=True)
-        raise ProfileError("ncu ended well and wrote no report.", "Run it by hand, or see `ncu --version`.")
+        raise ProfileError("ncu succeeded but wrote no report.", "Run it by hand, or see `ncu --version`.")
 
 
 def accepted(profile: Profile, wanted: str | None) -> Profile:
-    """The profile, if it is what was asked for: a launch with figures, and the kernel ``wanted`` among them.
+    """Return the profile if it can be used: it has launches, with ``wanted`` among them, and that one (None: each) has figures.
 
     ``wanted`` is the bare name of the kernel that takes most of the call. Raises ProfileError.
     """
     if not profile.kernels:
         raise ProfileError("The report of ncu holds no kernel.", "Does the case launch any?")
     if wanted is not None and not any(kernel.function == wanted for kernel in profile.kernels):
-        seen = ", ".join(dict.fromkeys(clean(kernel.function, 60) for kernel in profile.kernels[:3]))
-        raise ProfileError(f"The report of ncu does not hold {clean(wanted, 60)}, which takes most of the time, but {seen}.")
+        others = ", ".join(dict.fromkeys(clean(kernel.function, 60) for kernel in profile.kernels[:3]))
+        raise ProfileError(f"The report of ncu lacks {clean(wanted, 60)}, which takes most of the time; it has {others}.")
     for kernel in profile.kernels:
-        if (wanted is None or kernel.function == wanted) and not _has_figures(kernel):
+        has_figures = kernel.duration_s is not None and not (kernel.sm_percent is None and kernel.memory_percent is None)
+        if (wanted is None or kernel.function == wanted) and not has_figures:
             name = clean(kernel.function, 60)
             raise ProfileError(f"ncu gave no usable counters for {name} (missing, or not numbers).", "Profile it once more.")
     return profile
 
 
-def _has_figures(kernel: KernelProfile) -> bool:
-    return kernel.duration_s is not None and not (kernel.sm_percent is None and kernel.memory_percent is None)
-
-
 def _trouble(ended: Ended, time_limit_s: float, own_error: str) -> ProfileError | None:
-    """What went wrong, in one sentence; None where nothing did. What ncu says goes before how it ended."""
+    """Return the error in one sentence, or None. ncu's own words say more than its exit status, so they come first."""
     if "ERR_NVGPUCTRPERM" in ended.output:
         return ProfileError(f"This user may not read the GPU's counters (ERR_NVGPUCTRPERM{_restricted()}).", NO_PERMISSION)
     if ended.line_with(*_COUNTERS_HELD):
@@ -99,7 +187,7 @@ def _trouble(ended: Ended, time_limit_s: float, own_error: str) -> ProfileError 
     if own := ended.line_with(own_error):
         return ProfileError(f"Under ncu {own[own.find(own_error) + len(own_error) :]}")
     if _NO_KERNELS in ended.output:
-        return ProfileError("ncu saw no kernel in the call.", "It counts kernels only: copies and memsets are none.")
+        return ProfileError("ncu saw no kernel in the call.", "It counts kernels only, not copies or memsets.")
     if line := ended.line_with(*_NOT_SUPPORTED):
         return ProfileError(f"This ncu does not know the GPU or its driver: {line}", "Install the ncu that came with the driver.")
     return _ending(ended, time_limit_s)
@@ -117,7 +205,7 @@ def _ending(ended: Ended, time_limit_s: float) -> ProfileError | None:
 
 
 def _restricted() -> str:
-    """What the driver itself says of who may, where it does."""
+    """Return the driver's own setting, where it can be read."""
     try:
         params = _RESTRICTION.read_text(encoding="ascii", errors="replace")
     except OSError:

@@ -1,19 +1,118 @@
-"""Counters, declared work and times → a `Roofline`. Pure."""
+"""Datasheets, counters, declared work and times as a `Roofline`. Pure.
+
+Called by ``ratchet roofline`` and for each profiled case; checks use `highest` as rates that their GPU cannot exceed.
+
+Peaks are dense rates at boost clock, by the name that NVML gives a GPU. Sources: NVIDIA's datasheets and architecture
+whitepapers. They follow from a few numbers:
+
+    bandwidth   = 2 × memory clock × bus width / 8
+    FP32        = SMs × lanes × 2 × clock          64 lanes an SM on V100 and A100, 128 later; a multiply-add is two
+    FP64        = FP32 / 2 on V100, A100 and Hopper's data-centre parts
+    matrix unit = SMs × FLOP per SM and clock × clock      16-bit inputs: 1024 on V100, 2048 on A100, 4096 on H100
+
+Printed rates "with sparsity" are twice as high; no dense kernel reaches those, so they are not here. A variant with another
+memory or power limit (PCIe, NVL, Ti, laptop) is another GPU: a name that is not in the table is None, never a guess.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from ratchet.judge.roof import Roofs, cached
+from ratchet.judge.profile import Roofs, cached
 from ratchet.records.profile import Peaks, Profile
 from ratchet.records.roofline import Bound, Roof, Roofline, RooflinePoint
 from ratchet.records.run import Side, WorkloadIdentity
 
+
+@dataclass(frozen=True)
+class Datasheet:
+    """One kind of GPU. Bandwidth in GB/s, rates in TFLOP/s; None: the chip has no such unit, or its maker gives no figure."""
+
+    name: re.Pattern[str]
+    """Matches the whole of NVML's name, without ``NVIDIA`` or ``Tesla``."""
+    bandwidth: float
+    fp32: float
+    fp64: float | None = None
+    tf32: float | None = None
+    bf16: float | None = None
+    fp16: float | None = None
+    fp8: float | None = None
+    tensor_fp64: float | None = None
+
+    def peaks(self) -> Peaks:
+        """Peaks in bytes and FLOP per second."""
+        rates = {
+            "fp64": self.fp64,
+            "fp32": self.fp32,
+            "tensor_fp64": self.tensor_fp64,
+            "tensor_tf32": self.tf32,
+            "tensor_bf16": self.bf16,
+            "tensor_fp16": self.fp16,
+            "tensor_fp8": self.fp8,
+        }
+        known = {precision: rate * 1e12 for precision, rate in rates.items() if rate is not None}
+        return Peaks(dram_bytes_per_s=self.bandwidth * 1e9, flops_per_s=known)
+
+
+def _sheet(name: str, bandwidth: float, fp32: float, **rates: float) -> Datasheet:
+    both = rates.pop("half", None)  # bfloat16 and float16 alike
+    half = {} if both is None else {"bf16": both, "fp16": both}
+    return Datasheet(re.compile(name, re.IGNORECASE), bandwidth, fp32, **half, **rates)
+
+
+_A100 = {"fp64": 9.7, "tensor_fp64": 19.5, "tf32": 156.0, "half": 312.0}
+_HOPPER = {"fp64": 33.5, "tensor_fp64": 66.9, "tf32": 494.7, "half": 989.4, "fp8": 1979.0}
+SHEETS = (
+    _sheet(r"V100-SXM2(-\d+GB)?", 900, 15.7, fp64=7.8, fp16=125.0),
+    _sheet(r"A100-(SXM4|PCIE)-40GB", 1555, 19.5, **_A100),
+    _sheet(r"A100-SXM4-80GB", 2039, 19.5, **_A100),
+    _sheet(r"H100( 80GB HBM3| SXM\d?( 80GB)?)", 3350, 66.9, **_HOPPER),
+    _sheet(r"H200( 141GB HBM3e| SXM)?", 4800, 66.9, **_HOPPER),
+    _sheet(r"GH200( 480GB| 96GB HBM3)?", 4023, 66.9, **_HOPPER),
+    _sheet(r"L4", 300, 30.3, tf32=60.0, half=121.0, fp8=242.0),
+    _sheet(r"GeForce RTX 3090", 936, 35.6, tf32=35.6, half=71.0),
+    _sheet(r"GeForce RTX 4090", 1008, 82.6, tf32=82.6, half=165.0, fp8=330.0),
+    _sheet(r"B200", 7700, 75.0, tf32=1125.0, half=2250.0, fp8=4500.0),
+    _sheet(r"GB200", 8000, 80.0, tf32=1250.0, half=2500.0, fp8=5000.0),
+)
+_MAKER = re.compile(r"^(?:NVIDIA|Tesla|Graphics Device)\s+", re.IGNORECASE)
+
+
+def datasheet(gpu: str | None) -> Peaks | None:
+    """Return the peaks of a GPU by its name, as NVML or a report gives it; None where the table has no such GPU.
+
+    A slice of a GPU (``… MIG 1g.10gb``) is not the GPU, so it has no peaks either.
+    """
+    name = " ".join((gpu or "").split())
+    while _MAKER.match(name):
+        name = _MAKER.sub("", name)
+    return next((sheet.peaks() for sheet in SHEETS if sheet.name.fullmatch(name)), None)
+
+
+def highest(gpu: str | None) -> Peaks:
+    """Return peaks that a GPU does not exceed: its own, or where the table has no such GPU the highest in the table."""
+    sheets = [sheet.peaks() for sheet in SHEETS]
+    return datasheet(gpu) or Peaks(
+        dram_bytes_per_s=max(sheet.dram_bytes_per_s or 0.0 for sheet in sheets),
+        flops_per_s={"any": max(rate for sheet in sheets for rate in sheet.flops_per_s.values())},
+    )
+
+
+def unknown(gpu: str | None) -> str:
+    """Return the sentence for a GPU that is not in the table."""
+    return f"No datasheet peaks are known for {gpu or 'this device'}, so only measured roofs are drawn."
+
+
+# Roofs and points.
+
+
 FAR = 0.5
-"""Below this share of every roof, neither memory nor units bind a case: there is too little in flight, or too much else to do."""
+"""Below this share of every roof, neither memory nor arithmetic limits a case: too little is in flight, or it does other work."""
 AGREEMENT = 0.05
-"""Declared and counted FLOPs may differ by so much."""
+"""Fraction by which declared and counted FLOPs may differ."""
 PRECISIONS = {
     "float64": "fp64",
     "float32": "fp32",
@@ -21,46 +120,46 @@ PRECISIONS = {
     "float16": "tensor_fp16",
     "bfloat16": "tensor_bf16",
 }
-"""dtype of a workload → the unit that computes in it. 16-bit types: matrix units, as no other unit is as fast."""
+"""dtype of a workload → the unit that computes in it. 16-bit types: matrix units, because no other unit is as fast."""
 _DRAM, _L2 = "dram", "l2"
 _SOURCES: tuple[Literal["measured", "report", "datasheet"], ...] = ("measured", "report", "datasheet")
-"""The first that is known is what a case is read against: what was reached here says more than what is printed."""
+"""A case is read against the first one that is known: a rate reached on this machine says more than a printed one."""
 
 
 def precision_of(dtype: str) -> str:
-    """``bfloat16`` → ``tensor_bf16``; an unknown dtype stays as it is, and has no roof."""
+    """Convert ``bfloat16`` to ``tensor_bf16``; an unknown dtype stays as it is, and has no roof."""
     return "tensor_fp8" if dtype.startswith("float8") else PRECISIONS.get(dtype, dtype)
 
 
 def roofs_from(source: Literal["datasheet", "report"], peaks: Peaks) -> tuple[Roof, ...]:
-    """One roof for each rate of a datasheet or a report."""
-    found = [Roof(kind="compute", source=source, rate=rate, precision=name) for name, rate in peaks.flops_per_s.items()]
+    """Return one roof for each rate of a datasheet or a report."""
+    roofs = [Roof(kind="compute", source=source, rate=rate, precision=name) for name, rate in peaks.flops_per_s.items()]
     if peaks.dram_bytes_per_s:
-        found.append(Roof(kind="dram", source=source, rate=peaks.dram_bytes_per_s))
+        roofs.append(Roof(kind="dram", source=source, rate=peaks.dram_bytes_per_s))
     if peaks.l2_bytes_per_s:
-        found.append(Roof(kind="l2", source=source, rate=peaks.l2_bytes_per_s))
-    return tuple(found)
+        roofs.append(Roof(kind="l2", source=source, rate=peaks.l2_bytes_per_s))
+    return tuple(roofs)
 
 
 def roofs_measured(roofs: Roofs) -> tuple[Roof, ...]:
-    """What the copy and matmul benchmarks reached."""
-    found = [
+    """Return the roofs that the copy and matmul benchmarks reached."""
+    measured = [
         Roof(kind="compute", source="measured", rate=rate, precision=precision_of(dtype))
         for dtype, rate in sorted(roofs.flops_per_s.items())
     ]
     if roofs.bytes_per_s:
-        found.append(Roof(kind="dram", source="measured", rate=roofs.bytes_per_s))
-    return tuple(found)
+        measured.append(Roof(kind="dram", source="measured", rate=roofs.bytes_per_s))
+    return tuple(measured)
 
 
 def report_peaks(profiles: Iterable[Profile | None]) -> Peaks:
-    """The peaks of these reports, each of the longest kernel that has it: clocks are known badly in a kernel of microseconds."""
+    """Return the peaks of these reports, each from the longest kernel that has it: short kernels know clocks badly."""
     kernels = [kernel for profile in profiles if profile for kernel in profile.kernels]
     best: dict[str, float] = {}
     for kernel in sorted(kernels, key=lambda each: -(each.duration_s or 0.0)):
         peaks = kernel.peaks
-        found = {**peaks.flops_per_s, _DRAM: peaks.dram_bytes_per_s, _L2: peaks.l2_bytes_per_s}
-        for name, rate in found.items():
+        rates = {**peaks.flops_per_s, _DRAM: peaks.dram_bytes_per_s, _L2: peaks.l2_bytes_per_s}
+        for name, rate in rates.items():
             if rate:
                 best.setdefault(name, rate)
     dram, l2 = best.pop(_DRAM, None), best.pop(_L2, None)
@@ -68,7 +167,7 @@ def report_peaks(profiles: Iterable[Profile | None]) -> Peaks:
 
 
 def counted_flops(profile: Profile) -> dict[str, float]:
-    """Precision → operations of all kernels of one call."""
+    """Return precision → operations of all kernels of one call."""
     total: dict[str, float] = {}
     for kernel in profile.kernels:
         for precision, count in kernel.flops.items():
@@ -77,7 +176,7 @@ def counted_flops(profile: Profile) -> dict[str, float]:
 
 
 def counted_bytes(profile: Profile) -> float | None:
-    """Read from and written to device memory by all kernels of one call; None where one of them has no such counter."""
+    """Return the bytes of device memory that the kernels of one call read and wrote; None where one has no such counter."""
     moved = [kernel.dram_bytes for kernel in profile.kernels]
     known = [count for count in moved if count is not None]
     return sum(known) if known and len(known) == len(moved) else None
@@ -86,7 +185,7 @@ def counted_bytes(profile: Profile) -> float | None:
 def counted(
     case: str, side: Side | None, profile: Profile, roofs: tuple[Roof, ...], seconds: float | None, *, warm: bool = False
 ) -> RooflinePoint | None:
-    """A point whose FLOPs and bytes are the profiler's own.
+    """Return a point whose FLOPs and bytes are the profiler's own.
 
     ``seconds`` is the benchmark's median; without one, the profiler's durations are added up. None where the report lacks the
     counters, or where neither knows a time.
@@ -113,7 +212,7 @@ def counted(
 
 
 def binding_precision(flops: Mapping[str, float], roofs: Iterable[Roof]) -> str:
-    """Of several precisions the one whose units need the most time; without roofs, the one with the most operations."""
+    """Return the precision whose units need the most time; without roofs, the one with the most operations."""
     best = best_roofs(roofs)
     known = {name: count / best[name].rate for name, count in flops.items() if name in best and count}
     chosen = known or dict(flops)
@@ -123,7 +222,7 @@ def binding_precision(flops: Mapping[str, float], roofs: Iterable[Roof]) -> str:
 def declared(
     case: str, side: Side | None, workload: WorkloadIdentity, seconds: float, l2_bytes: int | None = None
 ) -> RooflinePoint:
-    """A point from what the benchmark says that one call needs."""
+    """Return a point from the work that the benchmark declares for one call."""
     return RooflinePoint(
         case=case,
         side=side,
@@ -137,7 +236,7 @@ def declared(
 
 
 def best_roofs(roofs: Iterable[Roof]) -> dict[str, Roof]:
-    """Precision or kind → the roof that a case is read against."""
+    """Return precision or kind → the roof that a case is read against."""
     order = {source: rank for rank, source in enumerate(_SOURCES)}
     best: dict[str, Roof] = {}
     for roof in sorted(roofs, key=lambda each: (order[each.source], -each.rate)):
@@ -146,12 +245,12 @@ def best_roofs(roofs: Iterable[Roof]) -> dict[str, Roof]:
 
 
 def roofline(device: str, points: Iterable[RooflinePoint], roofs: tuple[Roof, ...], notes: Iterable[str] = ()) -> Roofline:
-    """Everything together; each point gets its share of every roof that may hold it, and what binds it."""
-    return Roofline(device=device, roofs=roofs, points=tuple(_read(each, roofs) for each in points), notes=tuple(notes))
+    """Join everything; each point gets its share of every roof that may limit it, and what binds it."""
+    return Roofline(device=device, roofs=roofs, points=tuple(_read(point, roofs) for point in points), notes=tuple(notes))
 
 
 def _read(point: RooflinePoint, roofs: tuple[Roof, ...]) -> RooflinePoint:
-    """The point with its share of every roof that holds it, and what binds it.
+    """Return the point with its share of every roof that applies to it, and what binds it.
 
     Declared bytes that come from a cache have no share of a memory roof; where that would be the nearest one, the cache binds.
     """
@@ -189,10 +288,10 @@ def _bound(point: RooflinePoint, nearest: Roof, share: float) -> Bound:
 
 
 def agreement(workload: WorkloadIdentity, profile: Profile) -> float | None:
-    """Counted over declared FLOPs, to be within 1 ± `AGREEMENT`.
+    """Return counted over declared FLOPs, which should be within 1 ± `AGREEMENT`.
 
-    Counted are those in the workload's own precision: what the matrix units did is compared with the declared products, not
-    the exponentials beside them. None where the workload declares none or the report counted none.
+    Only FLOPs in the workload's own precision count: the matrix units' work is compared with the declared products, without the
+    exponentials beside them. None where the workload declares no FLOPs or the report counted none.
     """
     done = counted_flops(profile).get(precision_of(workload.dtype))
     return done / workload.flops if done and workload.flops else None

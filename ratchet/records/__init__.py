@@ -1,10 +1,13 @@
-"""Everything that is written to disk or crosses a process, as frozen pydantic models."""
+"""Everything that is written to disk or crosses a process, as frozen pydantic models.
+
+Every part of ratchet imports them. The models are pure; `files.py` and `tuning.py` read and write files, `archive.py` reads them.
+Docstrings of models and fields go into the JSON Schemas (results/schema), which ``make schema`` writes.
+"""
 
 from ratchet.records.base import SCHEMA_VERSION, Record
 from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline
 from ratchet.records.calibration import Calibration, CaseCalibration
 from ratchet.records.environment import Environment, Fingerprint, Telemetry
-from ratchet.records.policy import Policy
 from ratchet.records.run import (
     Block,
     CaseRun,
@@ -13,6 +16,7 @@ from ratchet.records.run import (
     LostWorker,
     Performance,
     Plan,
+    Policy,
     RunRecord,
     Tree,
     WorkerSamples,

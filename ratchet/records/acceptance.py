@@ -1,4 +1,7 @@
-"""One regression of one case that a person with write access took on purpose, bound to one commit of a pull request."""
+"""One regression of one case that a person with write access accepted, bound to one commit of a pull request.
+
+It travels in a comment that ratchet wrote (`ratchet.judge.github.acceptance`), not in a file. Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,17 @@ from typing import Annotated
 from pydantic import AwareDatetime, Field
 
 from ratchet.records.base import Record
-from ratchet.records.chain import Commit
+from ratchet.records.baseline import Commit
 
 LONGEST_CASE = 200
 LONGEST_REASON = 500
 
 Login = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}(\[bot\])?$")]
-"""Of an account on GitHub."""
+"""Name of an account on GitHub."""
 
 
 class Acceptance(Record):
-    """Who took it, why, and for which head. Another head needs another one."""
+    """One accepted regression: by whom, why, and for which head. Another head needs another acceptance."""
 
     case: Annotated[str, Field(min_length=3, max_length=LONGEST_CASE)]
     reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]

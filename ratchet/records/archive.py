@@ -1,4 +1,7 @@
-"""Samples of paired processes in a NumPy archive, as other collections keep them: ``CASE|A`` and ``CASE|B``."""
+"""Samples of paired processes in a NumPy archive, as other collections keep them: ``CASE|A`` and ``CASE|B``.
+
+``ratchet replay`` reads such a file with `load_archive`. Reads the named file and nothing else; never unpickles.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,13 @@ from ratchet.errors import RecordError
 from ratchet.records.files import LARGEST_BYTES
 
 SHORTEST_MS, LONGEST_MS = 1e-9, 1e9
-"""As of every sample of ours: beyond these it is no time."""
+"""Limits of a sample, as in records of runs."""
 _LAYOUT = "Write CASE|A and CASE|B for every case: floats of shape (pairs, blocks, samples), in milliseconds."
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError, EOFError, AssertionError,
     AttributeError, IndexError, KeyError, OverflowError, RuntimeError, SyntaxError, TypeError, ValueError,
 )  # fmt: skip
-"""What zipfile and numpy raise on a damaged file, a foreign one, an encrypted one, or one of pickled objects."""
+"""Errors that zipfile and numpy raise on a damaged file, a foreign one, an encrypted one, or one of pickled objects."""
 
 Floats = NDArray[np.float64]
 
@@ -41,10 +44,10 @@ class Sides:
 
 
 def load_archive(path: Path) -> dict[str, Sides]:
-    """Case → its samples. Nothing in the file is ever unpickled.
+    """Map each case to its samples. Nothing in the file is ever unpickled.
 
-    Raises RecordError naming the file and the array where the file is missing, too large, damaged, empty or no archive, and
-    where an array has no partner, another shape than its partner, no three dimensions, or values that are no times.
+    Raises RecordError naming the file and the array where the file is missing, too large, damaged, empty or not an archive, and
+    where an array has no partner, another shape than its partner, not three dimensions, or values that are not times.
     """
     with warnings.catch_warnings(action="ignore"), _opened(path) as archive:  # numpy warns of a header that it has to repair
         names = [_name(path, key) for key in archive.files]
@@ -67,7 +70,7 @@ def _opened(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from None
     except _BROKEN:
-        raise RecordError(f"{path} is no NumPy archive, or is damaged.", "Save it again with numpy.savez.") from None
+        raise RecordError(f"{path} is not a NumPy archive, or is damaged.", "Save it again with numpy.savez.") from None
 
 
 def _name(path: Path, key: str) -> str:
@@ -91,24 +94,24 @@ def _times(path: Path, archive: np.lib.npyio.NpzFile, key: str) -> Floats:
     try:
         values = archive[key]
     except _BROKEN:
-        raise RecordError(f"{path}: the array {_shown(key)} is damaged, or no array of numbers.", _LAYOUT) from None
+        raise RecordError(f"{path}: the array {_shown(key)} is damaged, or does not hold numbers.", _LAYOUT) from None
     except MemoryError:
         if _claimed_bytes(archive, key) <= LARGEST_BYTES:
             raise  # it is this machine that has too little
         raise RecordError(f"{path}: the array {_shown(key)} claims to be larger than its file.", _LAYOUT) from None
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f":
-        raise RecordError(f"{path}: the array {_shown(key)} holds no floats.", _LAYOUT)
+        raise RecordError(f"{path}: the array {_shown(key)} does not hold floats.", _LAYOUT)
     if values.ndim != 3 or 0 in values.shape:
         raise RecordError(f"{path}: the array {_shown(key)} has the shape {values.shape}.", _LAYOUT)
     times = values.astype(np.float64)
     wrong = times[~((times >= SHORTEST_MS) & (times < LONGEST_MS))]  # NaN is neither
     if wrong.size:
-        raise RecordError(f"{path}: the array {_shown(key)} holds {wrong[0]:g}, which is no time in milliseconds.", _LAYOUT)
+        raise RecordError(f"{path}: the array {_shown(key)} holds {wrong[0]:g}, which is not a time in milliseconds.", _LAYOUT)
     return times
 
 
 def _claimed_bytes(archive: np.lib.npyio.NpzFile, key: str) -> int:
-    """What an array would take by its own header, which was read before."""
+    """Return the bytes that an array would take by its own header."""
     if archive.zip is None:  # for the type checker: it is open while arrays are read
         return 0
     with archive.zip.open(f"{key}.npy") as member:
@@ -122,6 +125,6 @@ def _claimed_bytes(archive: np.lib.npyio.NpzFile, key: str) -> int:
 
 
 def _shown(key: str) -> str:
-    """A name from the file, on one line and of bounded length."""
+    """Return a name from the file, on one line and of bounded length."""
     text = repr(key)
     return text if len(text) <= 80 else f"{text[:79]}…"

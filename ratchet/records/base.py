@@ -1,4 +1,4 @@
-"""The base of every record: frozen, nothing unknown accepted, no NaN and no infinity."""
+"""The base of every record: frozen, nothing unknown accepted, no NaN and no infinity. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = 1
+"""The version that files carry; a file with a higher one was written by a newer ratchet and is refused."""
 
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]

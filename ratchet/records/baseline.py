@@ -1,16 +1,100 @@
-"""``results/baseline.json``: for every machine and case, the best commit so far, and the steps that led there."""
+"""``results/baseline.json``: for each machine and case the best commit, and the chain of steps that led there.
+
+The judge computes the next one, ``ratchet baseline`` and the push commands read and write it. Pure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from ratchet.records.base import NotNegative, Positive, Record
-from ratchet.records.chain import SETTING, UNSEALED, Candidate, Commit, Day, Digest, Step, StepKind
+from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Fingerprint
 from ratchet.records.run import WorkloadIdentity
+
+Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+"""The first 128 bits of a SHA-256, which `ratchet.judge.baseline.chain` computes."""
+UNSEALED = "0" * 32
+"""Stands in for a digest that is not computed yet; its length is the length of every digest."""
+
+
+class StepKind(StrEnum):
+    """The kind of one step of the chain."""
+
+    FIRST = "first"
+    IMPROVED = "improved"
+    """Proven faster than the commit before it, in two separate measurements."""
+    ACCEPTED = "accepted"
+    """Moved on purpose, by a person with a reason; the only step that may be slower."""
+    CHANGED = "changed"
+    """The workload is another one, so the chain starts anew: its time does not compare with the one before."""
+    RENAMED = "renamed"
+    REMOVED = "removed"
+    RETURNED = "returned"
+    """Removed earlier and there again, with the same workload."""
+
+
+SETTING = (StepKind.FIRST, StepKind.IMPROVED, StepKind.ACCEPTED, StepKind.CHANGED)
+"""Steps that set the figures; the others leave them as they are."""
+
+
+class Measurement(Record):
+    """One run's comparison of a commit with a reference commit. ``ratio`` is its time / the reference's time."""
+
+    started_at: AwareDatetime
+    ended_at: AwareDatetime
+    reference: Commit
+    ratio: Positive
+    low: Positive
+    high: Positive
+    pairs: Count
+
+
+class Candidate(Record):
+    """A commit proven faster than the baseline commit once: a second, separate measurement makes it the baseline."""
+
+    commit: Commit
+    measurement: Measurement
+
+
+class Day(Record):
+    """The baseline commit measured on one day, as the reference of a run or alone."""
+
+    timestamp: AwareDatetime
+    median_ms: Positive
+
+
+class Step(Record):
+    """One move of the baseline of a case, or one thing that happened to the case."""
+
+    kind: StepKind
+    commit: Commit
+    """The new baseline commit; of a step that sets no figures, the commit at which it was seen."""
+    timestamp: AwareDatetime
+    """When it was measured; of what a person did, when they did it."""
+    median_ms: Positive | None = None
+    """Time of the new baseline commit; None for a step that sets no figures."""
+    ratio: Positive | None = None
+    """Time / the predecessor's time, measured side by side; None where the two were not."""
+    measurements: tuple[Measurement, ...] = ()
+    by: str | None = None
+    reason: str | None = None
+    previous_name: str | None = None
+    """Of a renamed case."""
+    figures: Digest | None = None
+    """Digest of the figures that this step set."""
+    predecessor: Digest | None = None
+    """Digest of the step before; None for the first."""
+    digest: Digest = UNSEALED
+    """Of all of the above, the machine and the case's name."""
+
+
+# The entries of the file, and the file.
+
 
 MOST_DAYS = 30
 MOST_MERGES = 10
@@ -56,7 +140,7 @@ class BaselineEntry(Figures):
 
     @property
     def name_in_commit(self) -> str | None:
-        """What ``git_commit`` calls the case, where it was renamed since; else None."""
+        """The name of the case in ``git_commit``, where it was renamed since; else None."""
         name = None
         for step in reversed(self.steps):
             if step.kind in SETTING:
@@ -86,12 +170,12 @@ class Baseline(Record):
         return self
 
     def entries(self, fingerprint: Fingerprint) -> dict[str, BaselineEntry]:
-        """The cases stored for a machine, removed ones too; empty where it was never measured."""
+        """Return the cases stored for a machine, removed ones too; empty where it was never measured."""
         part = self.fingerprints.get(fingerprint.key)
         return dict(part.configs) if part else {}
 
     def carried(self, fingerprint: Fingerprint) -> dict[str, BaselineEntry]:
-        """The cases that this machine has no entry for, as they stand under its older software; the newest of each.
+        """Return the cases that this machine has no entry for, as they stand under its older software; the newest of each.
 
         Their times do not compare with today's, but their commits are the best ones known: those are measured again.
         """
@@ -101,12 +185,12 @@ class Baseline(Record):
         return dict(sorted(older, key=lambda item: item[1].timestamp))
 
     def every(self) -> Iterator[tuple[str, str, BaselineEntry]]:
-        """Key of the fingerprint, name of the case, entry."""
+        """Yield the key of the fingerprint, the name of the case, and the entry, for every entry of the file."""
         for machine, part in self.fingerprints.items():
             for name, entry in part.configs.items():
                 yield machine, name, entry
 
     def with_entries(self, fingerprint: Fingerprint, entries: dict[str, BaselineEntry]) -> Baseline:
-        """The same with these cases for one machine, by name; the parts of other machines are the very objects they were."""
+        """Return the baseline with these cases for one machine, by name; other machines keep the very same objects."""
         part = FingerprintBaseline(fingerprint=fingerprint, configs=dict(sorted(entries.items())))
         return Baseline(fingerprints={**self.fingerprints, fingerprint.key: part})

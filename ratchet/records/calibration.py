@@ -1,4 +1,7 @@
-"""``results/calibration.json``: what this machine can tell apart, measured on unchanged code."""
+"""``results/calibration.json``: which changes this machine can detect, measured on unchanged code.
+
+``ratchet calibrate`` writes it and `ratchet.report.calibration` shows it. Pure.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,7 @@ from pydantic import AwareDatetime
 
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment
-from ratchet.records.policy import Policy
-from ratchet.records.run import Plan, Tree
+from ratchet.records.run import Plan, Policy, Tree
 
 
 class CaseCalibration(Record):
@@ -37,7 +39,7 @@ class CaseCalibration(Record):
 
 
 class Calibration(Record):
-    """What was found, and whether the configured gate can be held here."""
+    """The result of one calibration, and whether the configured gate can be held here."""
 
     schema_version: Literal[1] = 1
     holds: bool

@@ -1,4 +1,7 @@
-"""What a measurement depends on (the fingerprint) and what was merely seen while it was made."""
+"""The machine and software that a measurement depends on (the fingerprint), and what was merely observed during it.
+
+`ratchet.measure.device` fills these in; everything that compares times asks the fingerprint. Pure.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class Fingerprint(Record):
 
     @property
     def key(self) -> str:
-        """A short name for this fingerprint, stable between machines and releases of Python."""
+        """A short name for this fingerprint, stable between machines and releases of Python: ``h200.0123456789``."""
         text = json.dumps(self.model_dump(), sort_keys=True)
         name = (self.gpu or self.cpu).replace("NVIDIA ", "")
         slug = "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")
@@ -43,7 +46,7 @@ class Fingerprint(Record):
         return self.model_dump(include=hardware) == other.model_dump(include=hardware)
 
     def differences(self, other: Fingerprint) -> list[str]:
-        """One line for each part that differs: ``driver: 580.1 here, 575.2 there``."""
+        """Return one line for each part that differs: ``driver: 580.1 here, 575.2 there``."""
         mine, theirs = self.model_dump(), other.model_dump()
         return [f"{name}: {mine[name]} here, {theirs[name]} there" for name in mine if mine[name] != theirs[name]]
 
@@ -64,7 +67,7 @@ class Environment(Record):
 
 
 class Telemetry(Record):
-    """What the GPU showed while one case was measured, over all pairs."""
+    """Readings of the GPU while one case was measured, over all pairs."""
 
     readings: Count
     sm_clock_mhz_min: NotNegative

@@ -1,4 +1,11 @@
-"""Records ↔ JSON files: written whole or not at all, and refused with a place and a reason when they are not what we wrote."""
+"""Records ↔ JSON files: written whole or not at all, and refused with a place and a reason when they are not what we wrote.
+
+Every command that reads or writes a record calls `load`, `save` or `save_over`. Touches the named file and a temporary one beside
+it; `load` also switches Python's garbage collection off while it reads.
+
+A run of 2,000 cases has ten million samples. Read as one document, it takes six times the memory of its text, and most of the
+time goes into allocating that. `read_by_case` cuts what `save` wrote between its cases instead, by the indentation.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +17,18 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ratchet.errors import OutputError, RecordError
 from ratchet.records.base import SCHEMA_VERSION, Record
-from ratchet.records.run import RunRecord
-from ratchet.records.run_file import read_by_case
+from ratchet.records.run import CaseRun, RunRecord, stored_ms
+from ratchet.untrusted import clean
 
 LARGEST_BYTES = 256 * 2**20
-_DECIMALS = 6
-"""Of a sample in milliseconds: a nanosecond, below what any GPU clock resolves."""
+"""Largest file that is read: an artifact may come from a stranger."""
 _UNDO = "Undo the edit, restore the file from git, or measure again."
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -34,10 +40,12 @@ def load(path: Path, record_type: type[AnyRecord]) -> AnyRecord:
     Raises RecordError naming the file, the field and what to do where the file is missing, too large, not JSON, of another
     kind, written by a newer ratchet, or holds values that cannot be.
     """
-    with _uncollected():
-        if record_type is RunRecord and (run := _read_by_case(path)):
-            gc.freeze()  # nothing of it is garbage, and a collection that looks for some takes a second
-            return cast(AnyRecord, run)
+    with _gc_paused():
+        if record_type is RunRecord:
+            with contextlib.suppress(OSError), path.open("rb") as stream:  # `_read` explains the error
+                if run := read_by_case(stream, lambda text: _parse(path, text), LARGEST_BYTES):
+                    gc.freeze()  # nothing of it is garbage, and a collection that looks for some takes a second
+                    return cast(AnyRecord, run)
         text = _read(path)
         _check(path, text, record_type)
         try:
@@ -53,7 +61,7 @@ def save(path: Path, record: Record) -> None:
 
 
 def save_text(path: Path, text: str) -> None:
-    """`save_bytes` of UTF-8."""
+    """Write a text as UTF-8, as `save_bytes` does."""
     save_bytes(path, text.encode())
 
 
@@ -62,13 +70,28 @@ def save_bytes(path: Path, content: bytes) -> None:
 
     Raises OutputError where the folder or the disk refuses.
     """
+    with replaced(path) as temporary:
+        # Not the tempfile module, whose files only their owner may read.
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor has no path
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """Yield a path beside ``path`` to write to; the written file then takes its place, or nothing changes after any error.
+
+    Raises OutputError where the folder or the disk refuses.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
-            raise OutputError(f"{path} is no ordinary file.", "Choose another path.")
+            raise OutputError(f"{path} is not a regular file.", "Choose another path.")
         try:
-            _write(temporary, content)
+            yield temporary
             os.replace(temporary, path)  # noqa: PTH105 - the call that is atomic, by its own name
         finally:
             temporary.unlink(missing_ok=True)
@@ -80,7 +103,7 @@ def save_bytes(path: Path, content: bytes) -> None:
 
 
 def save_over(path: Path, record: AnyRecord, record_type: type[AnyRecord]) -> None:
-    """`save`, but never over a file that `load` refuses: what cannot be read may still be worth something to somebody.
+    """Write a record as `save` does, but never over a file that `load` refuses: it may still be worth something to somebody.
 
     Raises RecordError where the present file is unreadable, OutputError where writing fails.
     """
@@ -93,16 +116,16 @@ def save_over(path: Path, record: AnyRecord, record_type: type[AnyRecord]) -> No
 
 
 def dumps(record: Record) -> str:
-    """The text of a record's file: a field a line, plain arrays and blocks on one, fields in their order, a final newline."""
+    """Return the text of a record's file: one field a line, plain arrays and blocks on one line, a final newline."""
     pieces: list[str] = []
-    with _uncollected():
+    with _gc_paused():
         _put(_rounded(record.model_dump(mode="json")), "\n", pieces.append)
     return "".join([*pieces, "\n"])
 
 
 @contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without garbage collection: among millions of new values, none of which is garbage, it takes most of the time."""
+def _gc_paused() -> Iterator[None]:
+    """Switch garbage collection off: among millions of new values, none of which is garbage, it takes most of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -112,20 +135,7 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _write(path: Path, content: bytes) -> None:
-    # Not the tempfile module, whose files only their owner may read.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor has no path
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def _read_by_case(path: Path) -> RunRecord | None:
-    """A large run's file, if it is sound: `load` says of every other what is wrong with it."""
-    with contextlib.suppress(OSError), path.open("rb") as stream:
-        return read_by_case(stream, lambda text: _parse(path, text), LARGEST_BYTES)
-    return None
+# Reading a file, and explaining what is wrong with it.
 
 
 def _read(path: Path) -> str:
@@ -141,12 +151,33 @@ def _read(path: Path) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise RecordError(f"{path} is no UTF-8 text (byte {error.start}).", _UNDO) from None
+        raise RecordError(f"{path} is not UTF-8 text (byte {error.start}).", _UNDO) from None
+
+
+def _check(path: Path, text: str, record_type: type[Record]) -> None:
+    """Refuse text that cannot be a record, before its fields are checked. Raises RecordError."""
+    document = _parse(path, text)
+    if not isinstance(document, dict):
+        raise RecordError(f"{path} does not hold a JSON object.", _UNDO)
+    if "schema_version" in record_type.model_fields:
+        _check_version(path, document)
+
+
+def _check_version(path: Path, document: dict[str, Any]) -> None:
+    version = document.get("schema_version")
+    if version is None:
+        raise RecordError(f"{path}: schema_version is missing, so this file is not from ratchet.", "Check the path.")
+    if type(version) is not int:  # True would pass for 1
+        raise RecordError(f"{path}: schema_version is {_quoted(version)}, not a whole number.", _UNDO)
+    if version > SCHEMA_VERSION:
+        raise RecordError(
+            f"{path} was written by a newer ratchet (schema {version}, this one reads {SCHEMA_VERSION}).", "Upgrade ratchet."
+        )
 
 
 def _parse(path: Path, text: str | bytes) -> Any:
     def refuse_number(name: str) -> NoReturn:
-        raise RecordError(f"{path} contains {name}, which is no JSON number.", _UNDO)
+        raise RecordError(f"{path} contains {name}, which is not a JSON number.", _UNDO)
 
     def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
@@ -168,27 +199,6 @@ def _parse(path: Path, text: str | bytes) -> Any:
         ) from None
 
 
-def _check(path: Path, text: str, record_type: type[Record]) -> None:
-    """Refuse what no record can be, before its fields are looked at."""
-    document = _parse(path, text)
-    if not isinstance(document, dict):
-        raise RecordError(f"{path} holds no JSON object.", _UNDO)
-    if "schema_version" in record_type.model_fields:
-        _check_version(path, document)
-
-
-def _check_version(path: Path, document: dict[str, Any]) -> None:
-    version = document.get("schema_version")
-    if version is None:
-        raise RecordError(f"{path}: schema_version is missing, so this is no file of ratchet's.", "Check the path.")
-    if type(version) is not int:  # True would pass for 1
-        raise RecordError(f"{path}: schema_version is {_quoted(version)}, not a whole number.", _UNDO)
-    if version > SCHEMA_VERSION:
-        raise RecordError(
-            f"{path} was written by a newer ratchet (schema {version}, this one reads {SCHEMA_VERSION}).", "Upgrade ratchet."
-        )
-
-
 def _explain(path: Path, document: dict[str, Any], error: ValidationError) -> str:
     details = error.errors(include_url=False)
     first = details[0]
@@ -206,13 +216,13 @@ def _problem(detail: ErrorDetails, alternatives: int) -> str:
         return "unknown field"
     if detail["type"] == "value_error":
         return str(detail["ctx"]["error"])
-    wanted = "a value of none of the kinds that fit" if alternatives > 1 else detail["msg"]
+    wanted = "a value of an unexpected kind" if alternatives > 1 else detail["msg"]
     shown = not isinstance(detail["input"], dict | list) and detail["type"] != "json_invalid"
     return f"{wanted}: found {_quoted(detail['input'])}" if shown else wanted
 
 
 def _place(detail: ErrorDetails, document: dict[str, Any]) -> str:
-    """``fingerprints.x.configs.attention/training_512.median_ms``, ``cases[3].name``; without pydantic's names for branches."""
+    """Name the place: ``fingerprints.x.configs.attention/training_512.median_ms``; without pydantic's names for branches."""
     place = ""
     here: Any = document
     for step in detail["loc"]:
@@ -221,17 +231,15 @@ def _place(detail: ErrorDetails, document: dict[str, Any]) -> str:
             here = here[step]
         elif detail["type"] != "missing":
             break
-        place += f"[{step}]" if isinstance(step, int) else f".{_short(step)}" if place else _short(step)
+        place += f"[{step}]" if isinstance(step, int) else f".{clean(step, 80)}" if place else clean(step, 80)
     return place
 
 
 def _quoted(value: object) -> str:
-    return _short(json.dumps(value, ensure_ascii=False))
+    return clean(json.dumps(value, ensure_ascii=False), 80)
 
 
-def _short(text: str) -> str:
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= 80 else f"{line[:79]}…"
+# Writing.
 
 
 def _rounded(value: Any, field: str = "") -> Any:
@@ -240,12 +248,12 @@ def _rounded(value: Any, field: str = "") -> Any:
     if isinstance(value, list):
         return [_rounded(each, field) for each in value]
     if field == "samples_ms" and isinstance(value, float):
-        return round(value, _DECIMALS) or float(f"{value:.3g}")
+        return stored_ms(value)
     return value
 
 
 def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:
-    """Hand on pieces of JSON; ``newline`` carries the indentation of the line that ``value`` stands on."""
+    """Pass pieces of JSON to ``put``; ``newline`` carries the indentation of the line that ``value`` stands on."""
     inner = f"{newline}  "
     if isinstance(value, dict) and value:
         between = f"{{{inner}"
@@ -272,3 +280,125 @@ def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:
 _NOT_PLAIN = (dict, list, str)
 """An array of these has a line for each."""
 _scalar = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+# Reading a large run case by case.
+
+LISTS = ("cases", "best")
+"""The fields of a run that hold cases."""
+CHUNK_BYTES = 2**20
+_CASE_END, _CASE_FOLLOWS, _LIST_END = b"\n    }", b",\n  ", b"\n  ]"
+_BLOCKS, _BLOCKS_END = b'"blocks": [', b"\n          ]"
+_NUMBERS_AND_SPACE = b"0123456789.,- \n"
+_BLOCK = b'{"index":"position":"samples_ms":[]"throttled":false"exposed":false}'
+"""A block without `_NUMBERS_AND_SPACE`. Every block that ratchet wrote looks like this, with no field twice."""
+
+Parse = Callable[[bytes], dict[str, Any]]
+"""JSON → an object; raises RecordError where it is not JSON, or a field stands twice in one object."""
+
+
+class _OtherLayoutError(Exception):
+    """The text is not laid out as ratchet writes it."""
+
+
+def read_by_case(stream: BinaryIO, parse: Parse, largest_bytes: int) -> RunRecord | None:
+    """Read a run of at most ``largest_bytes`` bytes, holding the text of a few cases at a time.
+
+    None where the text is not a valid run, or is laid out in another way: then only the whole text shows what is wrong with it.
+    """
+    text = _Text(stream, largest_bytes)
+    token = json.dumps(secrets.token_hex(16)).encode()  # stands for each list of cases in the text around them
+    around: list[bytes] = []
+    lists: dict[str, tuple[CaseRun, ...]] = {}
+    try:
+        for name in LISTS:
+            opening = f'\n  "{name}": ['.encode()
+            before = text.up_to(opening + b"\n")  # an empty list has no line of its own
+            if before is not None:
+                lists[name] = tuple(_cases(text, parse))
+                around += [before, opening, token]
+        rest = b"".join([*around, text.rest()]).replace(b"[" + token, token)
+        fields = parse(rest)
+        # A name may stand in other places too: only where the token is the field's value, the cases were the field's.
+        if (
+            not isinstance(fields, dict)
+            or type(fields.get("schema_version")) is not int
+            or any(fields.get(name) != json.loads(token) for name in lists)
+        ):
+            return None
+        return RunRecord.model_validate_json(rest.replace(token, b"[]"), strict=True).model_copy(update=lists)
+    except (ValidationError, RecordError, _OtherLayoutError):
+        return None
+
+
+def _cases(text: _Text, parse: Parse) -> Iterator[CaseRun]:
+    """Yield the cases from here to the end of their list. Raises _OtherLayoutError where the layout is not ours."""
+    while True:
+        before = text.up_to(_CASE_END)
+        if before is None:
+            raise _OtherLayoutError
+        case = before + _CASE_END
+        yield CaseRun.model_validate_json(case, strict=True)
+        parse(_without_plain_blocks(case))
+        follows = text.take(len(_LIST_END))
+        if follows == _LIST_END:
+            return
+        if follows != _CASE_FOLLOWS:
+            raise _OtherLayoutError
+
+
+def _without_plain_blocks(case: bytes) -> bytes:
+    """Return the text of a case without its blocks, nearly all of it, if no field stands twice in one; else all of the text."""
+    first, *parts = case.split(_BLOCKS)
+    cut = [part.partition(_BLOCKS_END) for part in parts]
+    bare = b"|".join([blocks for blocks, _, _ in cut]).translate(None, _NUMBERS_AND_SPACE)
+    for name in (b'"throttled":', b'"exposed":'):
+        bare = bare.replace(name + b"true", name + b"false")
+    if bare.replace(_BLOCK, b"").strip(b"|") or not all(end for _, end, _ in cut):
+        return case
+    return (_BLOCKS + b"]").join([first, *(after for _, _, after in cut)])
+
+
+class _Text:
+    """A text that is read only as far as it is needed."""
+
+    def __init__(self, stream: BinaryIO, largest_bytes: int) -> None:
+        self._stream = stream
+        self._left = largest_bytes
+        self._buffer = b""
+        self._place = 0
+
+    def up_to(self, mark: bytes) -> bytes | None:
+        """Return the text before the next ``mark``, and skip both; None, and skip nothing, where there is no such mark."""
+        start = self._place
+        while (found := self._buffer.find(mark, start)) < 0:
+            start = max(0, len(self._buffer) - self._place - len(mark) + 1)
+            if not self._read_on():
+                return None
+        before = self._buffer[self._place : found]
+        self._place = found + len(mark)
+        return before
+
+    def take(self, count: int) -> bytes:
+        """Return the next ``count`` bytes; fewer where the text ends."""
+        while len(self._buffer) - self._place < count and self._read_on():
+            pass
+        taken = self._buffer[self._place : self._place + count]
+        self._place += len(taken)
+        return taken
+
+    def rest(self) -> bytes:
+        """Return all that is left."""
+        while self._read_on():
+            pass
+        return self._buffer[self._place :]
+
+    def _read_on(self) -> bool:
+        """Drop the text that was returned, and read the next chunk; False at the end."""
+        chunk = self._stream.read(CHUNK_BYTES)
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise _OtherLayoutError
+        self._buffer = self._buffer[self._place :] + chunk
+        self._place = 0
+        return bool(chunk)

@@ -1,4 +1,7 @@
-"""What GitHub says about a pull request, and what we tell it: plain values, so that a report can be written without a network."""
+"""Values that GitHub gives us about a pull request, and values that we send: a report can be written without a network.
+
+`ratchet.forge.github` reads and sends them; commands, the judge and the reports use them. Pure.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ LARGEST_COMMENT = 65_536
 LARGEST_CHECK_TEXT = 65_535
 """Characters of a check run's summary, and of its text."""
 ANNOTATIONS_A_CALL = 50
+"""Most annotations that GitHub accepts in one call."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class WorkflowRun:
     id: int
     name: str
     path: str
-    """Of the workflow's file, ``.github/workflows/….yml``."""
+    """Path of the workflow's file, ``.github/workflows/….yml``."""
     event: str
     head_sha: str
     head_branch: str
@@ -83,7 +87,7 @@ class Annotation:
 
 @dataclass(frozen=True)
 class CheckOutput:
-    """What a check run shows. ``summary`` and ``text`` are Markdown of at most LARGEST_CHECK_TEXT characters each."""
+    """The content of a check run. ``summary`` and ``text`` are Markdown of at most LARGEST_CHECK_TEXT characters each."""
 
     title: str
     summary: str

@@ -1,4 +1,8 @@
-"""What a profiler saw of one case: a record for each kernel, whatever tool and file it was read from."""
+"""The profile of one case: a record for each kernel, whatever tool and file it was read from, and the findings.
+
+`ratchet.profile` makes and diagnoses them, the reports show them; ``results/nsight/profiles.json`` keeps the latest of every
+case. Pure.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,12 @@ from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.run import Side, Tree
 
 Percent = Annotated[float, Field(ge=0)]
-"""Of a peak or a whole; counters sampled in separate passes can lie a little above 100."""
+"""Percent of a peak or a whole; counters sampled in separate passes can lie a little above 100."""
 Extent = tuple[Count, Count, Count]
 
 
 class Rule(Record):
-    """What the profiler's own rules say."""
+    """Advice of one of the profiler's own rules."""
 
     name: str
     title: str
@@ -96,14 +100,14 @@ class KernelProfile(Record):
 
     @property
     def dram_bytes(self) -> float | None:
-        """Read and written together."""
+        """Bytes of device memory read and written together; None where one is not known."""
         if self.dram_read_bytes is None or self.dram_write_bytes is None:
             return None
         return self.dram_read_bytes + self.dram_write_bytes
 
 
 class Activity(Record):
-    """What a tracing profiler (torch.profiler, nsys) saw of some calls, where there are no counters."""
+    """Times that a tracing profiler (torch.profiler, nsys) saw of some calls, where there are no counters."""
 
     calls: Count
     wall_s: NotNegative
@@ -139,7 +143,7 @@ class Profile(Record):
 
 
 Effect = Literal["slower", "faster"]
-"""What something does to the time of the head."""
+"""The effect of a difference on the time of the head."""
 
 
 class Finding(Record):
@@ -190,7 +194,7 @@ class CaseProfile(Record):
 
     @property
     def direction(self) -> Effect | None:
-        """Which way the case changed; None where it did not, or nothing was timed."""
+        """The way in which the case changed; None where it did not, or nothing was timed."""
         return None if self.ratio is None or self.ratio == 1 else "slower" if self.ratio > 1 else "faster"
 
     @property
@@ -198,3 +202,28 @@ class CaseProfile(Record):
         """The differences that may explain the change of the case: none of them goes against it."""
         agreeing = (None, self.direction or "slower", self.direction or "faster")
         return tuple(finding for finding in self.findings if finding.weight >= 1 and finding.effect in agreeing)
+
+
+# The file: the latest profile of every case.
+
+
+class Profiles(Record):
+    """One entry a case. Which code an entry is of, its trees say; every single metric is in the CSV file beside it."""
+
+    schema_version: Literal[1] = 1
+    profiles: tuple[CaseProfile, ...] = ()
+
+    def of(self, case: str) -> CaseProfile | None:
+        """Return the entry of one case; None where it has none."""
+        return next((each for each in self.profiles if each.case == case), None)
+
+
+def without_metrics(profile: CaseProfile) -> CaseProfile:
+    """Return the profile without the thousands of metrics that have no field of their own."""
+    return profile.model_copy(update={"head": _slim(profile.head), "reference": _slim(profile.reference)})
+
+
+def _slim(profile: Profile | None) -> Profile | None:
+    if profile is None:
+        return None
+    return profile.model_copy(update={"kernels": tuple(each.model_copy(update={"metrics": {}}) for each in profile.kernels)})

@@ -1,4 +1,7 @@
-"""A roofline: what a machine can do at most, and where cases stand below it (Williams, Waterman and Patterson 2009)."""
+"""A roofline: what a machine can do at most, and where cases stand below it (Williams, Waterman and Patterson 2009).
+
+`ratchet.profile.roofline` computes it; the report and the figure show it. Pure.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ class Roof(Record):
 
     @property
     def key(self) -> str:
-        """``dram measured``, ``tensor_bf16 datasheet``."""
+        """A name such as ``dram measured`` or ``tensor_bf16 datasheet``."""
         return f"{self.precision or self.kind} {self.source}"
 
 
@@ -80,5 +83,5 @@ class Roofline(Record):
     notes: tuple[str, ...] = ()
 
     def roof(self, key: str | None) -> Roof | None:
-        """The roof with this key."""
+        """Return the roof with this key; None where there is none."""
         return next((roof for roof in self.roofs if roof.key == key), None)

@@ -1,4 +1,7 @@
-"""One run: every sample with the pair and block it came from, and what was compared where."""
+"""One run: every sample with the pair and block it came from, and what was compared where.
+
+`ratchet.measure` fills it, the judge decides from it and the baseline, ``results/current.json`` keeps it. Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,45 @@ from pydantic.dataclasses import dataclass
 
 from ratchet.records.base import RULES, Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment, Telemetry
-from ratchet.records.policy import Policy
 from ratchet.workload import Parameter
+
+
+class Policy(Record):
+    """When a case is red, when it is an improvement, and what an undecided case means for the run."""
+
+    regression: Annotated[float, Field(gt=0, lt=1)] = 0.03
+    """The gate: a head slower than the reference by more than this fraction is a regression."""
+    improvement: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    """A head that takes at least this fraction less time is an improvement."""
+    confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    false_alarm: Annotated[float, Field(gt=0, lt=1)] = 0.001
+    """How often a whole run of unchanged code may be red: shared among its looks and its cases (Bonferroni)."""
+    on_inconclusive: Literal["pass", "fail"] = "pass"
+    """Whether a run with inconclusive cases exits 0 or 3. A case that looks slower without proof exits 3 in any case."""
+
+    @property
+    def part(self) -> float:
+        """The least slowdown, as a fraction, that counts as one part of a slowdown that several changes made together."""
+        return self.regression / 4
+
 
 Side = Literal["reference", "head"]
 SampleMs = Annotated[float, Field(ge=1e-9, lt=1e9)]
 
+
+def stored_ms(sample_ms: float) -> float:
+    """Return a sample as files keep it: to the nanosecond, below what any GPU clock resolves; a shorter one to three digits.
+
+    Samples are rounded as soon as they are measured, so that a run that is judged again from its file gives the same figures.
+    """
+    return round(sample_ms, 6) or float(f"{sample_ms:.3g}")
+
+
 SESSION_PAIRS = 8
-"""Pairs of a check that the first processes measure; beyond these, all processes are started anew, once."""
+"""Pairs of a check that the first processes measure; after these, all processes are started again, once.
+
+An offset of the processes (memory layout, clocks) is then new, so it seldom makes a case red: docs/decisions/0003-rule.md.
+"""
 
 
 class Tree(Record):
@@ -76,7 +110,7 @@ class Shard(Record):
         return f"{self.number}/{self.of}"
 
     def part(self, items: Sequence[Item]) -> list[Item]:
-        """Every ``of``-th item: neighbours, which are often equally slow, come to different shards."""
+        """Return every ``of``-th item: neighbours, which are often equally slow, go to different shards."""
         return list(items[self.number - 1 :: self.of])
 
 
@@ -88,7 +122,7 @@ class Config(Record):
 
 
 class WorkloadIdentity(Record):
-    """What the timed work is. Where it differs between sides, times do not compare."""
+    """The definition of the timed work. Where it differs between sides, times do not compare."""
 
     parameters: dict[str, Parameter]
     device: str
@@ -99,7 +133,7 @@ class WorkloadIdentity(Record):
     cache: Literal["cold", "warm"]
 
     def differences(self, other: WorkloadIdentity) -> list[str]:
-        """One line for each part that differs: ``flops: 2 → 3``."""
+        """Return one line for each part that differs: ``flops: 2 → 3``."""
         mine, theirs = self.model_dump(), other.model_dump()
         return [f"{name}: {mine[name]} → {theirs[name]}" for name in mine if mine[name] != theirs[name]]
 
@@ -117,38 +151,31 @@ class Block:
     exposed: bool = False
     """The GPU ran out of queued work, so these samples may contain launch latency."""
 
-    @property
-    def median_ms(self) -> float:
-        """The median of the samples; `statistics.median` takes twice as long, and a large run has half a million blocks."""
-        ordered = sorted(_SAMPLES.packed_of(self))
-        middle = len(ordered) // 2
-        return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+_SLOT: MemberDescriptorType = Block.__dict__["samples_ms"]
+packed_samples: Callable[[Block], array[float]] = _SLOT.__get__
+"""The samples of a block as they lie in memory."""
 
 
 class _PackedSamples:
-    """The attribute `Block.samples_ms`: a tuple to whoever asks, and 8 bytes a sample in memory instead of a tuple's 32.
+    """The attribute `Block.samples_ms`: a tuple for its readers, and 8 bytes a sample in memory instead of a tuple's 32.
 
     A large run has ten million samples, which as tuples would not fit into the memory of a small machine.
     """
 
-    def __init__(self, slot: MemberDescriptorType) -> None:
-        self.packed_of: Callable[[Block], array[float]] = slot.__get__
-        self._keep = slot.__set__
-
     def __get__(self, block: Block, _: type[Block]) -> tuple[float, ...]:
-        return tuple(self.packed_of(block))
+        return tuple(packed_samples(block))
 
     def __set__(self, block: Block, samples_ms: Sequence[float]) -> None:
-        self._keep(block, array("d", samples_ms))
+        _SLOT.__set__(block, array("d", samples_ms))
 
 
-_SAMPLES = _PackedSamples(Block.__dict__["samples_ms"])
-setattr(Block, "samples_ms", _SAMPLES)  # noqa: B010 - mypy takes an assignment for a sample
+setattr(Block, "samples_ms", _PackedSamples())  # noqa: B010 - mypy takes an assignment for a sample
 
 
 @dataclass(frozen=True, slots=True, config=RULES)
 class WorkerSamples:
-    """What one worker of one pair measured of one case."""
+    """Samples that one worker of one pair measured of one case."""
 
     pair: Count
     started_first: bool

@@ -1,4 +1,7 @@
-"""JSON Schemas of the files that cross a machine: ``python -m ratchet.records.schema results/schema``."""
+"""JSON Schemas of the files that cross a machine: ``python -m ratchet.records.schema results/schema``.
+
+``make schema`` runs it; nothing else in ratchet imports it. Writes one file for each kind of record to the named folder.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,10 @@ from typing import Any
 from ratchet.records.base import Record
 from ratchet.records.baseline import Baseline
 from ratchet.records.calibration import Calibration
-from ratchet.records.profiles import Profiles
+from ratchet.records.profile import Profiles
 from ratchet.records.roofline import Roofline
 from ratchet.records.run import RunRecord
-from ratchet.records.tuned import Tuned
-from ratchet.records.tuning import TuningRecord
+from ratchet.records.tuning import Tuned, TuningRecord
 from ratchet.records.verdict import ReportRecord
 
 SCHEMAS: dict[str, type[Record]] = {
@@ -30,7 +32,7 @@ SCHEMAS: dict[str, type[Record]] = {
 
 
 def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of one file. ``schema_version`` is required, as `ratchet.records.files.load` wants it."""
+    """Return the JSON Schema of one file. ``schema_version`` is required, as `ratchet.records.files.load` wants it."""
     content = SCHEMAS[name].model_json_schema()
     content["required"] = ["schema_version", *content.get("required", [])]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **content}

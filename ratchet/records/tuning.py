@@ -1,20 +1,28 @@
-"""``tuning/CASE.FINGERPRINT.json``: every configuration that a search tried, how it ended, and what was confirmed of the best."""
+"""Tuning: the record of a search and its file, the parameters that were applied, and the tasks of its stations.
+
+``ratchet tune`` writes the record after every evaluation (`TuningFile`); executors and stations exchange tasks; the loader of a
+tree reads applied parameters (`Tuned`). `TuningFile` and `keep_earlier` write files; the rest is pure.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import AwareDatetime, Field, model_validator
 
+from ratchet.errors import OutputError
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment, Fingerprint
+from ratchet.records.files import dumps, save_text
 from ratchet.records.run import SampleMs, Tree, WorkloadIdentity
 from ratchet.records.verdict import Comparison
 from ratchet.workload import Parameter
 
-AnyPath = TypeVar("AnyPath", bound=PurePath)
+# The record, ``tuning/CASE.FINGERPRINT.json``: every configuration that was tried, how it ended, and how the best were confirmed.
+
 Configuration = dict[str, Parameter]
 """Parameter → its value, one for each parameter of the space."""
 Ending = Literal["correct", "dropped", "wrong", "compile", "resources", "timeout", "crash"]
@@ -135,7 +143,7 @@ class TuningRecord(Record):
         return self
 
     def check_configuration(self, configuration: Mapping[str, Parameter]) -> None:
-        """Raises ValueError where it has other parameters than the space, or another value."""
+        """Raise ValueError where a configuration has other parameters than the space, or another value."""
         if set(configuration) != set(self.space):
             raise ValueError(f"a configuration names {sorted(configuration)}, the space {sorted(self.space)}")
         for name, value in configuration.items():
@@ -148,16 +156,16 @@ class TuningRecord(Record):
 
     @property
     def wall_s(self) -> float:
-        """Of all sessions."""
+        """Seconds of all sessions together."""
         return sum(each.wall_s for each in self.sessions)
 
     def confirmed(self, configuration: Mapping[str, Parameter]) -> Comparison | None:
-        """How a configuration compares with the default on this case, where that was confirmed."""
+        """Return how a configuration compares with the default on this case; None where that was not confirmed."""
         found = [each.comparison for each in self.confirmations if each.configuration == configuration]
         return found[-1] if found else None
 
     def differences(self, other: TuningRecord) -> list[str]:
-        """What keeps evaluations of the two from standing side by side, one line each: ``space: BLOCK …``."""
+        """Return one line for each difference that keeps evaluations of the two records apart: ``space: BLOCK …``."""
         lines = [f"workload {line}" for line in self.workload.differences(other.workload)]
         lines += self.environment.fingerprint.differences(other.environment.fingerprint)
         lines += [f"case: {self.case} → {other.case}"] if self.case != other.case else []
@@ -173,13 +181,8 @@ class TuningRecord(Record):
         return lines
 
 
-def tuning_path(folder: AnyPath, case: str, fingerprint: Fingerprint) -> AnyPath:
-    """``tuning/attention.training_512.h200.0123456789.json``."""
-    return folder / f"{case.replace('/', '.')}.{fingerprint.key}.json"
-
-
 def _edited(mine: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]:
-    """How the code differs; one side without any is unknown code."""
+    """Yield how the code differs; a side without any files is unknown code."""
     if bool(mine) != bool(theirs):
         yield "code: the record does not say what it timed"
         return
@@ -190,3 +193,203 @@ def _edited(mine: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]
 
 def _listed(values: tuple[Parameter, ...] | None) -> str:
     return "is absent" if values is None else f"{list(values)}"
+
+
+# The file of the record while it grows: whole after every evaluation, so that a kill loses at most the one under way.
+
+TUNING_FOLDER = "tuning"
+"""Folder in the repository, unless the user names another."""
+SUGGESTIONS = "suggestions.md"
+EARLIER = "earlier"
+"""Folder within it for records that a new one replaced: never read as the present record of a case."""
+_KEYED = f"*.{'[0-9a-f]' * 10}"
+"""Pattern of the names that `tuning_path` makes."""
+WRITTEN = (SUGGESTIONS, f"{EARLIER}/**", *(f"{_KEYED}.{kind}" for kind in ("json", "png", "svg")))
+"""Globs of the files that a search leaves in the folder."""
+_EMPTY = '\n  "evaluations": [],\n'
+"""A string in JSON holds no line break, so these lines are in the file once."""
+
+AnyPath = TypeVar("AnyPath", bound=PurePath)
+
+
+def tuning_path(folder: AnyPath, case: str, fingerprint: Fingerprint) -> AnyPath:
+    """Return the path of a record: ``tuning/attention.training_512.h200.0123456789.json``."""
+    return folder / f"{case.replace('/', '.')}.{fingerprint.key}.json"
+
+
+class TuningFile:
+    """A writer of one growing record, in the form of `ratchet.records.files.save`; each evaluation becomes text only once.
+
+    After some thousand evaluations on several GPUs, `save` alone would keep the GPUs waiting. With its first evaluation, a new
+    record replaces an earlier one, which is kept (`keep_earlier`); a resumed record continues in its place.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._known: tuple[Evaluation, ...] = ()
+        self._texts: list[str] = []
+        self._ours = False
+
+    def save(self, record: TuningRecord) -> None:
+        """Write the record. Raises OutputError where the folder or the disk refuses."""
+        anew = not self._ours and len(record.sessions) == 1 and self.path.is_file()
+        if anew and not record.evaluations:
+            return  # nothing was tried yet that would be worth more than what is there
+        if anew:
+            keep_earlier(self.path)
+        save_text(self.path, self.text(record))
+        self._ours = True
+
+    def text(self, record: TuningRecord) -> str:
+        """Return the same text as `ratchet.records.files.dumps`, but reuse the text of evaluations that are already known.
+
+        Raises ValueError where an evaluation was changed or taken away since the last call.
+        """
+        frame = dumps(record.model_copy(update={"evaluations": ()}))
+        if not record.evaluations:
+            return frame
+        count = len(self._known)
+        if any(one is not other for one, other in zip(self._known, record.evaluations[:count], strict=True)):
+            raise ValueError("a tuning record only grows")
+        self._texts += [_text(each) for each in record.evaluations[count:]]
+        self._known = record.evaluations
+        before, after = frame.split(_EMPTY)
+        evaluations = ",\n".join(self._texts)
+        return f'{before}\n  "evaluations": [\n{evaluations}\n  ],\n{after}'
+
+
+def keep_earlier(path: Path) -> Path:
+    """Move a record out of the way: to ``earlier/CASE.MACHINE.1.json``, with the first number that is free.
+
+    Raises OutputError where the folder or the disk refuses.
+    """
+    target = next(each for each in _places(path) if not each.exists())
+    try:
+        target.parent.mkdir(exist_ok=True)
+        return path.rename(target)
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be moved to {target}: {error.strerror or error}.", "Move it away, or go on with it: --resume."
+        ) from error
+
+
+def kept_earlier(path: Path) -> Path | None:
+    """Return the path of the last record that `keep_earlier` moved away from this place; None where there is none."""
+    return next(reversed(list(itertools.takewhile(Path.exists, _places(path)))), None)
+
+
+def _places(path: Path) -> Iterator[Path]:
+    return (path.parent / EARLIER / f"{path.stem}.{number}{path.suffix}" for number in itertools.count(1))
+
+
+def _text(evaluation: Evaluation) -> str:
+    """Return an evaluation as it stands in the list of a record: indented by four spaces."""
+    return "\n".join(f"    {line}" for line in dumps(evaluation).splitlines())
+
+
+# ``bench/tuned.json``: the parameters that a search recommended and a person applied, for each case and GPU.
+
+TUNED_FILE = "tuned.json"
+"""Name of the file in the folder of benchmarks of a tree."""
+
+
+class TunedCase(Record):
+    """Parameters that replace a workload's own ``tuning`` on one kind of GPU, and why."""
+
+    parameters: dict[str, Parameter]
+    """One value for each parameter of the workload's ``tune``."""
+    speedup: Positive
+    """The default's time over this one's: above 1 is faster."""
+    speedup_low: Positive
+    speedup_high: Positive
+    confidence: Positive
+    pairs: Count
+    default: dict[str, Parameter]
+    """What it was compared with."""
+    commit: str
+    """Of the tree in which it was measured."""
+    date: AwareDatetime
+    driver: str | None = None
+    cuda: str | None = None
+    torch: str
+    triton: str | None = None
+
+    @model_validator(mode="after")
+    def _is_an_improvement(self) -> TunedCase:
+        if not 1 < self.speedup_low <= self.speedup <= self.speedup_high:
+            raise ValueError("speedup lies within its interval, and the interval above 1")
+        return self
+
+
+class Tuned(Record):
+    """The whole file."""
+
+    schema_version: Literal[1] = 1
+    cases: dict[str, dict[str, TunedCase]] = {}
+    """Case → device (see `device_name`) → what is used there."""
+
+    def parameters(self, case: str, device: str) -> dict[str, Parameter]:
+        """Return the applied parameters; empty where nothing was applied for this case on this device."""
+        found = self.cases.get(case, {}).get(device)
+        return dict(found.parameters) if found else {}
+
+
+def device_name(fingerprint: Fingerprint) -> str:
+    """Return the name of the GPU, such as ``NVIDIA H200``; without a GPU, that of the CPU."""
+    return fingerprint.gpu or fingerprint.cpu
+
+
+# Tasks and results that cross processes, and perhaps machines, while a search runs or is replayed.
+
+
+class Task(Record):
+    """One piece of work for one station."""
+
+    number: Count
+    """Number of this task; no two tasks of a run have the same."""
+    what: Literal["evaluate", "confirm"]
+    """``evaluate``: time one configuration once. ``confirm``: time some against the default, in pairs of fresh processes."""
+    case: str
+    configurations: tuple[Configuration, ...]
+    """One to evaluate, or those to confirm."""
+    best: Positive | None = None
+    """The best normalised time so far: a configuration clearly behind it after a few samples is dropped."""
+    seconds: NotNegative | None = None
+    """Seconds after which a confirmation ends, with the pairs that it has by then."""
+
+
+class Done(Record):
+    """The result of a task."""
+
+    task: Task
+    place: str
+    """The station that did it: ``NVIDIA H200 [0]``."""
+    evaluation: Evaluation | None = None
+    confirmations: tuple[Confirmation, ...] = ()
+    lost: str = ""
+    """The reason why there is neither: the station is gone."""
+
+
+class ReplayResult(Record):
+    """One search of a recorded space."""
+
+    path: str
+    strategy: str
+    """The strategy that was asked for."""
+    searched_by: str
+    """The strategies that `auto` used, or the strategy that was asked for."""
+    seed: int
+    evaluations: Count
+    """Evaluations used, failed ones too."""
+    failed: Count
+    """Evaluations that failed."""
+    configurations: Count
+    """Configurations in the recorded space."""
+    best_ms: Positive | None
+    """The best that was found; None where every one that was tried failed."""
+    optimum_ms: Positive
+    """The best that was recorded."""
+    fraction: Annotated[float, Field(ge=0, le=1)]
+    """The optimum's time over the best's; 0 where nothing was found."""
+    configuration: Configuration | None
+    """The best that was found."""

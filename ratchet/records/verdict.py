@@ -1,4 +1,7 @@
-"""What a run means: an outcome for each case, and one for the whole."""
+"""The verdict of a run: an outcome for each case, and one for the whole.
+
+`ratchet.judge.verdict` makes it, every report shows it, ``results/report.json`` keeps it. Pure.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,12 @@ from pydantic import AwareDatetime
 
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment
-from ratchet.records.policy import Policy
 from ratchet.records.profile import CaseProfile
-from ratchet.records.run import Plan, Tree
+from ratchet.records.run import Plan, Policy, Tree
 
 
 class Outcome(StrEnum):
-    """Of one case. The order is the order in which a report lists them."""
+    """The outcome of one case. Reports list outcomes in this order."""
 
     FAILED = "FAILED"
     REGRESSED = "REGRESSED"
@@ -71,7 +73,7 @@ class Comparison(Record):
 
 
 class SideSummary(Record):
-    """What a report shows of one side of a case."""
+    """Figures that a report shows of one side of a case."""
 
     median_ms: Positive
     gflops: NotNegative

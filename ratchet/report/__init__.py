@@ -1,1 +1,1 @@
-"""The edge that shows: a `ReportRecord` → Markdown, a terminal table, plain lines."""
+"""Everything that shows a result: records become Markdown, terminal tables, plain lines, JSON fields and pictures."""

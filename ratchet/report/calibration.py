@@ -1,20 +1,29 @@
-"""A calibration as lines of text."""
+"""Text and JSON fields for `ratchet calibrate` and `ratchet replay`.
+
+`ratchet.cli.check` prints them; `ratchet.commands.replay` fills `Replayed` and `Simulation`. Pure.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
 from ratchet import units
+from ratchet.judge.replay import Judged, Rates
+from ratchet.records import CaseVerdict, Outcome, Policy, ReportRecord
 from ratchet.records.calibration import Calibration, CaseCalibration
-from ratchet.report.escape import CELL, log_line
+from ratchet.report import words
 from ratchet.report.words import NOTHING
+from ratchet.untrusted import CELL, log_line
 
 
 def calibration_lines(done: Calibration) -> list[str]:
-    """A table of the cases, the noisiest first, then what it means in sentences."""
+    """Return a table of the cases, the noisiest first, then sentences that say what it means."""
     listed = sorted(done.cases, key=lambda case: -case.spread)
     rows = [("Case", "Pairs", "Spread", "Bias", "MDE 20", "MDE most", "Red", "Caught", "Gate"), *map(_row, listed)]
-    wide = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(f"{cell:{'<' if i == 0 else '>'}{wide[i]}}" for i, cell in enumerate(row)).rstrip() for row in rows]
-    return [*lines, "", *map(log_line, _sentences(done))]
+    return [*words.aligned(rows, "<>>>>>>>>"), "", *map(log_line, _sentences(done))]
 
 
 def _row(case: CaseCalibration) -> tuple[str, ...]:
@@ -53,3 +62,136 @@ def _sentences(done: Calibration) -> list[str]:
         )
     verdict = f"This machine holds the gate of {gate}" if done.holds else f"This machine does not hold the gate of {gate}"
     return [*lines, f"{verdict}; the smallest gate that every case holds is {units.threshold(done.gate)}."]
+
+
+# `ratchet replay`: recorded pairs judged again, and pull requests simulated from them.
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """One file, judged again. Only a recorded run has a whole report; a NumPy archive of pairs has none."""
+
+    file: Path
+    judged: Judged
+    report: ReportRecord | None = None
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Pull requests drawn from recorded pairs, and the settings of the draw."""
+
+    rates: Rates
+    policy: Policy
+    pairs: int
+    """The most pairs that a case may take."""
+    seed: int
+    planted: Mapping[str, float]
+    """Case → factor on the head's times."""
+    recorded: Mapping[str, int]
+    """Case → pairs to draw from; a case without any was left out."""
+
+
+def file_line(done: Replayed) -> str:
+    """Return the line that says which of several files the next lines are about."""
+    return f"# {log_line(done.file)}"
+
+
+def judged_lines(judged: Judged) -> list[str]:
+    """Return one aligned line a case, then the reasons of those that are not unchanged, and last the headline."""
+    rows = [_verdict_row(case) for case in judged.cases]
+    lines = words.aligned(rows, "<<>^>>>")
+    lines += [
+        f"{case.outcome} {log_line(case.name, CELL)}: {log_line(words.reason(case))}"
+        for case in judged.cases
+        if case.outcome is not Outcome.UNCHANGED
+    ]
+    return [*lines, log_line(judged.headline)]
+
+
+def judged_json(done: Sequence[Replayed], exit_code: int) -> dict[str, Any]:
+    """Return all files as JSON fields for other programs."""
+    files = [
+        {
+            "file": str(replayed.file),
+            "exit_code": replayed.judged.exit_code,
+            "headline": replayed.judged.headline,
+            "cases": [case.model_dump(mode="json") for case in replayed.judged.cases],
+        }
+        for replayed in done
+    ]
+    return {"exit_code": exit_code, "files": files}
+
+
+def simulation_lines(done: Simulation) -> list[str]:
+    """Return what was drawn, a table of the cases, the rates, and their meaning in one sentence."""
+    rates = done.rates
+    gate = units.threshold(done.policy.regression)
+    table = [("Case", "Recorded pairs", "Planted", "Red")]
+    table += [
+        (
+            log_line(name, CELL),
+            str(done.recorded[name]),
+            units.change(done.planted[name]) if name in done.planted else words.NOTHING,
+            units.percent(share, 2),
+        )
+        for name, share in rates.red.items()
+    ]
+    figures = [
+        ("Any red that was not planted", units.percent(rates.any_red, 2)),
+        ("Planted cases caught", words.NOTHING if rates.caught is None else units.percent(rates.caught, 2)),
+        ("Cases without an answer", units.percent(rates.inconclusive, 2)),
+        ("Pairs that a case took", f"{rates.pairs_mean:.1f} of {done.pairs}"),
+    ]
+    left_out = [name for name, count in done.recorded.items() if not count]
+    return [
+        f"{rates.runs} pull requests of {len(rates.red)} cases, gate {gate}, at most {done.pairs} pairs a case, seed {done.seed}",
+        "",
+        *words.aligned(table, "<>>>"),
+        "",
+        *words.aligned(figures, "<>"),
+        *(f"Left out, without pairs: {log_line(name, CELL)}" for name in left_out),
+        "",
+        _meaning(done),
+    ]
+
+
+def simulation_json(done: Simulation) -> dict[str, Any]:
+    """Return JSON fields for other programs."""
+    rates, policy = done.rates, done.policy
+    return {
+        "any_red": rates.any_red,
+        "caught": rates.caught,
+        "inconclusive": rates.inconclusive,
+        "pairs_mean": rates.pairs_mean,
+        "runs": rates.runs,
+        "pairs": done.pairs,
+        "seed": done.seed,
+        "gate": policy.regression,
+        "improvement": policy.improvement,
+        "confidence": policy.confidence,
+        "false_alarm": policy.false_alarm,
+        "cases": list(rates.red),
+        "recorded_pairs": dict(done.recorded),
+        "planted": dict(done.planted),
+        "red": dict(rates.red),
+    }
+
+
+def _meaning(done: Simulation) -> str:
+    rates = done.rates
+    drawn = f"Drawn from these pairs, {units.percent(rates.any_red, 2)} of pull requests"
+    if rates.caught is None:
+        return f"{drawn} that change nothing are red, if nothing changed where the pairs were recorded."
+    caught = f"and {units.percent(rates.caught, 1)} of what was planted is caught"
+    return f"{drawn} are red for a case that nothing was planted in, {caught}."
+
+
+def _verdict_row(case: CaseVerdict) -> tuple[str, ...]:
+    times = words.time(case.reference), "->", words.time(case.head)
+    return (
+        case.outcome,
+        log_line(case.name, CELL),
+        *times,
+        words.change(case.comparison),
+        words.interval(case.comparison),
+    )

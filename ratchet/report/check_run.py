@@ -1,18 +1,22 @@
-"""`CommentPage` → conclusion, title, summary, text and annotations of a check run; and lines for the runner's log."""
+"""Conclusion, title, summary, text and annotations of a check run, and ``::error`` lines for the runner's log.
+
+All come from the same `CommentPage` as the comment. Called by `ratchet.commands.github.publish` and `judge_again`, and by
+`ratchet.cli.github` for the log. Pure, apart from reading the templates of this package.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from ratchet import untrusted
 from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome
 from ratchet.records.forge import ANNOTATIONS_A_CALL, Annotation, CheckOutput, Level
-from ratchet.report import escape, profile, words
-from ratchet.report.comment import render_part
-from ratchet.report.comment_page import CommentPage, Conclusion, conclusion
+from ratchet.report import profile, words
+from ratchet.report.comment import CommentPage, Conclusion, conclusion, render_part
 
 TITLE = 200
-"""Characters."""
+"""Characters of a title."""
 MESSAGE = 1000
 """Characters of an annotation's message."""
 _LEVELS: dict[Outcome, Level] = {
@@ -23,18 +27,19 @@ _LEVELS: dict[Outcome, Level] = {
     Outcome.INCONCLUSIVE: "warning",
 }
 _COMMANDS: dict[Level, str] = {"failure": "error", "warning": "warning", "notice": "notice"}
+# A relative path of plain words that ends in .py, without `.` and `..`: annotations of anything else are left out.
 _PATH = re.compile(r"(?!/)(?:(?!\.{1,2}(?:/|$))[A-Za-z0-9_.+-]+/)*(?!\.{1,2}$)[A-Za-z0-9_.+-]+\.py")
 _BENCHMARK = re.compile(r"[A-Za-z0-9_]{1,100}")
 
 
 def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
-    """What the check run says, and how it ends (`ratchet.report.comment_page.conclusion`)."""
+    """Return the conclusion of the check run and its output."""
     title = page.report.headline if page.report else page.problem or "There is no verdict."
     end = conclusion(page)
     if end == "neutral" and page.report and page.report.verdict == "pass" and not title.startswith("Inconclusive"):
         title = f"No proof either way: {title}"
     output = CheckOutput(
-        title=escape.plain(title, TITLE),
+        title=untrusted.plain(title, TITLE),
         summary=render_part(page, "summary"),
         text=render_part(page, "text"),
         annotations=tuple(_annotations(page)),
@@ -43,9 +48,9 @@ def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
 
 
 def workflow_commands(page: CommentPage, most: int = 10) -> Iterator[str]:
-    """``::error file=…,line=1,title=…::…`` for the worst cases, one a line; nothing in them ends a line or starts a command.
+    """Yield ``::error file=…,line=1,title=…::…`` for the worst cases; text in them can end no line and start no other command.
 
-    Print them outside of ``::stop-commands::``.
+    Print them outside of ``::stop-commands::``, where the runner still reads commands.
     """
     if page.report is None:
         yield _command("failure", None, "ratchet", page.problem or "There is no verdict.")
@@ -55,28 +60,29 @@ def workflow_commands(page: CommentPage, most: int = 10) -> Iterator[str]:
 
 
 def candidate_paths(page: CommentPage, bench: str) -> dict[str, str]:
-    """Benchmark → the file that may hold it, for the cases worth an annotation. Whoever fills ``page.paths`` keeps those that
-    exist: a benchmark may stand in a file of another name.
+    """Return benchmark → the file that may hold it, for the cases worth an annotation.
+
+    Whoever fills ``page.paths`` keeps those that exist, because a benchmark may be in a file of another name.
     """
     names = {case.name.partition("/")[0] for case in _worst(page)}
-    found = {name: f"{bench.strip('/')}/{name}.py" for name in sorted(names) if _BENCHMARK.fullmatch(name)}
-    return {name: path for name, path in found.items() if _PATH.fullmatch(path)}
+    paths = {name: f"{bench.strip('/')}/{name}.py" for name in sorted(names) if _BENCHMARK.fullmatch(name)}
+    return {name: path for name, path in paths.items() if _PATH.fullmatch(path)}
 
 
 def _worst(page: CommentPage) -> list[CaseVerdict]:
-    taken = {each.case for each in page.acceptances}
+    taken = {acceptance.case for acceptance in page.acceptances}
     listed = words.worst_first(page.report) if page.report else []
     return [case for case in listed if case.outcome in _LEVELS and not (case.outcome in SLOWDOWNS and case.name in taken)]
 
 
 def _annotations(page: CommentPage) -> Iterator[Annotation]:
     placed = ((case, _path(page, case)) for case in _worst(page))
-    found = [
+    annotations = [
         Annotation(path=path, line=1, level=_LEVELS[case.outcome], title=_title(case), message=_message(page, case))
         for case, path in placed
         if path
     ]
-    yield from found[:ANNOTATIONS_A_CALL]
+    yield from annotations[:ANNOTATIONS_A_CALL]
 
 
 def _path(page: CommentPage, case: CaseVerdict) -> str | None:
@@ -86,24 +92,24 @@ def _path(page: CommentPage, case: CaseVerdict) -> str | None:
 
 def _title(case: CaseVerdict) -> str:
     change = f" {words.short_change(case)}" if case.outcome in SLOWDOWNS and case.comparison else ""
-    return escape.plain(f"{case.name} {words.WORDS[case.outcome].text}{change}", TITLE)
+    return untrusted.plain(f"{case.name} {words.WORDS[case.outcome].text}{change}", TITLE)
 
 
 def _message(page: CommentPage, case: CaseVerdict) -> str:
-    """The reason, and the cause where a profile shows one."""
+    """Return the reason of the outcome, and the cause where a profile shows one."""
     profiles = page.report.profiles if page.report else ()
     cause = next((profile.first_sentence(each) for each in profiles if each.case == case.name), "")
-    return escape.plain(f"{escape.clean(case.reason)} {escape.clean(cause)}", MESSAGE)
+    return untrusted.plain(f"{untrusted.clean(case.reason)} {untrusted.clean(cause)}", MESSAGE)
 
 
 def _command(level: Level, path: str | None, title: str, message: str) -> str:
     places = {"file": path, "line": "1"} if path else {}
     properties = ",".join(f"{name}={_property(str(value))}" for name, value in {**places, "title": title}.items())
-    return f"::{_COMMANDS[level]} {properties}::{_data(escape.plain(message, MESSAGE))}"
+    return f"::{_COMMANDS[level]} {properties}::{_data(untrusted.plain(message, MESSAGE))}"
 
 
 def _data(text: str) -> str:
-    """As @actions/core writes it."""
+    """Escape the text of a command as GitHub's own @actions/core does."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

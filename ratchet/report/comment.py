@@ -1,59 +1,97 @@
-"""`CommentPage` → the sticky comment under a pull request: the verdict first, then the worst, then the rest folded away."""
+"""The comment under a pull request: the verdict first, then the worst cases, then the rest folded away.
+
+`ratchet.commands.github` fills a `CommentPage`, renders it here, and finds earlier comments by their first two lines. The check
+run and its annotations come from the same page (`ratchet.report.check_run`). Pure, apart from reading this package's templates.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ratchet import untrusted
+from ratchet.errors import UsageError
 from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
-from ratchet.report import escape, profile, words
-from ratchet.report.chart import chart_of_changes
-from ratchet.report.comment_page import CommentPage, Conclusion, conclusion
-from ratchet.report.escape import Markdown
-from ratchet.report.markers import first_lines
-from ratchet.report.pieces import Reason, is_plain, machine, reasons, reproduce, template, tree
+from ratchet.records.acceptance import Acceptance
+from ratchet.report import profile, words
+from ratchet.report.markdown import Detail, Reason, fitted, is_plain, machine, reasons, shared_content, template, tree
+from ratchet.untrusted import Markdown
+
+Conclusion = Literal["success", "failure", "neutral", "action_required"]
+_HELD = (Outcome.UNCHANGED, Outcome.IMPROVED, Outcome.IDENTICAL)
+"""Outcomes of cases that were compared and are no slower."""
+
+
+@dataclass(frozen=True)
+class CommentPage:
+    """Everything that a comment and a check run say."""
+
+    report: ReportRecord | None
+    """Judged in the trusted job; None where there is no verdict."""
+    repository: str
+    """OWNER/NAME."""
+    head_sha: str
+    """The commit that the run measured."""
+    base_ref: str
+    run_url: str
+    run_id: int
+    problem: str = ""
+    """One sentence: why there is no verdict; beside a verdict, what is missing from it."""
+    stale_for: str | None = None
+    """Hash of the pull request's head, where it is another one by now."""
+    edited_baseline: bool = False
+    """The pull request changes the baseline file."""
+    acceptances: tuple[Acceptance, ...] = ()
+    """Acceptances that cover a slowdown of this report; `ratchet.judge.github.acceptance.with_acceptances` has applied them."""
+    artifact_url: str | None = None
+    log_url: str | None = None
+    """Address of the publishing job, where its log is what to read next."""
+    report_id: str = "default"
+    rejudged: bool = True
+    """Judged again from the raw samples, by thresholds and baseline of ``base_ref``."""
+    notes: tuple[str, ...] = ()
+    """Further sentences beside the verdict: parts of the artifact that were left out, and why."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Benchmark → its file in the repository, where it is known; annotations point there."""
+
+
+def conclusion(page: CommentPage) -> Conclusion:
+    """Return the conclusion of the check run.
+
+    ``failure``: a regression, a wrong result, or a run that gave nothing to judge.
+    ``success``: something was compared, and all of it is no slower or accepted.
+    ``action_required``: a slowdown without proof. It asks for a person: ``neutral`` would satisfy a required check.
+    ``neutral``: everything else, since noise is no fault of the change.
+    """
+    report = page.report
+    if report is None or not report.cases:
+        return "failure"
+    if report.verdict == "regression":
+        return "failure"
+    accepted = {acceptance.case for acceptance in page.acceptances}
+    outcomes = [case.outcome for case in report.cases if case.name not in accepted]
+    if Outcome.SLOWER in outcomes:
+        return "action_required"
+    answered = not any(outcome in words.NO_ANSWER for outcome in outcomes)
+    compared = page.acceptances or any(outcome in _HELD for outcome in outcomes)
+    return "success" if report.verdict == "pass" and answered and compared else "neutral"
+
 
 LIMIT = 60_000
-"""Bytes of UTF-8; GitHub takes 65,536 characters."""
+"""Bytes of UTF-8; GitHub accepts 65,536 characters."""
 
 Part = Literal["all", "summary", "text"]
 _HARDWARE = {"Driver": "driver", "CUDA": "CUDA", "PyTorch": "PyTorch", "Triton": "Triton"}
-"""Of `pieces.machine`: its label → the word in a sentence."""
+"""Label of `machine` → its name in a sentence."""
 _MARKS: dict[Conclusion, str] = {"success": "✅", "failure": "❌", "neutral": "⚠️", "action_required": "🟠"}
 
 
 @dataclass(frozen=True)
-class Detail:
-    """How much is shown where the length is limited."""
-
-    cases: int
-    """Rows of each table, reasons and warnings: so many of each."""
-    log_lines: int
-    counters: bool = True
-    """The tables of figures under the profiler."""
-    findings: bool = True
-    """The causes that the profiles show, with what to try."""
-    chart: bool = True
-    machine: bool = True
-    """Machine, plan and how to read it."""
-
-
-_DETAILS = (
-    Detail(200, 20),
-    Detail(200, 20, counters=False),
-    Detail(60, 10, counters=False),
-    Detail(25, 5, counters=False, findings=False),
-    Detail(10, 0, counters=False, findings=False, chart=False, machine=False),
-    Detail(3, 0, counters=False, findings=False, chart=False, machine=False),
-    Detail(0, 0, counters=False, findings=False, chart=False, machine=False),
-)
-
-
-@dataclass(frozen=True)
 class _Group:
-    """Cases that stand together: how many there are, and those that are shown."""
+    """Cases under one heading: how many there are, and those that are shown."""
 
     all: int
     shown: Sequence[CaseVerdict]
@@ -67,28 +105,21 @@ class _Group:
 def render_comment(page: CommentPage, limit: int = LIMIT) -> str:
     """Markdown of at most ``limit`` bytes of UTF-8 (8,000 always suffice).
 
-    What is dropped until it fits, in this order: the tables of figures under the profiler; of every list all but 60 cases, and
-    of every log all but ten lines; all but 25 cases, and what the profiles show beyond one sentence a case; the logs, the
-    chart, the machine, and all but ten cases; all but three; all. The verdict, the alerts, the counts and the links stay, and
-    each list says how many it left out.
+    `ratchet.report.markdown` defines what is dropped until it fits. The verdict, the alerts, the counts and the links stay,
+    and each list says how many it left out.
     """
     lines = first_lines(page.report_id, page.run_id, page.head_sha)
     return lines + render_part(page, "all", limit - len(lines.encode()))
 
 
 def render_part(page: CommentPage, part: Part, limit: int = LIMIT) -> str:
-    """The same without its markers: all of it, what stands open (``summary``), or what is folded away (``text``)."""
-    text = ""
-    for detail in _DETAILS:
-        text = template("comment.md.j2").render(_content(page, part, detail))
-        if len(text.encode()) <= limit:
-            break
-    return text
+    """Return the comment without its markers: all of it, only its open part (``summary``), or only its folded part (``text``)."""
+    return fitted(lambda detail: template("comment.md.j2").render(_content(page, part, detail)), limit)
 
 
 def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
     report = page.report
-    shared = {
+    common = {
         "page": page,
         "part": part,
         "detail": detail,
@@ -97,20 +128,20 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
         "headline": report.headline if report else f"No verdict: {page.problem or 'nothing was measured.'}",
         "alerts": _alerts(page),
         "commit": _commit(page),
-        "run": escape.link(page.run_url, str(page.run_id)),
+        "run": untrusted.link(page.run_url, str(page.run_id)),
         "artifacts": _artifacts(page),
         "warnings": (*page.notes, *(report.warnings if report else ()))[: detail.cases],
         "words": words.WORDS,
         "profiles": (),
     }
     nothing = dict.fromkeys(("regressed", "failed", "slower", "accepted", "improved", "open"), _Group(0, (), ()))
-    return shared | (_cases(page, report, detail) if report else nothing)
+    return common | (_cases(page, report, detail) if report else nothing)
 
 
 def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str, Any]:
-    """What depends on the cases, worst first."""
+    """Return content that depends on the cases, worst first."""
     listed = words.worst_first(report)
-    taken = {each.case: each for each in page.acceptances}
+    taken = {acceptance.case: acceptance for acceptance in page.acceptances}
 
     def group(*outcomes: Outcome, accepted: bool = False) -> _Group:
         own = [case for case in listed if case.outcome in outcomes and (case.name in taken) == accepted]
@@ -118,13 +149,9 @@ def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str,
 
     red, improved = group(Outcome.REGRESSED), group(Outcome.IMPROVED)
     every = listed[: detail.cases]
-    profiles = report.profiles[: detail.cases]
     worst = [case.name for case in listed if is_plain(case.name)]
-    return {
+    return shared_content(report, detail, listed) | {
         "total": len(listed),
-        "counted": words.counted(report),
-        "meanings": words.meanings(report),
-        "compares": words.compares(report),
         "regressed": red,
         "failed": group(Outcome.FAILED),
         "accepted": group(*SLOWDOWNS, accepted=True),
@@ -132,61 +159,56 @@ def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str,
         "improved": improved,
         "slower": group(Outcome.SLOWER),
         "open": group(Outcome.UNFIT, Outcome.INCONCLUSIVE),
-        "every": _Group(len(listed), every, reasons(report, [case for case in every if case.outcome not in _TOLD])),
+        "every": _Group(len(listed), every, reasons(report, [case for case in every if case.outcome not in _EXPLAINED])),
+        "cases": every,
         "taken": taken,
         "regressed_because": _because(red, report),
         "improved_because": _because(improved, report),
         "hardware": _hardware(report),
-        "profiles": profiles,
-        "profiled": tuple(each.case for each in report.profiles),
-        "unprofiled": report.unprofiled[: detail.cases],
+        "profiled": tuple(profile.case for profile in report.profiles),
         "place": "artifact",
-        "tables": profile.tables if detail.counters else lambda _: (),
-        "chart": chart_of_changes(listed) if detail.chart else None,
-        "failures": [case for case in every if case.last_lines] if detail.log_lines else [],
-        "stored": any(case.comparison and case.comparison.source != "paired" for case in every),
-        "dropped": [case for case in every if case.dropped_blocks],
-        "machine": machine(report.environment.fingerprint),
-        "reproduce": reproduce(report, listed) if detail.cases else None,
+        "chart": chart_of_changes(listed) if detail.machine else None,
         "example": Markdown(worst[0] if worst else "CASE"),
     }
 
 
-_TOLD = (Outcome.FAILED, Outcome.REGRESSED, Outcome.IMPROVED, *words.NO_ANSWER)
-"""Their reasons stand above the table of all cases already."""
+_EXPLAINED = (Outcome.FAILED, Outcome.REGRESSED, Outcome.IMPROVED, *words.NO_ANSWER)
+"""Outcomes whose reasons are already above the table of all cases."""
 
 
 def _because(group: _Group, report: ReportRecord) -> dict[str, str]:
-    """One sentence for each case that has more to say than its row: the cause that its profile shows, or what it was held to."""
+    """Return a sentence for each case that has one: the cause that its profile shows, else its reason if it has a best commit."""
     causes = {each.case: profile.first_sentence(each) for each in report.profiles}
-    told = {case.name: causes.get(case.name) or (case.reason if case.best else "") for case in group.shown}
-    return {name: text for name, text in told.items() if text}
+    texts = {case.name: causes.get(case.name) or (case.reason if case.best else "") for case in group.shown}
+    return {name: text for name, text in texts.items() if text}
 
 
 def _alerts(page: CommentPage) -> list[Markdown]:
-    """What a reader must know before believing the verdict."""
-    found = []
-    base = escape.name(page.base_ref)
+    """Return sentences that a reader must know before believing the verdict."""
+    alerts = []
+    base = untrusted.name(page.base_ref)
     if page.stale_for:
-        now = escape.markdown(page.stale_for[:10])
-        found.append(f"**Stale:** the pull request is now at {now}; this report is about {escape.markdown(page.head_sha[:10])}.")
+        now = untrusted.markdown(page.stale_for[:10])
+        alerts.append(
+            f"**Stale:** the pull request is now at {now}; this report is about {untrusted.markdown(page.head_sha[:10])}."
+        )
     if page.report and page.problem:
-        found.append(str(escape.markdown(page.problem)))
+        alerts.append(str(untrusted.markdown(page.problem)))
     if page.log_url:
-        found.append(f"Where to look: {escape.link(page.log_url, 'the job that publishes')}.")
+        alerts.append(f"Where to look: {untrusted.link(page.log_url, 'the publishing job')}.")
     if page.edited_baseline:
-        found.append(
+        alerts.append(
             f"**This pull request edits the baseline file.** It was judged by the file of {base}; the baseline moves by itself "
             "after a merge, or by `/ratchet accept`."
         )
     if page.report and not page.rejudged:
-        found.append("This verdict comes from the job that ran the code. No trusted job has judged the samples again.")
-    return [Markdown(each) for each in found]
+        alerts.append("This verdict comes from the job that ran the code. No trusted job has judged the samples again.")
+    return [Markdown(alert) for alert in alerts]
 
 
 def _commit(page: CommentPage) -> Markdown:
-    """The head as GitHub knows it, with what was measured of it and against what."""
-    head = escape.markdown(page.head_sha[:10])
+    """Return the head as GitHub knows it, the tree that was measured for it, and the reference."""
+    head = untrusted.markdown(page.head_sha[:10])
     report = page.report
     if report is None:
         return head
@@ -204,4 +226,90 @@ def _hardware(report: ReportRecord) -> str:
 def _artifacts(page: CommentPage) -> Markdown | None:
     if page.artifact_url is None:
         return None
-    return Markdown(f"Samples, reports of the profiler and pictures: {escape.link(page.artifact_url, 'artifacts of the run')}")
+    return Markdown(f"Samples, profiler reports and pictures: {untrusted.link(page.artifact_url, 'artifacts of the run')}")
+
+
+# The first two lines of a comment: ratchet finds its comment by the first, and the second names the run and the commit.
+
+
+MARKER = "<!-- ratchet:report:{id} -->"
+"""The first line, with the id of the report."""
+_RUN = "<!-- ratchet:run:{run_id}:{sha} -->"
+_RUN_READ = re.compile(r"<!-- ratchet:run:([1-9][0-9]{0,18}):([0-9a-f]{40}(?:[0-9a-f]{24})?) -->")
+_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def marker(report_id: str) -> str:
+    """Return the first line of a comment. Raises UsageError for an id that is not a plain word."""
+    if not _ID.fullmatch(report_id):
+        raise UsageError("The id of a report holds letters, digits, _ . and - only, at most 64.", "Choose another id.")
+    return MARKER.format(id=report_id)
+
+
+def first_lines(report_id: str, run_id: int, head_sha: str) -> str:
+    """Return both lines, each with its line end. Raises UsageError for an id that is not a plain word."""
+    return f"{marker(report_id)}\n{_RUN.format(run_id=run_id, sha=head_sha)}\n"
+
+
+def run_id_of(body: str) -> int | None:
+    """Return the run that one of our comments is about; None for any other text."""
+    match = _second_line(body)
+    return int(match[1]) if match else None
+
+
+def sha_of(body: str) -> str | None:
+    """Return the head that one of our comments is about; None for any other text."""
+    match = _second_line(body)
+    return match[2] if match else None
+
+
+def _second_line(body: str) -> re.Match[str] | None:
+    lines = body.replace("\r\n", "\n").split("\n", 2)
+    return _RUN_READ.fullmatch(lines[1]) if len(lines) > 1 and lines[0].startswith("<!-- ratchet:report:") else None
+
+
+# Changes as bars of text. Not Mermaid: its bars grow from the end of the axis, so beside +5 % the bar of −12 % is the shortest.
+
+
+MOST_BARS = 20
+LONGEST_LABEL = 32
+HALVES = 48
+"""Length of the longest bar in half characters."""
+
+
+def chart_of_changes(cases: Sequence[CaseVerdict]) -> Markdown | None:
+    """Draw the first cases that were compared, a line each: name, change, and a bar to the right where it is slower.
+
+    None where fewer than two were compared: a chart of one bar says less than its number.
+    """
+    shown = [(case, case.comparison) for case in cases if case.comparison][:MOST_BARS]
+    if len(shown) < 2:
+        return None
+    changes = [comparison.ratio - 1 for _, comparison in shown]
+    most = max(map(abs, changes)) or 1.0
+    labels = [_label(case.name, place) for place, (case, _) in enumerate(shown, 1)]
+    texts = [words.change(comparison) for _, comparison in shown]
+    wide, wider = max(map(len, labels)), max(map(len, texts))
+    left = (max(_halves(-change, most) for change in changes) + 1) // 2
+    lines = [
+        f"{label:<{wide}}  {text:>{wider}}  {_bar(change, most, left)}".rstrip()
+        for label, text, change in zip(labels, texts, changes, strict=True)
+    ]
+    return untrusted.fenced(lines)
+
+
+def _bar(change: float, most: float, left: int) -> str:
+    faster, slower = _halves(-change, most), _halves(change, most)
+    to_left = f"{'▐' * (faster % 2)}{'█' * (faster // 2)}"
+    return f"{to_left:>{left}}│{'█' * (slower // 2)}{'▌' * (slower % 2)}"
+
+
+def _halves(change: float, most: float) -> int:
+    return max(0, round(HALVES * change / most))
+
+
+def _label(name: str, place: int) -> str:
+    """Shorten a long name to its end, which is its config and says most; replace a name that is not plain by a number."""
+    if not is_plain(name):
+        return f"case {place}"
+    return name if len(name) <= LONGEST_LABEL else f"…{name[1 - LONGEST_LABEL :]}"

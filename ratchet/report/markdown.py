@@ -1,87 +1,279 @@
-"""`ReportRecord` → the Markdown of ``results/ratchet_report.md`` and of the step summary."""
+"""The Markdown report of a run, and what it shares with comment and suggestions: templates, levels of detail, names, commands.
+
+Called by `ratchet.commands.output` and, for the step summary, by `ratchet.commands.github.publish`. Pure, apart from reading the
+templates of this package. Templates escape every value that is not `Markdown`, so a forgotten filter costs looks, never safety.
+"""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
-from ratchet.records import CaseVerdict, Outcome, ReportRecord
+import jinja2
+
+from ratchet import units, untrusted
+from ratchet.judge.outcome import CHANGE_PAIRS
+from ratchet.records import CaseVerdict, Comparison, Fingerprint, Outcome, ReportRecord, SideSummary, Tree
+from ratchet.records.run import SESSION_PAIRS
 from ratchet.report import profile, words
-from ratchet.report.pieces import machine, reasons, reproduce, template
+from ratchet.untrusted import Markdown
 
+_SILENT = (Outcome.UNCHANGED, Outcome.MEASURED, Outcome.SKIPPED)
+_WORST = (Outcome.FAILED, Outcome.REGRESSED, Outcome.SLOWER, Outcome.UNFIT, Outcome.INCONCLUSIVE)
+_COMMAND_CASES = 5
+"""Cases that the commands to measure again name."""
 _NAMED = 3
+"""Red cases that the first line names, if the headline names none."""
+_HEX = frozenset("0123456789abcdef")
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")
+_LABELS = {
+    "gpu_memory_bytes": "GPU memory",
+    "gpu_power_limit_w": "Power limit",
+    "mig": "MIG",
+    "driver": "Driver",
+    "cuda": "CUDA",
+    "torch": "PyTorch",
+    "triton": "Triton",
+    "cpu": "CPU",
+    "cpu_threads": "CPU threads",
+}
+_UNITS: dict[str, Callable[[float], str]] = {"gpu_memory_bytes": units.size, "gpu_power_limit_w": lambda watts: f"{watts:g} W"}
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One sentence, and every case that it holds for."""
+
+    word: words.Word
+    names: tuple[str, ...]
+    text: str
 
 
 @dataclass(frozen=True)
 class Detail:
-    """How much of a report is shown where the length is limited."""
+    """A level of detail, for a report or comment whose length is limited."""
 
     cases: int
-    """Cases, warnings and skipped cases: so many of each."""
+    """The most cases, warnings, profiles and reasons: this many of each."""
     log_lines: int
     figures: bool = True
-    """The table of throughput, the stages, and the figures of profiles."""
+    """Throughput, stages, and the counters of profiles."""
+    findings: bool = True
+    """The causes that the profiles show, with what to try."""
+    machine: bool = True
+    """Machine, plan, chart, and how to read the report."""
 
 
 _DETAILS = (
     Detail(10**9, 20),
-    Detail(150, 10),
-    Detail(60, 8),
-    Detail(30, 5, figures=False),
-    Detail(8, 0, figures=False),
-    Detail(0, 0, figures=False),
+    Detail(200, 20),
+    Detail(200, 20, figures=False),
+    Detail(60, 10, figures=False),
+    Detail(25, 5, figures=False, findings=False),
+    Detail(10, 0, figures=False, findings=False, machine=False),
+    Detail(3, 0, figures=False, findings=False, machine=False),
+    Detail(0, 0, figures=False, findings=False, machine=False),
 )
+"""From everything to what every report needs; `fitted` uses the first that fits its limit."""
 
 
 def render_markdown(report: ReportRecord, *, limit: int | None = None) -> str:
-    """The whole report, or with ``limit`` as much of it as fits into so many characters: the worst cases stay.
+    """Return the Markdown report; with a ``limit`` in bytes (the step summary) as much as fits, the worst cases first.
 
-    Every text that code under test may have written is escaped. GitHub takes 65,536 characters in a comment.
+    Every text that code under test may have written is escaped.
     """
+    return fitted(lambda detail: template("report.md.j2").render(_content(report, detail)), limit)
+
+
+def fitted(render: Callable[[Detail], str], limit: int | None) -> str:
+    """Return the text with the most detail that has at most ``limit`` bytes of UTF-8; the shortest where none has."""
     text = ""
     for detail in _DETAILS:
-        text = _render(report, detail)
-        if limit is None or len(text) <= limit:
+        text = render(detail)
+        if limit is None or len(text.encode()) <= limit:
             break
     return text
 
 
-def _render(report: ReportRecord, detail: Detail) -> str:
+def shared_content(report: ReportRecord, detail: Detail, listed: Sequence[CaseVerdict]) -> dict[str, Any]:
+    """Return content that both the comment and the report use. ``listed``: the cases, worst first."""
+    shown = listed[: detail.cases]
+    return {
+        "report": report,
+        "detail": detail,
+        "words": words.WORDS,
+        "compares": words.compares(report),
+        "counted": words.counted(report),
+        "meanings": words.meanings(report),
+        "stored": any(case.comparison and case.comparison.source != "paired" for case in shown),
+        "failures": [case for case in shown if case.last_lines] if detail.log_lines else [],
+        "dropped": [case for case in shown if case.dropped_blocks],
+        "profiles": report.profiles[: detail.cases],
+        "unprofiled": report.unprofiled[: detail.cases],
+        "tables": profile.tables if detail.figures else lambda _: (),
+        "machine": machine(report.environment.fingerprint),
+        "reproduce": reproduce(report, listed) if detail.cases else None,
+    }
+
+
+def _content(report: ReportRecord, detail: Detail) -> dict[str, Any]:
     listed = words.worst_first(report)
     timed = [case for case in listed if case.outcome is not Outcome.SKIPPED]
     shown = timed[: detail.cases]
     red = _red_unnamed(report, timed)
-    return template("report.md.j2").render(
-        report=report,
-        compares=words.compares(report),
-        mark=words.mark(report),
-        named=red[:_NAMED],
-        unnamed=len(red[_NAMED:]),
-        counted=words.counted(report),
-        meanings=words.meanings(report),
-        words=words.WORDS,
-        cases=[case for case in shown if case.head or case.reference or words.compares(report)],
-        hidden=len(timed) - len(shown),
-        stored=any(case.comparison and case.comparison.source != "paired" for case in shown),
-        reasons=reasons(report, shown),
-        failures=[case for case in shown if case.last_lines] if detail.log_lines else [],
-        log_lines=detail.log_lines,
-        figures=[case for case in shown if case.head] if detail.figures else [],
-        roofs=any(words.roof(case.head) != words.NOTHING for case in shown),
-        roof_notes=words.roof_notes(shown),
-        staged=[case for case in shown if case.head and case.head.stages_ms] if detail.figures else [],
-        profiles=report.profiles[: detail.cases],
-        unprofiled=report.unprofiled[: detail.cases],
-        place="results folder",
-        tables=profile.tables if detail.figures else lambda _: (),
-        skipped=[case for case in listed if case.outcome is Outcome.SKIPPED][: detail.cases],
-        dropped=[case for case in shown if case.dropped_blocks],
-        warnings=report.warnings[: detail.cases],
-        machine=machine(report.environment.fingerprint),
-        reproduce=reproduce(report, timed),
-    )
+    return shared_content(report, detail, timed) | {
+        "mark": words.mark(report),
+        "named": red[:_NAMED],
+        "unnamed": len(red[_NAMED:]),
+        "cases": [case for case in shown if case.head or case.reference or words.compares(report)],
+        "taken": {},
+        "hidden": len(timed) - len(shown),
+        "reasons": reasons(report, shown),
+        "figures": [case for case in shown if case.head] if detail.figures else [],
+        "roofs": any(words.roof(case.head) != words.NOTHING for case in shown),
+        "roof_notes": words.roof_notes(shown),
+        "staged": [case for case in shown if case.head and case.head.stages_ms] if detail.figures else [],
+        "place": "results folder",
+        "skipped": [case for case in listed if case.outcome is Outcome.SKIPPED][: detail.cases],
+        "warnings": report.warnings[: detail.cases],
+    }
 
 
 def _red_unnamed(report: ReportRecord, listed: list[CaseVerdict]) -> list[CaseVerdict]:
-    """The cases that make a check red, slowest first, for a headline that does not name any of them."""
+    """Return the cases that make a check red, slowest first; none where the headline already names one of them."""
     red = [case for outcome in (Outcome.REGRESSED, Outcome.FAILED) for case in listed if case.outcome is outcome]
     return [] if any(case.name in report.headline for case in red) else red
+
+
+@cache
+def template(file: str) -> jinja2.Template:
+    """Load a file of ``report/templates``, in which every value is escaped unless a filter of this module made it Markdown."""
+    environment = jinja2.Environment(  # noqa: S701 - the output is Markdown; `finalize` escapes it
+        loader=jinja2.FunctionLoader(_source),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_finalize,
+    )
+    environment.filters |= {
+        "code": untrusted.name,
+        "cell": lambda text: untrusted.markdown(text, untrusted.CELL),
+        "fenced": lambda lines, most: untrusted.fenced(lines, most=most),
+        "already_markdown": Markdown,  # for what a macro returns, whose own values were escaped one by one
+        "tight": _tight,
+        "tree": tree,
+        "duration": units.duration,
+        "wall": units.wall,
+        "threshold": units.threshold,
+        "time": words.time,
+        "change": _change,
+        "short_change": words.short_change,
+        "outcome": lambda case: _tight(f"{words.word(case).mark} {words.word(case).text}"),
+        "delta": words.delta,
+        "detectable": words.detectable,
+        "throughput": lambda side: units.rate(side.gflops * 1e9, "FLOP/s") if side.gflops else words.NOTHING,
+        "bandwidth": lambda side: units.rate(side.gb_s * 1e9, "B/s") if side.gb_s else words.NOTHING,
+        "roof": _roof,
+        "memory": _memory,
+        "stage": lambda side, stage: (
+            units.duration(side.stages_ms[stage] / 1e3) if side and stage in side.stages_ms else words.NOTHING
+        ),
+        "names": _names,
+        "findings": profile.findings_of,
+        "profile_notes": profile.notes,
+        "first_sentence": profile.first_sentence,
+        "unexplained": profile.unexplained,
+        "shell": shlex.join,
+        "plural": units.plural,
+    }
+    environment.globals |= {"change_pairs": CHANGE_PAIRS, "session_pairs": SESSION_PAIRS}
+    return environment.get_template(file)
+
+
+def _source(file: str) -> str:
+    return (files("ratchet.report") / "templates" / file).read_text(encoding="utf-8")
+
+
+def _finalize(value: Any) -> str:
+    return value if isinstance(value, Markdown) else untrusted.markdown(value)
+
+
+def machine(fingerprint: Fingerprint) -> dict[str, object]:
+    """Return the parts of a fingerprint that this machine has, under names for people."""
+    shown: dict[str, object] = {"Device": fingerprint.gpu or fingerprint.cpu}
+    parts = fingerprint.model_dump(exclude={"device", "gpu"} if fingerprint.gpu else {"device", "gpu", "cpu"}, exclude_none=True)
+    for part, value in parts.items():
+        text = _UNITS[part](value) if part in _UNITS else value
+        shown[_LABELS.get(part, part)] = text
+    return shown
+
+
+def reasons(report: ReportRecord, shown: Sequence[CaseVerdict]) -> list[Reason]:
+    """Return the reasons of these outcomes, each sentence once; outcomes that need no reason have none."""
+    grouped: dict[tuple[Outcome, str], list[str]] = {}
+    for case in shown:
+        if words.earned(case, report) not in _SILENT:
+            grouped.setdefault((case.outcome, words.reason(case)), []).append(case.name)
+    return [Reason(words.WORDS[outcome], tuple(names), text) for (outcome, text), names in grouped.items()]
+
+
+def reproduce(report: ReportRecord, listed: Sequence[CaseVerdict]) -> Markdown | None:
+    """Return the commands that measure the worst cases again. People paste them, so only hashes and plain names get in."""
+    if not is_hash(report.head) or (report.reference and not is_hash(report.reference)):
+        return None
+    base = f"check --base {report.reference.commit}" if report.reference else "check" if words.compares(report) else "run"
+    worst = [case.name for case in listed if case.outcome in _WORST and is_plain(case.name)][:_COMMAND_CASES]
+    lines = [f"git checkout {report.head.commit} &&", f"ratchet {base}", *worst]
+    return untrusted.fenced([lines[0], " \\\n  ".join(lines[1:])], language="bash")
+
+
+def is_hash(tree: Tree) -> bool:
+    """Return whether the tree names its commit by a hash."""
+    return 7 <= len(tree.commit) <= 64 and _HEX.issuperset(tree.commit)
+
+
+def is_plain(name: str) -> bool:
+    """Return whether a shell, a chart and a path read the name as one plain word."""
+    return bool(name) and _PLAIN.issuperset(name) and not name.startswith("-") and len(name) <= untrusted.CELL
+
+
+def tree(code: Tree) -> Markdown:
+    """Return ``1a2b3c4d5e “Subject”``. The hash is not set as code, because GitHub links only plain ones."""
+    commit = Markdown(words.short_hash(code)) if is_hash(code) else untrusted.name(words.short_hash(code))
+    subject = f" “{untrusted.markdown(code.subject, untrusted.CELL)}”" if code.subject else ""
+    return Markdown(f"{commit}{subject}{' **with uncommitted changes**' if code.dirty else ''}")
+
+
+def _change(comparison: Comparison | None) -> Markdown:
+    if comparison is None:
+        return Markdown(words.NOTHING)
+    interval = words.interval(comparison).replace(" ", "\u00a0")  # numbers alone, so its brackets are no link
+    return Markdown(f"{_tight(words.change(comparison))} {interval}")
+
+
+def _tight(text: str) -> Markdown:
+    """Keep a figure on one line of a table: its spaces become no-break spaces."""
+    return Markdown(untrusted.markdown(text).replace(" ", "\u00a0"))
+
+
+def _roof(side: SideSummary) -> Markdown:
+    shown = _tight(words.roof(side))
+    if side.share_of_roof is None or side.cached:
+        return shown
+    between = " " if side.share_of_roof > words.ABOVE else " of "
+    return Markdown(f"{shown}{between}{untrusted.markdown(side.roof or 'the roof', untrusted.CELL)}")
+
+
+def _memory(case: CaseVerdict) -> str:
+    sides = [units.size(side.peak_memory_bytes) for side in (case.reference, case.head) if side]
+    return sides[0] if len(set(sides)) == 1 else " → ".join(sides)
+
+
+def _names(names: tuple[str, ...], most: int = 10) -> Markdown:
+    shown = ", ".join(untrusted.name(name) for name in names[:most])
+    return Markdown(shown if len(names) <= most else f"{shown} and {len(names) - most} more")

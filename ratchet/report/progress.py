@@ -1,6 +1,7 @@
-"""How far a run has come: a bar on a terminal, lines in a log, or nothing. Called between blocks, never inside timing.
+"""Progress of a run: a bar on a terminal, lines in a log, or nothing.
 
-Nothing here starts a thread: a thread would draw while a kernel is timed, and a fork would copy its locks.
+`ratchet.cli.output` chooses one and the commands pass it on. It is called between blocks, never inside timing.
+Writes to stderr only. Nothing here starts a thread: it would draw while a kernel is timed, and a fork would copy its locks.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from ratchet import units
-from ratchet.report import escape
+from ratchet import units, untrusted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,29 +19,30 @@ if TYPE_CHECKING:
 
 _REDRAW_S = 0.2
 _LINE_S = 1.0
+"""Least time between two drawings of the bar, and between two lines for pairs."""
 
 
 class Progress(Protocol):
-    """What a run tells while it lasts. Every call is cheap and may be made as often as wanted."""
+    """Receives the progress of a run. Every call is cheap and may be made often."""
 
     def start(self, total_cases: int, pairs: int) -> None:
-        """Measuring is about to begin: so many cases in at most so many pairs."""
+        """Note that measuring begins: this many cases, each in at most this many pairs."""
 
     def stage(self, text: str) -> None:
-        """Another part of the run begins, such as ``Building the reference``."""
+        """Note that another part of the run begins, such as ``Building the reference``."""
 
     def case(self, name: str, pair: int, done: int, total: int) -> None:
-        """``name`` was measured in ``pair`` (from 0): ``done`` of ``total`` steps of the run, one a case and pair.
+        """Note that ``name`` was measured in ``pair`` (from 0): ``done`` of ``total`` steps, one for each case and pair.
 
         ``total`` may fall when cases are decided early.
         """
 
     def finish(self) -> None:
-        """The run ended, well or not. May be called twice, and without `start`."""
+        """Note that the run ended, well or not. May be called twice, and without `start`."""
 
 
 class SilentProgress:
-    """For ``--json`` and ``--quiet``."""
+    """A progress that shows nothing, for ``--json`` and ``--quiet``."""
 
     def start(self, total_cases: int, pairs: int) -> None: ...
 
@@ -65,10 +66,10 @@ class LineProgress:
     def start(self, total_cases: int, pairs: int) -> None:
         self._pairs = pairs
         self._began = self._clock()
-        self._write(f"Measuring {total_cases} case{'' if total_cases == 1 else 's'} in up to {pairs} pairs of processes")
+        self._write(f"Measuring {units.plural(total_cases, 'case')} in up to {pairs} pairs of processes")
 
     def stage(self, text: str) -> None:
-        self._write(escape.log_line(text))
+        self._write(untrusted.log_line(text))
 
     def case(self, name: str, pair: int, done: int, total: int) -> None:  # noqa: ARG002 - a log names no single case
         if self._open and self._open[0] != pair and self._clock() - self._last >= _LINE_S:
@@ -121,13 +122,13 @@ class LiveProgress:
         self._draw(at_once=True)
 
     def stage(self, text: str) -> None:
-        self._bar.update(self._task, description=escape.clean(text, 60))
+        self._bar.update(self._task, description=untrusted.clean(text, 60))
         self._draw(at_once=True)
 
     def case(self, name: str, pair: int, done: int, total: int) -> None:
         if self._clock() - self._drawn < _REDRAW_S and done < total:
             return
-        description = f"pair {pair + 1} of {self._pairs}: {escape.clean(name, 40)}"
+        description = f"pair {pair + 1} of {self._pairs}: {untrusted.clean(name, 40)}"
         self._bar.update(self._task, completed=done, total=max(1, total), description=description)
         self._draw()
 
@@ -146,7 +147,7 @@ class LiveProgress:
 
 
 def choose_progress(stream_is_terminal: bool, quiet: bool) -> Progress:
-    """The progress for this run, on stderr."""
+    """Return the progress for this run, which writes to stderr."""
     if quiet:
         return SilentProgress()
     return LiveProgress() if stream_is_terminal else LineProgress()

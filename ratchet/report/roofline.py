@@ -1,4 +1,7 @@
-"""A roofline as text: a table of cases, and the words beside the lines of its picture."""
+"""A roofline as text: a table of cases, and the words beside the lines of its picture.
+
+Called by ``ratchet roofline`` and by `ratchet.report.figures.roofline`. Pure.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from collections.abc import Sequence
 from ratchet import units
 from ratchet.records.roofline import Roof, Roofline, RooflinePoint
 from ratchet.report.baseline import table
-from ratchet.report.escape import CELL, log_line
 from ratchet.report.words import ABOVE, NOTHING
+from ratchet.untrusted import CELL, log_line
 
 BOUND = {
     "memory": "memory",
@@ -16,14 +19,14 @@ BOUND = {
     "cache": "L2 cache",
     "neither": "neither: below half of every roof",
 }
-ABOVE_MEANS = "Above a roof, because the data come from a cache, or the declared work is more than is done"
+ABOVE_MEANS = "Above a roof, because the data come from a cache or the case declares too much work"
 _HEADINGS = ("Case", "FLOP/B", "FLOP/s", "B/s", "Of the roofs", "Bound by", "Work", "Time")
 _FROM = {"counters": "counted", "declared": "declared"}
 
 
 def roofline_lines(roofline: Roofline) -> list[str]:
-    """The roofs, a line for each case, and the notes."""
-    lines = [log_line(f"{roofline.device}: {len(roofline.points)} case{'' if len(roofline.points) == 1 else 's'}.")]
+    """Return the roofs, a line for each case, and the notes."""
+    lines = [log_line(f"{roofline.device}: {units.plural(len(roofline.points), 'case')}.")]
     lines += table([("Roof", "", "")] + [_roof_row(roof) for roof in _listed(roofline.roofs)], right=1) if roofline.roofs else []
     lines += table([_HEADINGS, *(_row(point, roofline) for point in roofline.points)], right=1)
     above = [point.case for point in roofline.points if any(share > ABOVE for share in point.shares.values())]
@@ -32,36 +35,36 @@ def roofline_lines(roofline: Roofline) -> list[str]:
 
 
 def precision_text(precision: str | None) -> str:
-    """``tensor_bf16`` → ``BF16 tensor``."""
+    """Convert ``tensor_bf16`` to ``BF16 tensor``."""
     name = precision or ""
     return f"{name.removeprefix('tensor_').upper()} tensor" if name.startswith("tensor_") else name.upper()
 
 
 def intensity_text(value: float | None) -> str:
-    """FLOP per byte: 0.75, 128, 1365."""
+    """Format FLOP per byte: 0.75, 128, 1365."""
     if value is None:
         return NOTHING
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def share_text(share: float) -> str:
-    """``86 %`` of a roof; ``above`` where the roof does not hold the case."""
+    """Format a share of a roof, such as ``86 %``; ``above`` where the roof does not limit the case."""
     return "above" if share > ABOVE else units.percent(share)
 
 
 def roof_text(roof: Roof) -> str:
-    """``4.80 TB/s``, ``989 TFLOP/s``."""
+    """Format the rate of a roof: ``4.80 TB/s``, ``989 TFLOP/s``."""
     return units.rate(roof.rate, "FLOP/s" if roof.kind == "compute" else "B/s")
 
 
 def slope_text(group: Sequence[Roof]) -> str:
-    """The words along a slope that one or several roofs share."""
+    """Return the words along a slope that one or several roofs share."""
     name = "L2" if group[0].kind == "l2" else "copy" if {roof.source for roof in group} == {"measured"} else "DRAM"
     return f"{name} {roof_text(group[0])}, {sources(group)}"
 
 
 def ceiling_text(group: Sequence[Roof]) -> str:
-    """The words beside a ceiling that one or several roofs share."""
+    """Return the words beside a ceiling that one or several roofs share."""
     names = list(dict.fromkeys(roof.precision or "" for roof in sorted(group, key=lambda each: each.precision or "")))
     plain = [precision_text(name) for name in names if not name.startswith("tensor_")]
     matrix = [precision_text(name).removesuffix(" tensor") for name in names if name.startswith("tensor_")]
@@ -70,7 +73,7 @@ def ceiling_text(group: Sequence[Roof]) -> str:
 
 
 def sources(group: Sequence[Roof]) -> str:
-    """``datasheet and report``."""
+    """Return the sources of these roofs, such as ``datasheet and report``."""
     return " and ".join(sorted({roof.source for roof in group}))
 
 
@@ -98,7 +101,7 @@ def _row(point: RooflinePoint, roofline: Roofline) -> tuple[str, ...]:
 
 
 def _shares(point: RooflinePoint, roofline: Roofline) -> str:
-    """Each kind of roof once, with the share of every source: ``DRAM 86 % datasheet, 100 % measured; BF16 tensor …``."""
+    """Return each kind of roof once, with the share of every source: ``DRAM 86 % datasheet, 100 % measured; BF16 tensor …``."""
     kinds: dict[str, list[str]] = {}
     for key, share in point.shares.items():
         roof = roofline.roof(key)

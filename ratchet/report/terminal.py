@@ -1,4 +1,8 @@
-"""`ReportRecord` → a table for a terminal, and plain lines for a log. Text of others only ever becomes `Text`, never markup."""
+"""Show a `ReportRecord` in a terminal: a table that fits its width, or plain lines for a log.
+
+`ratchet.cli.output` calls `print_report` where stdout is a terminal, and `plain_lines` elsewhere. Writes to the console that it
+is given and touches nothing else. Text from code under test is cleaned and only ever becomes rich's `Text`, never markup.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ratchet import units, untrusted
 from ratchet.records import CaseVerdict, Outcome, ReportRecord
-from ratchet.report import escape, words
+from ratchet.report import words
 from ratchet.report.profile import why_lines
 
 if TYPE_CHECKING:
@@ -15,11 +20,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _QUIET = (Outcome.UNCHANGED, Outcome.IDENTICAL, Outcome.MEASURED)
+"""Outcomes that need no line beside their row of the table."""
 _LAST_LINES = 8
+"""Last lines of a failed case's output that are shown."""
 _ROOF = "Roof"
 _GAP = 2
+"""Characters between two columns."""
 _EXTRA = 5
-"""Columns of this rank and above are the first to go."""
+"""Columns of this rank and above are dropped before a change loses a digit or its interval."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +35,13 @@ class _Column:
     title: str
     text: Callable[[CaseVerdict], str]
     rank: int
-    """The highest goes first where the terminal is too narrow; 0 stays."""
+    """Where the terminal is too narrow, the highest rank is dropped first; 0 stays."""
     justify: Literal["left", "right"] = "right"
 
 
 @dataclass(frozen=True)
 class _Form:
-    """How much room a change takes."""
+    """A form of the columns: how many digits a change has, and whether its interval is shown."""
 
     digits: int
     interval: bool
@@ -41,14 +49,15 @@ class _Form:
 
 
 _FORMS = (_Form(2, True, "Reference"), _Form(1, True, "Ref."), _Form(1, False, "Ref."))
+"""From wide to narrow; the first that fits is used."""
 
 
 _PLAIN_ALIGNED = "<<>^>>>><"
-"""How each column of a plain line is aligned: outcome, case, reference, arrow, head, change, interval, MDE, note."""
+"""Alignment of the columns of a plain line: outcome, case, reference, arrow, head, change, interval, MDE, note."""
 
 
 def print_report(report: ReportRecord, console: Console) -> None:
-    """The table, what needs a word, and last the headline, in as many columns as the console is wide enough for."""
+    """Print the table, a line for each case that needs one, and last the headline; narrow consoles get fewer columns."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -62,51 +71,46 @@ def print_report(report: ReportRecord, console: Console) -> None:
         outcome = words.earned(case, report)
         if outcome not in _QUIET:
             line = Text.assemble(
-                (escape.clean(case.name, escape.CELL), "bold"),
-                f" {words.WORDS[outcome].text}: {escape.clean(words.reason(case))}",
+                (untrusted.clean(case.name, untrusted.CELL), "bold"),
+                f" {words.WORDS[outcome].text}: {untrusted.clean(words.reason(case))}",
             )
             console.print(line)
         for last in case.last_lines[-_LAST_LINES:]:
-            console.print(Padding(Text(escape.output_line(last), style="dim"), (0, 0, 0, 4), expand=False))
+            console.print(Padding(Text(untrusted.output_line(last), style="dim"), (0, 0, 0, 4), expand=False))
     for sentence in _why(report):
         console.print(Text(sentence))
     for warning in report.warnings:
-        console.print(Text.assemble(("warning: ", "yellow"), escape.clean(warning)))
+        console.print(Text.assemble(("warning: ", "yellow"), untrusted.clean(warning)))
     console.print()
-    console.print(Text(_headline(report), style=_headline_style(report)))
+    style = {"✅": "bold green", "❌": "bold red", "🟠": "bold yellow", "⚠️": "bold yellow"}.get(words.mark(report), "bold")
+    console.print(Text(untrusted.clean(report.headline), style=style))
 
 
 def plain_lines(report: ReportRecord) -> list[str]:
-    """One aligned line a case, then reasons, the last lines of failures, the warnings, and last the headline; no colours.
+    """Return one aligned line a case, then reasons, the last lines of failures, warnings, and last the headline; no colours.
 
     Every line begins with a word or mark of ours, so that no runner takes it for a ``::command::``.
     """
     listed = words.worst_first(report)
-    rows = [_plain_row(case, report) for case in listed]
-    wide = [max(len(row[column]) for row in rows) for column in range(len(_PLAIN_ALIGNED))] if rows else []
-    lines = [_padded(row, wide) for row in rows]
+    lines = words.aligned([_plain_row(case, report) for case in listed], _PLAIN_ALIGNED)
     for case in listed:
-        name = escape.log_line(case.name, escape.CELL)
+        name = untrusted.log_line(case.name, untrusted.CELL)
         outcome = words.earned(case, report)
         if outcome not in _QUIET:
-            lines.append(f"{outcome} {name}: {escape.log_line(words.reason(case))}")
-        lines += [f"  | {name}: {escape.output_line(last)}" for last in case.last_lines[-_LAST_LINES:]]
+            lines.append(f"{outcome} {name}: {untrusted.log_line(words.reason(case))}")
+        lines += [f"  | {name}: {untrusted.output_line(last)}" for last in case.last_lines[-_LAST_LINES:]]
     lines += _why(report)
-    lines += [f"warning: {escape.log_line(warning)}" for warning in report.warnings]
-    return [*lines, escape.log_line(_headline(report))]
+    lines += [f"warning: {untrusted.log_line(warning)}" for warning in report.warnings]
+    return [*lines, untrusted.log_line(report.headline)]
 
 
 def _why(report: ReportRecord) -> list[str]:
-    """What the profiles show, and how many changed cases have none."""
-    lines = [line for each in report.profiles for line in why_lines(each)]
-    count = len(report.unprofiled)
-    left_out = f"Not profiled: {count} more changed case{'' if count == 1 else 's'}; `ratchet profile CASE` does it."
-    return [*lines, left_out] if count else lines
-
-
-def _padded(row: tuple[str, ...], wide: list[int]) -> str:
-    columns = zip(row, _PLAIN_ALIGNED, wide, strict=True)
-    return "  ".join(f"{cell:{how}{width}}" for cell, how, width in columns if width).rstrip()
+    """Return one line for each profile, and one for the changed cases that have none."""
+    lines = [line for profile in report.profiles for line in why_lines(profile)]
+    if report.unprofiled:
+        more = units.plural(len(report.unprofiled), "more changed case")
+        lines.append(f"Not profiled: {more}; run `ratchet profile CASE` for each.")
+    return lines
 
 
 def _plain_row(case: CaseVerdict, report: ReportRecord) -> tuple[str, ...]:
@@ -117,7 +121,7 @@ def _plain_row(case: CaseVerdict, report: ReportRecord) -> tuple[str, ...]:
     detectable = f"MDE {words.detectable(case.comparison)}" if case.comparison else ""
     outcome = str(words.earned(case, report) or "")
     note = words.NO_SLOWDOWN.text if words.word(case) is words.NO_SLOWDOWN else ""
-    return outcome, escape.log_line(case.name, escape.CELL), *times, moved, interval, detectable, note
+    return outcome, untrusted.log_line(case.name, untrusted.CELL), *times, moved, interval, detectable, note
 
 
 def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table:
@@ -139,7 +143,7 @@ def _table(report: ReportRecord, listed: list[CaseVerdict], width: int) -> Table
 
 
 def _columns(report: ReportRecord, form: _Form) -> list[_Column]:
-    case = _Column("Case", lambda case: escape.clean(case.name, escape.CELL), 0, "left")
+    case = _Column("Case", lambda case: untrusted.clean(case.name, untrusted.CELL), 0, "left")
     roof = _Column(_ROOF, lambda case: words.roof(case.head), _EXTRA + 2)
     outcome = _Column("Outcome", lambda case: _outcome(case, report), 0, "left")
     if not words.compares(report):
@@ -157,7 +161,7 @@ def _columns(report: ReportRecord, form: _Form) -> list[_Column]:
 
 
 def _fitting(report: ReportRecord, listed: list[CaseVerdict], width: int) -> list[_Column]:
-    """First the extra columns go, then a digit, then the interval, then the times; names and outcomes stay."""
+    """Return the columns that fit: extra ones go first, then a digit, the interval, the times; names and outcomes stay."""
     kept: list[_Column] = []
     for form in _FORMS:
         kept = _without(_columns(report, form), _EXTRA, listed, width)
@@ -189,7 +193,7 @@ def _change(case: CaseVerdict, form: _Form) -> str:
 
 
 def _middle(name: str, room: int) -> str:
-    """A name that does not fit keeps its two ends: the benchmark and the config."""
+    """Shorten a name in its middle, so that both ends stay: the benchmark and the config."""
     from rich.cells import cell_len
 
     if cell_len(name) <= room:
@@ -201,11 +205,3 @@ def _middle(name: str, room: int) -> str:
 def _outcome(case: CaseVerdict, report: ReportRecord) -> str:
     earned = words.earned(case, report)
     return (words.word(case) if earned is case.outcome else words.WORDS[earned]).text
-
-
-def _headline(report: ReportRecord) -> str:
-    return escape.clean(report.headline)
-
-
-def _headline_style(report: ReportRecord) -> str:
-    return {"✅": "bold green", "❌": "bold red", "🟠": "bold yellow", "⚠️": "bold yellow"}.get(words.mark(report), "bold")

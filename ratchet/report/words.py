@@ -1,8 +1,11 @@
-"""What the outputs of a report share: the order of its cases, the words and marks of its outcomes, its figures as text."""
+"""Words, marks and figures that all outputs of a report share: the order of its cases, the words for outcomes, numbers as text.
+
+Used by nearly every file of `ratchet.report`, so that comment, terminal and pictures say the same. Pure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
@@ -10,12 +13,12 @@ from ratchet.records import CaseVerdict, Comparison, Outcome, ReportRecord, Side
 
 NOTHING = "–"
 ABOVE = 1.05
-"""A share of a measured roof beyond this is no measurement error: the roof does not hold the case."""
+"""Share of a measured roof. More than this is not noise: the roof does not limit the case."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """An outcome for people."""
+    """An outcome as people see it."""
 
     mark: str
     text: str
@@ -25,69 +28,72 @@ class Word:
 
 
 WORDS: dict[Outcome, Word] = {
-    Outcome.FAILED: Word("❌", "failed", "bold red", "no time: it did not build, did not run, or gave a wrong result"),
-    Outcome.REGRESSED: Word("❌", "regressed", "bold red", "slower than the gate allows, and that is proven"),
+    Outcome.FAILED: Word("❌", "failed", "bold red", "not timed, because it did not build, did not run, or gave a wrong result"),
+    Outcome.REGRESSED: Word("❌", "regressed", "bold red", "proven to be slower than the gate allows"),
     Outcome.SLOWER: Word(
-        "🟠", "slower, not proven", "bold yellow", "the whole interval is past the gate, but the proof is missing: not a pass"
+        "🟠",
+        "slower, not proven",
+        "bold yellow",
+        "the whole interval is past the gate, but a proof is missing; this is not a pass",
     ),
-    Outcome.UNFIT: Word("⚠️", "unfit", "yellow", "the state of the machine spoils measurements, so there is no answer"),
-    Outcome.INCONCLUSIVE: Word("❔", "inconclusive", "yellow", "not enough evidence for any answer; it is not a pass"),
-    Outcome.IMPROVED: Word("✅", "improved", "bold green", "faster by the improvement threshold, and that is proven"),
-    Outcome.CHANGED: Word("🔀", "changed", "cyan", "the work itself differs between the sides, so their times do not compare"),
+    Outcome.UNFIT: Word("⚠️", "unfit", "yellow", "the state of the machine would spoil the measurement, so there is no answer"),
+    Outcome.INCONCLUSIVE: Word("❔", "inconclusive", "yellow", "not enough evidence for an answer; this is not a pass"),
+    Outcome.IMPROVED: Word("✅", "improved", "bold green", "proven to be faster by at least the improvement threshold"),
+    Outcome.CHANGED: Word("🔀", "changed", "cyan", "the two sides do different work, so their times cannot be compared"),
     Outcome.NEW: Word("🆕", "new", "cyan", "only in the head"),
     Outcome.MISSING: Word("🗑️", "missing", "magenta", "only in the reference"),
     Outcome.UNCHANGED: Word("➖", "unchanged", "dim", "any slowdown is shown to be smaller than the gate"),
-    Outcome.MEASURED: Word("⏱️", "measured", "", "timed, with nothing to compare with"),
+    Outcome.MEASURED: Word("⏱️", "measured", "", "timed, with nothing to compare it with"),
     Outcome.IDENTICAL: Word("🟰", "identical", "dim", "the same machine code on both sides, so it was not timed"),
     Outcome.SKIPPED: Word("⏭️", "skipped", "dim", "this machine cannot run it"),
 }
 NO_SLOWDOWN = Word("➖", "no slowdown", "dim", "faster if anything, but not shown to be faster by the improvement threshold")
-"""For what is UNCHANGED with its whole interval below zero: it counts as unchanged, and is not called that."""
+"""An UNCHANGED case whose whole interval is below zero counts as unchanged, but is not called that."""
 _RANK = {outcome: rank for rank, outcome in enumerate(Outcome)}
 NO_ANSWER = (Outcome.SLOWER, Outcome.UNFIT, Outcome.INCONCLUSIVE)
 _SINGLE_SIDED = (Outcome.FAILED, Outcome.UNFIT, Outcome.MEASURED, Outcome.SKIPPED)
 
 
 def compares(report: ReportRecord) -> bool:
-    """Whether the run had anything to compare with; `ratchet run` has not, and then no outcome was earned."""
+    """Return whether the run had anything to compare with; a `ratchet run` has not."""
     return report.reference is not None or any(case.comparison for case in report.cases)
 
 
 def worst_first(report: ReportRecord) -> list[CaseVerdict]:
-    """By outcome, then the slowest against its reference first, then as measured."""
+    """Return the cases by outcome, then the slowest against its reference first, then in the order of the run."""
     return sorted(report.cases, key=lambda case: (_RANK[case.outcome], -(case.comparison.ratio if case.comparison else 0)))
 
 
 def earned(case: CaseVerdict, report: ReportRecord) -> Outcome:
-    """The outcome, but never one of a comparison where the run had nothing to compare with."""
+    """Return the outcome; MEASURED for an outcome of a comparison where the run had nothing to compare with."""
     return case.outcome if compares(report) or case.outcome in _SINGLE_SIDED else Outcome.MEASURED
 
 
 def word(case: CaseVerdict) -> Word:
-    """The word for the outcome of a case."""
+    """Return the word for the outcome of a case."""
     no_slowdown = case.outcome is Outcome.UNCHANGED and case.comparison is not None and case.comparison.high < 1
     return NO_SLOWDOWN if no_slowdown else WORDS[case.outcome]
 
 
 def reason(case: CaseVerdict) -> str:
-    """Why a case has its outcome, for a line in which the words of the outcome already stand."""
+    """Return the reason for an outcome, without the words that the line already has for the outcome itself."""
     return case.reason.removeprefix("Slower, but not proven: ")
 
 
 def meanings(report: ReportRecord) -> list[Word]:
-    """The words that a report uses for its outcomes, worst first."""
+    """Return the words that a report uses for its outcomes, worst first."""
     used = [WORDS[outcome] for outcome, _ in counted(report)]
     at = used.index(WORDS[Outcome.UNCHANGED]) + 1 if WORDS[Outcome.UNCHANGED] in used else 0
     return [*used[:at], *([NO_SLOWDOWN] if any(word(case) is NO_SLOWDOWN for case in report.cases) else []), *used[at:]]
 
 
 def counted(report: ReportRecord) -> list[tuple[Outcome, int]]:
-    """How many cases have each outcome, worst first, without zeros."""
+    """Return how many cases have each outcome, worst first, without zeros."""
     return [(outcome, report.counts[outcome]) for outcome in Outcome if report.counts.get(outcome)]
 
 
 def mark(report: ReportRecord) -> str:
-    """The sign before the headline: a pass in which a case got no answer is no plain pass."""
+    """Return the sign before the headline. A pass in which a case got no answer gets a warning sign, not a green mark."""
     if report.verdict == "regression":
         return "❌"
     if any(case.outcome is Outcome.SLOWER for case in report.cases) and report.verdict != "pass":
@@ -98,19 +104,19 @@ def mark(report: ReportRecord) -> str:
 
 
 def time(side: SideSummary | None) -> str:
-    """The median of one side."""
+    """Return the median of one side as text, such as ``349.8 µs``."""
     return units.duration(side.median_ms / 1e3) if side else NOTHING
 
 
 def change(comparison: Comparison | None, digits: int = 2) -> str:
-    """``+5.21 %``; with a star where the reference is a stored time."""
+    """Return ``+5.21 %``; with a star where the reference is a stored time, not one measured beside the head."""
     if comparison is None:
         return NOTHING
     return units.change(comparison.ratio, digits) + ("*" if comparison.source != "paired" else "")
 
 
 def short_change(case: CaseVerdict) -> str:
-    """``+119 % (2.2×)``, for a sentence: of what made the outcome; with a star where the reference is a stored time."""
+    """Return the change that made the outcome, for a sentence: ``+119 % (2.2×)``; with a star for a stored reference."""
     ratio = case.changed_ratio or (case.comparison.ratio if case.comparison else None)
     if ratio is None:
         return NOTHING
@@ -118,25 +124,22 @@ def short_change(case: CaseVerdict) -> str:
 
 
 def interval(comparison: Comparison | None, digits: int = 2) -> str:
-    """``[+5.02, +5.38]``, in percent."""
-    if comparison is None:
-        return ""
-    low, high = (units.change(ratio, digits).removesuffix(" %") for ratio in (comparison.low, comparison.high))
-    return f"[{low}, {high}]"
+    """Return ``[+5.02, +5.38]``, in percent; empty where nothing was compared."""
+    return units.interval(comparison.low, comparison.high, digits) if comparison else ""
 
 
 def delta(comparison: Comparison | None) -> str:
-    """Cliff's δ."""
+    """Return Cliff's δ, from −1 to 1 (Cliff, Dominance statistics, Psychological Bulletin 1993)."""
     return f"{comparison.cliffs_delta:+.2f}".replace("-", "−") if comparison else NOTHING
 
 
 def detectable(comparison: Comparison | None) -> str:
-    """The minimum detectable effect."""
+    """Return the minimum detectable effect in percent."""
     return units.percent(comparison.detectable, 2) if comparison and comparison.detectable is not None else NOTHING
 
 
 def roof(side: SideSummary | None) -> str:
-    """The share of the measured roof: ``98 %``; words where the roof does not hold the case."""
+    """Return the share of the measured roof, such as ``98 %``; words where the roof does not limit the case."""
     if side is not None and side.cached is not None:
         return {"warm": "warm L2", "fits": "fits in L2"}[side.cached]
     if side is None or side.share_of_roof is None:
@@ -145,23 +148,37 @@ def roof(side: SideSummary | None) -> str:
 
 
 def roof_notes(cases: Iterable[CaseVerdict]) -> list[str]:
-    """What the words in the column of roofs mean, as far as these cases have them."""
+    """Return sentences that explain the words in the column of roofs, only for words that these cases have."""
     heads = [case.head for case in cases if case.head]
     above = {head.roof for head in heads if head.cached is None and (head.share_of_roof or 0.0) > ABOVE}
     notes = []
     if any(head.cached for head in heads):
-        notes.append("In L2: the data come from the GPU’s L2 cache, so the bandwidth of the copy is no limit for these cases.")
+        notes.append("In L2: the data come from the GPU’s L2 cache, so the bandwidth of the copy does not limit these cases.")
     if above - {"matmul"}:
         notes.append(
-            "Above the copy: more than the copy reached. The data come from a cache, or the declared bytes are too many."
+            "Above the copy: faster than the copy benchmark. The data come from a cache, or the case declares too many bytes."
         )
     if "matmul" in above:
         notes.append(
-            "Above the matmul: more than the matmul reached. Some products are faster, or the declared FLOPs are too many."
+            "Above the matmul: faster than the matmul benchmark. Some products are faster, or the case declares too many FLOPs."
         )
     return notes
 
 
+def aligned(rows: Iterable[Sequence[str]], how: str, indent: str = "") -> list[str]:
+    """Return lines with columns as wide as they need to be; an empty column is left out.
+
+    ``how`` has ``<``, ``^`` or ``>`` for each column; columns beyond it are set to the left.
+    """
+    listed = list(rows)
+    wide = [max(map(len, column)) for column in zip(*listed, strict=True)]
+    lines = []
+    for row in listed:
+        columns = zip(row, how.ljust(len(row), "<"), wide, strict=False)
+        lines.append((indent + "  ".join(f"{cell:{side}{width}}" for cell, side, width in columns if width)).rstrip())
+    return lines
+
+
 def short_hash(tree: Tree) -> str:
-    """The first ten digits of a commit."""
+    """Return the first ten digits of a commit."""
     return tree.commit[:10]

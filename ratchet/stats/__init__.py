@@ -1,1 +1,1 @@
-"""Pure statistics: samples → summaries, two sides → a comparison. Imports neither torch nor anything that reads a file."""
+"""Statistics: samples → summaries, two sides → a comparison. Pure; imports neither torch nor anything that reads a file."""

@@ -1,45 +1,130 @@
-"""Samples of two sides → one comparison; samples of one side → its figures."""
+"""The samples of one case → one log ratio per pair → one comparison of the two sides, or the figures of one side.
+
+The judge compares with it, the suite and the tuner compute figures with it. Pure. `estimate.py` beside this file has the
+statistics; this file knows records.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
+from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from ratchet.records.run import SESSION_PAIRS, Performance, WorkerSamples, WorkloadIdentity
+from ratchet.records.run import SESSION_PAIRS, Block, Performance, WorkerSamples, WorkloadIdentity, packed_samples
 from ratchet.records.verdict import Comparison
-from ratchet.stats.effect import cliffs_delta
-from ratchet.stats.estimate import (
-    Estimate,
-    estimate,
-    estimate_apart,
-    estimate_between_days,
-    student_interval,
-    without_outliers,
-)
-from ratchet.stats.ratios import Pair, kept_blocks, pairs_of, worker_median_ms
+from ratchet.stats.estimate import Estimate, estimate, estimate_apart, estimate_between_days, student_interval, without_outliers
 
-FEWEST_PAIRS = 3
-FEWEST_DAYS = 3
-LARGEST_LOG = 60.0
-"""Beyond what two times between a picosecond and eleven days can give."""
+
+@dataclass(frozen=True)
+class Pair:
+    """One pair of workers: the log of head time / reference time, and the median of each side."""
+
+    log_ratio: float
+    head_ms: float
+    reference_ms: float
+
+
+def kept_blocks(worker: WorkerSamples) -> list[Block]:
+    """Return the blocks that count: those not slowed by heat or a hardware brake."""
+    return [block for block in worker.blocks if not block.throttled]
 
 
 def medians_ms(workers: Sequence[WorkerSamples]) -> list[float]:
-    """The median of each worker that has one."""
-    return [median for worker in workers if (median := worker_median_ms(worker)) is not None]
+    """Return the median of each worker's block medians, in milliseconds; none for a worker whose blocks were all dropped."""
+    return _row_medians([array("d", medians.values()) for medians in _block_medians(workers) if medians])
+
+
+def pairs_of(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> list[Pair]:
+    """Return every pair that both sides have and in which a block was kept on both, in the order in which they were taken.
+
+    A pair's log ratio is the median over blocks that were taken next to each other: neighbouring blocks share clocks and
+    temperature, so these cancel within a block's ratio.
+    """
+    others = {worker.pair: worker for worker in reference}
+    shared = sorted((worker for worker in head if worker.pair in others), key=lambda worker: worker.pair)
+    medians = _block_medians([*shared, *(others[worker.pair] for worker in shared)])
+    return _pairs(medians[: len(shared)], medians[len(shared) :])
+
+
+def pairs_of_medians(head: Sequence[Sequence[float]], reference: Sequence[Sequence[float]]) -> list[Pair]:
+    """Return the pairs of workers whose block medians, in milliseconds, are given: place i of each side is pair i.
+
+    Raises ValueError where the sides have different numbers of workers.
+    """
+    return _pairs([dict(enumerate(medians)) for medians in head], [dict(enumerate(medians)) for medians in reference])
+
+
+BlockMedians = dict[int, float]
+"""Number of each block that was kept → its median in milliseconds."""
+
+
+def _block_medians(workers: Sequence[WorkerSamples]) -> list[BlockMedians]:
+    kept = [kept_blocks(worker) for worker in workers]
+    medians = iter(_row_medians([packed_samples(block) for blocks in kept for block in blocks]))
+    return [dict(zip([block.index for block in blocks], medians)) for blocks in kept]  # noqa: B905 - each takes its own share
+
+
+def _pairs(head: Sequence[BlockMedians], reference: Sequence[BlockMedians]) -> list[Pair]:
+    both = [(a, b) for a, b in zip(head, reference, strict=True) if a.keys() & b.keys()]
+    # math.log, since the last digit of numpy's depends on the processor.
+    logs = [array("d", [math.log(a[index] / b[index]) for index in a.keys() & b.keys()]) for a, b in both]
+    heads, references = ([array("d", pair[side].values()) for pair in both] for side in (0, 1))
+    return list(map(Pair, *map(_row_medians, (logs, heads, references))))
+
+
+def _row_medians(rows: list[array[float]]) -> list[float]:
+    """Return the median of each row. Rows of equal length are sorted together, since a large run has half a million of them."""
+    medians = np.empty(len(rows))
+    lengths = list(map(len, rows))
+    for length in set(lengths):
+        places = [place for place, other in enumerate(lengths) if other == length]
+        table = np.frombuffer(b"".join([rows[place] for place in places])).reshape(-1, length).copy()
+        table.sort(axis=1)
+        medians[places] = (table[:, (length - 1) // 2] + table[:, length // 2]) / 2
+    result: list[float] = medians.tolist()
+    return result
+
+
+# Cliff's delta: how often one side beats the other. An effect size for readers; no decision uses it.
+
+
+def cliffs_delta(head: Sequence[float], reference: Sequence[float]) -> float:
+    """Return P(head > reference) − P(head < reference) over all pairs of values, in O(n log n).
+
+    −1: every head time is below every reference time; +1: above; 0: no tendency. Source: N. Cliff, Psychological
+    Bulletin 114 (1993), 494. Raises ValueError where a side is empty or holds NaN.
+    """
+    a, b = np.asarray(head, dtype=np.float64), np.sort(np.asarray(reference, dtype=np.float64))
+    if a.size == 0 or b.size == 0 or np.isnan(a).any() or np.isnan(b).any():
+        raise ValueError("Cliff's delta needs values on both sides, none of them NaN")
+    above = np.searchsorted(b, a, side="left").sum()
+    below = (b.size - np.searchsorted(b, a, side="right")).sum()
+    return float((int(above) - int(below)) / (a.size * b.size))
+
+
+# Samples of two sides → one comparison; samples of one side → its figures.
+
+
+FEWEST_PAIRS = 3
+"""Fewer pairs give no interval."""
+FEWEST_DAYS = 3
+"""With fewer days, the spread between days is not known well enough to convict."""
+LARGEST_LOG = 60.0
+"""Largest size of a log ratio, so that `exp` never overflows: two times between a picosecond and eleven days stay below it."""
 
 
 def compare_workers(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], confidence: float) -> Comparison | None:
-    """Head against reference over interleaved pairs. None where fewer than three pairs were kept."""
+    """Compare head and reference over interleaved pairs. None where fewer than three pairs were kept."""
     return compare_pairs(pairs_of(head, reference), confidence)
 
 
 def compare_pairs(pairs: Sequence[Pair], confidence: float) -> Comparison | None:
-    """The comparison that these pairs show, in the order in which they were taken. None where there are fewer than three."""
+    """Compare the sides of these pairs, given in the order in which they were taken. None where there are fewer than three."""
     if len(pairs) < FEWEST_PAIRS:
         return None
     logs = [pair.log_ratio for pair in pairs]
@@ -52,7 +137,7 @@ def compare_pairs(pairs: Sequence[Pair], confidence: float) -> Comparison | None
 def compare_stored(
     head_ms: Sequence[float], stored_ms: Sequence[float], confidence: float, days_ms: Sequence[float] = ()
 ) -> Comparison | None:
-    """Head against medians measured another time, where nothing cancels.
+    """Compare the head with medians measured another time, where nothing cancels. None where a side has fewer than three.
 
     ``days_ms`` are centres of the stored code on earlier days, one a day. From three days on, their spread widens the
     interval and ``source`` is ``"days"``; with fewer it is ``"stored"``, which can inform but not convict.
@@ -67,7 +152,7 @@ def compare_stored(
 
 
 def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, confidence: float) -> Performance | None:
-    """The figures of one side; None where nothing was kept."""
+    """Return the figures of one side; None where nothing was kept."""
     medians = medians_ms(workers)
     if not medians:
         return None
@@ -91,7 +176,7 @@ def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, co
 
 
 def _majority_mean(log_ratios: Sequence[float]) -> float:
-    """The mean of one session, without outliers while these are a minority: of eight pairs, three may be."""
+    """Return the mean of one session without outliers, as long as these are a minority: at most three of eight pairs."""
     return float(without_outliers(np.asarray(log_ratios), most=(len(log_ratios) - 1) // 2).mean())
 
 

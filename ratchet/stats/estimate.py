@@ -1,7 +1,8 @@
 """Log ratios of pairs → an estimate with its interval and its p-value.
 
-The interval is a studentised bootstrap over pairs, the p-value an exact randomisation test. What each of them decides stands in
-`ratchet.judge.outcome`; how often the interval holds the true value, in docs/trust.md.
+The interval is a studentised bootstrap over pairs, the p-value an exact randomisation test: had a coin chosen which side of each
+pair is the head, how often would this come out? `comparison.py` beside this file and the judge call it. Pure; knows no records.
+What each figure decides stands in `ratchet.judge.outcome`; how often the interval holds the true value, in docs/trust.md.
 """
 
 from __future__ import annotations
@@ -15,15 +16,60 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet.stats.randomisation import randomisation_p
+STEPS = 256
+"""Scores are whole numbers up to this, so that all 2ⁿ outcomes can be counted."""
+MOST = 200
+"""Most pairs whose outcomes are counted; of more, the sum of scores is close enough to normal."""
+
+Floats = NDArray[np.float64]
+
+
+def randomisation_p(log_ratios: Floats, *, slower: bool) -> float:
+    """Return the one-sided p-value of no difference between the sides, from pairs alone: no normal distribution is assumed.
+
+    ``log_ratios`` has shape (pairs,); ``slower`` asks whether the head is slower, otherwise whether it is faster. The statistic
+    is the sum of the signs, each weighted by the size of its pair, but by no more than the median size: an outlier counts as
+    one pair and no more. Where both sides run the same code, each pair has either sign with the same probability, so every one
+    of the 2ⁿ ways to set the signs is as likely, and the result is the share of them whose sum is at least as large. It is
+    never below 2⁻ⁿ. R. A. Fisher, The Design of Experiments (1935), section 21; the sums are counted as in M. Pagano and
+    D. Tritchler, Journal of the American Statistical Association 78 (1983), 435.
+    """
+    scores = _scores(log_ratios)
+    towards = log_ratios > 0 if slower else log_ratios < 0
+    observed = int(scores[towards].sum())
+    if log_ratios.size > MOST:
+        spread = math.sqrt(float((scores.astype(float) ** 2).sum()) / 4)
+        return 0.5 * math.erfc((observed - scores.sum() / 2) / (spread * math.sqrt(2))) if spread else 1.0
+    shares = np.ones(1)
+    for score in scores:
+        longer = np.zeros(shares.size + score)
+        longer[: shares.size] = shares
+        longer[score:] += shares
+        shares = longer / 2
+    return float(shares[observed:].sum())
+
+
+def _scores(log_ratios: Floats) -> NDArray[np.int64]:
+    """Return the size of each pair in steps of a 256th of the median size, at most 256; a pair without a difference scores 0."""
+    sizes = np.abs(log_ratios)
+    cap = float(np.median(sizes))
+    if cap == 0:  # most pairs show no difference at all: those that do count by their sign
+        return (sizes > 0).astype(np.int64)
+    scores: NDArray[np.int64] = np.ceil(np.minimum(sizes / cap, 1.0) * STEPS).astype(np.int64)
+    return scores
+
+
+# The estimate and its interval.
+
 
 OUTLIER_SPREADS, OUTLIER_LEAST = 10, math.log(1.05)
-"""An outlier lies this many robust spreads and at least 5 % from the median."""
+"""An outlier lies more than this many robust spreads and more than 5 % from the median."""
 PAIRS_PER_OUTLIER = 4
-"""At most one pair in so many is left out as an outlier: where there are more, they are no exception."""
+"""At most one pair in so many is left out as an outlier: more than that are part of how the code behaves."""
 BOUND = 0.2
-"""How often `Estimate.bound` is too low, for once that the upper end of the interval is."""
+"""`Estimate.bound` is too low this often for each time that the upper end of the interval is too low."""
 RESAMPLES = 10_000
+"""Bootstrap resamples of one interval; the same ones at every call, so that a verdict can be reproduced."""
 FEWEST_RESAMPLED, MOST_RESAMPLED = 5, 200
 """With fewer values a resample often holds one value alone; with more, Student's t is the same."""
 LEAST_RESAMPLED = 0.05
@@ -32,9 +78,7 @@ interval without an end.
 """
 _SEED = 2025
 LEAST_SPREAD = 1e-6
-"""Equal values are taken to differ by a millionth, not to be infinite evidence."""
-
-Floats = NDArray[np.float64]
+"""Least standard deviation of values: equal values would otherwise be infinite evidence."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +104,7 @@ class Estimate:
     left out; without them, where they were too many to be left out.
     """
     correlation: float = 0.0
-    """Of each value with the one before it, corrected for bias; 0 where there are too few to say."""
+    """Autocorrelation of each value with the one before it, corrected for bias; 0 where there are too few to say."""
     unpaired_sd: float | None = None
     """Standard deviation of the difference, for sides that were not paired."""
 
@@ -73,7 +117,7 @@ class Estimate:
 
 
 def estimate(values: Sequence[float], confidence: float) -> Estimate:
-    """The mean of the values without outliers. Raises ValueError on no values and on values that are not finite."""
+    """Estimate the mean of the values without outliers. Raises ValueError on no values and on values that are not finite."""
     data = _finite(values)
     kept = without_outliers(data)
     outliers = data.size - kept.size
@@ -96,14 +140,14 @@ def estimate(values: Sequence[float], confidence: float) -> Estimate:
 
 
 def student_interval(values: Sequence[float], confidence: float) -> tuple[float, float, float]:
-    """The mean of the values without outliers, and its interval by Student's t: for one side alone, which decides nothing."""
+    """Return the mean without outliers and its interval by Student's t: for one side alone, which decides nothing."""
     centre, error = _mean(kept := without_outliers(_finite(values)))
     half = quantile((1 + confidence) / 2, kept.size - 1) * error if kept.size > 1 else 0.0
     return centre, centre - half, centre + half
 
 
 def estimate_apart(head: Sequence[float], reference: Sequence[float], confidence: float) -> Estimate:
-    """The difference of the means of two sides that were not measured in pairs: Welch, Biometrika 34 (1947), 28."""
+    """Estimate the difference of the means of two sides that were not measured in pairs: Welch, Biometrika 34 (1947), 28."""
     a, b = _finite(head), _finite(reference)
     (mean_a, error_a), (mean_b, error_b) = _mean(a), _mean(b)
     centre = mean_a - mean_b
@@ -115,7 +159,7 @@ def estimate_apart(head: Sequence[float], reference: Sequence[float], confidence
 
 
 def estimate_between_days(head: Sequence[float], days: Sequence[float], confidence: float) -> Estimate:
-    """One day's values against the centres of other days: the spread between days widens it.
+    """Estimate one day's values against the centres of other days: the spread between days widens the interval.
 
     ``days`` holds one value for each earlier day; a new day differs from their mean by their spread, √(1 + 1/n) times.
     More days make the spread between them better known, not smaller: `Estimate.spread` is that of one day from the others.
@@ -144,23 +188,23 @@ def _student(centre: float, error: float, dof: float, confidence: float) -> tupl
 
 
 def _welch(error_a: float, size_a: int, error_b: float, size_b: int) -> float:
-    """Degrees of freedom of two errors together: those of the side that is less certain count most."""
+    """Return the degrees of freedom of two errors together: those of the side that is less certain count most."""
     return (error_a**2 + error_b**2) ** 2 / (error_a**4 / (size_a - 1) + error_b**4 / (size_b - 1))
 
 
 def without_outliers(values: Floats, most: int | None = None) -> Floats:
-    """The values without those in which something else happened; all of them where these are too many to be exceptions.
+    """Return the values without outliers; all of them where the outliers are too many to be exceptions.
 
     ``most`` is how many may be left out: one in four where it is None.
     """
     distance = np.abs(values - median(values.tolist()))  # numpy's takes ten times as long on so few
-    spread = 1.4826 * median(distance.tolist())
+    spread = 1.4826 * median(distance.tolist())  # the median distance, scaled to the standard deviation of normal values
     outlier = (distance > OUTLIER_SPREADS * spread) & (distance > OUTLIER_LEAST)
     return values[~outlier] if 0 < outlier.sum() <= (values.size // PAIRS_PER_OUTLIER if most is None else most) else values
 
 
 def bootstrap_interval(values: Floats, confidence: float) -> tuple[float, float, float]:
-    """The studentised bootstrap interval of a mean, and its `Estimate.bound`: 10,000 resamples, the same ones at every call.
+    """Return the studentised bootstrap interval of a mean, and its `Estimate.bound`.
 
     Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 12.5; `scipy.stats.bootstrap` has no studentised
     one. With fewer than 5 values, or more than 200, it is Student's t.
@@ -186,14 +230,14 @@ def bootstrap_interval(values: Floats, confidence: float) -> tuple[float, float,
 
 @lru_cache(maxsize=64)
 def _draws(count: int) -> Floats:
-    """How often each of ``count`` values is drawn in each resample: (RESAMPLES, count)."""
+    """Count how often each of ``count`` values is drawn in each resample; shape (RESAMPLES, count)."""
     drawn = np.random.default_rng((_SEED, count)).integers(0, count, (RESAMPLES, count))
     cells = (drawn + np.arange(RESAMPLES)[:, None] * count).ravel()
     return np.bincount(cells, minlength=RESAMPLES * count).reshape(RESAMPLES, count).astype(np.float64)
 
 
 def _correlation(values: Floats) -> float:
-    """Lag-one autocorrelation about the mean; its bias of −1/n is taken away (M. G. Kendall, Biometrika 41 (1954), 403)."""
+    """Return the lag-one autocorrelation, corrected for its bias of −1/n (M. G. Kendall, Biometrika 41 (1954), 403)."""
     away = values - values.mean()
     total = float(away @ away)
     if values.size < FEWEST_RESAMPLED or total < values.size * LEAST_SPREAD**2:
@@ -202,7 +246,7 @@ def _correlation(values: Floats) -> float:
 
 
 def _mean(data: Floats) -> tuple[float, float]:
-    """The mean and its standard error; order does not matter, to the last digit."""
+    """Return the mean and its standard error; the order of values does not matter, to the last digit."""
     mean = math.fsum(data) / data.size
     if data.size < 2:
         return mean, math.inf
@@ -218,7 +262,7 @@ def _finite(values: Sequence[float]) -> Floats:
 
 
 def quantile(share: float, dof: float) -> float:
-    """The value below which ``share`` of Student's t distribution lies."""
+    """Return the value below which ``share`` of Student's t distribution lies."""
     from scipy.special import stdtrit  # as above
 
     return float(stdtrit(dof, share))

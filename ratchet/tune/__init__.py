@@ -1,1 +1,1 @@
-"""Tuning: spaces, strategies, recorded spaces in the T4 format, and who evaluates configurations."""
+"""Tuning: spaces, search strategies, recorded spaces in the T4 format, and the executors that evaluate configurations."""

@@ -1,22 +1,86 @@
-"""Who evaluates configurations: a station on each device, and an executor that spreads tasks over stations.
+"""The time budget of a search (`Budget`), and the executors that evaluate configurations (`Station`, `LocalExecutor`).
 
-A `Task` says what to do, a `Done` what came of it; both can be pickled, so that a station may live in another process or on
-another machine. A station is an executor of one place. `LocalExecutor` spreads tasks over the stations of this host.
+``ratchet tune`` plans with the budget and gives tasks to an executor: `LocalExecutor` here, with the stations of
+`ratchet.measure.tuning.station`, or with those of `ray_stations.py`. The budget is pure; an executor touches devices and
+processes only through its stations.
 """
 
 from __future__ import annotations
 
+import math
 import queue
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from ratchet.records.tasks import Done, Task
+from ratchet.records.tuning import Done, Task
+
+FOR_FINALS, MOST_FOR_FINALS_S = 0.3, 150.0
+"""Share of a budget, and most seconds, for confirming the best few and the benchmark's other configs."""
+FOR_OTHERS = 0.4
+"""Share of the time for confirming that is kept for the other configs."""
+GRACE_S = 3.0
+"""An evaluation that is under way when the search ends may take so much longer."""
+EXPECTED_S = 0.6
+"""Assumed seconds of one evaluation before any is known: decides whether a strategy can afford the whole space."""
+WRITING = 0.05
+"""Share of a budget, at most `GRACE_S` seconds, for ending the processes and writing the files."""
+FINALISTS, FINALIST_S = 4, 8.0
+"""Most configurations that are confirmed (the luckiest sample is seldom the best one), and about how long one takes."""
+FINALS_S = 240.0
+"""Most seconds for confirming the best few, and again for the other configs: the only limit where there is no budget."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Seconds from ``started`` on, a moment on any clock that the caller keeps to; ``seconds`` None: no limit."""
+
+    started: float
+    seconds: float | None
+
+    @property
+    def search_ends(self) -> float:
+        """The moment from which no evaluation is begun any more."""
+        if self.seconds is None:
+            return math.inf
+        return self.started + self.seconds - min(FOR_FINALS * self.seconds, MOST_FOR_FINALS_S)
+
+    @property
+    def ends(self) -> float:
+        """The moment at which everything is measured."""
+        return math.inf if self.seconds is None else self.started + self.seconds - min(WRITING * self.seconds, GRACE_S)
+
+    def for_finals(self, now: float) -> float:
+        """Return the seconds for confirming the best few, so that some are left for the other configs."""
+        return min(FINALS_S, (1 - FOR_OTHERS) * max(0.0, self.ends - now))
+
+    def finalists(self, now: float) -> int:
+        """Return how many finalists there is time for: with few pairs each, none would be decided."""
+        return max(1, min(FINALISTS, int(self.for_finals(now) / FINALIST_S)))
+
+    def for_others(self, now: float) -> float:
+        """Return the seconds for the other configs."""
+        return min(FINALS_S, max(0.0, self.ends - now))
+
+    def evaluations(self, most: int | None, stations: int) -> int | None:
+        """Return about how many evaluations a strategy may plan with; None where nothing limits them."""
+        if self.seconds is None:
+            return most
+        expected = max(1, round((self.search_ends - self.started) / EXPECTED_S)) * stations
+        return expected if most is None else min(most, expected)
+
+
+# Executors: a station on each device, and `LocalExecutor`, which spreads tasks over stations.
+#
+# A `Task` says what to do, a `Done` how it ended; both can be pickled, so that a station may live in another process or on
+# another machine. A station is an executor of one place.
+
 
 Report = Callable[[Done], None]
 
 
 class Executor(Protocol):
-    """Takes tasks and hands out what came of them, in any order. For one thread only."""
+    """An object that takes tasks and hands out their results, in any order. For one thread only."""
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -25,31 +89,31 @@ class Executor(Protocol):
 
     @property
     def room(self) -> int:
-        """How many more tasks may be submitted now. Some wait, so that they are compiled while others are timed."""
+        """The number of tasks that may be submitted now. Some wait, so that they are compiled while others are timed."""
         ...
 
     def submit(self, task: Task) -> None:
-        """Give out a task. Whatever happens to it is told in its `Done`, never raised."""
+        """Give out a task. Whatever happens to it stands in its `Done` and is never raised."""
         ...
 
     def results(self, timeout_s: float) -> list[Done]:
-        """What was done since: waits until there is something, but no longer than ``timeout_s``; then perhaps nothing."""
+        """Return what was done since the last call. Wait until there is something, but no longer than ``timeout_s``."""
         ...
 
     def withdraw(self) -> None:
-        """Take back the tasks that are not being timed yet: nothing is told of them any more."""
+        """Take back the tasks that are not being timed yet: they get no `Done` any more."""
         ...
 
     def close(self) -> None:
-        """End every process at once; what is under way is given up. May be called twice."""
+        """End every process at once and give up what is under way. May be called twice."""
         ...
 
 
 class Station(Executor, Protocol):
-    """An executor of one device, which can tell at once what was done."""
+    """An executor of one device, which can report each `Done` as soon as it is there."""
 
     def report_to(self, report: Report) -> None:
-        """From now on ``report`` is called with each `Done`, in a thread of the station's, and `results` has nothing."""
+        """Call ``report`` with each `Done` from now on, in a thread of the station's; `results` then has nothing."""
         ...
 
 
@@ -94,7 +158,7 @@ class LocalExecutor:
         return lambda done: self._done.put((station, done))
 
     def _given_on(self, done: Done, gone: Station) -> bool:
-        """Do without a station that is gone; whether another has taken its task."""
+        """Drop a station that is gone and give its task to another; False where there is no other."""
         others = [station for station in self._stations if station is not gone]
         if not others:
             return False

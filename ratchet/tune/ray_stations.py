@@ -1,6 +1,7 @@
 """Stations on a Ray cluster: an actor for each GPU that the cluster offers, and a stand-in for it here.
 
-``RAY_ADDRESS`` names the cluster; without it one is started on this machine and ended afterwards.
+``ratchet tune --executor ray`` calls `ray_actors`. ``RAY_ADDRESS`` names the cluster; without it one is started on this machine
+and ended afterwards. Touches the network, and starts processes on every GPU of the cluster. Ray loads only when it is called.
 """
 
 from __future__ import annotations
@@ -14,26 +15,28 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from ratchet.errors import HostError, UnfitError, UsageError
-from ratchet.records.tasks import Done, Task
+from ratchet.records.tuning import Done, Task
 
 if TYPE_CHECKING:
     from ratchet.tune.executor import Report, Station
 
 Opened = Callable[[Any], "Station"]
-"""Opens the station of what is tuned, in the process that prepared it."""
+"""Opens the station for one target of tuning, in the process that prepared it."""
 Prepare = Callable[[contextlib.ExitStack], Opened]
-"""Makes a process ready, on the device that it may use, before it is known what is tuned; the stack closes what it holds."""
+"""Makes a process ready, on the device that it may use, before the target is known; the stack closes what it holds."""
 Begin = Callable[[Any], AbstractContextManager[list["RayStation"]]]
-"""Opens the stations of what is tuned."""
+"""Opens the stations for one target of tuning."""
 _TURN_S = 0.05
-"""Longest that an actor waits for something to tell before it takes new tasks. So often it is asked, also when idle."""
+"""Longest that an actor waits for a result before it takes new tasks: an idle one is called again this often."""
 _START_S = 300.0
+"""Longest that a station may take to start."""
 _REACH_S = 10.0
+"""Longest that a connection to the cluster may take; Ray itself tries for minutes."""
 
 
 @contextlib.contextmanager
 def ray_actors(prepare: Prepare, environ: Mapping[str, str]) -> Iterator[Begin]:
-    """A process on every GPU of the cluster; those of CPU-only test clusters are what the cluster calls a GPU.
+    """Start a process on every GPU of the cluster; in a CPU-only test cluster, on each resource that it calls a GPU.
 
     Raises UsageError where Ray is missing, UnfitError where the cluster offers no GPU; opening the stations raises HostError
     where none starts.
@@ -84,7 +87,7 @@ def _join(ray: Any, environ: Mapping[str, str]) -> None:
 
 
 def _reach(address: str) -> None:
-    """Ray itself tries for minutes. Raises OSError."""
+    """Connect to the address once, since Ray itself tries for minutes. Raises OSError where nothing answers."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host, int(port)), timeout=_REACH_S).close()
@@ -105,7 +108,7 @@ def _await(ray: Any, stations: list[RayStation]) -> None:
 
 
 class _Actor:
-    """Runs in a process of the cluster: the station itself, asked in turns."""
+    """The station itself, in a process of the cluster; `RayStation` calls `turn` again and again."""
 
     def __init__(self, prepare: Prepare) -> None:
         self._held = contextlib.ExitStack()
@@ -117,7 +120,7 @@ class _Actor:
         return self.turn([], False, 0.0)
 
     def turn(self, tasks: list[str], withdraw: bool, timeout_s: float) -> tuple[list[str], int, tuple[str, ...]]:
-        """Take tasks, and tell what was done; records as JSON. Also how much room there is, and who it is."""
+        """Take tasks; return what was done, how much room there is, and the station's places. Records travel as JSON."""
         if withdraw:
             self._station.withdraw()
         for task in tasks:
@@ -130,7 +133,7 @@ class _Actor:
 
 
 class RayStation:
-    """The stand-in for a station in an actor. A thread of its own talks to the actor, and tells when it is gone."""
+    """The local stand-in for a station in an actor. Its thread talks to the actor and reports lost tasks."""
 
     def __init__(self, ray: Any, actor: Any, aim: Any) -> None:
         self._ray, self._actor = ray, actor
@@ -147,7 +150,7 @@ class RayStation:
         self._thread: threading.Thread | None = None
 
     def begin(self, joining: Any) -> str:
-        """The station has started: talk to it from now on. Else why it has not."""
+        """Talk to the station from now on, once it has started; return why it has not, or an empty text."""
         try:
             self._heard(*self._ray.get(joining))
         except self._ray.exceptions.RayError as error:
@@ -188,7 +191,7 @@ class RayStation:
     def withdraw(self) -> None:
         with self._changed:
             self._outgoing.clear()
-            self._in_hand.clear()  # of the one that is being timed the actor still tells
+            self._in_hand.clear()  # the actor still reports the one that is being timed
             self._withdraw = True
 
     def close(self) -> None:
@@ -216,7 +219,7 @@ class RayStation:
                 self._report(done)
 
     def _heard(self, done: list[str], room: int, places: tuple[str, ...]) -> list[Done]:
-        """What the actor told, as records. A station that has no place any more is gone."""
+        """Return the actor's results as records, and note its room. A station that has no place any more is gone."""
         found = [Done.model_validate_json(each) for each in done]
         with self._changed:
             for each in found:
@@ -227,7 +230,7 @@ class RayStation:
         return found
 
     def _lose(self, why: str) -> None:
-        """Tell of every task in hand that nobody works on it any more."""
+        """Report every task in hand as lost."""
         with self._changed:
             self._places = ()
             lost, self._in_hand = list(self._in_hand.values()), {}

@@ -1,4 +1,7 @@
-"""The search: a space and what is known of it → which configurations to try next. Pure: no clock, no files."""
+"""The search: a space and what is known of it → which configurations to try next.
+
+``ratchet tune`` and the replay of a recorded space ask it for configurations and report their times. Pure: no clock, no files.
+"""
 
 from __future__ import annotations
 
@@ -8,35 +11,36 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ratchet.errors import UsageError
-from ratchet.tune.seen import Seen
+from ratchet.tune.space import Candidates
 from ratchet.tune.strategies import STRATEGIES, Auto
+from ratchet.tune.strategies.local import History
 
 if TYPE_CHECKING:
-    from ratchet.tune.configurations import Candidates, Configuration, Value
+    from ratchet.tune.space import Candidates, Configuration, Value
 
 
 class Search:
-    """Hands out configurations, each once, and is told what came of them.
+    """A search, which hands out configurations, each once, and takes in their times.
 
     The same space, strategy, seed, answers and corrections of the budget in the same order give the same configurations.
     """
 
     def __init__(self, candidates: Candidates, strategy: str = "auto", seed: int = 0, budget: int | None = None) -> None:
-        """``budget``: about how many evaluations there will be, where known. Raises UsageError for an unknown strategy."""
+        """Begin a search of about ``budget`` evaluations (None: unknown). Raises UsageError for an unknown strategy."""
         if strategy not in STRATEGIES:
             raise UsageError(f"There is no strategy called {strategy}.", f"There are {', '.join(STRATEGIES)}.")
-        self._seen = Seen(candidates)
+        self._seen = History(candidates)
         self._strategy = STRATEGIES[strategy](self._seen, np.random.default_rng(seed), budget)
         default = candidates.space.default
         self._first = candidates.index(default) if default is not None else None
 
     @property
     def strategy(self) -> str:
-        """What `auto` came down to, or the strategy that was asked for."""
+        """The strategies that `auto` used, or the strategy that was asked for."""
         return self._strategy.chosen if isinstance(self._strategy, Auto) else self._strategy.name
 
     def ask(self, count: int = 1) -> list[dict[str, Value]]:
-        """The next configurations, the default first; fewer than ``count``, or none, where the space is exhausted."""
+        """Return the next configurations, the default first; fewer than ``count``, or none, where the space is exhausted."""
         asked: list[dict[str, Value]] = []
         while len(asked) < count and self._seen.left:
             first = self._first if self._first is not None and not self._seen.taken[self._first] else None
@@ -48,13 +52,13 @@ class Search:
         return asked
 
     def expect(self, evaluations: int) -> None:
-        """Correct the budget: so many more evaluations there will be, as it looks now."""
+        """Correct the budget: ``evaluations`` more are now expected."""
         self._strategy.to_come = evaluations
 
     def tell(self, configuration: Configuration, value: float | None) -> None:
-        """What a configuration took, in milliseconds, or None where it failed; also for one that was not asked for.
+        """Take in the time of a configuration in milliseconds, or None where it failed; also of one that was not handed out.
 
-        One that is not among the candidates is passed over. Raises ValueError for a time that is not above 0.
+        One that is not among the candidates is ignored. Raises ValueError for a time that is not above 0.
         """
         if value is not None and not 0 < value < math.inf:
             raise ValueError(f"a time is a number above 0, not {value}")

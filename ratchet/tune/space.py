@@ -1,41 +1,164 @@
-"""Which configurations of a space are valid: parameter by parameter, each constraint as soon as its names are bound.
+"""The space of a kernel's parameters, and its valid configurations as one array.
 
-A constraint is a plain function of a few parameters. It is called once for every combination of their values while these are
-few, which is exact whatever it does; for more, it is tried on whole arrays, compared with itself row by row on a sample, and
-called for every row where it does not agree or does not take arrays.
+``ratchet tune`` builds a `Space` from a workload and gets its `candidates`; strategies work on their rows. Pure, except that
+constraints are the author's own functions and are called here.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratchet.errors import UsageError
-from ratchet.tune.configurations import Candidates, Codes, Configuration, Space, Value
 from ratchet.workload import constraint_names, constraint_text
+
+Value = int | float | str | bool
+Configuration = Mapping[str, Value]
+Codes = NDArray[np.int16]
+Places = NDArray[np.intp]
+
+MOST_VALUES = 2**15
+"""Most values of one parameter: a code is a 16-bit number."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """Parameters, the values that each may take, and which combinations can work."""
+
+    parameters: Mapping[str, tuple[Value, ...]]
+    constraints: tuple[Callable[..., bool], ...] = ()
+    """Functions whose arguments are names of parameters; all must say yes."""
+    default: Configuration | None = None
+    """The configuration of today, tried first."""
+
+    def __post_init__(self) -> None:
+        if not self.parameters:
+            raise UsageError("There is nothing to tune: the space has no parameters.", "Name some in the workload's tune.")
+        for name, values in self.parameters.items():
+            if not values:
+                raise UsageError(f"{name} has no values to try.", "Give it one or more, or take it out of tune.")
+            if len(values) > MOST_VALUES:
+                raise UsageError(f"{name} has {len(values)} values, more than {MOST_VALUES}.", "Give it fewer.")
+            if len(set(values)) < len(values):
+                raise UsageError(f"{name} lists a value twice: {list(values)[:12]}.", "Name each value once.")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of values of each parameter."""
+        return tuple(len(values) for values in self.parameters.values())
+
+    @property
+    def combinations(self) -> int:
+        """Number of combinations of values, valid or not."""
+        return functools.reduce(lambda product, size: product * size, self.sizes, 1)
+
+    def encode(self, configuration: Configuration) -> Codes | None:
+        """Return the place of each value among those of its parameter, shape (d,); None for other parameters or values."""
+        if configuration.keys() != self.parameters.keys():
+            return None
+        try:
+            places = [self._places[name][configuration[name]] for name in self.parameters]
+        except KeyError:
+            return None
+        return np.array(places, dtype=np.int16)
+
+    @functools.cached_property
+    def _places(self) -> dict[str, dict[Value, int]]:
+        return {name: {value: place for place, value in enumerate(values)} for name, values in self.parameters.items()}
+
+
+class Candidates:
+    """The valid configurations of a space: all of them, or as many as can be kept. Row i of ``codes`` is configuration i."""
+
+    def __init__(self, space: Space, codes: Codes, *, exact: bool) -> None:
+        """Keep ``codes``, shape (n, d), distinct rows. ``exact``: these are all that are valid, not a sample."""
+        self.space, self.codes, self.exact = space, codes, exact
+        self._index = _Index(space.sizes, codes)
+
+    @property
+    def count(self) -> int:
+        return len(self.codes)
+
+    def configuration(self, place: int) -> dict[str, Value]:
+        """Parameter → value, in the order of the space."""
+        values = zip(self.space.parameters.items(), self.codes[place].tolist(), strict=True)
+        return {name: options[code] for (name, options), code in values}
+
+    def index(self, configuration: Configuration) -> int | None:
+        """Return the row of a configuration; None where it is not among them."""
+        code = self.space.encode(configuration)
+        if code is None:
+            return None
+        found = int(self._index.find(code[None, :])[0])
+        return found if found >= 0 else None
+
+    def neighbours(self, place: int) -> Places:
+        """Return the rows that differ from this one in one parameter."""
+        here = self.codes[place]
+        moved = np.repeat(here[None, :], sum(self.space.sizes), axis=0)
+        row = 0
+        for column, size in enumerate(self.space.sizes):
+            moved[row : row + size, column] = np.arange(size)
+            row += size
+        found = self._index.find(moved)
+        return np.asarray(found[(found >= 0) & (found != place)])
+
+
+class _Index:
+    """An index from rows of codes to their places. A row is one number in mixed radix; where that passes 62 bits, its bytes."""
+
+    def __init__(self, sizes: tuple[int, ...], codes: Codes) -> None:
+        combinations = functools.reduce(lambda product, size: product * size, sizes, 1)
+        self._radix: NDArray[np.int64] | None = None
+        if combinations < 2**62:
+            self._radix = np.append(np.cumprod(np.array(sizes[:0:-1], dtype=np.int64))[::-1], 1).astype(np.int64)
+            keys = codes.astype(np.int64) @ self._radix
+            self._order = np.argsort(keys, kind="stable")
+            self._keys = keys[self._order]
+        else:
+            self._rows = {row.tobytes(): place for place, row in enumerate(codes)}
+
+    def find(self, rows: Codes) -> Places:
+        """Return the place of each row, -1 where there is none."""
+        if self._radix is None:
+            return np.array([self._rows.get(row.tobytes(), -1) for row in rows], dtype=np.intp)
+        if not len(self._keys):
+            return np.full(len(rows), -1, dtype=np.intp)
+        wanted = rows.astype(np.int64) @ self._radix
+        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        return np.where(self._keys[at] == wanted, self._order[at], -1)
+
+
+# The valid configurations of a space: parameter by parameter, each constraint as soon as its names are bound.
+#
+# A constraint is a plain function of a few parameters. It is called once for every combination of their values if these are
+# few, which is exact whatever it does. For more, it is tried on whole arrays, and the answers are compared with single calls on a
+# sample of rows; where they differ, or it does not take arrays, it is called for every row.
+
 
 __all__ = ["Candidates", "Configuration", "Space", "Value", "candidates"]
 
 LIMIT = 2**20
-"""Configurations that are kept; of more, a random sample."""
+"""Most configurations that are kept; of more, a random sample."""
 TABLE = 100_000
-"""Combinations for which a constraint is called one by one."""
+"""Most combinations for which a constraint is called one by one."""
 CHECKED = 500
-"""Rows on which a constraint that takes arrays is compared with itself."""
+"""Rows on which a constraint's answer for arrays is compared with single calls: a difference elsewhere goes unseen."""
 CALLS = 2**18
-"""Rows for which a constraint is called one by one, about; with more, random ones."""
+"""About how many rows a constraint is called for one by one; of more, random ones."""
 CHUNK = 2**21
-"""Rows that are looked at together."""
+"""Rows that are checked together, which bounds the memory."""
 
 Mask = NDArray[np.bool_]
 
 
 def candidates(space: Space, limit: int = LIMIT, seed: int = 0) -> Candidates:
-    """The valid configurations of ``space``, in the order of its values; a random sample where they are more than ``limit``.
+    """Return the valid configurations of ``space``, in the order of its values; a random sample of more than ``limit``.
 
     Raises UsageError where a constraint leaves nothing, fails, or does not fit the space, and for a default that is not valid.
     """
@@ -72,7 +195,7 @@ class _Rule:
         self._at = [everything.index(name) for name in self._names]
         self._values = [space.parameters[name] for name in self._names]
         self.columns = frozenset(self._at)
-        """What it needs bound."""
+        """The columns that must be bound before it can be called."""
         self._table: Mask | None = None
         self.combinations = 1
         for values in self._values:
@@ -88,7 +211,7 @@ class _Rule:
         return self._table is None and not self._takes_arrays
 
     def holds(self, codes: Codes, bound: list[int]) -> Mask:
-        """Which rows it allows; column k of ``codes`` is parameter ``bound[k]``."""
+        """Return which rows it allows; column k of ``codes`` is parameter ``bound[k]``."""
         own = [codes[:, bound.index(column)] for column in self._at]
         if self._table is not None:
             return np.asarray(self._table[tuple(own)])
@@ -100,7 +223,7 @@ class _Rule:
 
     @functools.cached_property
     def _takes_arrays(self) -> bool:
-        """Whether it says the same of arrays as of their rows, tried on random ones."""
+        """Whether it gives the same answers for arrays as for single rows, tried on random ones."""
         own = [self._rng.integers(len(values), size=CHECKED).astype(np.int16) for values in self._values]
         told = self._told_at_once(own)
         return told is not None and self._agrees(own, told)
@@ -119,7 +242,7 @@ class _Rule:
             ) from None
 
     def _told_at_once(self, own: list[Codes]) -> Mask | None:
-        """The answers for all rows of one call; None where it does not take arrays."""
+        """Return the answers for all rows from one call; None where it does not take arrays."""
         arrays = [np.array(values)[column] for values, column in zip(self._values, own, strict=True)]
         try:
             with np.errstate(all="raise"):
@@ -134,7 +257,7 @@ class _Rule:
 
 
 def _order(space: Space, rules: list[_Rule]) -> list[int]:
-    """Columns so that constraints are bound early: next come those of the rule that needs the fewest new combinations."""
+    """Order the columns so that constraints are bound early: next come those of the rule with the fewest new combinations."""
     order: list[int] = []
     waiting = list(rules)
     while waiting:
@@ -146,9 +269,9 @@ def _order(space: Space, rules: list[_Rule]) -> list[int]:
 
 
 def _extended(codes: Codes, size: int, ready: list[_Rule], bound: list[int], rng: np.random.Generator) -> tuple[Codes, bool]:
-    """Every row with each value of one more parameter, less what a constraint forbids; and whether all rows were looked at.
+    """Return every row with each value of one more parameter, less what a constraint forbids; and whether all rows were checked.
 
-    Where a constraint has to be called for every row and there are too many, random ones are looked at until enough were.
+    Where a constraint has to be called for every row and there are too many, random ones are checked until there are enough.
     """
     slow = any(rule.slow for rule in ready)
     if slow and len(codes) * size > CALLS:
@@ -177,7 +300,7 @@ def _extended(codes: Codes, size: int, ready: list[_Rule], bound: list[int], rng
 
 
 def _with_default(space: Space, codes: Codes, rules: list[_Rule], *, exact: bool) -> Codes:
-    """The default is always among them: a sample may have missed it. Raises UsageError where it is not valid."""
+    """Add the default, which a sample may have missed. Raises UsageError where it is not valid."""
     if space.default is None:
         return codes
     code = space.encode(space.default)

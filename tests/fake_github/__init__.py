@@ -1,20 +1,20 @@
 """A stand-in for GitHub on loopback: it keeps state, and holds every request and response against GitHub's own description.
 
-``tests/`` is on ``sys.path`` of every test (the folder cannot be called ``github``: that is PyGithub's name)::
+Used so::
 
-    from fake_github import Answer, FakeGitHub
+    from tests.fake_github import Answer, FakeGitHub
 
     with FakeGitHub() as fake:                      # ends with an AssertionError if anything broke the contract
         fake.state.add_pull(7, head_sha="a" * 40)
         client = GitHub(fake.token, fake.url, fake.state.repository, patience_s=0)
         fake.script("POST", r"/issues/7/comments", [Answer(502, done=True)])   # created, but answered 502
 
-As a process, for tests that are not Python: ``python tests/fake_github [SEED.json]`` prints its address on the first line
+As a process, for tests that are not Python: ``python -m tests.fake_github [SEED.json]`` prints its address on the first line
 and serves until its standard input closes. ``/_fake/state`` tells what it holds, ``/_fake/script`` takes answers to come.
 """
 
-from fake_github.script import Answer
-from fake_github.server import FakeGitHub
-from fake_github.state import Check, Comment, Pull, Run, State, Token
+from tests.fake_github.script import Answer
+from tests.fake_github.server import FakeGitHub
+from tests.fake_github.state import Check, Comment, Pull, Run, State, Token
 
 __all__ = ["Answer", "Check", "Comment", "FakeGitHub", "Pull", "Run", "State", "Token"]

@@ -1,4 +1,4 @@
-"""``python tests/fake_github [SEED.json]``: the address on the first line; it serves until standard input closes."""
+"""``python -m tests.fake_github [SEED.json]``: the address on the first line; it serves until standard input closes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from fake_github import FakeGitHub, State
+from tests.fake_github import FakeGitHub, State
 
 
 def main(arguments: list[str]) -> int:

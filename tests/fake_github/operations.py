@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fake_github.script import Answer
-from fake_github.state import BOT, TOKEN, State
+from tests.fake_github.script import Answer
+from tests.fake_github.state import BOT, TOKEN, State
 
 if TYPE_CHECKING:
-    from fake_github.server import FakeGitHub
     from ratchet.forge.github import GitHub
+    from tests.fake_github.server import FakeGitHub
 
 MARKER = "<!-- ratchet:report:default -->"
 REPLY = "<!-- ratchet:reply:1 -->"

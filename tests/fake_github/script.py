@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fake_github.state import State
+from tests.fake_github.state import State
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from fake_github.contract import broken_request, broken_response
-from fake_github.routes import MISSING, Call, Reply, Routes, decoded
-from fake_github.script import Answer, Script, error
-from fake_github.state import TOKEN, State, Token
+from tests.fake_github.contract import broken_request, broken_response
+from tests.fake_github.routes import MISSING, Call, Reply, Routes, decoded
+from tests.fake_github.script import Answer, Script, error
+from tests.fake_github.state import TOKEN, State, Token
 
 _LIMITS = {"X-RateLimit-Limit": "1000", "X-RateLimit-Remaining": "999", "X-RateLimit-Reset": "1900000000"}
 

@@ -6,8 +6,8 @@ import base64
 import hashlib
 from typing import Any
 
-from fake_github.contract import description, resolve
-from fake_github.state import Check, Comment, Pull, Run, State
+from tests.fake_github.contract import description, resolve
+from tests.fake_github.state import Check, Comment, Pull, Run, State
 
 _SAMPLES = {"date-time": "2026-11-21T08:00:00Z", "uri": "https://example.org/", "email": "octocat@example.org"}
 

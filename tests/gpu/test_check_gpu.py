@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playground import PROOF, Playground, commit, new_repository
 
 from ratchet.records.verdict import Outcome
+from tests.integration.playground import PROOF, Playground, commit, new_repository
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
-from ratchet.measure.clocks import make_clock  # noqa: E402  after the skip: importing a clock must not need a GPU
+from ratchet.measure.child.worker import make_clock  # noqa: E402  after the skip: importing a clock must not need a GPU
 
 
 def median_ms(clock, count=20):

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from ratchet.measure.environment import describe
-from ratchet.measure.fitness import inspect, problem_during, problems_before
-from ratchet.measure.gpu import Gpu, choose_gpu
-from ratchet.measure.telemetry import Sampler, pids_comparable
+from ratchet.measure.device.environment import describe
+from ratchet.measure.device.fitness import inspect, problem_during, problems_before
+from ratchet.measure.device.nvml import Gpu, choose_gpu
+from ratchet.measure.device.telemetry import Sampler, pids_comparable
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
 

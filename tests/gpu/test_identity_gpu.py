@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playground import Playground
 
 from ratchet import nvcc
 from ratchet.errors import CudaBuildError
-from ratchet.measure.gpu import choose_gpu
-from ratchet.measure.hosts import Hosts
+from ratchet.measure.client import Hosts, WorkerClient
+from ratchet.measure.device.nvml import choose_gpu
 from ratchet.measure.messages import Identified, Prepared, Sampled
-from ratchet.measure.side import HostOptions, Worker
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side
+from tests.integration.playground import Playground
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
@@ -246,8 +246,11 @@ class Sides:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("RATCHET_CACHE_DIR", cache["RATCHET_CACHE_DIR"])
             compile_ahead(self.trees["head"])
-        options = HostOptions(folder / "checkout", "bench", (".",), "cuda", 1, gpu.uuid, folder, 120, 120)
-        self.hosts = Hosts(self.trees, options, environ)
+        specs = {
+            side: TreeSpec(tree, folder / "checkout", "bench", (".",), "cuda", 1, gpu.uuid, 120, 120)
+            for side, tree in self.trees.items()
+        }
+        self.hosts = Hosts(specs, environ)
         for host in self.hosts.sides.values():
             broken = host.listing().broken
             assert not broken, broken
@@ -256,7 +259,7 @@ class Sides:
     def close(self) -> None:
         self.hosts.__exit__()
 
-    def prepare(self, worker: Worker, case: str, *, check: bool = True) -> Prepared:
+    def prepare(self, worker: WorkerClient, case: str, *, check: bool = True) -> Prepared:
         settings = {"seed": 7, "clock": "auto", "cache": "cold", "placements": 2}
         return worker.ask("prepare", Prepared, case=case, check=check, **settings)
 

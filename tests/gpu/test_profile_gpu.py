@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playground import HARNESS, PROOF, Playground, commit, new_repository
 
-from ratchet.measure.surroundings import of_benchmarks
-from ratchet.measure.target import Target
-from ratchet.pipeline.profiling_side import INSTEAD, NO_KERNEL, Look, Looked, look_at
-from ratchet.profile.ncu import Wish, find_ncu
-from ratchet.profile.tools import ProfileError
+from ratchet.commands.profile.cases import INSTEAD, NO_KERNEL, ProfileRequest, SideProfile, profile_side
+from ratchet.config import Settings
+from ratchet.measure.build import benchmark_environ
+from ratchet.measure.child.profile_target import ProfileTarget
+from ratchet.measure.tree_spec import TreeSpec
+from ratchet.profile.ncu import ProfileError, Wish, find_ncu
+from tests.integration.playground import HARNESS, PROOF, Playground, commit, new_repository
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
@@ -37,13 +38,15 @@ def scale(*, device, size):
 """
 
 
-def look(case: str, tmp_path: Path, environ: dict[str, str], time_limit_s: float = 60) -> Looked:
-    target = Target(HARNESS, HARNESS, "bench", case, "cuda", 1, 1, (".", "src"))
+def look(case: str, tmp_path: Path, environ: dict[str, str], time_limit_s: float = 60) -> SideProfile:
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-    return look_at(target, Look(of_benchmarks(environ, "cuda", 1, uuid), tmp_path, time_limit_s, Wish()))
+    tree = TreeSpec.of(Settings(), HARNESS, checkout=HARNESS, device="cuda", gpu_uuid=uuid)
+    return profile_side(
+        ProfileTarget(tree, case, 1), ProfileRequest(benchmark_environ(environ, tree), tmp_path, time_limit_s, Wish())
+    )
 
 
-def needs_counters(looked: Looked) -> None:
+def needs_counters(looked: SideProfile) -> None:
     refused = [sentence for sentence in looked.steps_down if "ERR_NVGPUCTRPERM" in sentence or "not installed" in sentence]
     if refused:
         pytest.skip(refused[0])

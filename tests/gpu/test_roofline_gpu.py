@@ -7,15 +7,17 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from playground import HARNESS, Playground
 
-from ratchet.measure.surroundings import of_benchmarks
-from ratchet.measure.target import Target
-from ratchet.pipeline.profiling_side import Look, look_at
+from ratchet.commands.profile.cases import ProfileRequest, profile_side
+from ratchet.config import Settings
+from ratchet.measure.build import benchmark_environ
+from ratchet.measure.child.profile_target import ProfileTarget
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile import roofline
 from ratchet.profile.ncu import Wish
 from ratchet.records.profile import Profile
 from ratchet.records.run import WorkloadIdentity
+from tests.integration.playground import HARNESS, Playground
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
@@ -28,10 +30,10 @@ def attention(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def counted(case: str, tmp_path: Path) -> Profile:
-    target = Target(HARNESS, HARNESS, "bench", case, "cuda", 1, 1, (".", "src"))
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-    environ = Playground(tmp_path).environ()
-    looked = look_at(target, Look(of_benchmarks(environ, "cuda", 1, uuid), tmp_path, 60, Wish()))
+    tree = TreeSpec.of(Settings(), HARNESS, checkout=HARNESS, device="cuda", gpu_uuid=uuid)
+    environ = benchmark_environ(Playground(tmp_path).environ(), tree)
+    looked = profile_side(ProfileTarget(tree, case, 1), ProfileRequest(environ, tmp_path, 60, Wish()))
     if looked.profile is None or looked.profile.tool != "ncu":
         pytest.skip(" ".join(looked.steps_down))
     return looked.profile

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from playground import Playground, new_repository
 
 from ratchet.records.files import load
 from ratchet.records.tuning import TuningRecord
+from tests.integration.playground import Playground, new_repository
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
@@ -101,7 +101,7 @@ import sys
 import torch
 import bench_triton, bench_cuda
 from ratchet import Workload
-from ratchet.measure.tuning.trials import Compiler
+from ratchet.measure.child.trials import Compiler
 
 device = torch.device("cuda")
 made = {

@@ -7,11 +7,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fake_github import FakeGitHub
 from filelock import FileLock
-from playground import ADDS, Finished, Playground, commit, copy_repository, new_repository
-from publish_scene import Scene
-from zoo import check_zoo
+
+from tests.fake_github import FakeGitHub
+from tests.integration.playground import ADDS, Finished, Playground, commit, copy_repository, new_repository
+from tests.integration.publish_scene import Scene
+from tests.integration.zoo import check_zoo
+from tests.warm import warm_ratchet
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm() -> None:
+    """Commands run in forks of one process a worker, which has imported torch once."""
+    Playground.warm = warm_ratchet()
 
 
 @pytest.fixture(scope="session")

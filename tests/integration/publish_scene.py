@@ -6,17 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-import examples
-from examples import timed
-from fake_github import Check, FakeGitHub
-
-from ratchet import pipeline
+from ratchet.commands.github.publish import Published, PublishRequest, publish
 from ratchet.forge.github import GitHub
-from ratchet.judge.acceptance import acknowledgement
+from ratchet.judge.github.acceptance import acknowledgement
 from ratchet.records import CaseRun, Tree
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.files import save
-from ratchet.report.markers import MARKER
+from ratchet.report.comment import MARKER
+from tests import examples
+from tests.examples import timed
+from tests.fake_github import Check, FakeGitHub
 
 NAME = "attention/training_512"
 HEAD, LATER = "3f2a1bc98d" + "0" * 30, "4e" * 20
@@ -69,8 +68,8 @@ class Scene:
         """One that does not wait."""
         return GitHub(self.fake.token, self.fake.url, self.state.repository, patience_s=0, sleep=lambda _: None, **changes)
 
-    def publish(self, **changes: Any) -> pipeline.Published:
-        return pipeline.publish(pipeline.Asked(self.place, **changes), self.client(), self.environ)
+    def publish(self, **changes: Any) -> Published:
+        return publish(PublishRequest(self.place, **changes), self.client(), self.environ)
 
     def ours(self) -> list[str]:
         return [each.body for each in self.state.comments.values() if each.author == BOT and each.body.startswith(FIRST)]

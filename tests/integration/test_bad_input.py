@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from playground import ADDS, QUICK, Playground, git
 
 from ratchet.records.files import load
 from ratchet.records.run import RunRecord
+from tests.integration.playground import ADDS, QUICK, Playground, git
 
 
 def test_no_git(play: Playground) -> None:

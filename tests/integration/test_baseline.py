@@ -8,15 +8,15 @@ import subprocess
 from datetime import timedelta
 from pathlib import Path
 
-import examples
 import pytest
-from examples import gone, new, timed
-from playground import Playground, only_json
 
-from ratchet.judge.chain import problems
+from ratchet.judge.baseline.chain import problems
 from ratchet.records import Baseline, CaseRun, RunRecord, Tree
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.files import load, save
+from tests import examples
+from tests.examples import gone, new, timed
+from tests.integration.playground import Playground, only_json
 
 NAME = "attention/training_512"
 REASON = ("--reason", "masked rows were wrong")
@@ -73,7 +73,7 @@ def ledger(play: Playground) -> Ledger:
 def test_two_runs_move_the_baseline(ledger: Ledger) -> None:
     """A run that proves a commit faster leaves it waiting, across commands; a second one makes it the baseline commit."""
     first = ledger.run(timed(0.8), day=1, head=1, reference=0)
-    assert "What is waiting was proven faster once: run `ratchet check --against-baseline` again" in ledger.do("record")
+    assert "Cases that are waiting were proven faster once. Run `ratchet check --against-baseline` again" in ledger.do("record")
     assert ledger.entry().git_commit == ledger.commits[0]
     before = ledger.path.read_bytes()
     assert "1 as before" in ledger.do("record", str(first))
@@ -81,7 +81,7 @@ def test_two_runs_move_the_baseline(ledger: Ledger) -> None:
     ledger.run(timed(0.8), day=2, head=1, reference=0)
     assert "improved  attention/training_512  1.000 ms → 800.0 µs  −20.00 %" in ledger.do("record")
     assert ledger.entry().git_commit == ledger.commits[1]
-    assert "everything fits" in ledger.do("verify")
+    assert "no problems found" in ledger.do("verify")
     assert "2 steps, improved 2026-03-16" in ledger.do("show")
 
 
@@ -104,7 +104,7 @@ def test_accept_names_the_person_whom_git_knows(ledger: Ledger) -> None:
     assert (ledger.entry().git_commit, step.by, step.reason) == (ledger.commits[1], "A Test <test@localhost>", REASON[1])
     history = ledger.do("show", "--history", NAME).splitlines()
     assert history[-1].endswith("+10.00 % [+9.94, +10.06]  by A Test <test@localhost>: masked rows were wrong")
-    assert "everything fits" in ledger.do("verify")
+    assert "no problems found" in ledger.do("verify")
 
 
 def test_accept_by_somebody_else(ledger: Ledger) -> None:
@@ -161,7 +161,7 @@ def test_a_renamed_case_keeps_its_chain(ledger: Ledger) -> None:
     ledger.run(gone(), new("attention/train"), day=1, head=1, reference=0)
     command = f"ratchet baseline rename {NAME} attention/train"
     assert f"`{command}`" in ledger.do("record")
-    assert "with its 2 steps; the 1.000 ms of" in ledger.do(*command.split()[2:], "--reason", "clearer")
+    assert "with its 2 steps; it replaces 1.000 ms of" in ledger.do(*command.split()[2:], "--reason", "clearer")
     entry = ledger.entry("attention/train")
     assert [step.kind.value for step in entry.steps] == ["first", "removed", "renamed"]
     assert (entry.git_commit, entry.steps[-1].commit) == (ledger.commits[0], ledger.commits[2])
@@ -206,7 +206,7 @@ def test_a_baseline_commit_that_git_does_not_know(ledger: Ledger) -> None:
     ledger.do("accept", NAME, *REASON)
     out = ledger.do("verify")
     assert "Warning: git no longer knows ababababab, the commit of an earlier step." in out
-    assert "everything fits" in out
+    assert "no problems found" in out
     clone = ledger.play.folder / "shallow"
     subprocess.run(["git", "clone", "-q", "--depth=1", f"file://{ledger.play.repo}", str(clone)], check=True)
     clone.joinpath("results").mkdir(exist_ok=True)

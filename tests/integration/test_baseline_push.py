@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-import examples
 import pytest
-from examples import new, timed
-from fake_github import FakeGitHub, State
-from playground import Finished, Playground, commit, git, new_repository, only_json
 
-from ratchet.judge.acceptance import LABEL, acknowledgement
-from ratchet.judge.chain import problems
-from ratchet.pipeline.at_ref import baseline_from
+from ratchet.commands.github.judge_again import baseline_from
+from ratchet.judge.baseline.chain import problems
+from ratchet.judge.github.acceptance import LABEL, acknowledgement
 from ratchet.records import Baseline, CaseRun, Tree
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.files import save
+from tests import examples
+from tests.examples import new, timed
+from tests.fake_github import FakeGitHub, State
+from tests.integration.playground import Finished, Playground, commit, git, new_repository, only_json
 
 NAME = "attention/training_512"
 FILE = "results/baseline.json"
@@ -195,7 +195,7 @@ def test_twenty_writers_at_once(origin: Origin) -> None:
     code = (
         "import os, sys, json\n"
         "from ratchet.cli import main\n"
-        "import ratchet.pipeline, ratchet.forge.push\n"
+        "import ratchet.commands.baseline.push\n"
         "children = []\n"
         "for repo, run in json.loads(sys.argv[1]):\n"
         "    child = os.fork()\n"

@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from playground import ADDS, CERTAIN, QUICK, Playground, wait_until
-from zoo import SECRETS
-
 from ratchet.records.verdict import Outcome
+from tests.integration.playground import ADDS, CERTAIN, QUICK, Playground, wait_until
+from tests.integration.zoo import SECRETS
 
 BUILT = ADDS.replace("REPEAT = 40", "from pathlib import Path\nREPEAT = int(Path('out/repeat.txt').read_text())")
 SCRIPT = """\

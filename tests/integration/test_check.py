@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import ADDS, PROOF, SLOW_ADDS, Playground, only_json
 
 from ratchet.records.verdict import Outcome, ReportRecord
+from tests.integration.playground import ADDS, LENIENT, PROOF, SLOW_ADDS, Playground, only_json
 
 MISSING = "import a_module_that_nobody_has\n" + ADDS
 
@@ -24,7 +24,7 @@ def test_unchanged_code_passes_and_leaves_only_results(play: Playground, tmp_pat
         assert name in done.out
     assert done.report.exit_code == 0
     assert done.run.command[:2] == ("ratchet", "check")
-    assert "60%" in done.run.command
+    assert "90%" in done.run.command
     assert done.run.head.commit == play.git("rev-parse", "HEAD")
     assert done.run.reference is not None
     assert done.run.reference.commit == play.git("rev-parse", "HEAD~1")
@@ -85,7 +85,7 @@ def test_nothing_to_measure_is_not_a_pass(make: Callable[..., Playground]) -> No
 def test_reader_that_leaves_does_not_change_the_verdict(make: Callable[..., Playground]) -> None:
     """`ratchet check | true` writes its files and keeps its exit code, here that of a wrong result."""
     play = make({"bench/adds.py": ADDS}, {"bench/adds.py": ADDS.replace("out = x + 1", "out = x + 3")})
-    child = play.start("check", "--device", "cpu", "--pairs", "3", "--blocks", "2", "--gate", "60%")
+    child = play.start("check", "--device", "cpu", "--pairs", "3", "--blocks", "2", *LENIENT)
     assert child.stdout is not None
     child.stdout.close()
     assert child.stderr is not None

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from playground import HARNESS, Finished, Playground
 
+from ratchet.commands.collectives import CollectivesRequest, group_of, wanted_of
 from ratchet.errors import UsageError
 from ratchet.measure.collectives import OPERATIONS, Collective, elements
-from ratchet.pipeline.collectives import Wish, group_of, wanted_of
 from ratchet.records.files import load
 from ratchet.records.run import RunRecord
+from tests.integration.playground import HARNESS, Finished, Playground
 
 SCRIPT = HARNESS / "bench" / "collectives.py"
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(SCRIPT), "--device", "cpu")
@@ -28,7 +28,7 @@ def torchrun(play: Playground, *words: str) -> Finished:
 
 def test_a_run_gives_a_record_and_a_summary(play: Playground) -> None:
     """Every operation and size is timed on both ranks in fresh processes; what is recorded is compared like any other run."""
-    done = torchrun(play, "--sizes", "64KiB,256KiB", "--repeats", "4")
+    done = torchrun(play, "--sizes", "64KiB,256KiB", "--repeats", "3")
     assert done.code == 0, done
     record = play.repo / "results" / "collectives.json"
     run = load(record, RunRecord)
@@ -36,7 +36,7 @@ def test_a_run_gives_a_record_and_a_summary(play: Playground) -> None:
         f"collectives/{operation}_{size}" for operation in OPERATIONS for size in ("64KiB", "256KiB")
     }
     for case in run.cases:
-        assert len(case.head) == 4
+        assert len(case.head) == 3
         assert case.workload
         assert case.workload.parameters["ranks"] == 2
         assert case.performance
@@ -59,22 +59,22 @@ def test_nonsense_is_one_sentence_and_no_file(play: Playground) -> None:
 
 
 def test_without_torchrun_it_says_how_to_run_it(tmp_path: Path) -> None:
-    """A plain call is a mistake that the sentence mends."""
+    """A plain call ends with a sentence that says how to run it."""
     done = subprocess.run([sys.executable, SCRIPT], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("collectives: This process belongs to no group. Run it under torchrun")
+    assert done.stderr.startswith("collectives: This process was not started by torchrun. Start it with torchrun")
 
 
 @pytest.mark.parametrize(
     ("wish", "sentence"),
     [
-        (Wish(None, "0", USUAL, 5, "cpu"), "is no size"),
-        (Wish(None, "a lot", USUAL, 5, "cpu"), "is no size"),
-        (Wish(None, None, USUAL, 2, "cpu"), "too few"),
-        (Wish("gossip", None, USUAL, 5, "cpu"), "no collective"),
+        (CollectivesRequest(None, "0", USUAL, 5, "cpu"), "is not a size"),
+        (CollectivesRequest(None, "a lot", USUAL, 5, "cpu"), "is not a size"),
+        (CollectivesRequest(None, None, USUAL, 2, "cpu"), "too few"),
+        (CollectivesRequest("gossip", None, USUAL, 5, "cpu"), "no collective"),
     ],
 )
-def test_a_wish_that_cannot_be_is_refused(wish: Wish, sentence: str) -> None:
+def test_a_wish_that_cannot_be_is_refused(wish: CollectivesRequest, sentence: str) -> None:
     """Before any process is forked."""
     with pytest.raises(UsageError, match=sentence):
         wanted_of(wish, "cpu", 2)

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import ADDS, CERTAIN, QUICK, SLOW_ADDS, Playground, only_json
 
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load
 from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
+from tests.integration.playground import ADDS, CERTAIN, QUICK, SLOW_ADDS, Playground, only_json
 
 TWO = ADDS.replace('{"small": {"size": 2048}}', '{"small": {"size": 2048}, "smaller": {"size": 1024}}')
 

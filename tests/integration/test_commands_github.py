@@ -8,19 +8,19 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
-from fake_github import Answer, Comment, FakeGitHub
-from playground import Finished, Playground
 
-from ratchet import pipeline
+from ratchet.commands.github.command import CommandReply, answer
 from ratchet.errors import Exit, ForgeError, UsageError
 from ratchet.forge.github import GitHub
-from ratchet.judge.acceptance import LABEL, acknowledged_in
-from ratchet.judge.event import parse_event
+from ratchet.judge.github.acceptance import LABEL, acknowledged_in
+from ratchet.judge.github.event import parse_event
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.files import dumps
-from ratchet.report.markers import MARKER
+from ratchet.report.comment import MARKER
+from tests import examples
+from tests.fake_github import Answer, Comment, FakeGitHub
+from tests.integration.playground import Finished, Playground
 
 NAME = "attention/training_512"
 HEAD, LATER = "a" * 40, "4e" * 20
@@ -54,11 +54,11 @@ class Scene:
         given = {"pr": "7", "sha": HEAD, "actor": "a-maintainer"} | inputs
         return "workflow_dispatch", {"ref": "refs/heads/main", "sender": {"login": sender}, "inputs": given}
 
-    def answer(self, event: tuple[str, dict[str, Any]]) -> pipeline.Answered:
+    def answer(self, event: tuple[str, dict[str, Any]]) -> CommandReply:
         client = GitHub(self.fake.token, self.fake.url, self.state.repository, patience_s=0, sleep=lambda _: None)
-        return pipeline.answer(parse_event(*event), client, {}, "default")
+        return answer(parse_event(*event), client, {}, "default")
 
-    def say(self, body: str, author: str = "a-maintainer") -> pipeline.Answered:
+    def say(self, body: str, author: str = "a-maintainer") -> CommandReply:
         """Somebody comments, and the command runs."""
         self.said = self.state.add_comment(7, author, body)
         return self.answer(self.event(self.said))
@@ -113,7 +113,7 @@ def test_accept_as_a_job_runs_it(scene: Scene, play: Playground) -> None:
     assert (done.code, done.err) == (0, "")
     assert done.out == f"Accepted: {NAME} at {HEAD[:10]}, asked for by a-maintainer.\n"
     without = {name: value for name, value in env.items() if name != "GITHUB_EVENT_PATH"}
-    assert "this is no job of a workflow" in play.ratchet("command", env=without).sentence
+    assert "this is not a job of a workflow" in play.ratchet("command", env=without).sentence
 
 
 def test_the_same_job_again(scene: Scene) -> None:
@@ -273,13 +273,13 @@ def test_a_label_that_means_nothing(scene: Scene) -> None:
     assert scene.replies() == []
     scene.pull.labels.append(LABEL)
     scene.answer(scene.dispatch(sha=LATER))
-    scene.refused("The head moved since")
+    scene.refused("The head has moved since")
 
 
 @pytest.mark.parametrize("inputs", [{"pr": "7; rm"}, {"sha": "HEAD"}, {"actor": "@x"}, {"pr": ""}])
 def test_inputs_that_are_none(scene: Scene, inputs: dict[str, str]) -> None:
     """What is no number, hash or login is refused."""
-    with pytest.raises(UsageError, match="is missing or is none of GitHub's"):
+    with pytest.raises(UsageError, match="is missing or not valid"):
         scene.answer(scene.dispatch(**inputs))
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playground import ADDS, LENIENT, QUICK, Playground, git, wait_until
 
 from ratchet.records.verdict import Outcome
+from tests.integration.playground import ADDS, LENIENT, QUICK, Playground, git, wait_until
 
 SLEEPER = """
 import os, sys, time

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from playground import Playground, new_repository
 
+from ratchet.config import Settings
 from ratchet.errors import HostError
-from ratchet.measure import side
-from ratchet.measure.hosts import Hosts
+from ratchet.measure import client
+from ratchet.measure.client import CaseTrouble, Hosts, Hung, WorkerClient
 from ratchet.measure.messages import Prepared
-from ratchet.measure.side import CaseTrouble, HostOptions, Hung, Worker
+from ratchet.measure.tree_spec import TreeSpec
+from tests.integration.playground import Playground, new_repository
 
 TREE = """
 import torch
@@ -32,24 +33,14 @@ def adds(*, device, size):
 """
 
 
-def options_of(play: Playground, logs: Path) -> HostOptions:
-    return HostOptions(
-        checkout=play.repo,
-        bench="bench",
-        python_path=(".",),
-        device="cpu",
-        threads=1,
-        gpu_uuid=None,
-        logs=logs,
-        start_timeout_s=120,
-        step_timeout_s=60,
-    )
+def spec(play: Playground, path: Path | None = None) -> TreeSpec:
+    return TreeSpec.of(Settings(python_path=(".",)), path or play.repo, checkout=play.repo, device="cpu", gpu_uuid=None)
 
 
-def test_both_sides_have_torch_in_the_same_places(make: Callable[..., Playground], tmp_path: Path) -> None:
+def test_both_sides_have_torch_in_the_same_places(make: Callable[..., Playground]) -> None:
     """Where a library lies changes the time of code bound by the CPU, so both sides' workers have it at the same addresses."""
     play = make({"bench/adds.py": TREE})
-    with Hosts({"reference": play.repo, "head": play.repo}, options_of(play, tmp_path), play.environ()) as hosts:
+    with Hosts({"reference": spec(play), "head": spec(play)}, play.environ()) as hosts:
         places = []
         for host in hosts.sides.values():
             host.listing()
@@ -60,11 +51,11 @@ def test_both_sides_have_torch_in_the_same_places(make: Callable[..., Playground
     assert places[0] == places[1] != set()
 
 
-def test_the_workers_of_a_pair_have_one_layout(make: Callable[..., Playground], tmp_path: Path) -> None:
+def test_the_workers_of_a_pair_have_one_layout(make: Callable[..., Playground]) -> None:
     """On the CPU, what is built comes after the same objects for the same seed, and after others for the seed of another pair."""
     seen = "sum(len(each) for each in gc.get_objects() if type(each) is list and each and type(each[0]) is int)"
     play = make({"bench/adds.py": "import gc\n" + TREE.replace("flops=size", f"flops={seen}")})
-    with Hosts({"head": play.repo}, options_of(play, tmp_path), play.environ()) as hosts:
+    with Hosts({"head": spec(play)}, play.environ()) as hosts:
         hosts.sides["head"].listing()
         found = []
         for seed in (1, 1, 3):
@@ -75,12 +66,12 @@ def test_the_workers_of_a_pair_have_one_layout(make: Callable[..., Playground], 
     assert found[0] == found[1] != found[2]
 
 
-def test_a_host_that_ends_takes_no_other_along(make: Callable[..., Playground], tmp_path: Path) -> None:
+def test_a_host_that_ends_takes_no_other_along(make: Callable[..., Playground]) -> None:
     """Who asks a side that ended while it was imported is told so at once, with what it printed; the other side works on."""
     play = make({"bench/adds.py": TREE})
     broken = play.folder / "broken"
     new_repository(broken, {"bench/adds.py": "import os\nprint('no such thing', flush=True)\nos._exit(3)\n"})
-    with Hosts({"reference": broken, "head": play.repo}, options_of(play, tmp_path), play.environ()) as hosts:
+    with Hosts({"reference": spec(play, broken), "head": spec(play)}, play.environ()) as hosts:
         with pytest.raises(HostError, match=r"^The reference's process ended while it imported bench/adds\.py: no such thing$"):
             hosts.sides["reference"].listing()
         assert len(hosts.sides["head"].listing().cases) == 1
@@ -88,13 +79,13 @@ def test_a_host_that_ends_takes_no_other_along(make: Callable[..., Playground], 
 
 
 def test_who_waits_for_a_worker_to_end_keeps_no_other_from_being_forked(
-    make: Callable[..., Playground], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Playground], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While one thread waits for a worker that takes long to end, another thread is given a fresh one."""
     play = make({"bench/adds.py": TREE})
-    monkeypatch.setattr(side, "REAP_S", 300.0)
+    monkeypatch.setattr(client, "REAP_S", 300.0)
     ended: list[int | None] = []
-    with Hosts({"head": play.repo}, options_of(play, tmp_path), play.environ()) as hosts:
+    with Hosts({"head": spec(play)}, play.environ()) as hosts:
         host = hosts.sides["head"]
         assert [len(host.listing().cases), len(host.listing().cases)] == [1, 1], "it may be asked more than once"
         slow = host.fork()
@@ -110,7 +101,7 @@ def test_who_waits_for_a_worker_to_end_keeps_no_other_from_being_forked(
 
 
 def test_a_worker_that_comes_too_late_is_nobodys_failure(
-    make: Callable[..., Playground], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Playground], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the time is over before a worker is there, one case has no time; without an end of time, the device is at fault."""
 
@@ -118,10 +109,10 @@ def test_a_worker_that_comes_too_late_is_nobodys_failure(
         raise Hung("head", "start", "hung: no answer within 0.1 s", (), "gave no answer within 0.1 s")
 
     play = make({"bench/adds.py": TREE})
-    with Hosts({"head": play.repo}, options_of(play, tmp_path), play.environ()) as hosts:
+    with Hosts({"head": spec(play)}, play.environ()) as hosts:
         host = hosts.sides["head"]
         host.listing()
-        monkeypatch.setattr(Worker, "ask", hung)
+        monkeypatch.setattr(WorkerClient, "ask", hung)
         with pytest.raises(HostError, match="could not use the device"):
             host.fork()
         host.until = time.monotonic()

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import ADDS, PAIRS, QUICK, Finished, Playground
 
 from ratchet.records.verdict import Outcome
+from tests.integration.playground import ADDS, PAIRS, QUICK, Finished, Playground
 
 LOST = """\
 import os, pathlib, signal, time
@@ -56,6 +56,7 @@ def lost(*, device, kind):
         out = x + 1
         for _ in range(40):
             out = out + 1
+        time.sleep(2e-3)
         return out
 
     return Workload(run=run, reference=lambda: x.double() + 41, dtype="float32", flops=41, bytes=8)

@@ -10,17 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import ADDS, PROOF, SLOW_ADDS, Finished, Playground, only_json
 
-from ratchet.measure.target import MARK, TROUBLE, Target
-from ratchet.pipeline.profile_files import INDEX, stem_of, write_metrics
-from ratchet.pipeline.profiling_side import INSTEAD, Look, look_at
+from ratchet.commands.profile.cases import INSTEAD, ProfileRequest, profile_side
+from ratchet.commands.profile.results import INDEX, stem_of, write_metrics
+from ratchet.config import Settings
+from ratchet.measure.child.profile_target import MARK, TROUBLE, ProfileTarget
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile.ncu import Wish
-from ratchet.profile.reading import read
+from ratchet.profile.readers import read
 from ratchet.records.files import load
-from ratchet.records.profile import Activity, CaseProfile, KernelProfile, Profile
-from ratchet.records.profiles import Profiles
+from ratchet.records.profile import Activity, CaseProfile, KernelProfile, Profile, Profiles
 from ratchet.records.verdict import Outcome
+from ratchet.workload import Device
+from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Finished, Playground, only_json
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
 EXTRA = ADDS.replace("def adds", "def extra")
@@ -92,7 +94,7 @@ def test_only_so_many_cases_are_profiled(make: Callable[..., Playground]) -> Non
     assert set(done.outcomes().values()) == {Outcome.SLOWER}
     assert [each.case for each in done.report.profiles] == ["extra/small"]
     assert done.report.unprofiled == ("adds/small",)
-    assert "`adds/small` changed too and was not profiled" in done.markdown
+    assert "`adds/small` also changed, but a run profiles only so many cases" in done.markdown
     assert "Not profiled: 1 more changed case;" in done.out
 
 
@@ -155,18 +157,8 @@ def test_wrong_words(play: Playground, words: tuple[str, ...], sentence: str) ->
     assert sentence in done.err
 
 
-def target(play: Playground, case: str = "adds/small", **changes: object) -> Target:
-    usual = {
-        "tree": play.repo,
-        "checkout": play.repo,
-        "bench": "bench",
-        "case": case,
-        "device": "cpu",
-        "seed": 1,
-        "threads": 1,
-        "python_path": (".", "src"),
-    }
-    return Target(**(usual | changes))  # type: ignore[arg-type]
+def target(play: Playground, case: str = "adds/small", device: Device = "cpu") -> ProfileTarget:
+    return ProfileTarget(TreeSpec.of(Settings(), play.repo, checkout=play.repo, device=device, gpu_uuid=None), case, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +191,7 @@ def test_the_profiled_process_ends_itself(make: Callable[..., Playground]) -> No
     assert done.code < 0
 
 
-class OnGpu(Target):
+class OnGpu(ProfileTarget):
     """Says that it is on a GPU, so that ncu is asked. What it does under torch.profiler is as written down here."""
 
     activity = Activity(calls=10, wall_s=1e-3, kernels={"uncoalesced(const float *, float *)": 1e-3}, launches=10, gaps_s=0.0)
@@ -212,10 +204,10 @@ class OnGpu(Target):
 
 
 def on_gpu(play: Playground) -> OnGpu:
-    return OnGpu(**(vars(target(play)) | {"device": "cuda"}))
+    return OnGpu(**vars(target(play, device="cuda")))
 
 
-def surroundings(play: Playground, tmp_path: Path, **tools: str) -> Look:
+def surroundings(play: Playground, tmp_path: Path, **tools: str) -> ProfileRequest:
     """With programs of these names, which run this Python code, ahead of any installed ones."""
     folder = tmp_path / "tools"
     folder.mkdir()
@@ -223,13 +215,13 @@ def surroundings(play: Playground, tmp_path: Path, **tools: str) -> Look:
         (folder / name).write_text(f"#!{sys.executable}\nimport pathlib, sys\n{body}\n", encoding="utf-8")
         (folder / name).chmod(0o755)
     environ = play.environ({"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"})
-    return Look(environ, tmp_path, 60, Wish())
+    return ProfileRequest(environ, tmp_path, 60, Wish())
 
 
 def test_without_permission_the_trace_stands_in(play: Playground, tmp_path: Path) -> None:
     """Where ncu may not read the counters, what torch.profiler traced is the profile, and both things are said."""
     refusal = "print('==ERROR== ERR_NVGPUCTRPERM - no permission')\nsys.exit(1)"
-    looked = look_at(on_gpu(play), surroundings(play, tmp_path, ncu=refusal, nsys="sys.exit(1)"))
+    looked = profile_side(on_gpu(play), surroundings(play, tmp_path, ncu=refusal, nsys="sys.exit(1)"))
     assert looked.profile is not None
     assert (looked.profile.tool, looked.profile.activity) == ("torch", OnGpu.activity)
     assert any("ERR_NVGPUCTRPERM" in sentence and "CAP_SYS_ADMIN" in sentence for sentence in looked.steps_down)
@@ -248,7 +240,7 @@ def test_a_report_is_read_and_has_to_hold_the_wanted_kernel(
     copies = f"pathlib.Path(sys.argv[sys.argv.index('--export') + 1]).write_bytes(pathlib.Path({str(recorded)!r}).read_bytes())"
     name = read(recorded).kernels[0].name if wanted else "gemm(int)"
     monkeypatch.setattr(OnGpu, "activity", OnGpu.activity.model_copy(update={"kernels": {name: 1e-3}}))
-    looked = look_at(on_gpu(play), surroundings(play, tmp_path, ncu=copies, nsys="sys.exit(1)"))
+    looked = profile_side(on_gpu(play), surroundings(play, tmp_path, ncu=copies, nsys="sys.exit(1)"))
     assert looked.profile is not None
     assert looked.profile.activity == OnGpu.activity
     if wanted:
@@ -257,13 +249,13 @@ def test_a_report_is_read_and_has_to_hold_the_wanted_kernel(
         assert looked.reports["ncu-rep"].read_bytes() == recorded.read_bytes()
     else:
         assert looked.profile.tool == "torch"
-        assert any("does not hold gemm, which takes most of the time" in sentence for sentence in looked.steps_down)
+        assert any("lacks gemm, which takes most of the time" in sentence for sentence in looked.steps_down)
 
 
 def test_a_report_that_cannot_be_read_is_a_step_down(play: Playground, tmp_path: Path) -> None:
     """A report that ncu left damaged costs the counters, and the sentence of its reader is said."""
     damaged = "pathlib.Path(sys.argv[sys.argv.index('--export') + 1]).write_bytes(b'no report at all')"
-    looked = look_at(on_gpu(play), surroundings(play, tmp_path, ncu=damaged, nsys="sys.exit(1)"))
+    looked = profile_side(on_gpu(play), surroundings(play, tmp_path, ncu=damaged, nsys="sys.exit(1)"))
     assert looked.profile is not None
     assert looked.profile.tool == "torch"
     assert len(looked.steps_down) >= 2

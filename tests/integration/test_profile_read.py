@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 from ratchet.errors import Exit
-from ratchet.profile import ncu_module
-from ratchet.profile.ncu import find_ncu
-from ratchet.profile.ncu_csv import read_report
-from ratchet.profile.reading import read
-from ratchet.profile.tools import ProfileError
+from ratchet.profile.ncu import ProfileError, find_ncu
+from ratchet.profile.readers import ncu_module, read
+from ratchet.profile.readers.ncu_csv import read_report
 from ratchet.records.profile import CaseProfile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
@@ -42,8 +40,8 @@ def test_one_report(reports: tuple[str, str], tmp_path: Path) -> None:
     done = ratchet(reports[1], cwd=tmp_path)
     assert (done.returncode, done.stderr) == (Exit.PASS, "")
     assert "NVIDIA H200 (132 SMs), Nsight Compute 2025.3.1.0, 1 kernel" in done.stdout
-    row = next(line for line in done.stdout.splitlines() if line.startswith("  coalesced"))
-    assert row.split() == ["coalesced", "12.5", "%"]
+    row = next(line for line in done.stdout.splitlines() if line.startswith("  Coalesced"))
+    assert row.split() == ["Coalesced", "12.5", "%"]
     assert "reference" not in done.stdout.split("What stands out")[0]
 
 
@@ -51,8 +49,8 @@ def test_two_reports(reports: tuple[str, str], tmp_path: Path) -> None:
     """Two reports stand beside each other, and the first finding names what was done to the slow one."""
     done = ratchet(*reports, cwd=tmp_path)
     assert done.returncode == Exit.PASS
-    row = next(line for line in done.stdout.splitlines() if line.startswith("  coalesced"))
-    assert row.split() == ["coalesced", "100.0", "%", "12.5", "%", "−87.5", "points"]
+    row = next(line for line in done.stdout.splitlines() if line.startswith("  Coalesced"))
+    assert row.split() == ["Coalesced", "100.0", "%", "12.5", "%", "−87.5", "points"]
     first = next(line for line in done.stdout.splitlines() if line.startswith("1. "))
     assert "oalesc" in first
 

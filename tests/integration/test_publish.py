@@ -8,18 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
-from examples import timed
-from playground import Finished
-from publish_scene import BOT, FIRST, HEAD, LATER, NAME, RED, RUN, SAME, Scene
 
-from ratchet import pipeline
+from ratchet.commands.github.publish import PublishRequest, publish
 from ratchet.errors import Exit
-from ratchet.judge.acceptance import LABEL
+from ratchet.judge.github.acceptance import LABEL
 from ratchet.records import Policy, Tree
 from ratchet.records.files import dumps, save
-from ratchet.report.markers import run_id_of
+from ratchet.report.comment import run_id_of
+from tests import examples
+from tests.examples import timed
+from tests.integration.playground import Finished
+from tests.integration.publish_scene import BOT, FIRST, HEAD, LATER, NAME, RED, RUN, SAME, Scene
 
 # ---- the way it goes
 
@@ -115,7 +115,7 @@ def test_a_run_named_by_hand(scene: Scene, command: Callable[..., Finished]) -> 
     assert len(scene.ours()) == 1
 
 
-def test_one_comment_after_fifty_pushes(scene: Scene) -> None:
+def test_one_comment_after_several_pushes(scene: Scene) -> None:
     """Among two hundred other comments, and copies of its first line by others, ours is the one that is updated."""
     scene.artifact(SAME)
     copies = [scene.state.add_comment(7, author, f"{FIRST}\ncopied") for author in ("octocat", "another-app[bot]")]
@@ -124,14 +124,14 @@ def test_one_comment_after_fifty_pushes(scene: Scene) -> None:
     scene.publish()
     for number in range(100):
         scene.state.add_comment(7, "octocat", f"{number}")
-    for number in range(1, 51):
+    for number in range(1, 6):
         sha = f"{number:040x}"
         scene.pull.head_sha = sha
         scene.state.add_run(RUN + number, head_sha=sha, head_branch="topic", head_repository="octocat/kernels")
         scene.artifact(SAME, head=Tree(commit=sha))
         scene.publish(run_id=RUN + number)
     [body] = scene.ours()
-    assert run_id_of(body) == RUN + 50
+    assert run_id_of(body) == RUN + 5
     assert [copy.body for copy in copies] == [f"{FIRST}\ncopied"] * 2
 
 
@@ -275,7 +275,7 @@ def test_a_head_that_moves_meanwhile(scene: Scene) -> None:
         return replace(pull(number), head_sha=LATER)
 
     client.pull = moved  # type: ignore[method-assign]
-    pipeline.publish(pipeline.Asked(scene.place), client, scene.environ)
+    publish(PublishRequest(scene.place), client, scene.environ)
     assert looks == [7]
     assert LATER[:7] in scene.ours()[0]
     assert scene.check.conclusion == "success"
@@ -311,7 +311,7 @@ def test_closed_between_verdict_and_comment(scene: Scene) -> None:
     client = scene.client()
     pull = client.pull
     client.pull = lambda number: replace(pull(number), state="closed")  # type: ignore[method-assign]
-    done = pipeline.publish(pipeline.Asked(scene.place), client, scene.environ)
+    done = publish(PublishRequest(scene.place), client, scene.environ)
     assert done.notes == ("#7 was closed meanwhile: no comment.",)
     assert (scene.ours(), scene.check.conclusion) == ([], "success")
 

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
-from examples import timed
-from playground import Finished
-from publish_scene import HEAD, LATER, NAME, RED, SAME, Scene
 
 from ratchet.records import Tree
 from ratchet.records.files import dumps, save
-from ratchet.records.profiles import Profiles
+from ratchet.records.profile import Profiles
+from tests import examples
+from tests.examples import timed
+from tests.integration.playground import Finished
+from tests.integration.publish_scene import HEAD, LATER, NAME, RED, SAME, Scene
 
 # ---- references that are none of the base branch's
 

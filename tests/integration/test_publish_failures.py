@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fake_github import Answer
-from playground import HARNESS, Finished
-from publish_scene import BOT, FIRST, RUN, SAME, Scene
 
-from ratchet import pipeline
+from ratchet.commands.github.publish import PublishRequest, publish
 from ratchet.errors import Exit, ForgeError, RatchetError
 from ratchet.forge.github import GitHub
 from ratchet.report.check_run import check_output
-from ratchet.report.markers import run_id_of
+from ratchet.report.comment import run_id_of
+from tests.fake_github import Answer
+from tests.integration.playground import HARNESS, Finished
+from tests.integration.publish_scene import BOT, FIRST, RUN, SAME, Scene
 
 # ---- errors of GitHub's
 
@@ -57,7 +57,7 @@ def test_a_comment_whose_answer_was_lost(scene: Scene, answer: Answer) -> None:
     scene.artifact(SAME)
     scene.fake.script("POST", r"/issues/7/comments", [answer])
     client = GitHub(scene.fake.token, scene.fake.url, scene.state.repository, patience_s=30, sleep=lambda _: None)
-    assert pipeline.publish(pipeline.Asked(scene.place), client, scene.environ).failed is None
+    assert publish(PublishRequest(scene.place), client, scene.environ).failed is None
     assert len(scene.ours()) == 1
 
 
@@ -67,7 +67,7 @@ def test_a_comment_deleted_meanwhile(scene: Scene) -> None:
     old = scene.state.add_comment(7, BOT, f"{FIRST}\nold")
     scene.fake.script("PATCH", rf"/issues/comments/{old.id}", [Answer(404)])
     client = GitHub(scene.fake.token, scene.fake.url, scene.state.repository, patience_s=30, sleep=lambda _: None)
-    assert pipeline.publish(pipeline.Asked(scene.place), client, scene.environ).failed is None
+    assert publish(PublishRequest(scene.place), client, scene.environ).failed is None
     assert len(scene.ours()) == 1
 
 
@@ -98,7 +98,7 @@ def test_a_defect_exits_with_3(scene: Scene, command: Callable[..., Finished]) -
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, ZeroDivisionError])
-@pytest.mark.parametrize("where", ["publishing.page_of", "judging_again.judge_run", "publishing.check_output"])
+@pytest.mark.parametrize("where", ["publish.page_of", "judge_again.judge_run", "publish.check_output"])
 def test_an_end_that_nobody_planned(scene: Scene, monkeypatch: pytest.MonkeyPatch, where: str, kind: type[BaseException]) -> None:
     """A defect of our own, or a job that is cancelled, leaves no check run in progress and no earlier verdict in the comment.
 
@@ -117,7 +117,7 @@ def test_an_end_that_nobody_planned(scene: Scene, monkeypatch: pytest.MonkeyPatc
             raise once.pop()
         return usual(*words)
 
-    monkeypatch.setattr(f"ratchet.pipeline.{where}", broken)
+    monkeypatch.setattr(f"ratchet.commands.github.{where}", broken)
     with pytest.raises(kind):
         scene.publish()
     [body] = scene.ours()

@@ -7,9 +7,9 @@ import textwrap
 from collections.abc import Callable
 
 import pytest
-from playground import Finished, Playground
 
 from ratchet.records.tuning import TuningRecord
+from tests.integration.playground import Finished, Playground
 
 pytest.importorskip("ray", reason="Ray is not installed.")
 
@@ -21,7 +21,7 @@ import ray
 from ray.cluster_utils import Cluster
 
 from ratchet.errors import RatchetError
-from ratchet.records.tasks import Done, Task
+from ratchet.records.tuning import Done, Task
 from ratchet.records.tuning import Evaluation
 from ratchet.tune.executor import LocalExecutor
 from ratchet.tune.ray_stations import ray_actors
@@ -189,6 +189,8 @@ except RatchetError as error:
 
 
 KNOBS = """
+import time
+
 import torch
 from ratchet import Workload, benchmark
 
@@ -200,6 +202,7 @@ def knobs(*, device, size):
     def run(REPEAT):
         for _ in range(REPEAT):
             x + 1
+        time.sleep(REPEAT * 5e-5)
         return x + 1
 
     return Workload(

@@ -6,13 +6,13 @@ import io
 from pathlib import Path
 from typing import Any
 
-import examples
 import numpy as np
 import pytest
-from playground import Finished, Playground, only_json
 
 from ratchet.records import CaseRun, Outcome, RunRecord
 from ratchet.records.files import load, save
+from tests import examples
+from tests.integration.playground import Finished, Playground, only_json
 
 RECORDED = Path(__file__).parents[1] / "data" / "h200_paired.npz"
 QUIET = "attn_1k,attn_2k,attn_4k,attn_512,copy,gemm_2k,gemm_4k,warm:attn_2k"
@@ -153,9 +153,9 @@ def test_thresholds_of_a_run_can_all_be_changed(play: Playground, tmp_path: Path
         (("--simulate", "-4"), "--simulate -4: so few"),
         (("--gate", "3"), "write 3%"),
         (("--confidence", "2"), "confidence"),
-        (("--plant", "copy=1.1"), "--plant is for drawing pull requests"),
-        (("--pairs", "8"), "--pairs is for drawing pull requests"),
-        (("--seed", "0"), "--seed is for drawing pull requests"),
+        (("--plant", "copy=1.1"), "--plant works with --simulate only"),
+        (("--pairs", "8"), "--pairs works with --simulate only"),
+        (("--seed", "0"), "--seed works with --simulate only"),
     ],
 )
 def test_bad_options(play: Playground, words: tuple[str, ...], said: str) -> None:
@@ -185,10 +185,10 @@ def _archive(folder: Path, case: str) -> Path:
 @pytest.mark.parametrize(
     ("case", "said"),
     [
-        ("cut", "is no NumPy archive, or is damaged"),
-        ("text", "is no NumPy archive"),
-        ("bare", "is no NumPy archive"),
-        ("pickled", "'x|A' is damaged, or no array of numbers"),
+        ("cut", "is not a NumPy archive, or is damaged"),
+        ("text", "is not a NumPy archive"),
+        ("bare", "is not a NumPy archive"),
+        ("pickled", "'x|A' is damaged, or does not hold numbers"),
         ("missing", "does not exist"),
         ("empty", "holds no arrays"),
         ("nan", "'x|B' holds nan"),

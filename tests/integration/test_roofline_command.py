@@ -7,15 +7,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
-from playground import HARNESS, Finished, Playground
 
 from ratchet.records import Baseline, Performance, RunRecord, Tree
 from ratchet.records.files import load, save
-from ratchet.records.profile import CaseProfile, Profile
-from ratchet.records.profiles import Profiles
+from ratchet.records.profile import CaseProfile, Profile, Profiles
 from ratchet.records.roofline import Roofline
+from tests import examples
+from tests.integration.playground import HARNESS, Finished, Playground
 
 STORED = HARNESS / "results" / "baseline.json"
 COPY = Performance(**(examples.performance(0.1).model_dump() | {"bandwidth_gb_s": 4100.0, "throughput_gflops": 0.0}))
@@ -106,10 +105,10 @@ def test_bad_input(play: Playground, tmp_path: Path) -> None:
     for arguments, said in (
         ([], "Nothing was measured"),
         ([run, "nosuch"], "has no timed case called nosuch"),
-        ([run, run], "one recorded run at a time"),
+        ([run, run], "Name one recorded run"),
         ([str(tmp_path / "none.json")], "does not exist"),
         ([str(tmp_path / "broken.json")], "is not JSON"),
-        ([str(tmp_path / "empty.json")], "holds no timed case"),
+        ([str(tmp_path / "empty.json")], "has no timed case"),
         ([run, "--profiles", str(tmp_path / "none.json")], "does not exist"),
         ([run, "--profiles", run], "unknown field"),
     ):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from playground import ADDS, PROOF, SLOW_ADDS, Playground
-
 from ratchet.records.verdict import SLOWDOWNS, Outcome
+from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Playground
 
 EXTRA, SLOW_EXTRA = (text.replace("def adds", "def extra") for text in (ADDS, SLOW_ADDS))
 
 
 def slower(calls: int) -> str:
     """The benchmark with so many calls more; it has 41."""
-    return ADDS.replace("    def run():", f"    def run():\n        for _ in range({calls}):\n            x + 1")
+    more = f"    def run():\n        for _ in range({calls}):\n            x + 1\n        time.sleep({calls} * 5e-5)"
+    return ADDS.replace("    def run():", more)
 
 
 def test_only_what_is_undecided_is_measured_on(make: Callable[..., Playground]) -> None:
@@ -23,8 +23,7 @@ def test_only_what_is_undecided_is_measured_on(make: Callable[..., Playground]) 
     assert done.code == 1, done
     assert done.outcomes() == {"adds/small": Outcome.UNCHANGED, "extra/small": Outcome.REGRESSED}
     few, many = (len(done.case(name).head) for name in ("adds/small", "extra/small"))
-    assert few in (6, 8, 12)
-    assert many in (20, 28, 40)
+    assert few < 20 <= many
     assert [worker.pair for worker in done.case("extra/small").reference] == list(range(many))
     assert done.run.plan.pairs == 40
 
@@ -96,7 +95,7 @@ def test_small_slowdowns_add_up(make: Callable[..., Playground]) -> None:
 
 def test_calibrate(play: Playground) -> None:
     """`calibrate` measures unchanged code for the time given, says what the machine can tell apart, and writes both files."""
-    done = play.ratchet("calibrate", "--device", "cpu", "--blocks", "2", "--time", "4s", "--gate", "60%")
+    done = play.ratchet("calibrate", "--device", "cpu", "--blocks", "2", "--time", "15s", "--gate", "60%")
     assert "holds the gate of 60 %" in done.out or "does not hold the gate of 60 %" in done.out
     assert "adds/small" in done.out
     assert done.code == (0 if "This machine holds" in done.out else 3)

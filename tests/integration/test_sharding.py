@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import ADDS, PROOF, SLOW_ADDS, Playground
 
 from ratchet.records.verdict import Outcome
+from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Playground
 
 NAMES = ("adds", "extra", "more")
 FILES = {f"bench/{name}.py": ADDS.replace("def adds", f"def {name}") for name in NAMES}
@@ -71,24 +71,25 @@ def test_gpus_where_there_is_none(play: Playground) -> None:
 
 
 def test_two_machines_share_the_cases(make: Callable[..., Playground]) -> None:
-    """A site of two machines measures every case once, on one of them, in one run. Here both are the CPU."""
+    """Two machines measure every case once, on one of them, in one run. Here both are the CPU."""
     play = make(FILES, SLOWER)
     script = """
 import os, sys
 from pathlib import Path
 from ratchet.config import load_settings
 from ratchet.forge.git import Repository
-from ratchet.forge.worktrees import worktrees
-from ratchet.pipeline.machine import Machine
-from ratchet.pipeline.site import Site, measure
+from ratchet.forge.git import worktrees
+from ratchet.commands.machine import Machine
+from ratchet.commands.check import CheckPlan, Pairing, compare
+from ratchet.records.baseline import Baseline
 from ratchet.report.progress import SilentProgress
 repository = Repository(Path("."))
 settings = load_settings(repository.root, os.environ, {"device": "cpu", "pairs": 8, "blocks": 2, "regression_threshold": 0.6})
 reference, head = repository.commit_snapshot("HEAD~1"), repository.commit_snapshot("HEAD")
 cpu = Machine("cpu", None, (), ())
 with worktrees(repository, head, reference) as trees:
-    site = Site(repository, settings, cpu, trees, SilentProgress(), os.environ, (cpu,))
-    suite = measure(site, reference, trees.reference, ())
+    plan = CheckPlan(repository, settings, Path("results"), Baseline(), head, reference, (), None, os.environ)
+    suite = compare(plan, (cpu, cpu), trees.head, Pairing(reference, trees.reference, ()), SilentProgress())
 print(*sorted(f"{case.name}:{len(case.head) >= 6}:{len(case.reference) >= 6}" for case in suite.cases))
 """
     done = play.finish(play.start_python("-c", script))

@@ -10,11 +10,13 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from playground import ADDS, HARNESS, Playground, commit, new_repository
 
 from ratchet.records.verdict import Outcome
+from tests.integration.playground import ADDS, HARNESS, Playground, commit, new_repository
 
 KERNELS = """\
+import time
+
 REPEAT = 40
 
 
@@ -22,9 +24,12 @@ def chain(x):
     out = x + 1
     for _ in range(REPEAT):
         out = out + 1
+    time.sleep(REPEAT * 5e-5)
     return out
 """
-SLOW_KERNELS = KERNELS.replace("    out = x + 1\n", "    for _ in range(4 * REPEAT):\n        x + 1\n    out = x + 1\n")
+SLOW_KERNELS = KERNELS.replace(
+    "    out = x + 1\n", "    for _ in range(4):\n        time.sleep(REPEAT * 5e-5)\n    out = x + 1\n"
+)
 USES = ADDS.split("    def run():")[0].replace("import torch\n", "import torch\nfrom mykernels import chain\n") + (
     "    return Workload(\n"
     "        run=lambda: chain(x), reference=lambda: x.double() + 1 + REPEAT, dtype='float32', flops=size, bytes=8 * size,\n"

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playground import PROOF, Finished, Playground, commit, wait_until
 
 from ratchet.records.files import load
 from ratchet.records.tuning import TuningRecord
+from tests.integration.playground import PROOF, Finished, Playground, commit, wait_until
 
 KNOBS = """\
 import os, pathlib, time
@@ -52,6 +52,7 @@ def knobs(*, device, size):
         out = x + 1
         for _ in range(REPEAT):
             x + 1
+        time.sleep(REPEAT * 5e-5)
         return out + 1 if KIND == "wrong" else out
 
     def plain():
@@ -326,7 +327,7 @@ def _apply(play: Playground, device: str, **parameters: object) -> None:
 
 
 def _cpu() -> str:
-    from ratchet.measure.environment import cpu_model
+    from ratchet.measure.device.environment import cpu_model
 
     return cpu_model(Path("/proc/cpuinfo"))
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from playground import PAIRS, Finished
 
 from ratchet.records.verdict import Outcome
+from tests.integration.playground import PAIRS, Finished
 
 FAULTS = {
     "wrong": "wrong result: the output is off by",

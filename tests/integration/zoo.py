@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from playground import LENIENT, PROOF, QUICK, Finished, Playground, commit, new_repository
+from tests.integration.playground import LENIENT, PROOF, QUICK, Finished, Playground, commit, new_repository
 
 SECRETS = {"GITHUB_TOKEN": "t0ken-of-ci", "ACTIONS_RUNTIME_TOKEN": "t0ken-of-ci", "RUNNER_TEMP": "/t0ken-of-ci"}
 
@@ -24,6 +24,7 @@ def good(x):
     out = x + 1
     for _ in range(REPEAT):
         out = out + 1
+    time.sleep(REPEAT * 5e-5)
     return out
 
 

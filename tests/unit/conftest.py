@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from fake_github import FakeGitHub
-
     from ratchet.forge.github import GitHub
+    from tests.fake_github import FakeGitHub
 
 
 @pytest.fixture
 def fake() -> Iterator[FakeGitHub]:
     """With pull request 7; what breaks GitHub's description fails the test."""
-    from fake_github import FakeGitHub
+    from tests.fake_github import FakeGitHub
 
     with FakeGitHub() as fake:
         fake.state.add_pull(7)
@@ -26,6 +25,6 @@ def fake() -> Iterator[FakeGitHub]:
 @pytest.fixture
 def github(fake: FakeGitHub) -> GitHub:
     """A client that does not wait."""
-    from fake_github.operations import connect
+    from tests.fake_github.operations import connect
 
     return connect(fake)

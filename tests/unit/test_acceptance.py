@@ -6,13 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import examples
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ratchet.judge.acceptance import (
+from ratchet.judge.github.acceptance import (
     LABEL,
     MARKER,
     acknowledged_in,
@@ -24,6 +23,7 @@ from ratchet.judge.acceptance import (
 from ratchet.records import Outcome, ReportRecord
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.forge import Comment
+from tests import examples
 
 BOT, PERSON = "github-actions[bot]", "a-maintainer"
 HEAD = examples.HEAD.commit

@@ -51,7 +51,7 @@ def test_the_end_of_a_value_is_another_one_each_time(tmp_path: Path) -> None:
 
 def test_names_are_ours() -> None:
     """A name that could be more than a name is a defect."""
-    with pytest.raises(ValueError, match="is no name of an output"):
+    with pytest.raises(ValueError, match="cannot name an output"):
         write_outputs({"a\nb": "x"}, {})
 
 

@@ -41,10 +41,10 @@ def test_what_a_run_cannot_tell_from_a_change_is_rarely_red(attack: Any) -> None
 def test_what_cannot_be_red_is_not_judged(attack: Any) -> None:
     """The screen that saves time leaves no case out that a check would call red: a slowdown is added so that some are."""
     rng = np.random.default_rng(3)
-    bar = adversary.bar_for(adversary.POLICY, 1, adversary.looks_for_change(noises.PAIRS))
+    thresholds = adversary.thresholds_for(adversary.POLICY, 1, adversary.looks_for_change(noises.PAIRS))
     drawn = attack.noise(rng, 12) + 0.06
-    red = [adversary.checked(case, bar)[0] is Outcome.REGRESSED for case in drawn]
-    assert all(may_be for may_be, is_red in zip(adversary.may_be_red(drawn, bar.level), red, strict=True) if is_red)
+    red = [adversary.checked(case, thresholds)[0] is Outcome.REGRESSED for case in drawn]
+    assert all(may_be for may_be, is_red in zip(adversary.may_be_red(drawn, thresholds.level), red, strict=True) if is_red)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -92,9 +92,10 @@ def test_intervals_hold_the_change() -> None:
 def test_a_drifting_case_is_looked_at_longer() -> None:
     """The simulation passes on what is known of the drift: a case that may add up takes more pairs than one that may not."""
     rng = np.random.default_rng(8)
-    bar = adversary.bar_for(adversary.POLICY, 1, adversary.looks_for_change(noises.PAIRS))
+    thresholds = adversary.thresholds_for(adversary.POLICY, 1, adversary.looks_for_change(noises.PAIRS))
     drawn = rng.normal(0.004, 0.007, (40, noises.PAIRS))
     pairs = {
-        drift: sum(adversary.checked(case, bar, drift=drift)[1].pairs for case in drawn) for drift in (None, Drift("best", 1.025))
+        drift: sum(adversary.checked(case, thresholds, drift=drift)[1].pairs for case in drawn)
+        for drift in (None, Drift("best", 1.025))
     }
     assert pairs[Drift("best", 1.025)] > 1.3 * pairs[None]

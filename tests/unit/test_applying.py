@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tuning_examples as sample
-from examples import ENVIRONMENT, FINGERPRINT
 
+from ratchet.commands.request import Request
+from ratchet.commands.tune.recorded import apply_recorded, apply_tuning
 from ratchet.errors import RecordError, UsageError
-from ratchet.pipeline.applying import apply_recorded, apply_tuning
-from ratchet.pipeline.request import Request
 from ratchet.records.files import load, save
-from ratchet.records.policy import Policy
-from ratchet.records.tuned import TUNED_FILE, Tuned
+from ratchet.records.run import Policy
+from ratchet.records.tuning import TUNED_FILE, Tuned
+from tests import tuning_examples as sample
+from tests.examples import ENVIRONMENT, FINGERPRINT
 
 POLICY = Policy()
 L4 = ENVIRONMENT.model_copy(update={"fingerprint": FINGERPRINT.model_copy(update={"gpu": "NVIDIA L4"})})

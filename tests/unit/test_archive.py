@@ -58,7 +58,7 @@ def test_values_that_are_no_times(tmp_path: Path, value: float, side: str) -> No
     wrong = TIMES.astype(np.float64)
     wrong[1, 1, 2] = value
     said = refused(saved(tmp_path, **{"copy|A": TIMES, "copy|B": TIMES, f"copy|{side}": wrong}))
-    assert f"'copy|{side}' holds {value:g}, which is no time" in said
+    assert f"'copy|{side}' holds {value:g}, which is not a time" in said
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_values_that_are_no_times(tmp_path: Path, value: float, side: str) -> No
         ({"copy|A": TIMES[0], "copy|B": TIMES[0]}, "'copy|A' has the shape (2, 4)"),
         ({"copy|A": TIMES[:0], "copy|B": TIMES[:0]}, "'copy|A' has the shape (0, 2, 4)"),
         ({"copy|A": TIMES, "copy|B": np.array(0.25)}, "'copy|B' has the shape ()"),
-        ({"copy|A": TIMES, "copy|B": np.ones((3, 2, 4), dtype=int)}, "'copy|B' holds no floats"),
-        ({"copy|A": TIMES, "copy|B": TIMES.astype(str)}, "'copy|B' holds no floats"),
-        ({"copy|A": TIMES, "copy|B": np.array([{"a": 1}], dtype=object)}, "'copy|B' is damaged, or no array of numbers"),
+        ({"copy|A": TIMES, "copy|B": np.ones((3, 2, 4), dtype=int)}, "'copy|B' does not hold floats"),
+        ({"copy|A": TIMES, "copy|B": TIMES.astype(str)}, "'copy|B' does not hold floats"),
+        ({"copy|A": TIMES, "copy|B": np.array([{"a": 1}], dtype=object)}, "'copy|B' is damaged, or does not hold numbers"),
         ({"x" * 300: TIMES}, "xxx… is called neither"),
         ({"copy\n\x1b[31m": TIMES}, r"'copy\n\x1b[31m' is called neither"),
     ],
@@ -95,7 +95,7 @@ def test_files_that_are_no_archives(tmp_path: Path) -> None:
     for content in (b"", b"{}", bare.getvalue(), b"\x80\x04K\x01.", b"PK\x05\x06"):
         path = tmp_path / "times.npz"
         path.write_bytes(content)
-        assert "is no NumPy archive" in refused(path)
+        assert "is not a NumPy archive" in refused(path)
 
 
 def test_members_that_are_no_arrays(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_members_that_are_no_arrays(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as packed:
         packed.writestr("copy|A", "text")
         packed.writestr("copy|B", "text")
-    assert "'copy|A' holds no floats" in refused(path)
+    assert "'copy|A' does not hold floats" in refused(path)
 
 
 def test_an_archive_that_unpacks_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

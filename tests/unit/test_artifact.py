@@ -6,15 +6,15 @@ import json
 import zipfile
 from pathlib import Path
 
-import pages
 import pytest
-from pages import h200_bytes
 
 from ratchet.errors import ArtifactError
 from ratchet.forge import artifact
 from ratchet.forge.artifact import take_in
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline
+from tests import pages
+from tests.pages import h200_bytes
 
 FILES = {"current.json": "current.json", "nsight/profiles.json": "profiles.json"}
 

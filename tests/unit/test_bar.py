@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 
-import examples
 import numpy as np
 import pytest
 from scipy import stats
 
 from ratchet.judge.outcome import (
     EFFICIENCY,
-    Bar,
-    bar_for,
+    CaseThresholds,
     both_past,
     decide,
     settles,
     smallest_slowdown,
+    thresholds_for,
     with_persistence,
     with_smallest_slowdown,
 )
 from ratchet.records import Comparison, Outcome, Policy
 from ratchet.stats.comparison import compare_pairs
+from tests import examples
 
 POLICY = Policy()
 BAR = examples.bar()
@@ -76,7 +76,7 @@ def test_an_improvement_takes_the_same(changes: dict[str, object]) -> None:
 
 def test_a_few_pairs_may_suffice_for_who_asks_for_less() -> None:
     """A bar may ask for fewer pairs, which then are a single session, whose majority must be past the gate too."""
-    bar = Bar(POLICY, 0.05, fewest=6)
+    bar = CaseThresholds(POLICY, 0.05, fewest=6)
     assert decide(seen(pairs=6, sessions=(1.1,)), bar)[0] is Outcome.REGRESSED
     outcome, reason = decide(seen(pairs=6, sessions=(1.0,)), bar)
     assert outcome is Outcome.SLOWER
@@ -85,13 +85,13 @@ def test_a_few_pairs_may_suffice_for_who_asks_for_less() -> None:
 
 def test_cases_and_looks_share_the_false_alarms() -> None:
     """Each of fifty cases may be red fifty times less often by chance, and at each of five looks a fifth of that."""
-    assert bar_for(POLICY, 1, 1).level == 0.001
-    assert bar_for(POLICY, 50, 5).level == pytest.approx(0.001 / 250)
-    assert bar_for(POLICY, 0, 0) == bar_for(POLICY, 1, 1)
+    assert thresholds_for(POLICY, 1, 1).level == 0.001
+    assert thresholds_for(POLICY, 50, 5).level == pytest.approx(0.001 / 250)
+    assert thresholds_for(POLICY, 0, 0) == thresholds_for(POLICY, 1, 1)
     found = seen(chance=0.0005)
-    assert decide(found, bar_for(POLICY, 1, 1))[0] is Outcome.REGRESSED
-    assert decide(found, bar_for(POLICY, 3, 1))[0] is Outcome.SLOWER
-    assert decide(found, bar_for(POLICY, 1, 3))[0] is Outcome.SLOWER
+    assert decide(found, thresholds_for(POLICY, 1, 1))[0] is Outcome.REGRESSED
+    assert decide(found, thresholds_for(POLICY, 3, 1))[0] is Outcome.SLOWER
+    assert decide(found, thresholds_for(POLICY, 1, 3))[0] is Outcome.SLOWER
 
 
 def test_twenty_pairs_can_prove_a_change_of_two_hundred_cases() -> None:
@@ -195,9 +195,13 @@ def test_four_in_five_of_the_smallest_slowdowns_are_red(spread: float, pairs: in
 def test_smallest_slowdown_by_hand() -> None:
     """It is past the gate by what both sessions need, or past zero by what the test needs, where one of the two rules."""
     by_sessions = math.log(1.2) + both_past(100, 0.8) * 0.01
-    assert smallest_slowdown(0.01, Bar(Policy(regression=0.2), 0.001), 100) == pytest.approx(math.expm1(by_sessions), abs=1e-5)
+    assert smallest_slowdown(0.01, CaseThresholds(Policy(regression=0.2), 0.001), 100) == pytest.approx(
+        math.expm1(by_sessions), abs=1e-5
+    )
     by_chance = (stats.t.ppf(1 - 1e-9, 19) + stats.norm.ppf(0.8)) * 0.1 / math.sqrt(EFFICIENCY * 20)
-    assert smallest_slowdown(0.1, Bar(Policy(regression=0.001), 1e-9), 20) == pytest.approx(math.expm1(by_chance), abs=2e-4)
+    assert smallest_slowdown(0.1, CaseThresholds(Policy(regression=0.001), 1e-9), 20) == pytest.approx(
+        math.expm1(by_chance), abs=2e-4
+    )
 
 
 @pytest.mark.parametrize(("pairs", "least"), [(20, 0.02), (100, 0.008)])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import examples
-
-from ratchet.judge.baseline import CARRIED, record
+from ratchet.judge.baseline.update import CARRIED, record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline
-from ratchet.records.chain import StepKind
+from ratchet.records.baseline import StepKind
+from tests import examples
 
 OLD = examples.FINGERPRINT.model_copy(update={"driver": "575.10", "torch": "2.8.0+cu129"})
 OTHER_GPU = OLD.model_copy(update={"gpu": "NVIDIA L4", "gpu_memory_bytes": 24 * 2**30})

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.tune.budget import Budget
+from ratchet.tune.executor import Budget
 
 seconds = st.floats(1, 1e5)
 

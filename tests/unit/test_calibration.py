@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 
-import examples
 import pytest
 
-from ratchet.judge.calibration import calibrate, smallest_gate
-from ratchet.judge.replay import simulate
+from ratchet.judge.replay import calibrate, simulate, smallest_gate
 from ratchet.records import Calibration, CaseRun, Policy
 from ratchet.report.calibration import calibration_lines
-from ratchet.stats.ratios import Pair
+from ratchet.stats.comparison import Pair
+from tests import examples
 
 POLICY = Policy()
 

@@ -10,21 +10,21 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
-from examples import check_of, commit, gone, new, timed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ratchet.errors import RecordError, UsageError
-from ratchet.judge.baseline import record
-from ratchet.judge.chain import Place, continued, problems
-from ratchet.judge.steps import Person, accept, rename
+from ratchet.judge.baseline.chain import ChainPlace, continued, problems
+from ratchet.judge.baseline.steps import Person, accept, rename
+from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, BaselineEntry, CaseRun, Fingerprint, RunRecord
-from ratchet.records.chain import Step, StepKind
+from ratchet.records.baseline import Step, StepKind
 from ratchet.records.files import dumps, load
+from tests import examples
+from tests.examples import check_of, commit, gone, new, timed
 
 OLD, NAME = "attention/train", "attention/training_512"
 OTHER = Fingerprint(device="cpu", torch="2.9.1+cpu", cpu="AMD EPYC 9654", cpu_threads=8)
@@ -202,7 +202,7 @@ def test_any_text_has_a_digest(name: str) -> None:
     """Hostile names, letters that are not ASCII, half a pair of surrogates: what was written verifies, under that name only."""
     entry = examples.first_entry(name)
     step = Step(kind=StepKind.REMOVED, commit=commit(2), timestamp=examples.STARTED, reason=name)
-    assert problems(examples.stored({name: continued(entry, step, Place(KEY, name))})) == []
+    assert problems(examples.stored({name: continued(entry, step, ChainPlace(KEY, name))})) == []
     assert problems(examples.stored({NAME: entry})) != []
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import examples
-import pages
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rendered import faults
 
-from ratchet.judge.acceptance import with_acceptances
+from ratchet.judge.github.acceptance import with_acceptances
 from ratchet.records import Outcome, Policy
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.forge import ANNOTATIONS_A_CALL, LARGEST_CHECK_TEXT
 from ratchet.report.check_run import candidate_paths, check_output, workflow_commands
-from ratchet.report.comment_page import CommentPage
+from ratchet.report.comment import CommentPage
+from tests import examples, pages
+from tests.rendered import faults
 
 
 def of(*outcomes: Outcome, **changes: object) -> CommentPage:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import tuning_examples as sample
-from test_git import commit, repo
 
+from ratchet.commands.request import apart_of, checked_out
 from ratchet.forge.git import Repository
-from ratchet.pipeline.checkout import apart_of, checked_out
 from ratchet.records.files import save
-from ratchet.records.tuning import tuning_path
-from ratchet.records.tuning_file import keep_earlier
+from ratchet.records.tuning import keep_earlier, tuning_path
+from tests import tuning_examples as sample
+from tests.unit.test_git import commit, repo
 
 __all__ = ["repo"]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.judge.command import Accept, BadCommand, ProfileWanted, parse_command
+from ratchet.judge.github.command import Accept, BadCommand, ProfileWanted, parse_command
 from ratchet.records.acceptance import LONGEST_REASON
 
 ACCEPT = Accept(("a/b",), "masked rows were wrong")
@@ -59,7 +59,7 @@ def test_what_is_no_command(body: str) -> None:
         ("/ratchet merge a/b", "no such command"),
         ("/ratchet accept", "names no case"),
         ("/ratchet accept because", "names no case"),
-        ("/ratchet accept */b because", "Patterns are not taken"),
+        ("/ratchet accept */b because", "Patterns are not allowed"),
         ("/ratchet accept a/b", "there is none"),
         ("/ratchet accept a/b -- …", "there is none"),
         (f"/ratchet accept a/b {'x' * (LONGEST_REASON + 1)}", f"{LONGEST_REASON} are the most"),

@@ -6,20 +6,16 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-import examples
-import pages
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import RUN_URL
-from rendered import Page, faults
 
 from ratchet.errors import UsageError
 from ratchet.records import Outcome
-from ratchet.report.chart import MOST_BARS, chart_of_changes
-from ratchet.report.comment import LIMIT, render_comment
-from ratchet.report.comment_page import CommentPage
-from ratchet.report.markers import marker, run_id_of, sha_of
+from ratchet.report.comment import LIMIT, MOST_BARS, CommentPage, chart_of_changes, marker, render_comment, run_id_of, sha_of
+from tests import examples, pages
+from tests.pages import RUN_URL
+from tests.rendered import Page, faults
 
 Make = Callable[[], CommentPage]
 EVERY = pytest.mark.parametrize("make", pages.ALL, ids=lambda make: make.__name__)
@@ -96,7 +92,7 @@ def test_an_accepted_regression_is_shown_with_who_and_why() -> None:
     assert text.split("\n")[2] == "### ✅ No regression past the gate of 3 %: 1 unchanged; 1 regression accepted on purpose."
     assert "#### ❌" not in text
     assert "a-maintainer | rows that are masked as a whole gave NaN" in text
-    assert "This holds for 3f2a1bc98d alone" in text
+    assert "This holds only for 3f2a1bc98d" in text
     assert "(1 accepted)" in text
 
 
@@ -149,7 +145,7 @@ def test_a_long_comment_fits(limit: int, name: str) -> None:
     assert text.split("\n")[2].startswith("### ❌ ")
     assert "**Summary** 1000 cases" in text
     assert f"]({RUN_URL})" in text
-    assert re.search(r"\d+ cases more: the run’s `ratchet_report.md` has them all", text)
+    assert re.search(r"\d+ more cases: the run’s `ratchet_report.md` lists them all", text)
     assert faults(text, pages.LINKS) == []
 
 

@@ -6,16 +6,23 @@ import math
 import statistics
 from collections.abc import Sequence
 
-import examples
 import numpy as np
 import pytest
 from scipy import stats
 
 from ratchet.records import Comparison, WorkerSamples
-from ratchet.stats.comparison import compare_pairs, compare_stored, compare_workers, medians_ms, performance
-from ratchet.stats.effect import cliffs_delta
+from ratchet.stats.comparison import (
+    Pair,
+    cliffs_delta,
+    compare_pairs,
+    compare_stored,
+    compare_workers,
+    medians_ms,
+    pairs_of,
+    performance,
+)
 from ratchet.stats.estimate import bootstrap_interval, estimate
-from ratchet.stats.ratios import Pair, pairs_of
+from tests import examples
 
 RATIOS = (1.031, 1.029, 1.035, 1.03, 1.026, 1.032, 1.028, 1.03)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import examples
-import pages
 import pytest
-from examples import blocks, compared, gone, new, run_of, timed
 
 from ratchet.judge.consistency import contradictions, with_own_figures
 from ratchet.records import CaseRun, RunRecord
 from ratchet.records.run import Shard
+from tests import examples, pages
+from tests.examples import blocks, compared, gone, new, run_of, timed
 
 CASE = timed(1.0)
 
@@ -39,8 +38,8 @@ def altered(**changes: Any) -> CaseRun:
 @pytest.mark.parametrize(
     ("run", "said"),
     [
-        (run_of(CASE, CASE), "one name"),
-        (run_of(CASE, best=(CASE, CASE)), "one name"),
+        (run_of(CASE, CASE), "the same name"),
+        (run_of(CASE, best=(CASE, CASE)), "the same name"),
         (run_of(CASE, best=(timed(1.0, "a/b"),)), "not among the cases"),
         (run_of(altered(name="a")), "no case can have"),
         (run_of(altered(name="a/b/c")), "no case can have"),
@@ -57,7 +56,7 @@ def altered(**changes: Any) -> CaseRun:
         (run_of(altered(head=(blocks(0, 1.0), *CASE.head[1:]))), "one side alone"),
         (run_of(CASE, plan=examples.PLAN.model_copy(update={"pairs": 3})), "more samples"),
         (run_of(CASE, plan=examples.PLAN.model_copy(update={"blocks": 1})), "more samples"),
-        (run_of(CASE, plan=examples.PLAN.model_copy(update={"pairs": 10**6})), "nobody takes"),
+        (run_of(CASE, plan=examples.PLAN.model_copy(update={"pairs": 10**6})), "more than any run takes"),
         (run_of(CASE, shard=Shard(number=1, of=2)), "shard 1/2"),
         (run_of(CASE, best=(altered(in_head=False),)), "case against the best commit 1"),
     ],

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ratchet import Workload
-from ratchet.measure.correctness import WrongResult, check, poison, relative_error, tensors, tolerance_of
+from ratchet.measure.child.correctness import WrongResult, check, poison, relative_error, tensors, tolerance_of
 
 VALUES = [1.5, -2.0, 3.25, 0.5]
 

@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from ratchet.measure.clocks import cpu, make_clock
+from ratchet.measure.child.worker import make_clock
+from ratchet.measure.clocks import cpu
 from ratchet.measure.clocks.cpu import CpuClock
 
 

@@ -12,19 +12,10 @@ import pytest
 from pydantic import ValidationError
 
 from ratchet.profile import diagnosis
-from ratchet.profile.diagnosis import diagnose
-from ratchet.profile.diagnosis.activity import RULES
-from ratchet.profile.diagnosis.figures import (
-    ATOMICS,
-    LOAD_SECTORS,
-    LOCAL_SECTORS,
-    STORE_SECTORS,
-    THREADS_PER_INSTRUCTION,
-    points,
-    whole,
-)
-from ratchet.profile.diagnosis.rule import ADVICE_WHEN_FASTER, explained
-from ratchet.profile.diagnosis.table import CHANGES, STATES, SUBSUMED
+from ratchet.profile.diagnosis import CHANGES, STATES, SUBSUMED, diagnose
+from ratchet.profile.diagnosis.calls import RULES
+from ratchet.profile.diagnosis.rule import ADVICE_WHEN_FASTER, explained, points, whole
+from ratchet.profile.metrics import ATOMICS, LOAD_SECTORS, LOCAL_SECTORS, STORE_SECTORS, THREADS_PER_INSTRUCTION
 from ratchet.records.profile import Activity, Finding, KernelProfile, Profile
 
 PLANTED = sorted((Path(__file__).parents[1] / "data" / "planted").glob("*.json"))
@@ -333,7 +324,7 @@ def test_findings_refuse_nonsense() -> None:
 
 def test_the_package_is_pure() -> None:
     """It reads no file and starts nothing: it imports records, units, matching, names and itself."""
-    allowed = ("ratchet.profile.diagnosis", "ratchet.judge.matching", "ratchet.records.profile", "ratchet.profile.names")
+    allowed = ("ratchet.profile.diagnosis", "ratchet.judge.profile", "ratchet.records.profile", "ratchet.profile.metrics")
     standard = ("__future__", "math", "statistics", "collections", "collections.abc", "dataclasses", "typing")
     for path in Path(diagnosis.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import ratchet
-from ratchet.measure import doctor
-from ratchet.measure.doctor import Check, examine, render, to_json
-from ratchet.measure.gpu import Gpu
-from ratchet.measure.tools import Answer, ask, find_program, program_version
+from ratchet.measure.device import doctor
+from ratchet.measure.device.doctor import Check, examine, render, to_json
+from ratchet.measure.device.environment import Answer, ask, find_program, program_version
+from ratchet.measure.device.nvml import Gpu
 
 GIT = Path("git")
 
@@ -208,7 +208,7 @@ def test_absent_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_torch_stays_out() -> None:
     """doctor itself never imports torch."""
-    script = "import sys, ratchet.measure.doctor; print('torch' in sys.modules)"
+    script = "import sys, ratchet.measure.device.doctor; print('torch' in sys.modules)"
     root = Path(ratchet.__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
@@ -256,7 +256,7 @@ def test_profiling(tmp_path: Path, params: str, capabilities: str, state: str) -
 
 def test_profiling_unknown(tmp_path: Path) -> None:
     """Where the driver does not tell who may read counters, doctor says that it does not know."""
-    assert "does not tell" in doctor.check_profiling(tmp_path / "none").detail
+    assert "does not say" in doctor.check_profiling(tmp_path / "none").detail
 
 
 def test_results(tmp_path: Path) -> None:

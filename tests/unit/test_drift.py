@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-import examples
 import numpy as np
 import pytest
 
 from ratchet.judge.drift import Drift, by_commit, drifting, held_to_best, is_own, may_add_up, pooled
 from ratchet.judge.outcome import decide
 from ratchet.records import BaselineEntry, Comparison, Outcome, Policy, Tree
-from ratchet.records.chain import Candidate, Measurement
+from ratchet.records.baseline import Candidate, Measurement
+from tests import examples
 
 POLICY = Policy()
 BEST = Tree(commit="1" * 40)

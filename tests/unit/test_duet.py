@@ -10,16 +10,17 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-import examples
 import pytest
 
 from ratchet.errors import HostError
-from ratchet.measure.duet import Duet, Measured, Rounds, Surveyed, Unsurveyed, Wanted, _order
+from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
+from ratchet.measure.duet import CaseSides, Duet, Measured, PreparedCase, Rounds, UnpreparedCase, _order
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
-from ratchet.measure.side import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
+from ratchet.records.files import dumps
 from ratchet.records.profile import Peaks
-from ratchet.records.run import LostWorker, Plan, Side
+from ratchet.records.run import CaseRun, LostWorker, Plan, Side
+from tests import examples
 
 SIDES: tuple[Side, ...] = ("reference", "head")
 CASE = "adds/small"
@@ -116,19 +117,19 @@ def plan(pairs: int = PAIRS, restart_after: int = 0) -> Plan:
 
 def duet_of(script: Script, chosen: Plan | None = None, sides: tuple[Side, ...] = SIDES, **more: Any) -> Duet:
     hosts: Any = {side: Host(side, script) for side in sides}
-    return Duet(hosts, chosen or plan(), Quiet(), Quiet(), **more)
+    return Duet(hosts, chosen or plan(), Quiet(), None, **more)
 
 
 def measured(script: Script, sides: tuple[Side, ...] = SIDES, **more: Any) -> Measured:
     """One case in a few pairs, without a process."""
     duet = duet_of(script, sides=sides, **more)
-    result = duet.measure([Wanted(CASE, sides)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
+    result = duet.measure([CaseSides(CASE, sides)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
     assert script.alive == 0, "workers are left"
     return result
 
 
 def pairs(result: Measured, side: Side) -> list[int]:
-    return [one.pair for one in result.turned[side]]
+    return [one.pair for one in result.workers[side]]
 
 
 @pytest.mark.parametrize("trouble", [killed, hung, out_of_memory])
@@ -218,6 +219,15 @@ def test_what_code_raises_is_not_tried_again(side: Side) -> None:
     assert pairs(result, "head") == ([] if side == "head" else list(range(PAIRS)))
 
 
+def test_what_is_measured_is_what_files_keep() -> None:
+    """Samples are rounded when they are taken: a run judged again from its file has the same figures to the last digit."""
+    taken_ms = (3 * 1e-4, 0.000_123_456_7)
+    result = measured(Script(sampled=lambda _, count: Sampled(samples_ms=(taken_ms * count)[:count])))
+    case = examples.compared(head=tuple(one.samples() for one in result.workers["head"]))
+    assert case.head
+    assert CaseRun.model_validate_json(dumps(case)).head == case.head
+
+
 @pytest.mark.parametrize(("side", "fails"), [("head", True), ("reference", False)])
 def test_nonsense(side: Side, fails: bool) -> None:
     """A head that speaks nonsense fails; of a reference that does, nothing is known, which is no pass either."""
@@ -238,8 +248,8 @@ def test_nothing_is_tried_again_once_the_time_is_over() -> None:
     """Who is cut off by the end of the time was not lost."""
     script = Script(lambda at, _, __: hung(at) if at == "head" else None)
     hosts: Any = {side: Host(side, script, until=time.monotonic()) for side in SIDES}
-    duet = Duet(hosts, plan(), Quiet(), Quiet())
-    result = duet.measure([Wanted(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
+    duet = Duet(hosts, plan(), Quiet(), None)
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
     assert ([failure.message for failure in result.failures], result.lost) == (["hung: no answer within 4 s"], [])
 
 
@@ -293,7 +303,7 @@ def test_pairs_follow_the_order_that_was_drawn() -> None:
         forks, times = _order(plan().order_seed, CASE, pair)
         assert [side for side, of in script.built if of == pair] == list(SIDES[::-1] if forks else SIDES)
         assert next(side for side, of in script.timed if of == pair) == ("head" if times else "reference")
-        assert {side: result.turned[side][pair].started_first for side in SIDES} == {"reference": not forks, "head": forks}
+        assert {side: result.workers[side][pair].started_first for side in SIDES} == {"reference": not forks, "head": forks}
 
 
 def test_a_repeat_exchanges_the_sides() -> None:
@@ -310,15 +320,15 @@ def test_the_survey_tries_again() -> None:
     """A worker lost while a case is built is replaced, after the other cases; three times, and nothing is known of the case."""
     script = Script(lambda at, _, tries: killed(at) if tries <= 1 else None)
     surveyed = duet_of(script).survey("head", ["a/x"], identify=False)["a/x"]
-    assert isinstance(surveyed, Surveyed)
+    assert isinstance(surveyed, PreparedCase)
     assert [(one.side, one.pair, one.how) for one in surveyed.lost] == [("head", None, KILLED)]
     unsurveyed = duet_of(Script(lambda at, *_: killed(at))).survey("head", ["a/x"], identify=False)["a/x"]
-    assert isinstance(unsurveyed, Unsurveyed)
+    assert isinstance(unsurveyed, UnpreparedCase)
     assert unsurveyed.failure.message == f"crashed: the worker {KILLED}, in each of 3 tries"
     assert unsurveyed.unfit is not None
     assert unsurveyed.unfit.startswith(f"The head's worker {KILLED} three times.")
     broken = duet_of(Script(lambda at, *_: raised(at))).survey("head", ["a/x"], identify=False)["a/x"]
-    assert isinstance(broken, Unsurveyed)
+    assert isinstance(broken, UnpreparedCase)
     assert (broken.unfit, broken.lost) == (None, ())
 
 
@@ -354,7 +364,7 @@ def renewed(
         return {side: Host(side, script) for side in SIDES}
 
     duet = duet_of(script, plan(looks[-1], restart_after=8))
-    cases = [Wanted(name, SIDES) for name in ("a/x", "b/x")]
+    cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x")]
 
     def still_urgent(results: Mapping[str, Measured]) -> list[str]:
         return [name for name, most in (urgent or {}).items() if len(pairs(results[name], "head")) < most]
@@ -406,7 +416,7 @@ def test_hosts_that_cannot_be_renewed_cost_the_open_cases_only() -> None:
         raise HostError("The head no longer offers b/x.")
 
     duet = duet_of(Script(), plan(12, restart_after=8))
-    cases = [Wanted(name, SIDES) for name in ("a/x", "b/x")]
+    cases = [CaseSides(name, SIDES) for name in ("a/x", "b/x")]
     results = duet.measure(cases, Rounds((6, 8, 12), 0, lambda _: ["b/x"], restart=restart))
     assert results["a/x"].unfit is None
     assert results["b/x"].unfit == "After 8 pairs its processes could not be started anew: The head no longer offers b/x."

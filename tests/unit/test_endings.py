@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ratchet.errors import CudaBuildError
-from ratchet.measure.correctness import WrongResult
-from ratchet.measure.tuning.endings import ending_of, reason_of
+from ratchet.measure.child.correctness import WrongResult
+from ratchet.measure.child.trials import ending_of, reason_of
 
 
 class OutOfResources(Exception):

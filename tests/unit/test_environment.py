@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import ratchet
-from ratchet.measure.environment import cpu_model, describe, installed_version, nvcc_version
+from ratchet.measure.device.environment import cpu_model, describe, installed_version, nvcc_version
 
 CPUINFO = "processor\t: 0\nmodel name\t: Fast CPU\x1b[31m  @ 3 GHz\n\nprocessor\t: 1\nmodel name\t: Second\n"
 
@@ -98,7 +98,10 @@ def test_torch_is_what_it_calls_itself(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_torch_stays_out() -> None:
     """Describing a machine does not import torch."""
-    script = "import sys; from ratchet.measure.environment import describe; describe(None, 'cpu'); print('torch' in sys.modules)"
+    script = (
+        "import sys; from ratchet.measure.device.environment import describe; "
+        "describe(None, 'cpu'); print('torch' in sys.modules)"
+    )
     root = Path(ratchet.__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

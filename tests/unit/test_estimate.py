@@ -20,10 +20,10 @@ from ratchet.stats.estimate import (
     estimate_apart,
     estimate_between_days,
     quantile,
+    randomisation_p,
     student_interval,
     without_outliers,
 )
-from ratchet.stats.randomisation import randomisation_p
 
 LOGS = [0.031, 0.034, 0.036, 0.029, 0.035, 0.033, 0.032, 0.037]
 VALUES = st.lists(st.integers(-4000, 4000).map(lambda value: value * 1e-5), min_size=2, max_size=20).filter(

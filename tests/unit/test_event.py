@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.errors import UsageError
-from ratchet.judge.event import Change, CommentMade, Dispatched, Labelled, Push, WorkflowRunDone, parse_event
+from ratchet.judge.github.event import Change, CommentMade, Dispatched, Event, Labelled, Push, WorkflowRunDone, parse_event
 
 SHA, BASE = "3f" * 20, "9e" * 20
 PULL = {
@@ -58,20 +58,41 @@ EVENTS: dict[str, dict[str, Any]] = {
         "inputs": {"pr": "7", "draft": True, "x": None},
     },
 }
-PARSED = {
-    "pull_request": Change(),
-    "pull_request_target": Labelled("labeled", 7, "ratchet:accept", "a-maintainer", SHA),
-    "push": Push(BASE),
-    "merge_group": Change(),
-    "workflow_run": WorkflowRunDone(900),
-    "issue_comment": CommentMade("created", 11, 7, "octocat", "/ratchet profile a/b", on_pull_request=True),
+PARSED: dict[str, tuple[type[Event], dict[str, Any]]] = {
+    "pull_request": (Change, {"action": "synchronize"}),
+    "pull_request_target": (
+        Labelled,
+        {"action": "labeled", "number": 7, "label": "ratchet:accept", "actor": "a-maintainer", "head_sha": SHA},
+    ),
+    "push": (Push, {"before": BASE}),
+    "merge_group": (Change, {"action": "checks_requested"}),
+    "workflow_run": (WorkflowRunDone, {"run_id": 900}),
+    "issue_comment": (
+        CommentMade,
+        {
+            "action": "created",
+            "comment_id": 11,
+            "number": 7,
+            "author": "octocat",
+            "body": "/ratchet profile a/b",
+            "pull_request": {"url": "x"},
+        },
+    ),
 }
 
 
 @pytest.mark.parametrize("name", PARSED)
 def test_each_event(name: str) -> None:
     """Each event of a workflow is read into what happened."""
-    assert parse_event(name, EVENTS[name]) == PARSED[name]
+    event = parse_event(name, EVENTS[name])
+    assert (type(event), event.model_dump()) == PARSED[name]
+
+
+@pytest.mark.parametrize("name", PARSED)
+def test_fields_are_read_where_github_writes_them(name: str) -> None:
+    """A field of our own name elsewhere in the payload changes nothing."""
+    strange = {"run_id": 1, "number": 2, "author": "x", "actor": "x", "head_sha": "0" * 40, "comment_id": 3, "body": "x"}
+    assert parse_event(name, strange | EVENTS[name]) == parse_event(name, EVENTS[name])
 
 
 def test_inputs_are_texts() -> None:
@@ -95,7 +116,7 @@ def test_what_may_be_missing() -> None:
     """A comment under an issue is one, of no pull request."""
     under_issue = parse_event("issue_comment", changed("issue_comment", "issue.pull_request", None))
     assert isinstance(under_issue, CommentMade)
-    assert not under_issue.on_pull_request
+    assert under_issue.pull_request is None
 
 
 @pytest.mark.parametrize(

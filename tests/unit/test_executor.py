@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from ratchet.records.tasks import Done, Task
-from ratchet.records.tuning import Evaluation
+from ratchet.records.tuning import Done, Evaluation, Task
 from ratchet.tune.executor import LocalExecutor, Report
 
 

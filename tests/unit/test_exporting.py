@@ -9,15 +9,15 @@ from typing import Any
 
 import jsonschema
 import pytest
-import tuning_examples as sample
 from click.testing import CliRunner, Result
 
-from ratchet.cli.tune import tune
+from ratchet.cli.tune import tune_command
+from ratchet.commands.tune.recorded import export_tuning, results_of
 from ratchet.errors import RecordError, UsageError
-from ratchet.pipeline.exporting import export_tuning, results_of
 from ratchet.records.files import load, save
-from ratchet.records.tuned import TUNED_FILE, Tuned
-from ratchet.tune.t4 import read_t4
+from ratchet.records.tuning import TUNED_FILE, Tuned
+from ratchet.tune.recorded import read_t4
+from tests import tuning_examples as sample
 
 KINDS = {"correct", "compile", "runtime", "timeout", "correctness"}
 DATA = Path(__file__).parents[1] / "data"
@@ -99,7 +99,7 @@ def test_nothing_to_export(tmp_path: Path) -> None:
 
 
 def tuned(*words: str) -> Result:
-    return CliRunner().invoke(tune, words, obj=("ratchet", "tune", *words))
+    return CliRunner().invoke(tune_command, words, obj=("ratchet", "tune", *words))
 
 
 def test_from_a_shell(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_github import Answer, FakeGitHub, State
-from fake_github.contract import broken_request, broken_response, description, template_of
-from fake_github.shapes import Shapes
+
+from tests.fake_github import Answer, FakeGitHub, State
+from tests.fake_github.contract import broken_request, broken_response, description, template_of
+from tests.fake_github.shapes import Shapes
 
 BASE = "/repos/octo-org/kernels"
 SEEN = f"{BASE}/pulls/7"
@@ -169,8 +170,10 @@ def test_as_a_process(tmp_path: Path) -> None:
     seed |= {"runs": [{"id": 5, "artifacts": ["ratchet-run"]}], "tokens": {"weak": {"login": "octocat", "rights": []}}}
     path = tmp_path / "seed.json"
     path.write_text(json.dumps(seed), encoding="utf-8")
-    command = [sys.executable, str(TESTS / "fake_github"), str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "tests.fake_github", str(path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=TESTS.parent
+    ) as process:
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         assert ask(url, "GET", f"{BASE}/pulls/3")[1]["title"] == "Faster"

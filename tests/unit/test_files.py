@@ -13,15 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.errors import OutputError, RecordError
 from ratchet.records import Baseline, Block, CaseRun, Config, ReportRecord, RunRecord, files
 from ratchet.records.files import dumps, load, save, save_over
 from ratchet.records.schema import SCHEMAS, schema, write_schemas
+from tests import examples
 
 ROOT = Path(__file__).parents[2]
 FIELD = "fingerprints.h200.affef97004.configs.attention/training_512"
@@ -73,6 +73,7 @@ def test_round_trip(record: Any, kind: type[Any], tmp_path: Path) -> None:
     skipped=st.none() | TEXT,
     tuning=st.dictionaries(TEXT, st.integers()),
 )
+@settings(deadline=None)  # a busy machine takes its time
 def test_round_trip_of_anything(
     tmp_path_factory: pytest.TempPathFactory, name: str, parameters: dict[str, Any], skipped: str | None, tuning: dict[str, int]
 ) -> None:
@@ -140,8 +141,8 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         ('"median_ms": 0.053', '"median_ms": 1e999', f"{FIELD}.median_ms: Input should be a finite number"),
         ('"median_ms": 0.053', '"median_ms": true', f"{FIELD}.median_ms: Input should be a valid number: found true"),
         ('"median_ms": 0.053', '"median_ms": 0.9', f"{FIELD}: the median 0.9 lies outside its interval 0.0512 to 0.0548"),
-        ('"median_ms": 0.053', '"median_ms": NaN', "contains NaN, which is no JSON number"),
-        ('"median_ms": 0.053', '"median_ms": -Infinity', "contains -Infinity, which is no JSON number"),
+        ('"median_ms": 0.053', '"median_ms": NaN', "contains NaN, which is not a JSON number"),
+        ('"median_ms": 0.053', '"median_ms": -Infinity', "contains -Infinity, which is not a JSON number"),
         ('"median_ms": 0.053,', "", f"{FIELD}.median_ms: the field is missing"),
         ('"median_ms": 0.053,', '"median_ms": 0.053, "extra": 1,', f"{FIELD}.extra: unknown field"),
         ('"median_ms": 0.053,', '"median_ms": 1, "median_ms": 0.053,', 'the field "median_ms" stands twice'),
@@ -151,16 +152,16 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         (
             '"scale": 0.125',
             '"scale": null',
-            f"{FIELD}.workload.parameters.scale: a value of none of the kinds that fit: found null",
+            f"{FIELD}.workload.parameters.scale: a value of an unexpected kind: found null",
         ),
-        ('"scale": 0.125', '"scale": 1e999', f"{FIELD}.workload.parameters.scale: a value of none of the kinds that fit"),
+        ('"scale": 0.125', '"scale": 1e999', f"{FIELD}.workload.parameters.scale: a value of an unexpected kind"),
         ("2026-03-14T15:09:26Z", "2026-03-14T15:09:26", f"{FIELD}.timestamp: Input should have timezone info"),
         ("9e8d7c6b5a", "--upload-pack", f"{FIELD}.git_commit: String should match pattern"),
         ("580.95.05", "1.2", "FILE: fingerprints.h200.affef97004: its fingerprint's own key is"),
         ('"schema_version": 1', '"schema_version": 3', "was written by a newer ratchet (schema 3, this one reads 1)"),
         ('"schema_version": 1', '"schema_version": 0', "schema_version: Input should be 1: found 0"),
         ('"schema_version": 1', '"schema_version": true', "schema_version is true, not a whole number"),
-        ('"schema_version": 1,', "", "schema_version is missing, so this is no file of ratchet's"),
+        ('"schema_version": 1,', "", "schema_version is missing, so this file is not from ratchet"),
     ],
 )
 def test_an_impossible_value_is_refused(before: str, after: str, said: str, path: Path) -> None:
@@ -174,14 +175,14 @@ def test_an_impossible_value_is_refused(before: str, after: str, said: str, path
     ("content", "said"),
     [
         ("", "is not JSON: Expecting value at line 1, column 1. The file seems to be cut off there"),
-        ("[]", "holds no JSON object"),
-        ("null", "holds no JSON object"),
+        ("[]", "does not hold a JSON object"),
+        ("null", "does not hold a JSON object"),
         ("[" * 100_000, "cannot be read: it has a number of thousands of digits, or is nested too deeply"),
         (
             f'{{"schema_version": {"9" * 5000}}}',
             "cannot be read: it has a number of thousands of digits, or is nested too deeply",
         ),
-        (b"\xff\xfe", "is no UTF-8 text (byte 0)"),
+        (b"\xff\xfe", "is not UTF-8 text (byte 0)"),
         ('{"schema_version": 1, "fingerprints": "\\ud800"}', "FILE: Invalid JSON: "),
         ('{"configs": {"training_512": {"median_ms": 0.053}}}', "schema_version is missing"),
     ],
@@ -270,10 +271,10 @@ def test_a_killed_save_leaves_the_old_file(call: str, path: Path) -> None:
 
 
 def test_a_device_is_never_replaced(tmp_path: Path) -> None:
-    """Something in the file's place that is no ordinary file stays."""
+    """Something in the file's place that is not a regular file stays."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(OutputError, match="is no ordinary file"):
+    with pytest.raises(OutputError, match="is not a regular file"):
         save(pipe, Baseline())
     assert pipe.is_fifo()
 

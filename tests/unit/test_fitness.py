@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from ratchet.measure.fitness import Condition, inspect, problem_during, problems_before, warnings_before
-from ratchet.measure.gpu import ComputeProcess, Reading
+from ratchet.measure.device.fitness import Condition, inspect, problem_during, problems_before, warnings_before
+from ratchet.measure.device.nvml import ComputeProcess, Reading
 from ratchet.records import Telemetry
 
 GIB = 2**30

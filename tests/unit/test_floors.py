@@ -10,22 +10,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import pytest
+
+from ratchet.cli import COMMANDS, cli
 
 PACKAGE = Path(__file__).parents[2] / "ratchet"
 EDGES = ("measure", "profile", "forge", "tune", "lab", "history", "report")
 FLOORS: dict[str, int] = {
     "__main__": 5,
     "cli": 4,
-    "pipeline": 3,
+    "commands": 3,
     **dict.fromkeys(EDGES, 2),
     **dict.fromkeys(("stats", "judge"), 1),
-    **dict.fromkeys(("__init__", "config", "records", "units", "errors", "workload", "cache", "nvcc", "ansi", "subprocesses"), 0),
+    **dict.fromkeys(
+        ("__init__", "config", "records", "units", "errors", "workload", "cache", "nvcc", "untrusted", "subprocesses"), 0
+    ),
 }
 """Of each module or package of ratchet; a higher floor may import a lower one."""
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """(importing module, imported module) → why; the fewer the better."""
-HEAVY = ("torch", "pydantic", "numpy", "scipy", "rich", "jinja2", "github", "requests", "optuna", "sklearn", "ray")
+HEAVY = ("torch", "pydantic", "numpy", "scipy", "rich", "jinja2", "github", "requests", "optuna", "sklearn", "ray", "matplotlib")
+HEAVIEST = ("torch", "scipy", "ray", "sklearn", "matplotlib", "optuna")
+"""What not even the help of one command waits for."""
 FILES = ("os", "pathlib", "io", "shutil", "tempfile", "subprocess", "socket", "urllib", "sqlite3")
 
 
@@ -117,31 +124,30 @@ def test_pure_floors() -> None:
 def test_torch_loads_where_something_is_timed() -> None:
     """Only hosts, workers and clocks import torch when they are imported."""
     modules = {each.module for each in ALL if within(each, "torch", "triton") and each.at_start}
-    allowed = {"ratchet.measure.host", "ratchet.measure.worker"}
+    allowed = {"ratchet.measure.child.host", "ratchet.measure.child.worker"}
     assert {module for module in modules - allowed if not module.startswith("ratchet.measure.clocks.")} == set()
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--help"],
-        ["--version"],
-        ["check", "--help"],
-        ["replay", "--help"],
-        ["tune", "--help"],
-        ["publish", "--help"],
-        ["baseline", "record", "--help"],
-        ["baseline", "push", "--help"],
-    ],
+    ("arguments", "unwanted"),
+    [(["--help"], HEAVY), (["--version"], HEAVY), *(([name, "--help"], HEAVIEST) for name in COMMANDS)],
 )
-def test_help_is_light(arguments: list[str]) -> None:
-    """Asking for help loads none of the heavy packages."""
+def test_help_is_light(arguments: list[str], unwanted: tuple[str, ...]) -> None:
+    """Asking for help loads none of the heavy packages; that of one command loads what the command's module needs."""
     code = (
         "import json, sys; from ratchet.cli import main; code = main(sys.argv[1:]);"
-        f" print('\\n' + json.dumps([code, [name for name in {HEAVY} if name in sys.modules]]))"
+        f" print('\\n' + json.dumps([code, [name for name in {unwanted} if name in sys.modules]]))"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code, *arguments], check=True, capture_output=True, text=True)
     assert json.loads(done.stdout.splitlines()[-1]) == [0, []]
+
+
+def test_table_of_commands() -> None:
+    """Each command that `ratchet --help` lists is there, by the name that it is called by."""
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        assert command.name == name
 
 
 def test_importing_the_author_s_names_is_light() -> None:

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from ratchet.tune.search import Search
-from ratchet.tune.seen import Seen
 from ratchet.tune.space import Candidates, Space, candidates
-from ratchet.tune.strategies.features import MOST_PAIRS, Features
-from ratchet.tune.strategies.forest import Forest, improvement
+from ratchet.tune.strategies.local import History
+from ratchet.tune.strategies.models import MOST_PAIRS, Features, Forest, improvement
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
 SPACE = Space({"x": POWERS, "y": POWERS, "layout": ("row", "column", "tile")})
@@ -23,9 +22,9 @@ def milliseconds(found: Candidates, place: int) -> float:
     return 1 + abs(math.log2(float(each["x"]) * float(each["y"])) - 7) + 0.5 * (each["layout"] != "tile")
 
 
-def answered() -> Seen:
+def answered() -> History:
     """A random third of the space with its times, without the fastest."""
-    seen = Seen(candidates(SPACE))
+    seen = History(candidates(SPACE))
     slow = [place for place in range(seen.candidates.count) if milliseconds(seen.candidates, place) >= 2]
     for place in np.random.default_rng(7).choice(slow, 64, replace=False).tolist():
         seen.know(place, milliseconds(seen.candidates, place))

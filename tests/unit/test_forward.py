@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from examples import STARTED, check_of, new, timed
-
-from ratchet.judge import steps
-from ratchet.judge.baseline import record
-from ratchet.judge.moves import Recorded
-from ratchet.judge.steps import Accepted, Person
+from ratchet.judge.baseline import steps
+from ratchet.judge.baseline.steps import Accepted, Person, Recorded
+from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline
-from ratchet.report.forward import Forward, commit_message, forward_fields, forward_lines, forward_outputs, forward_summary, title
+from ratchet.report.baseline import (
+    Forward,
+    commit_message,
+    forward_fields,
+    forward_lines,
+    forward_outputs,
+    forward_summary,
+    title,
+)
+from tests.examples import STARTED, check_of, new, timed
 
 HOSTILE = "a/[skip ci] `x`\n\nCo-authored-by: @octocat ##[error]"
 

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 
 import pytest
-from fake_github import Answer, FakeGitHub, State
-from fake_github.operations import ANSWERS, MARKER, OPERATIONS, REPLY, connect, far, populate
 
 from ratchet import errors
 from ratchet.errors import Exit, ForgeError, GoneError, LimitedError, RefusedError, TokenError, UnreachableError
 from ratchet.forge.github import GitHub
 from ratchet.records.forge import Annotation, CheckOutput
+from tests.fake_github import Answer, FakeGitHub, State
+from tests.fake_github.operations import ANSWERS, MARKER, OPERATIONS, REPLY, connect, far, populate
 
 HERE = "octo-org/kernels"
 BOT = "github-actions[bot]"

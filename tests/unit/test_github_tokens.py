@@ -7,11 +7,11 @@ import pickle
 import traceback
 
 import pytest
-from fake_github import Answer, FakeGitHub, Token
-from fake_github.operations import ANSWERS, OPERATIONS, Operation, connect, populate
 
 from ratchet.errors import ForgeError, RatchetError, UsageError
 from ratchet.forge.github import GitHub
+from tests.fake_github import Answer, FakeGitHub, Token
+from tests.fake_github.operations import ANSWERS, OPERATIONS, Operation, connect, populate
 
 HERE = "octo-org/kernels"
 SECRET = "ghs_D1st1nct1v3T0k3nThatMustNotBeSeen"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ratchet.errors import UsageError
-from ratchet.measure.gpu import ComputeProcess, Gpu, choose_gpu, find_gpus, load_nvml
+from ratchet.measure.device.nvml import ComputeProcess, Gpu, choose_gpu, find_gpus, load_nvml
 
 
 class NotSupported(Exception):

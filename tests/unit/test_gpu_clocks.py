@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from ratchet.measure.clocks import event, graph, l2, queue
+from ratchet.measure.clocks import gpu
 
 
 class Stream:
@@ -31,14 +31,14 @@ def record(one: Any, stream: Any) -> None:
 def stream(monkeypatch: pytest.MonkeyPatch) -> Stream:
     """Takes the place of what the clocks bound at their import; what torch offers now raises."""
     stream = Stream()
-    for module in (queue, event, graph):
+    for module in (gpu, gpu, gpu):
         monkeypatch.setattr(module, "current_stream", lambda: stream, raising=False)
         monkeypatch.setattr(module, "synchronize", lambda: None, raising=False)
-    monkeypatch.setattr(queue, "_Event", Event)
-    monkeypatch.setattr(queue, "_sleep", lambda _: None)
-    monkeypatch.setattr(queue, "_record", record)
-    monkeypatch.setattr(queue, "_query", lambda _: False)
-    monkeypatch.setattr(queue, "_elapsed_ms", lambda start, end: end.at - start.at)
+    monkeypatch.setattr(gpu, "_Event", Event)
+    monkeypatch.setattr(gpu, "_sleep", lambda _: None)
+    monkeypatch.setattr(gpu, "_record", record)
+    monkeypatch.setattr(gpu, "_query", lambda _: False)
+    monkeypatch.setattr(gpu, "_elapsed_ms", lambda start, end: end.at - start.at)
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("asked of torch while timing")
@@ -56,7 +56,7 @@ def test_event_clock(stream: Stream) -> None:
         calls.append(stream.now)
         stream.now += 1.0
 
-    clock = event.EventClock(call, "warm")
+    clock = gpu.EventClock(call, "warm")
     assert clock.take(3).times_ms == (1.0, 1.0, 1.0)
     assert clock.take(2).times_ms == (1.0, 1.0)
     assert len(calls) == 4 + 3
@@ -68,17 +68,17 @@ def test_graph_clock(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     def replay(_: object) -> None:
         stream.now += 5.0
 
-    monkeypatch.setattr(graph, "_replay", replay)
-    clock = object.__new__(graph.GraphClock)
-    clock._graph, clock._lead = object(), queue.Lead()  # type: ignore[assignment]  nothing is captured here
-    assert clock.take(2).times_ms == (5.0 / graph.CALLS,) * 2
+    monkeypatch.setattr(gpu, "_replay", replay)
+    clock = object.__new__(gpu.GraphClock)
+    clock._graph, clock._lead = object(), gpu.Lead()  # type: ignore[assignment]  nothing is captured here
+    assert clock.take(2).times_ms == (5.0 / gpu.CALLS,) * 2
 
 
 def test_clocks_hold_what_torch_offered_at_their_import() -> None:
     """Each function that a clock uses is torch's own."""
-    assert queue._record is torch.cuda.Event.record
-    assert queue._query is torch.cuda.Event.query
-    assert queue._elapsed_ms is torch.cuda.Event.elapsed_time
-    assert queue.synchronize is torch.cuda.synchronize
-    assert graph._replay is torch.cuda.CUDAGraph.replay
-    assert l2._fill_with_zeros is torch.Tensor.zero_
+    assert gpu._record is torch.cuda.Event.record
+    assert gpu._query is torch.cuda.Event.query
+    assert gpu._elapsed_ms is torch.cuda.Event.elapsed_time
+    assert gpu.synchronize is torch.cuda.synchronize
+    assert gpu._replay is torch.cuda.CUDAGraph.replay
+    assert gpu._fill_with_zeros is torch.Tensor.zero_

@@ -13,17 +13,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.config import Settings
 from ratchet.measure import identity
-from ratchet.measure.identity.base import MOST_LAUNCHES, Identity, Opaque
-from ratchet.measure.identity.contents import Contents, weights
-from ratchet.measure.identity.driver import Driver
+from ratchet.measure.child.loader import LoadedTree, Provenance
+from ratchet.measure.child.registry import Case, Catalogue
+from ratchet.measure.child.worker import Worker
+from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Identity, Opaque
 from ratchet.measure.identity.launches import Launches, Node, Place, comparable, digest, shown
-from ratchet.measure.identity.memory import Memory, covering, live, reserved
+from ratchet.measure.identity.memory import Contents, Memory, covering, live, reserved, weights
 from ratchet.measure.messages import Identified, parse
-from ratchet.measure.provenance import Provenance
-from ratchet.measure.wire import Rubbish
-from ratchet.measure.worker import Grounds, Worker
-from ratchet.records.tuned import Tuned
+from ratchet.measure.tree_spec import TreeSpec
+from ratchet.measure.wire import ProtocolError
+from ratchet.records.tuning import Tuned
 from ratchet.workload import Benchmark, Workload
 
 PAGE = 1 << 40
@@ -201,7 +202,7 @@ def test_without_a_driver_a_workload_is_opaque() -> None:
 )
 def test_nonsense_is_no_identity(message: dict[str, object]) -> None:
     """A worker's answer with both, neither, or a digest that is none, is Rubbish."""
-    with pytest.raises(Rubbish):
+    with pytest.raises(ProtocolError):
         parse(message, Identified)
 
 
@@ -220,8 +221,9 @@ def worker(tmp_path: Path, call: Callable[[], torch.Tensor]) -> Worker:
 
     provenance = Provenance(tmp_path, tmp_path, frozenset())
     assert provenance.tree == tmp_path
-    grounds = Grounds(provenance, "cpu", 1, {"one": Benchmark("one", build, {})}, {"one/x": ("one", {})}, Tuned())
-    made = Worker(grounds)
+    catalogue = Catalogue((Case("one/x", "one", "x", "one.py"),), (), {"one": Benchmark("one", build, {})})
+    spec = TreeSpec.of(Settings(), tmp_path, checkout=tmp_path, device="cpu", gpu_uuid=None)
+    made = Worker(LoadedTree(spec, provenance, catalogue, Tuned()))
     prepare = {"case": "one/x", "seed": 1, "clock": "auto", "cache": "cold", "placements": 1, "check": True}
     assert "trouble" not in made.answer({"op": "prepare", **prepare})
     return made

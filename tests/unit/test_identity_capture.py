@@ -6,13 +6,12 @@ import contextlib
 import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from ratchet.measure import identity
-from ratchet.measure.identity import contents, graph
 from ratchet.measure.identity.driver import Driver
 from ratchet.measure.identity.launches import Launches, Node
 
@@ -51,72 +50,83 @@ class Gpu(Driver):
         return [stream]
 
 
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
-    made = Gpu()
+class Event:
+    def __init__(self, gpu: Gpu) -> None:
+        assert gpu.capturing is None, "no event is made within a capture"
+        self._gpu = gpu
 
-    class Event:
-        def __init__(self, *, enable_timing: bool) -> None:
-            assert enable_timing
-            assert made.capturing is None
+    def record(self) -> None:
+        self.at_ms = self._gpu.stray_ms
 
-        def record(self) -> None:
-            self.at_ms = made.stray_ms
+    def query(self) -> bool:
+        return self._gpu.awake
 
-        def query(self) -> bool:
-            return made.awake
+    def elapsed_time(self, end: Event) -> float:
+        return 0.001 + end.at_ms - self.at_ms
 
-        def elapsed_time(self, end: Event) -> float:
-            return 0.001 + end.at_ms - self.at_ms
 
-    class Graph:
-        def __init__(self, *, keep_graph: bool) -> None:
-            assert keep_graph
+class Graph:
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu = gpu
 
-        def capture_begin(self, pool: object, capture_error_mode: str) -> None:
-            assert (made.on_stream, pool, capture_error_mode) == (True, (0, 1), "global")
-            made.capturing = []
+    def capture_begin(self, pool: object, capture_error_mode: str) -> None:
+        assert (self._gpu.on_stream, pool, capture_error_mode) == (True, (0, 1), "global")
+        self._gpu.capturing = []
 
-        def capture_end(self) -> None:
-            assert made.capturing is not None
-            made.graphs.append(made.capturing)
-            self.number = len(made.graphs) - 1
-            made.capturing = None
+    def capture_end(self) -> None:
+        assert self._gpu.capturing is not None
+        self._gpu.graphs.append(self._gpu.capturing)
+        self._number = len(self._gpu.graphs) - 1
+        self._gpu.capturing = None
 
-        def raw_cuda_graph(self) -> int:
-            return self.number
+    def raw_cuda_graph(self) -> int:
+        return self._number
+
+
+def torch_cuda(gpu: Gpu) -> SimpleNamespace:
+    """As much of ``torch.cuda`` as a capture needs, with this GPU behind it."""
 
     @contextlib.contextmanager
     def stream(_: object) -> Iterator[None]:
-        made.on_stream = True
+        gpu.on_stream = True
         try:
             yield
         finally:
-            made.on_stream = False
+            gpu.on_stream = False
 
-    class Stream:
-        cuda_stream = 0
+    return SimpleNamespace(
+        Event=lambda enable_timing: Event(gpu),
+        CUDAGraph=lambda keep_graph: Graph(gpu),
+        stream=stream,
+        synchronize=lambda: None,
+        ExternalStream=lambda handle: handle,
+        graph_pool_handle=lambda: (0, 1),
+        current_device=lambda: 0,
+        current_stream=lambda: SimpleNamespace(cuda_stream=0),
+        get_device_capability=lambda: (9, 0),
+        memory_snapshot=list,
+        _sleep=lambda cycles: None,
+    )
 
-    stand_ins: dict[str, Any] = {
-        "Event": Event,
-        "CUDAGraph": Graph,
-        "stream": stream,
-        "synchronize": lambda: None,
-        "ExternalStream": lambda handle: handle,
-        "graph_pool_handle": lambda: (0, 1),
-        "current_device": lambda: 0,
-        "current_stream": Stream,
-        "get_device_capability": lambda: (9, 0),
-        "memory_snapshot": list,
-        "_sleep": lambda cycles: None,
-    }
-    for name, value in stand_ins.items():
-        monkeypatch.setattr(torch.cuda, name, value)
+
+class Reader:
+    """Reads graphs as this GPU keeps them."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu = gpu
+
+    def launches(self, number: int) -> Launches:
+        return Launches(tuple(self._gpu.graphs[number]), ())
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    made = Gpu()
+    monkeypatch.setattr(torch, "cuda", torch_cuda(made))
     monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None, raising=False)
     monkeypatch.setattr(identity, "_driver", lambda: made)
-    monkeypatch.setattr(contents.Contents, "__init__", lambda *_: None)
-    monkeypatch.setattr(contents.Contents, "sums", lambda _, ranges: [(0,) for _ in ranges])
-    monkeypatch.setattr(graph.Reader, "launches", lambda _, number: Launches(tuple(made.graphs[number]), ()))
+    monkeypatch.setattr(identity, "Reader", Reader)
+    monkeypatch.setattr(identity, "Contents", lambda *_: SimpleNamespace(sums=lambda ranges: [(0,) for _ in ranges]))
     return made
 
 

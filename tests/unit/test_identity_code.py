@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ratchet import nvcc
 from ratchet.errors import CudaBuildError
-from ratchet.measure.identity import code, elf, fatbin, mapped
-from ratchet.measure.identity.base import Opaque
+from ratchet.measure.identity import code, elf
+from ratchet.measure.identity.driver import Opaque
 
 TEXT, NOBITS, INFO_LINK = 1, 8, 0x40
 
@@ -130,7 +130,7 @@ def container(*entries: bytes) -> bytes:
 def test_fatbin() -> None:
     """Cubins are found with their architecture, PTX beside them is left aside, padding is skipped."""
     cubin = image(PARTS)
-    found = fatbin.read(container(entry(2, cubin), entry(1, b".version 9.0")) + bytes(8) + container(entry(2, cubin, 100)))
+    found = elf.read(container(entry(2, cubin), entry(1, b".version 9.0")) + bytes(8) + container(entry(2, cubin, 100)))
     assert [each.architecture for each in found.cubins] == [90, 100]
     assert {each.image for each in found.cubins} == {cubin}
     assert not found.hidden
@@ -148,19 +148,19 @@ def test_fatbin() -> None:
 )
 def test_hidden_code(section: bytes) -> None:
     """What is compressed or not understood is said to be hidden."""
-    assert fatbin.read(section).hidden
+    assert elf.read(section).hidden
 
 
 @given(st.binary(max_size=200))
 def test_rubbish_is_no_fatbin(rubbish: bytes) -> None:
     """Whatever the bytes, reading them ends."""
-    fatbin.read(rubbish)
-    fatbin.read(container(rubbish))
+    elf.read(rubbish)
+    elf.read(container(rubbish))
 
 
 def test_whose_file(tmp_path: Path) -> None:
     """The longest folder says whose a file is; what lies in no folder is one side's own."""
-    roots = mapped.Roots((Path("/usr"), tmp_path / "venv"), (tmp_path, Path("/usr/cache"), tmp_path / "venv" / "tree"))
+    roots = elf.Roots((Path("/usr"), tmp_path / "venv"), (tmp_path, Path("/usr/cache"), tmp_path / "venv" / "tree"))
     mine = {"venv/lib/libtorch.so": True, "kernel.so": False, "venv/tree/kernel.so": False}
     assert {name: roots.is_shared(tmp_path / name) for name in mine} == mine
     assert roots.is_shared(Path("/usr/lib/libcuda.so.1"))
@@ -174,7 +174,7 @@ def test_roots_of_this_process(tmp_path: Path) -> None:
 
     from ratchet.cache import cache_root
 
-    roots = mapped.roots(tmp_path)
+    roots = elf.roots(tmp_path)
     assert roots.is_shared(Path(torch.__file__).resolve())
     assert not roots.is_shared(tmp_path / "bench" / "kernel.so")
     assert not roots.is_shared(cache_root() / "nvcc" / "key" / "kernel.so")
@@ -194,17 +194,17 @@ MAPS = """\
 
 def test_executable_files() -> None:
     """Files with executable pages are listed once; libraries that are gone, apart; anything else, not."""
-    there, gone = mapped.executable(MAPS)
+    there, gone = elf.executable(MAPS)
     assert there == [Path("/opt/lib/libcode.so"), Path("/srv/a folder/kernel.so")]
     assert gone == [Path("/srv/old.so")]
 
 
-IMAGE = mapped.Image(90, frozenset({"rows"}), "a", ("table",))
+IMAGE = elf.Image(90, frozenset({"rows"}), "a", ("table",))
 
 
 def test_code_of_a_library() -> None:
     """Every cubin that holds a kernel counts, in any library, and its variables with it."""
-    other = mapped.Image(80, frozenset({"rows"}), "b", ("more",))
+    other = elf.Image(80, frozenset({"rows"}), "b", ("more",))
     found = code.in_libraries("rows", [(IMAGE, other), (), (IMAGE,)], (9, 0))
     assert found == code.Code("library", ("a", "b"), ("more", "table"))
 
@@ -223,7 +223,7 @@ def test_namesakes_are_opaque() -> None:
 )
 def test_a_library_for_another_gpu_is_opaque(architecture: int, capability: tuple[int, int], fits: bool) -> None:
     """Where no cubin fits, the driver compiles PTX, which nobody compared."""
-    images = [(mapped.Image(architecture, frozenset({"rows"}), "a", ()),)]
+    images = [(elf.Image(architecture, frozenset({"rows"}), "a", ()),)]
     if fits:
         assert code.in_libraries("rows", images, capability).digests == ("a",)
     else:
@@ -271,8 +271,8 @@ def test_libraries_that_are_loaded_twice(tmp_path: Path) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(image([(".nv_fatbin" if "cublas" in path.name else ".data", TEXT, 3, b"code")]))
     (tmp_path / "libcublas.so").symlink_to(paths[0])
-    assert [told[0] for told in mapped.ambiguous(paths)] == [str(paths[0]), str(paths[2])]
-    assert mapped.ambiguous([paths[0], tmp_path / "libcublas.so", paths[1]]) == []
+    assert [told[0] for told in elf.ambiguous(paths)] == [str(paths[0]), str(paths[2])]
+    assert elf.ambiguous([paths[0], tmp_path / "libcublas.so", paths[1]]) == []
 
 
 SOURCE = """\
@@ -283,11 +283,11 @@ extern "C" void go(float* x, int n) { rows<<<1, 32>>>(x, n); }
 """
 
 
-def build(folder: Path, text: str, **more: object) -> mapped.Library:
+def build(folder: Path, text: str, **more: object) -> elf.Library:
     folder.mkdir(parents=True)
     (folder / "rows.cu").write_text(text)
     try:
-        return mapped.library(nvcc.build(folder / "rows.cu", arch="sm_90", **more) / nvcc.LIBRARY)  # type: ignore[arg-type]
+        return elf.library(nvcc.build(folder / "rows.cu", arch="sm_90", **more) / nvcc.LIBRARY)  # type: ignore[arg-type]
     except CudaBuildError as error:
         pytest.skip(error.message)
 
@@ -302,7 +302,7 @@ def test_what_nvcc_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert image.architecture == 90
     assert [elf.plain(name)[-9:] for name in image.kernels] == ["4rowsEPfi"]
 
-    def code_of(library: mapped.Library) -> set[str]:
+    def code_of(library: elf.Library) -> set[str]:
         return {each.code for each in library.images}
 
     comment = build(tmp_path / "deeper" / "b", "// A comment.\n\n" + SOURCE, macros=two)

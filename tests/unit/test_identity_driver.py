@@ -11,9 +11,8 @@ import pytest
 
 from ratchet import nvcc
 from ratchet.errors import CudaBuildError
-from ratchet.measure.identity.base import Opaque
-from ratchet.measure.identity.driver import Driver
-from ratchet.measure.identity.graph import Reader
+from ratchet.measure.identity.driver import Driver, Opaque
+from ratchet.measure.identity.launches import Reader
 
 STAND_IN = r"""
 #include <cuda.h>

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import examples
-from examples import check_of, commit, new, timed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.judge.baseline import record
-from ratchet.judge.chain import problems
-from ratchet.judge.joined import joined
+from ratchet.judge.baseline.chain import joined, problems
+from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, RunRecord
+from tests import examples
+from tests.examples import check_of, commit, new, timed
 
 NAME = "attention/training_512"
 

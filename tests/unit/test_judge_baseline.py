@@ -6,17 +6,17 @@ import math
 import random
 from datetime import timedelta
 
-import examples
 import pytest
-from examples import check_of, commit, gone, new, timed
 
 from ratchet.errors import UsageError
-from ratchet.judge.baseline import record
-from ratchet.judge.chain import problems
-from ratchet.judge.moves import MoveKind, Recorded
+from ratchet.judge.baseline.chain import problems
+from ratchet.judge.baseline.steps import MoveKind, Recorded
+from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, BaselineEntry, CaseRun, Failure, Fingerprint, RunRecord, Tree
 from ratchet.records.baseline import MOST_DAYS, MOST_MERGES
+from tests import examples
+from tests.examples import check_of, commit, gone, new, timed
 
 NAME = "attention/training_512"
 KEY = examples.FINGERPRINT.key
@@ -413,7 +413,7 @@ def test_a_dirty_tree_is_refused() -> None:
 @pytest.mark.parametrize("commit", ["", "--upload-pack=x"])
 def test_a_run_outside_git_is_refused(commit: str) -> None:
     """A run without a commit cannot be named by a baseline."""
-    with pytest.raises(UsageError, match="outside git"):
+    with pytest.raises(UsageError, match="outside a git repository"):
         recorded(Baseline(), check_of(timed(1.0), day=0, head=1).model_copy(update={"head": Tree(commit=commit)}))
 
 

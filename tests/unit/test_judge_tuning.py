@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import itertools
 
-import examples
 import pytest
-import tuning_examples as sample
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.judge.effects import effects, explained
-from ratchet.judge.tuning import Recommendation, best_so_far, compares_with_default, fastest_confirmed, ranked, recommend
-from ratchet.records.policy import Policy
+from ratchet.judge.tuning import (
+    Recommendation,
+    best_so_far,
+    compares_with_default,
+    effects,
+    explained,
+    fastest_confirmed,
+    ranked,
+    recommend,
+)
+from ratchet.records.run import Policy
 from ratchet.records.tuning import Confirmation
 from ratchet.stats.comparison import compare_pairs
+from tests import examples
+from tests import tuning_examples as sample
 
 POLICY = Policy()
 COSTS = st.lists(st.floats(0.1, 10), min_size=1, max_size=8)

@@ -7,13 +7,13 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.measure.layout import scattered
+from ratchet.measure.child.worker import padding_objects
 
 SEEDS = st.integers(0, 2**32)
 
 
 def sizes(seed: int) -> list[int]:
-    return [sys.getsizeof(each) for each in scattered(seed)]
+    return [sys.getsizeof(each) for each in padding_objects(seed)]
 
 
 @given(SEEDS)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
-import examples
 import numpy as np
 import pytest
 
 from ratchet.judge.drift import Drift
-from ratchet.judge.looks import bar_of_run, is_decided, looks, looks_for_change, suspects, undecided, urgent
 from ratchet.judge.outcome import compared, decide
+from ratchet.judge.sequential import is_decided, looks, looks_for_change, suspects, thresholds_of_run, undecided, urgent
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, CaseRun, Outcome, Policy
+from tests import examples
 
 POLICY = Policy()
 SAME = examples.STEADY
@@ -197,7 +197,7 @@ def test_what_stopped_a_case_is_its_verdict(seed: int) -> None:
         so_far = [taken(full, count) if full.name in going else now for full, now in zip(cases, so_far, strict=True)]
         still = undecided(so_far, POLICY, most, drifts)
         seen = {case.name: compared(case, 0.95) for case in so_far}
-        bar = bar_of_run(seen, POLICY, most)
+        bar = thresholds_of_run(seen, POLICY, most)
         stopped |= {name: (seen[name], decide(seen[name], bar)[0]) for name in going - still}
         going &= still
     run = examples.run_of(*so_far, plan=examples.PLAN.model_copy(update={"pairs": most}))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import examples
 import pytest
 
 from ratchet.records import Outcome, Policy, ReportRecord
 from ratchet.report.markdown import render_markdown
+from tests import examples
 
 Golden = Callable[[str, str], None]
 

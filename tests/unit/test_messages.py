@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ratchet.measure.messages import CaseListed, Checked, Listing, Prepared, Ready, Sampled, Trouble, parse
-from ratchet.measure.wire import Rubbish
+from ratchet.measure.wire import ProtocolError
 
 PREPARED: dict[str, Any] = {
     "workload": {
@@ -67,6 +67,6 @@ def test_listing() -> None:
 )
 def test_refused(message: dict[str, object], kind: Any, place: str) -> None:
     """What is not exactly the answer expected is Rubbish, and the place is named."""
-    with pytest.raises(Rubbish) as caught:
+    with pytest.raises(ProtocolError) as caught:
         parse(message, kind)
     assert caught.value.message.startswith(f"not the answer expected ({place}: ")

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.profile import ncu, nsys, torch_trace
-from ratchet.profile.tools import ProfileError, Surroundings
+from ratchet.profile import ncu
+from ratchet.profile.ncu import ProfileError, Surroundings
+from ratchet.profile.readers import traces
 from ratchet.records.profile import Activity, KernelProfile, Profile
 
 OWN = "the case: "
@@ -69,15 +70,15 @@ def test_ncu_is_asked_for_one_range_at_real_clocks(tmp_path: Path) -> None:
         ("print('half a line', flush=True)\nos.kill(os.getpid(), signal.SIGSEGV)", "ncu crashed (SIGSEGV): half a line", ""),
         ("print('half a line')\nsys.exit(139)", "ncu crashed (SIGSEGV): half a line", ""),
         ("print('==ERROR== out of beans')\nprint('bye')\nsys.exit(9)", "ncu failed with status 9: ==ERROR== out of beans", ""),
-        ("print('==WARNING== No kernels were profiled.')", "ncu saw no kernel in the call.", "copies and memsets are none"),
+        ("print('==WARNING== No kernels were profiled.')", "ncu saw no kernel in the call.", "not copies or memsets"),
         ("print('==ERROR== Profiling is not supported on device 0.')\nsys.exit(1)", "does not know the GPU", "with the driver"),
         (
             f"print('{OWN}the case raised OSError: no', file=sys.stderr)\nsys.exit(70)",
             "Under ncu the case raised OSError: no",
             "",
         ),
-        ("", "ncu ended well and wrote no report.", "ncu --version"),
-        (RIGHT.replace("report", ""), "ncu ended well and wrote no report.", "ncu --version"),
+        ("", "ncu succeeded but wrote no report.", "ncu --version"),
+        (RIGHT.replace("report", ""), "ncu succeeded but wrote no report.", "ncu --version"),
     ],
 )
 def test_each_failure_is_a_sentence(tmp_path: Path, body: str, sentence: str, cure: str) -> None:
@@ -149,7 +150,7 @@ def test_the_wanted_kernel_has_to_be_there() -> None:
     profile = Profile(tool="ncu", kernels=(FINE,))
     assert ncu.accepted(profile, "softmax") is profile
     assert ncu.accepted(profile, None) is profile
-    with pytest.raises(ProfileError, match="does not hold gemm, which takes most of the time, but softmax"):
+    with pytest.raises(ProfileError, match="lacks gemm, which takes most of the time; it has softmax"):
         ncu.accepted(profile, "gemm")
     with pytest.raises(ProfileError, match="holds no kernel"):
         ncu.accepted(Profile(tool="ncu"), None)
@@ -161,9 +162,9 @@ def test_the_wanted_kernel_has_to_be_there() -> None:
 def test_the_busiest_kernel() -> None:
     """The kernel to look for is the one with most of the device's time; copies are none."""
     times = {"void at::fill<4, (int)2>(float *)": 1e-6, "void ns::gemm<float>(int)": 5e-6, "Memset (Device)": 1.0}
-    assert torch_trace.busiest(Activity(calls=1, wall_s=1, kernels=times)) == "gemm"
-    assert torch_trace.busiest(Activity(calls=1, wall_s=1, copies_s=1)) is None
-    assert torch_trace.busiest(None) is None
+    assert traces.busiest(Activity(calls=1, wall_s=1, kernels=times)) == "gemm"
+    assert traces.busiest(Activity(calls=1, wall_s=1, copies_s=1)) is None
+    assert traces.busiest(None) is None
 
 
 @pytest.mark.parametrize(
@@ -183,7 +184,7 @@ def test_a_trace_that_fails_is_a_sentence(tmp_path: Path, body: str, sentence: s
     command = [str(program(tmp_path, body, "trace")), str(written)]
     limit = 1.0 if "sleep" in body else 30.0
     with pytest.raises(ProfileError, match=sentence):
-        torch_trace.take(command, written, Surroundings(dict(os.environ), tmp_path, limit), own_error=OWN)
+        traces.take_torch_trace(command, written, Surroundings(dict(os.environ), tmp_path, limit), own_error=OWN)
     assert not written.exists()
 
 
@@ -209,7 +210,7 @@ else:
 def test_nsys_summaries(tmp_path: Path) -> None:
     """Kernels, copies, launches and allocation come from the three summaries of ``nsys stats``, in seconds."""
     where = Surroundings(dict(os.environ), tmp_path, 30)
-    profile = nsys.take(program(tmp_path, NSYS, "nsys"), ["target"], tmp_path / "a.nsys-rep", where)
+    profile = traces.take_nsys(program(tmp_path, NSYS, "nsys"), ["target"], tmp_path / "a.nsys-rep", where)
     activity = profile.activity
     assert activity is not None
     assert activity.kernels == pytest.approx({"gemm": 9e-6})
@@ -222,7 +223,7 @@ def test_nsys_without_its_importer(tmp_path: Path) -> None:
     body = "import pathlib\npathlib.Path(sys.argv[sys.argv.index('--output') + 1]).with_suffix('.qdstrm').touch()"
     where = Surroundings(dict(os.environ), tmp_path, 30)
     with pytest.raises(ProfileError, match="could not make a report of its trace") as raised:
-        nsys.take(program(tmp_path, body, "nsys"), [], tmp_path / "a.nsys-rep", where)
+        traces.take_nsys(program(tmp_path, body, "nsys"), [], tmp_path / "a.nsys-rep", where)
     assert str(tmp_path) not in str(raised.value)
 
 
@@ -231,4 +232,6 @@ def test_nsys_that_fails_is_a_sentence(tmp_path: Path, body: str) -> None:
     """nsys that gives nothing, nonsense or no end costs itself only."""
     limit = 1.0 if "sleep" in body else 30.0
     with pytest.raises(ProfileError, match="nsys"):
-        nsys.take(program(tmp_path, body, "nsys"), [], tmp_path / "a.nsys-rep", Surroundings(dict(os.environ), tmp_path, limit))
+        traces.take_nsys(
+            program(tmp_path, body, "nsys"), [], tmp_path / "a.nsys-rep", Surroundings(dict(os.environ), tmp_path, limit)
+        )

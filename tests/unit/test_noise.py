@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-import examples
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, CaseRun, CaseVerdict, Outcome, WorkerSamples
+from tests import examples
 
 Floats = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Floats]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import examples
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +12,8 @@ from hypothesis import strategies as st
 from ratchet import units
 from ratchet.judge.outcome import Finding, compared, days_ms, decide, decide_apart, judge_alone, judge_case, settles
 from ratchet.records import BaselineEntry, CaseRun, Failure, Outcome, Policy
-from ratchet.records.chain import Day
+from ratchet.records.baseline import Day
+from tests import examples
 
 POLICY = Policy()
 SAME = examples.STEADY
@@ -345,7 +345,7 @@ def test_outliers_decide_nothing_alone() -> None:
 
     outcome, reason = decide(examples.comparison(1.0, other=(0.99, 1.1, 1.2), **seen), examples.bar())
     assert outcome is Outcome.INCONCLUSIVE
-    assert reason == "4 of 20 pairs are outliers, and with them or without them the answer is another one."
+    assert reason == "4 of 20 pairs are outliers, and with them or without them the answer differs."
 
     outcome, reason = decide(examples.comparison(1.0, other=(1.05, 1.1, 1.2), **seen), examples.bar())
     assert outcome is Outcome.SLOWER

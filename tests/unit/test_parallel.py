@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from ratchet.pipeline.parallel import in_parallel
+from ratchet.commands.machine import in_parallel
 from ratchet.report.progress import Progress, SilentProgress
 
 PARTS = [("gpu 0", 1), ("gpu 1", 2), ("gpu 2", 3)]

@@ -1,4 +1,4 @@
-"""Artifacts by somebody who wants more than a verdict (`poisons.py`): a file elsewhere, a mention, a tag, a link, a pass."""
+"""Artifacts by somebody who wants more than a verdict (tests/poison*.py): a file elsewhere, a mention, a tag, a link, a pass."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pages
 import pytest
-from poisons import GREEN, POLICY, RED, Poison, everything
-from rendered import faults
 
 from ratchet.errors import ArtifactError
 from ratchet.forge import artifact
@@ -18,10 +15,13 @@ from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline
 from ratchet.records.files import dumps
 from ratchet.report.check_run import check_output, workflow_commands
-from ratchet.report.comment import render_comment
-from ratchet.report.comment_page import CommentPage
+from ratchet.report.comment import CommentPage, render_comment
+from tests import pages
+from tests.poisoned_files import poisoned_files
+from tests.poisons import GREEN, POLICY, RED, Poison, poisoned_records
+from tests.rendered import faults
 
-POISONS = everything()
+POISONS = [*poisoned_records(), *poisoned_files()]
 ENTRY = re.compile(r"[0-9A-Za-z_.-]+")
 
 

@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.judge.matching import matched
-from ratchet.profile.metrics import NAMES, kernel_profile, limiter
-from ratchet.profile.names import bare
-from ratchet.profile.raw import RawKernel, in_base_units
+from ratchet.judge.profile import matched
+from ratchet.profile.metrics import NAMES, RawKernel, bare, in_base_units, kernel_profile, limiter
 from ratchet.records.profile import KernelProfile, Profile, Rule
 
 CYCLES = 499333.51515151514

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from ratchet.errors import RatchetError, RecordError
-from ratchet.profile import ncu_csv
-from ratchet.profile.reading import read
-from ratchet.profile.report_file import examine
-from ratchet.profile.tools import ProfileError
+from ratchet.profile.ncu import ProfileError
+from ratchet.profile.readers import ncu_csv, read
+from ratchet.profile.readers.report_file import examine
 from ratchet.records.profile import KernelProfile, Profile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
@@ -170,7 +169,7 @@ def altered(page: Path, column: str, cell: str) -> None:
 def test_a_counter_that_is_no_number(page: Path) -> None:
     """A counter that is not a number is refused by its name, and nothing is made of the others."""
     altered(page, "dram__bytes_read.sum", "nan")
-    with pytest.raises(ProfileError, match=r"the counter dram__bytes_read\.sum of scale\(.*\) is no number"):
+    with pytest.raises(ProfileError, match=r"the counter dram__bytes_read\.sum of scale\(.*\) is not a number"):
         read(page)
 
 
@@ -183,7 +182,7 @@ def test_a_ratio_of_nothing(page: Path) -> None:
 def test_a_negative_figure(page: Path) -> None:
     """A figure that cannot be is refused by its name."""
     altered(page, "launch__waves_per_multiprocessor", "-1")
-    with pytest.raises(ProfileError, match="a figure that cannot be: waves"):
+    with pytest.raises(ProfileError, match="an impossible figure: waves"):
         read(page)
 
 
@@ -211,7 +210,7 @@ HEADER = '"ID","Kernel Name","Block Size","Grid Size","CC","gpu__time_duration.s
         (page_of(HEADER), "ends before the row of units"),
         (page_of(HEADER, '"","","","","","ns"'), "holds no kernel"),
         (page_of(HEADER, '"","","","","","ns"', '"0","k"'), "is cut off: launch 1 has 2 of 6 columns"),
-        (page_of(HEADER, '"","","","","","ns"', '"0","k","(1, 1'), "is no CSV, or is cut off"),
+        (page_of(HEADER, '"","","","","","ns"', '"0","k","(1, 1'), "is not CSV, or is cut off"),
         (page_of(HEADER, '"0","k","(1, 1, 1)","(1, 1, 1)","9.0","12"'), "no row of units"),
         (page_of(f'{HEADER},"gpu__time_duration.sum"'), "names a column twice"),
         (page_of('"ID","Kernel Name","Section Name","Metric Name"'), "the details page"),
@@ -255,7 +254,7 @@ def test_a_truncated_report(share: float, report: Path) -> None:
     ("content", "sentence"),
     [
         (b"", "is empty"),
-        (b"PK\x03\x04 something else", "is no report of Nsight Compute"),
+        (b"PK\x03\x04 something else", "is not a report of Nsight Compute"),
         (b"NVR\0", "is cut off or damaged"),
         (b"NVR\0" + bytes(3000), "is cut off or damaged"),
         (b"NVR\0" + b"\xff" * 3000, "is cut off or damaged"),
@@ -277,7 +276,7 @@ def test_paths_that_are_no_file(tmp_path: Path) -> None:
     """A missing file, a folder and a pipe are refused before anything opens them."""
     os.mkfifo(tmp_path / "pipe.ncu-rep")
     (tmp_path / "folder.csv").mkdir()
-    for name, sentence in (("none.ncu-rep", "does not exist"), ("folder.csv", "a folder"), ("pipe.ncu-rep", "no ordinary file")):
+    for name, sentence in (("none.ncu-rep", "does not exist"), ("folder.csv", "a folder"), ("pipe.ncu-rep", "a special file")):
         with pytest.raises(RecordError, match=sentence):
             read(tmp_path / name)
 

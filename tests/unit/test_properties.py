@@ -6,20 +6,18 @@ import math
 import random
 from dataclasses import replace
 
-import examples
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ratchet.judge.looks import bar_of_run
-from ratchet.judge.outcome import Bar, decide
+from ratchet.judge.outcome import CaseThresholds, decide
+from ratchet.judge.sequential import thresholds_of_run
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, Block, CaseRun, Comparison, Outcome, Policy, WorkerSamples
-from ratchet.stats.comparison import compare_pairs, compare_stored, compare_workers, performance
-from ratchet.stats.effect import cliffs_delta
+from ratchet.stats.comparison import Pair, cliffs_delta, compare_pairs, compare_stored, compare_workers, performance
 from ratchet.stats.estimate import estimate, estimate_apart, estimate_between_days
-from ratchet.stats.ratios import Pair
+from tests import examples
 
 STEADY = settings(deadline=None, derandomize=True, max_examples=80)
 BAR = examples.bar(cases=4)
@@ -49,7 +47,7 @@ def seen(logs: list[float], shift: float = 0.0) -> Comparison:
     return of(compare_pairs(examples.pairs(log + shift for log in logs), 0.95))
 
 
-def is_red(logs: list[float], shift: float = 0.0, bar: Bar = BAR) -> bool:
+def is_red(logs: list[float], shift: float = 0.0, bar: CaseThresholds = BAR) -> bool:
     return decide(seen(logs, shift), bar)[0] is Outcome.REGRESSED
 
 
@@ -217,7 +215,7 @@ def test_more_cases_make_none_red(cases: list[Comparison], more: list[Comparison
     """No case becomes red or improved because other cases are in the run too, and none keeps more of the false alarms."""
     few: dict[str, Comparison | None] = dict(zip(NAMES, cases, strict=False))
     many = few | {f"more{index}": each for index, each in enumerate(more)}
-    alone, together = bar_of_run(few, Policy(), 100), bar_of_run(many, Policy(), 100)
+    alone, together = thresholds_of_run(few, Policy(), 100), thresholds_of_run(many, Policy(), 100)
     assert together.level <= alone.level
     for each in few.values():
         assert each is not None

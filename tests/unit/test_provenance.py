@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 import ratchet
-from ratchet.measure.provenance import Provenance, foreign_modules, own_names
+from ratchet.measure.child.loader import Provenance, foreign_modules, own_names
 
 
 def module(name: str, file: Path | str | None) -> ModuleType:

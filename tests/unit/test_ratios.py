@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import statistics
+from dataclasses import replace
 
-import examples
 import pytest
 
-from ratchet.records import WorkerSamples
-from ratchet.stats.ratios import Pair, kept_blocks, pairs_of, pairs_of_medians, worker_median_ms
+from ratchet.records import Block, WorkerSamples
+from ratchet.stats.comparison import Pair, kept_blocks, medians_ms, pairs_of, pairs_of_medians
+from tests import examples
 
 LOG2 = math.log(2)
 
@@ -23,15 +25,23 @@ def test_throttled_blocks_are_left_out() -> None:
     head = examples.blocks(0, 2.0, 9.0, 2.0, throttled=[1])
     reference = examples.blocks(0, 1.0, 1.0, 1.0)
     assert [block.index for block in kept_blocks(head)] == [0, 2]
-    assert worker_median_ms(head) == 2.0
+    assert medians_ms([head]) == [2.0]
     assert pairs_of([head], [reference]) == [Pair(pytest.approx(LOG2), 2.0, 1.0)]
     assert pairs_of([reference], [head]) == [Pair(pytest.approx(-LOG2), 1.0, 2.0)]
+
+
+@pytest.mark.parametrize("samples", [(3.0,), (1.0, 4.0), (3.0, 1.0, 2.0), (0.1, 0.3, 0.2, 0.7)])
+def test_median(samples: tuple[float, ...]) -> None:
+    """A worker's median is that of the statistics module, to the last digit, beside workers with more samples."""
+    block = Block(index=0, position=0, samples_ms=samples)
+    worker = replace(examples.blocks(0, 1.0), blocks=(block,))
+    assert medians_ms([examples.blocks(0, 1.0, 3.0), worker]) == [2.0, statistics.median(samples)]
 
 
 def test_all_throttled() -> None:
     """A worker whose blocks were all slowed has no median, and its pair does not count."""
     slowed = examples.blocks(0, 1.0, 1.0, throttled=[0, 1])
-    assert worker_median_ms(slowed) is None
+    assert medians_ms([slowed]) == []
     assert kept_blocks(slowed) == []
     assert pairs_of([slowed], [examples.blocks(0, 1.0, 1.0)]) == []
     assert pairs_of([examples.blocks(0, 1.0, 1.0)], [slowed]) == []

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import examples
 import numpy as np
 import pytest
 
-from ratchet.judge.recorded import Judged, judge_pairs, pool_of, worst_code
+from ratchet.judge.replay import Judged, judge_pairs, pool_of, worst_code
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, Block, Failure, Outcome, Policy, WorkerSamples
 from ratchet.records.archive import load_archive
-from ratchet.stats.ratios import Pair, pairs_of, pairs_of_medians
+from ratchet.stats.comparison import Pair, pairs_of, pairs_of_medians
+from tests import examples
 
 RECORDED = Path(__file__).parents[1] / "data" / "h200_paired.npz"
 NOISE = (0.999, 1.0, 1.001, 1.0005, 0.9995, 1.0, 1.0, 0.9998) * 3

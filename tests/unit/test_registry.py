@@ -14,7 +14,7 @@ DISCOVER = """
 import dataclasses, json, sys
 from pathlib import Path
 from ratchet.errors import RatchetError
-from ratchet.measure.registry import discover
+from ratchet.measure.child.registry import discover
 tree, bench, device, *places = sys.argv[1:]
 sys.path[:0] = places
 try:
@@ -69,7 +69,7 @@ def plain(name: str, *devices: str) -> str:
 
 
 def discover(tree: Path, files: dict[str, str], device: str = "cuda", bench: str = "bench", places: tuple[Path, ...] = ()) -> Any:
-    """What `ratchet.measure.registry.discover` finds in a tree of these files."""
+    """What `ratchet.measure.child.registry.discover` finds in a tree of these files."""
     for name, text in files.items():
         path = tree / name
         path.parent.mkdir(parents=True, exist_ok=True)

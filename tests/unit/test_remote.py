@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.errors import GitError
-from ratchet.forge.answers import Answer, answer_of
-from ratchet.forge.push import Change, Found, Target, push_file
-from ratchet.forge.remote import Remote, Tip
+from ratchet.forge.push import Answer, Change, PushTarget, Remote, RemoteFile, answer_of, push_file
 
 
 @pytest.mark.parametrize(
@@ -70,13 +68,13 @@ class Stubborn(Remote):
 
 
 class _Open:
-    def __enter__(self) -> dict[str, Tip]:
-        return {"main": Tip("main", "a" * 40)}
+    def __enter__(self) -> dict[str, str]:
+        return {"main": "a" * 40}
 
     def __exit__(self, *_: object) -> None: ...
 
 
-def _same(_: Found) -> Change:
+def _same(_: RemoteFile) -> Change:
     return Change(b"{}", "message")
 
 
@@ -95,6 +93,6 @@ def test_every_push_comes_to_an_end(answer: Answer, pushes: int, said: str) -> N
     waits: list[float] = []
     wait: Callable[[float], None] = waits.append
     with pytest.raises(GitError, match=said):
-        push_file(remote, Target("push", "main", "side"), "x", _same, wait)
+        push_file(remote, PushTarget("push", "main", "side"), "x", _same, wait)
     assert (remote.pushes, len(waits)) == (pushes, pushes if answer is Answer.RACE else pushes - 1)
     assert all(0 <= each <= 2 for each in waits)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import random
 
-import examples
 import pytest
 
 from ratchet.judge.drift import Drift
 from ratchet.judge.replay import Rates, draw, simulate, slowed_by
 from ratchet.records import Outcome, Policy
+from tests import examples
 
 POLICY = Policy()
 QUIET = examples.recorded_pairs(*examples.QUIET)

@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-import examples
-from examples import check_of, commit, gone, new, timed
-
-from ratchet.judge.baseline import record
-from ratchet.judge.chain import Place, continued, problems
-from ratchet.judge.steps import Person, accept, rename
+from ratchet.judge.baseline.chain import ChainPlace, continued, problems
+from ratchet.judge.baseline.steps import Person, accept, rename
+from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, Fingerprint, FingerprintBaseline, RunRecord
-from ratchet.records.chain import Step, StepKind
-from ratchet.report.baseline import baseline_lines, history_lines, verified_lines
-from ratchet.report.moves import accepted_fields, accepted_lines, recorded_fields, recorded_lines, renamed_lines
+from ratchet.records.baseline import Step, StepKind
+from ratchet.report.baseline import (
+    accepted_fields,
+    accepted_lines,
+    baseline_lines,
+    history_lines,
+    recorded_fields,
+    recorded_lines,
+    renamed_lines,
+    verified_lines,
+)
+from tests import examples
+from tests.examples import check_of, commit, gone, new, timed
 
 NAME = "attention/training_512"
 FILE = "results/baseline.json"
@@ -95,7 +102,7 @@ def test_recorded() -> None:
     assert waits == [
         f"{FILE}: 1 waiting, 1 as before.",
         "  waiting  attention/training_512  −20.00 % [−20.04, −19.96]  at 0002000200",
-        "What is waiting was proven faster once: run `ratchet check --against-baseline` again, and record that run too.",
+        "Cases that are waiting were proven faster once. Run `ratchet check --against-baseline` again, and record that run too.",
     ]
     assert recorded(waiting, FASTER[1])[1] == [
         f"{FILE}: 1 improved.",
@@ -119,8 +126,8 @@ def test_recorded_comings_and_goings() -> None:
         "  entered  attention/train         1.000 ms  at 0002000200",
         "  changed  copy/a                  1.000 ms  at 0002000200; starts anew, flops: 34360000000.0 → 1.0",
     ]
-    hint = f"attention/train does the work of {NAME}, which is gone: if it is the same, "
-    command = f"`ratchet baseline rename {NAME} attention/train`."
+    hint = f"attention/train does the work of {NAME}, which is gone. If it is the same case, "
+    command = f"run `ratchet baseline rename {NAME} attention/train`."
     assert recorded(stored, check_of(*cases, day=1, head=2))[1][4:] == [hint + command]
 
 
@@ -132,8 +139,8 @@ def test_recorded_with_other_settings() -> None:
     assert recorded(stored, check_of(case, day=1, head=2, reference=1))[1] == [
         f"{FILE}: 1 differing.",
         "  differing  attention/training_512  cache: cold → warm",
-        "What differs was measured with other settings than its baseline, at the same commit: measure with the same ones, or "
-        "start anew with `ratchet baseline accept`.",
+        "Cases that differ were measured with other settings than their baseline, at the same commit. Measure with "
+        "the same settings, or start anew with `ratchet baseline accept`.",
     ]
 
 
@@ -179,12 +186,12 @@ def test_renamed() -> None:
     stored, _ = recorded(Baseline(), FIRST)
     after, done = rename(stored, NAME, "attention/train", commit(2), PERSON)
     assert renamed_lines(done, NAME, "attention/train", FILE) == [
-        f"{NAME} goes on as attention/train [{KEY}], with its 1 step.",
+        f"{NAME} is now attention/train [{KEY}], with its 1 step.",
         f"{FILE}: 1 renamed. Commit the file together with the change of the name.",
     ]
     _, done = rename(after, "attention/train", "copy/a", commit(2), PERSON)
     (line, _) = renamed_lines(done, "attention/train", "copy/a", FILE)
-    assert line.endswith(", with its 2 steps; the 1.000 ms of 0001000100, recorded under that name, gave way.")
+    assert line.endswith(", with its 2 steps; it replaces 1.000 ms of 0001000100, which had that name.")
 
 
 def test_verified() -> None:
@@ -192,7 +199,7 @@ def test_verified() -> None:
     stored, _ = recorded(Baseline(), FIRST, *FASTER)
     assert verified_lines(stored, FILE, [], ["x"]) == [
         "Warning: x",
-        f"{FILE}: 3 steps of 2 cases on 1 machine, and everything fits.",
+        f"{FILE}: 3 steps of 2 cases on 1 machine: no problems found.",
     ]
     entry = stored.entries(examples.FINGERPRINT)["copy/a"].model_copy(update={"days": ()})
     edited = examples.stored({"copy/a": entry})
@@ -208,7 +215,7 @@ def test_hostile_text() -> None:
     evil = f"::error::x ##[group] {examples.HOSTILE}"
     entry = examples.first_entry(evil)
     step = Step(kind=StepKind.RENAMED, commit=commit(2), timestamp=examples.STARTED, by=evil, reason=evil, previous_name=evil)
-    stored = examples.stored({evil: continued(entry, step, Place(KEY, evil))})
+    stored = examples.stored({evil: continued(entry, step, ChainPlace(KEY, evil))})
     run = check_of(timed(1.2, evil), gone("a/b"), new(evil), day=1, head=2)
     moved = record(stored, [(run, judge_run(run, stored))])
     _, accepted = accept(stored, run, judge_run(run, stored), [evil], Person(evil, evil, PERSON.now))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import examples
 import pytest
 
-from ratchet.pipeline.profile_page import diagnosed
+from ratchet.commands.profile.results import diagnosed
 from ratchet.records import CaseVerdict, Outcome
 from ratchet.records.profile import CaseProfile, Finding, Profile
 from ratchet.report.markdown import render_markdown
 from ratchet.report.profile import first_sentence, profile_lines, tables, why_lines
 from ratchet.report.terminal import plain_lines
+from tests import examples
 
 FALLEN = examples.case_profile(
     head=examples.traced(10, 2e-5, launches=30, gaps_s=1e-4, pageable_copies=1),
@@ -113,7 +113,7 @@ def test_the_end_of_a_check_names_the_cause() -> None:
     changed = examples.red_report().model_copy(update={"profiles": (examples.case_profile(),), "unprofiled": ("gemm/2k",)})
     lines = plain_lines(changed)
     assert "Why attention/inference_4k: Registers 128 → 255 and 1.2 MB of spills: occupancy halved." in lines
-    assert "Not profiled: 1 more changed case; `ratchet profile CASE` does it." in lines
+    assert "Not profiled: 1 more changed case; run `ratchet profile CASE` for each." in lines
 
 
 def test_hostile_text_stays_text() -> None:

@@ -8,12 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import examples
-
-from ratchet.judge.recorded import Judged, judge_pairs
-from ratchet.judge.replay import Rates
+from ratchet.judge.replay import Judged, Rates, judge_pairs
 from ratchet.records import Policy
-from ratchet.report.replay import (
+from ratchet.report.calibration import (
     Replayed,
     Simulation,
     file_line,
@@ -22,7 +19,8 @@ from ratchet.report.replay import (
     simulation_json,
     simulation_lines,
 )
-from ratchet.stats.ratios import Pair
+from ratchet.stats.comparison import Pair
+from tests import examples
 
 Golden = Callable[[str, str], None]
 

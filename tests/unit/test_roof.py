@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import examples
 import pytest
 
-from ratchet.judge.roof import Reached, Roofs, measured_roofs, share
+from ratchet.judge.profile import Reached, Roofs, measured_roofs, share
 from ratchet.judge.verdict import judge_run
 from ratchet.records import BaselineEntry, CaseRun, Performance
+from tests import examples
 
 STORED = examples.baseline().fingerprints[examples.FINGERPRINT.key].configs["attention/training_512"]
 

@@ -7,18 +7,18 @@ import math
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.judge.roof import Roofs
+from ratchet.judge.profile import Roofs
 from ratchet.profile import roofline as pure
-from ratchet.profile.peaks import datasheet
-from ratchet.profile.reading import read as read_report
+from ratchet.profile.readers import read as read_report
+from ratchet.profile.roofline import datasheet
 from ratchet.records.profile import KernelProfile, Peaks, Profile
 from ratchet.records.roofline import Roof, Roofline, RooflinePoint
 from ratchet.report.roofline import ceiling_text, intensity_text, precision_text, roofline_lines, slope_text
+from tests import examples
 
 REPORTS = Path(__file__).parents[1] / "data" / "profiles"
 DRAM = Roof(kind="dram", source="measured", rate=4e12)

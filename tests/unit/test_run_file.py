@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import examples
 import pytest
 
 from ratchet.errors import RecordError
-from ratchet.records import Block, RunRecord, run_file
-from ratchet.records.files import LARGEST_BYTES, dumps, load
-from ratchet.records.run_file import read_by_case
+from ratchet.records import RunRecord, files
+from ratchet.records.files import LARGEST_BYTES, dumps, load, read_by_case
+from ratchet.records.run import packed_samples
+from tests import examples
 
 RUN = examples.run_record().model_copy(update={"best": examples.run_record().cases[:2]})
 TEXT = dumps(RUN)
@@ -44,7 +43,7 @@ def read(text: str, most: int = LARGEST_BYTES) -> RunRecord | None:
 @pytest.mark.parametrize("chunk_bytes", [1, 7, 4096, 2**20])
 def test_same_record(chunk_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the text is cut into chunks, the record is the one that was saved, and its text is the same again."""
-    monkeypatch.setattr(run_file, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(files, "CHUNK_BYTES", chunk_bytes)
     record = read(TEXT)
     assert record == RUN
     assert record is not None
@@ -119,10 +118,4 @@ def test_samples_are_tuples_of_eight_bytes_each() -> None:
     block = RUN.cases[0].head[0].blocks[0]
     assert isinstance(block.samples_ms, tuple)
     assert block.samples_ms == tuple(json.loads(TEXT)["cases"][0]["head"][0]["blocks"][0]["samples_ms"])
-    assert type(block).__dict__["samples_ms"].packed_of(block).itemsize == 8
-
-
-@pytest.mark.parametrize("samples", [(3.0,), (1.0, 4.0), (3.0, 1.0, 2.0), (0.1, 0.3, 0.2, 0.7)])
-def test_median(samples: tuple[float, ...]) -> None:
-    """A block's median is that of the statistics module, to the last digit."""
-    assert Block(index=0, position=0, samples_ms=samples).median_ms == statistics.median(samples)
+    assert packed_samples(block).itemsize == 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import pytest
@@ -139,3 +140,15 @@ def test_times_that_cannot_be(value: float) -> None:
     """A time is above 0 and finite."""
     with pytest.raises(ValueError, match="above 0"):
         Search(candidates(SPACE)).tell(dict(SPACE.default or {}), value)
+
+
+def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without scikit-learn, `auto` climbs where it would ask trees, and `trees` says what to install."""
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    search = Search(candidates(SPACE), budget=3)
+    assert search.ask(3)
+    assert search.strategy == "climb"
+    with pytest.raises(UsageError, match="scikit-learn, which is not installed") as raised:
+        Search(candidates(SPACE), "trees")
+    assert "pip install 'ratchet[tune]'" in raised.value.hint

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ratchet.errors import UsageError
+from ratchet.measure.child.registry import select, unmatched
 from ratchet.measure.messages import CaseListed, FileBroken, Listing
-from ratchet.measure.registry import select, unmatched
 from ratchet.measure.selection import choose_cases
 from ratchet.records import CaseRun
 

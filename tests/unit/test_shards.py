@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from examples import run_of, timed
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ratchet.errors import Exit, IncompleteError, UsageError
-from ratchet.judge.shards import joined
+from ratchet.judge.shards import joined, policy_of_part
 from ratchet.records.run import CaseRun, RunRecord, Shard
+from tests.examples import run_of, timed
 
 WHOLE = tuple(timed(1.0 + number / 1000, f"attention/case_{number}") for number in range(7))
 
@@ -21,11 +21,12 @@ WHOLE = tuple(timed(1.0 + number / 1000, f"attention/case_{number}") for number 
 def split(cases: Sequence[CaseRun], of: int, **changes: Any) -> list[RunRecord]:
     """The shards of a check of these cases, as `ratchet check --shard` records them."""
     whole = run_of(*cases)
-    policy = whole.policy.at(whole.policy.false_alarm / of)
+    policy = policy_of_part(whole.policy, of)
     shards = [Shard(number=number, of=of) for number in range(1, of + 1)]
     return [run_of(*shard.part(cases), shard=shard, policy=policy, **changes) for shard in shards]
 
 
+@settings(deadline=None)
 @given(count=st.integers(0, 7), of=st.integers(1, 9), order=st.randoms(use_true_random=False))
 def test_joined_shards_are_the_whole_check(count: int, of: int, order: Any) -> None:
     """However a check is split, and in whatever order its shards come, joined they are the undivided run."""
@@ -48,8 +49,8 @@ def test_a_missing_shard_is_named_and_nothing_is_judged() -> None:
 @pytest.mark.parametrize(
     ("runs", "sentence"),
     [
-        ([run_of(*WHOLE)], "no shard of a check"),
-        ([split(WHOLE, 2)[0], split(WHOLE, 2)[0]], "there twice"),
+        ([run_of(*WHOLE)], "not a shard of a check"),
+        ([split(WHOLE, 2)[0], split(WHOLE, 2)[0]], "given twice"),
         ([split(WHOLE, 2)[0], split(WHOLE, 3)[1]], "shards of 2 and of 3"),
         ([split(WHOLE, 2)[0], split(WHOLE, 2, head=run_of().reference)[1]], "head is"),
         ([split(WHOLE, 2)[0], split(WHOLE, 2, reference=run_of().head)[1]], "different references"),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import examples
 import pytest
-from examples import check_of, commit, gone, new, timed
 
 from ratchet.errors import UsageError
-from ratchet.judge.baseline import record
-from ratchet.judge.chain import problems
-from ratchet.judge.steps import Accepted, Person, accept, likely_renames, rename
+from ratchet.judge.baseline.chain import problems
+from ratchet.judge.baseline.steps import Accepted, Person, accept, likely_renames, rename
+from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, BaselineEntry, CaseRun, Failure, Fingerprint, RunRecord
+from tests import examples
+from tests.examples import check_of, commit, gone, new, timed
 
 NAME = "attention/training_512"
 NOW = examples.STARTED + timedelta(days=9)

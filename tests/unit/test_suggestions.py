@@ -10,17 +10,16 @@ from typing import Any
 
 import cmarkgfm
 import pytest
-import tuning_examples as sample
-from examples import ENVIRONMENT, FINGERPRINT, HEAD, STARTED
 
+from ratchet.commands.tune import tune
+from ratchet.commands.tune.tune import write_suggestions
 from ratchet.errors import PageError
-from ratchet.pipeline import tuning_files
-from ratchet.pipeline.tuning_files import write_suggestions
 from ratchet.records.files import save, save_text
 from ratchet.records.tuning import Configuration, Evaluation, TuningRecord, tuning_path
-from ratchet.report.applying import ways
 from ratchet.report.figures.convergence import draw_convergence
-from ratchet.report.suggestions import render_suggestions
+from ratchet.report.suggestions import render_suggestions, ways
+from tests import tuning_examples as sample
+from tests.examples import ENVIRONMENT, FINGERPRINT, HEAD, STARTED
 
 Golden = Callable[[str, str], None]
 HOSTILE = "@octocat #1 <img src=x onerror=alert(1)> [x](http://a.b) | `code`\n# Heading\n::error::x"
@@ -188,7 +187,7 @@ def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     def refuse(*_: object) -> None:
         raise PageError("No picture was drawn, because matplotlib is not installed.", "pip install it.")
 
-    monkeypatch.setattr(tuning_files, "draw_convergence", refuse)
+    monkeypatch.setattr(tune, "draw_convergence", refuse)
     for case in ("a/b", "c/d"):
         save(tuning_path(tmp_path, case, FINGERPRINT), sample.record(case=case))
     tuning_path(tmp_path, "c/d", FINGERPRINT).with_suffix(".png").write_text("of an earlier search")

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.commands.tune.recorded import tune_replay
 from ratchet.errors import RecordError, UsageError
-from ratchet.pipeline.tune_replaying import tune_replay
-from ratchet.report.tuning import replay_lines
-from ratchet.tune.replay import recorded_space, replayed
-from ratchet.tune.t4 import Result, read_t4, t4_text, write_t4
+from ratchet.report.suggestions import replay_lines
+from ratchet.tune.recorded import Result, read_t4, recorded_space, replayed, t4_text, write_t4
 
 DATA = Path(__file__).parents[1] / "data" / "tuning"
 FILES = sorted(DATA.glob("*.json.gz"))
@@ -89,7 +88,7 @@ def test_nothing_that_was_tried_worked(tmp_path: Path) -> None:
     write_t4(path, [Result({"a": 1}, None, "compile"), Result({"a": 2}, 1.0)])
     result = tune_replay(path, 1, 0, "exhaustive")
     assert (result.best_ms, result.fraction, result.failed) == (None, 0, 1)
-    assert "Nothing was found" in "\n".join(replay_lines(result))
+    assert "No configuration works." in "\n".join(replay_lines(result))
 
 
 def entry(**changed: Any) -> dict[str, Any]:

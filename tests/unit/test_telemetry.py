@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from ratchet.measure.gpu import ComputeProcess, Reading
-from ratchet.measure.telemetry import Sampler, Tick, most_foreign, pids_comparable
+from ratchet.measure.device.nvml import ComputeProcess, Reading
+from ratchet.measure.device.telemetry import Sampler, Tick, most_foreign, pids_comparable
 
 
 class FakeGpu:

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-import examples
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
 from ratchet.records import Outcome, ReportRecord
 from ratchet.report.terminal import plain_lines, print_report
+from tests import examples
 
 
 def printed(report: ReportRecord, width: int, *, colours: bool = False) -> str:

@@ -7,15 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tuning_examples as sample
-from examples import ENVIRONMENT, FINGERPRINT, STARTED
 from pydantic import ValidationError
 
 from ratchet.errors import OutputError, RecordError
 from ratchet.records.files import dumps, load, save
-from ratchet.records.tuned import Tuned, TunedCase, device_name
-from ratchet.records.tuning import Confirmation, Evaluation, TuningRecord, tuning_path
-from ratchet.records.tuning_file import TuningFile, kept_earlier
+from ratchet.records.tuning import (
+    Confirmation,
+    Evaluation,
+    Tuned,
+    TunedCase,
+    TuningFile,
+    TuningRecord,
+    device_name,
+    kept_earlier,
+    tuning_path,
+)
+from tests import tuning_examples as sample
+from tests.examples import ENVIRONMENT, FINGERPRINT, STARTED
 
 OTHER = {"BLOCK_M": 32, "BLOCK_N": 64, "NUM_STAGES": 3, "NUM_WARPS": 4}
 

@@ -7,15 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import tuning_examples as sample
 
+from ratchet.commands.tune.session import Session, finalists
 from ratchet.errors import HostError
-from ratchet.pipeline.tuning_session import Session, finalists
 from ratchet.records.files import load
-from ratchet.records.tasks import Done, Task
-from ratchet.records.tuning import Configuration, Confirmation, Evaluation, TuningRecord
+from ratchet.records.tuning import Configuration, Confirmation, Done, Evaluation, Task, TuningRecord
 from ratchet.report.progress import SilentProgress
-from ratchet.tune.budget import Budget
+from ratchet.tune.executor import Budget
+from tests import tuning_examples as sample
 
 
 class Asked:
@@ -166,7 +165,7 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_another(tmp_path: Path, 
                 return []
             return [confirmed(self.waiting.pop(0))] if self.waiting else []
 
-    monkeypatch.setattr("ratchet.pipeline.tuning_session.GRACE_S", 0.0)
+    monkeypatch.setattr("ratchet.commands.tune.session.GRACE_S", 0.0)
     stations, made = Late(answer), session(tmp_path)
     stations.places = Stations.places[:1]
     assert made.finals("attention/late", candidates[:1], 0.0, stations) == []

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
+from ratchet.commands.machine import Machine
+from ratchet.commands.tune.subject import TuningSite, space_of
 from ratchet.config import Settings
 from ratchet.errors import Exit, RatchetError
-from ratchet.measure.side import CaseTrouble, HostHandle
-from ratchet.pipeline.machine import Machine
-from ratchet.pipeline.tuning_subject import Site, space_of
+from ratchet.measure.client import CaseTrouble, HostClient
 from ratchet.records.run import CaseRun, Config
 from ratchet.report.progress import SilentProgress
 
@@ -33,10 +33,10 @@ class Refusing:
 
 def refusal(trouble: str, tmp_path: Path, stage: str = "space") -> RatchetError:
     machine = Machine("cpu", None, (), ())
-    site = Site(tmp_path, Settings(), (machine,), (), SilentProgress(), {})
+    site = TuningSite(tmp_path, Settings(), (machine,), (), SilentProgress(), {})
     case = CaseRun(name="knobs/small", benchmark="knobs", config=Config(name="small", parameters={}))
     with pytest.raises(RatchetError) as raised:
-        space_of(cast("HostHandle", Refusing(trouble, stage)), case, site, tmp_path / "codes.npy")
+        space_of(cast("HostClient", Refusing(trouble, stage)), case, site, tmp_path / "codes.npy")
     return raised.value
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import examples
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from ratchet.errors import Exit, FingerprintError
 from ratchet.judge.verdict import exit_code, headline, judge_run, judge_two
 from ratchet.records import Baseline, CaseRun, CaseVerdict, Failure, Outcome, Policy, ReportRecord
+from tests import examples
 
 POLICY = Policy()
 STRICT = Policy(on_inconclusive="fail")
@@ -205,8 +205,8 @@ def test_a_new_case_that_does_the_work_of_one_that_went() -> None:
     found = judged(examples.new("a/new"), examples.gone("a/old"), examples.new("a/other", workload=other))
     assert [case.outcome for case in found.cases] == [Outcome.NEW, Outcome.MISSING, Outcome.NEW]
     assert found.cases[0].reason == (
-        "The reference has no such case; it is timed alone. It does the work of a/old, which went: "
-        "if it was renamed, `ratchet baseline rename a/old a/new`."
+        "The reference has no such case; it is timed alone. It does the work of a/old, which is gone. "
+        "If it was renamed: `ratchet baseline rename a/old a/new`."
     )
     assert found.cases[2].reason == "The reference has no such case; it is timed alone."
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from why_scenarios import SCENARIOS, Scenario, counted, traced
 
-from ratchet.pipeline.profile_page import diagnosed
+from ratchet.commands.profile.results import diagnosed
 from ratchet.profile.diagnosis.rule import ADVICE_AGAINST_SLOWER, ADVICE_WHEN_FASTER
 from ratchet.records.profile import CaseProfile, Profile
 from ratchet.report.profile import first_sentence
+from tests.why_scenarios import SCENARIOS, Scenario, counted, traced
 
 KINDS: dict[str, Callable[[str], Profile]] = {
     "torch": traced,

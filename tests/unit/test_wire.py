@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.measure import wire
-from ratchet.measure.wire import Channel, Closed, Late, Rubbish
+from ratchet.measure.wire import Channel, Disconnected, ProtocolError, Timeout
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -56,7 +56,7 @@ def test_any_bytes(content: bytes) -> None:
     with connected() as (channel, other):
         other.sendall(content)
         other.shutdown(socket.SHUT_WR)
-        with contextlib.suppress(Rubbish, Late, Closed):
+        with contextlib.suppress(ProtocolError, Timeout, Disconnected):
             while True:
                 assert isinstance(channel.receive(1), dict)
 
@@ -67,7 +67,7 @@ def test_several_at_once() -> None:
         other.sendall(b'{"a": 1}\n{"b": 2}\n{"c"')
         assert channel.receive(1) == {"a": 1}
         assert channel.receive(0.01) == {"b": 2}
-        with pytest.raises(Late):
+        with pytest.raises(Timeout):
             channel.receive(0.01)
         other.sendall(b": 3}\n")
         assert channel.receive(1) == {"c": 3}
@@ -91,7 +91,7 @@ def test_several_at_once() -> None:
 )
 def test_rubbish(content: bytes) -> None:
     """What is no JSON object of real numbers is Rubbish, and is shown at most in part."""
-    with pytest.raises(Rubbish, match="not a message") as caught:
+    with pytest.raises(ProtocolError, match="not a message") as caught:
         receive(content)
     assert len(caught.value.message) < 400
 
@@ -99,24 +99,24 @@ def test_rubbish(content: bytes) -> None:
 def test_a_huge_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line that does not end is given up, not kept."""
     monkeypatch.setattr(wire, "LONGEST_LINE", 1000)
-    with pytest.raises(Rubbish, match="more than 32 MiB"):
+    with pytest.raises(ProtocolError, match="more than 32 MiB"):
         receive(b"x" * 1100)
 
 
 @pytest.mark.parametrize("content", [b"", b'{"a": 1}'])
 def test_closed(content: bytes) -> None:
     """An end that closes, also in the middle of a message, is Closed."""
-    with pytest.raises(Closed):
+    with pytest.raises(Disconnected):
         receive(content)
 
 
 def test_late() -> None:
     """An end that says nothing, or not enough, is Late, and the limit is named."""
     with connected() as (channel, other):
-        with pytest.raises(Late, match="no answer within 0 s"):
+        with pytest.raises(Timeout, match="no answer within 0 s"):
             channel.receive(0)
         other.sendall(b'{"a"')
-        with pytest.raises(Late, match=r"no answer within 0\.02 s"):
+        with pytest.raises(Timeout, match=r"no answer within 0\.02 s"):
             channel.receive(0.02)
 
 
@@ -126,7 +126,7 @@ def test_without_a_limit() -> None:
         other.sendall(b'{"a": 1}\n')
         other.close()
         assert channel.receive(None) == {"a": 1}
-        with pytest.raises(Closed):
+        with pytest.raises(Disconnected):
             channel.receive(None)
 
 
@@ -134,7 +134,7 @@ def test_sending_to_nobody() -> None:
     """Sending to an end that is gone is Closed."""
     with connected() as (channel, other):
         other.close()
-        with pytest.raises(Closed):
+        with pytest.raises(Disconnected):
             channel.send({"a": 1})
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.errors import GitError, OutputError
-from ratchet.forge.git import Repository, Snapshot
-from ratchet.forge.worktrees import worktrees
+from ratchet.forge.git import Repository, Snapshot, worktrees
 from ratchet.records import Tree
 
 
@@ -88,7 +87,7 @@ def test_no_room(repository: Repository, temporary: Path, monkeypatch: pytest.Mo
     """Where no folder can be made, there is a sentence that names TMPDIR."""
     monkeypatch.setattr(tempfile, "tempdir", str(temporary / "missing"))
     with (
-        pytest.raises(OutputError, match="No temporary folder can be made") as caught,
+        pytest.raises(OutputError, match="The temporary folder cannot be used") as caught,
         worktrees(repository, repository.commit_snapshot("HEAD"), None),
     ):
         pass

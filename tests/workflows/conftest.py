@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
-sys.path.insert(0, str(TESTS / "integration"))
-
-import bridge as bridges  # noqa: E402 - playground is in tests/integration
-from fake_github import FakeGitHub  # noqa: E402
-from scene import SLOW_ADDS, Scene  # noqa: E402
-
-from results import Run  # noqa: E402
+from tests.fake_github import FakeGitHub
+from tests.workflows import bridge as bridges
+from tests.workflows.results import Run
+from tests.workflows.scene import SLOW_ADDS, Scene
 
 
 @pytest.fixture(scope="session")

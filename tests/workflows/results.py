@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from commands import obeyed
+from tests.workflows.commands import obeyed
 
 
 @dataclass

@@ -16,13 +16,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import stand_ins
-from bridge import Bridge
-from fake_github import FakeGitHub, Token
-from reading import ROOT, assignments, in_order, our_action, our_path, permitted, read_yaml, word
-from shims import make_machine
-
-from results import Job, Run, Scope, Step
+from tests.fake_github import FakeGitHub, Token
+from tests.workflows import stand_ins
+from tests.workflows.bridge import Bridge
+from tests.workflows.reading import ROOT, assignments, in_order, our_action, our_path, permitted, read_yaml, word
+from tests.workflows.results import Job, Run, Scope, Step
+from tests.workflows.shims import make_machine
 
 _EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
 _STATUS = re.compile(r"\b(success|failure|always|cancelled)\s*\(")

@@ -8,20 +8,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bridge import Bridge
-from fake_github import Check, FakeGitHub
-from playground import ADDS, HARNESS, SLOW_ADDS, commit, git, new_repository
-from reading import ROOT
-from runner import Actions
-
-from results import Run
+from tests.fake_github import Check, FakeGitHub
+from tests.integration.playground import ADDS, HARNESS, SLOW_ADDS, commit, git, new_repository
+from tests.workflows.bridge import Bridge
+from tests.workflows.reading import ROOT
+from tests.workflows.results import Run
+from tests.workflows.runner import Actions
 
 WORKFLOWS = ROOT / ".github" / "workflows"
 SETTINGS = 'pairs = 40\nblocks = 2\ndevice = "cpu"\nbudget = "30s"\n'
 QUIET = ADDS.replace("REPEAT = 40", "REPEAT = 40  # as before")
 FAST = ADDS.replace("REPEAT = 40", "REPEAT = 4")
 NUMBER = 7
-LENIENT = {"REGRESSION_THRESHOLD": -60.0, "IMPROVEMENT_THRESHOLD": 40.0}
+LENIENT = {"REGRESSION_THRESHOLD": -90.0, "IMPROVEMENT_THRESHOLD": 40.0}
 """A machine that runs tests is busy: what is planted is slower by far more, what is not must not look slower."""
 
 
@@ -167,6 +166,7 @@ def _environ(folder: Path) -> dict[str, str]:
         "PATH": os.pathsep.join(path),
         "HOME": str(home),
         "TMPDIR": str(home / "tmp"),
+        "RATCHET_LOCK_DIR": str(home / "tmp"),  # tests do not wait for each other
         "XDG_CACHE_HOME": str(home / "cache"),
         "PYTHONPATH": str(HARNESS),
         "PYTHONDONTWRITEBYTECODE": "1",

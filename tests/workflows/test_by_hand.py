@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import PurePosixPath
 
-import tuning_examples as sample
-from scene import SLOW_ADDS, Scene, git
-
 from ratchet.records.files import dumps
 from ratchet.records.tuning import tuning_path
-from results import Run
+from tests import tuning_examples as sample
+from tests.workflows.results import Run
+from tests.workflows.scene import SLOW_ADDS, Scene, git
 
 TUNED = """\
 import torch

@@ -6,9 +6,8 @@ import json
 import threading
 from pathlib import Path
 
-from scene import ADDS, FAST, Scene, git
-
-from results import Run
+from tests.workflows.results import Run
+from tests.workflows.scene import ADDS, FAST, Scene, git
 
 BASELINE = "results/baseline.json"
 

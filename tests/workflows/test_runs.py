@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from scene import ADDS, FAST, QUIET, Scene, git
-
-from results import Run
+from tests.workflows.results import Run
+from tests.workflows.scene import ADDS, FAST, QUIET, Scene, git
 
 SHOUTS = """\
 import os

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from playground import commit, git, new_repository
-from reading import ROOT
+
+from tests.integration.playground import commit, git, new_repository
+from tests.workflows.reading import ROOT
 
 SCRIPTS = ROOT / ".github" / "scripts"
 
@@ -143,7 +144,7 @@ def test_a_branch_without_a_baseline(tmp_path: Path) -> None:
         ("baseline_mode = \n", "not valid TOML"),
         ("baseline_mode = 'branch'\nresults = '../out'\n", "leads out of the checkout"),
         ("baseline_mode = 'branch'\nresults = 'link'\n", "leads out of the checkout"),
-        ("baseline_mode = 'branch'\nresults = 'folder'\n", "is no ordinary file"),
+        ("baseline_mode = 'branch'\nresults = 'folder'\n", "is not a regular file"),
     ],
 )
 def test_a_place_that_is_none(settings: str, said: str, tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""One file a clock. Each takes ``n`` samples of a callable and says whether launch latency could have leaked in."""
+"""Define a clock: it takes samples of a callable, and reports whether launch latency may be in them. One file for each device.
+
+`child.worker.make_clock` chooses one. This file is pure; `cpu` and `gpu` call what they time, and so run in a worker only.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,17 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True)
 class Samples:
-    """Milliseconds per call. ``exposed``: the GPU ran out of queued work, so launch latency may be among them."""
+    """Times of a block, in milliseconds per call.
+
+    ``exposed``: the GPU ran out of queued work, so launch latency may be in them.
+    """
 
     times_ms: tuple[float, ...]
     exposed: bool = False
 
 
 class Clock(Protocol):
-    """What a worker times with."""
+    """The means by which a worker times a call."""
 
     name: str
     cache: Literal["cold", "warm"]
@@ -26,18 +32,3 @@ class Clock(Protocol):
     def take(self, count: int) -> Samples:
         """Take ``count`` samples after one call that is not timed."""
         ...
-
-
-def make_clock(name: str, cache: Literal["cold", "warm"], call: Call) -> Clock:
-    """``event``, ``graph`` or ``cpu``."""
-    if name == "event":
-        from ratchet.measure.clocks.event import EventClock
-
-        return EventClock(call, cache)
-    if name == "graph":
-        from ratchet.measure.clocks.graph import GraphClock
-
-        return GraphClock(call)
-    from ratchet.measure.clocks.cpu import CpuClock
-
-    return CpuClock(call)

@@ -1,4 +1,7 @@
-"""The CPU clock: ``perf_counter_ns`` around each call, caches as the previous call left them."""
+"""Time calls on the CPU: ``perf_counter_ns`` around each call, caches as the previous call left them.
+
+`child.worker` uses it for benchmarks on the CPU. It runs the author's code, and touches nothing else.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from ratchet.measure.clocks import Call, Samples
 
 
 class CpuClock:
-    """Times a call that is finished when it returns."""
+    """A clock for calls that are finished when they return."""
 
     name = "cpu"
     cache: Literal["cold", "warm"] = "warm"
@@ -18,11 +21,12 @@ class CpuClock:
         self._call = call
 
     def take(self, count: int) -> Samples:
+        """Take ``count`` samples after one call that is not timed."""
         call, now = self._call, perf_counter_ns
         call()
         times = []
         for _ in range(count):
             start = now()
             call()
-            times.append(max(1, now() - start) * 1e-6)
+            times.append(max(1, now() - start) * 1e-6)  # a sample of 0 is not valid: `records.run.SampleMs`
         return Samples(tuple(times))

@@ -1,12 +1,15 @@
-"""Who a workload is on a GPU: the same identity on both sides means that timing them would compare a thing with itself.
+"""Compute the identity of a workload on a GPU. Where both sides have the same one, timing them would compare equal work.
+
+`child.worker` calls `of` in its own process, which runs and captures the author's code, and reads device memory and the files of
+loaded libraries.
 
 Equal machine code is not enough. The host decides what is launched, how often, how wide and with which arguments, and device
 memory holds indices and lengths. So the identity is a digest over
 
 - the launches of one call, in order: kernels with grid, block, shared memory, attributes and arguments, copies and fills,
-  and which waits for which (`capture`, `graph`, `launches`);
-- the machine code of every kernel (`code`);
-- what the launches find in device memory (`memory`, `contents`), and what is set for all launches (`driver`).
+  and which waits for which (`capture`, `launches`);
+- the machine code of every kernel (`code`, `elf`);
+- the content of the device memory that launches find (`memory`), and the settings for all launches (`driver`).
 
 Whatever cannot be seen makes a workload opaque, and it is timed. docs/decisions/0009-identical.md has what is not covered.
 """
@@ -19,14 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.measure.identity import launches
-from ratchet.measure.identity.base import Identity, Opaque
 from ratchet.measure.identity.capture import Recorder, undisturbed
 from ratchet.measure.identity.code import Codes, refuse_namesakes
-from ratchet.measure.identity.contents import Contents
-from ratchet.measure.identity.driver import Driver
-from ratchet.measure.identity.graph import Reader
-from ratchet.measure.identity.memory import Memory, live, reserved
-from ratchet.measure.text import clean
+from ratchet.measure.identity.driver import Driver, Identity, Opaque
+from ratchet.measure.identity.launches import Reader
+from ratchet.measure.identity.memory import Contents, Memory, live, reserved
+from ratchet.untrusted import clean
 
 __all__ = ["Identity", "failed", "of"]
 
@@ -34,7 +35,7 @@ _VERSION = 1
 
 
 def of(call: Callable[[], Any], tree: Path, device_type: str) -> Identity:
-    """The identity of a workload whose ``call`` has been called before, in a process that runs the benchmarks of ``tree``.
+    """Return the identity of a workload whose ``call`` has been called before, in a process that runs the benchmarks of ``tree``.
 
     Never raises for what an author's code does: then it is opaque.
     """
@@ -49,7 +50,7 @@ def of(call: Callable[[], Any], tree: Path, device_type: str) -> Identity:
 
 
 def failed(error: BaseException) -> Identity:
-    """The identity of a workload where an error came in between."""
+    """Return the identity of a workload where looking at its launches failed: opaque, and the process may be damaged."""
     return Identity("", clean(f"looking at its launches failed: {type(error).__name__}: {error}"), spent=True)
 
 

@@ -1,15 +1,17 @@
-"""One call of a workload, captured into a CUDA graph: nothing of it runs, and everything it launches is in the graph.
+"""Capture one call of a workload into a CUDA graph: nothing of it runs, and its launches are in the graph.
 
-Or is it? What a call puts on a stream that takes no part in the capture runs at once and is missing from the graph, without an
-error (pytorch/pytorch#114048). Yet it is timed, if the default stream waits for that stream, as it does unless the stream
-was made to be non-blocking. Two things are done about it.
+`identity.of` uses a `Recorder`. It runs the author's code in this process, on the GPU's current device.
+
+Launches on a stream that takes no part in the capture run at once and are missing from the graph, without an error
+(pytorch/pytorch#114048). Yet they are timed, if the default stream waits for that stream, as it does unless the stream was made
+to be non-blocking. Two measures detect them.
 
 - The capture is on a stream for which the default stream waits. Then any use of the default stream meanwhile is an error, as
   by a library that launches without naming a stream (CUDA C++ Programming Guide, Prohibited and Unhandled Operations).
-- The GPU sleeps in the default stream meanwhile, between two events. What was not captured runs after the sleep and before
+- The GPU sleeps in the default stream meanwhile, between two events. Work that was not captured runs after the sleep and before
   the second event, and so shows in the time between them.
 
-Work on a stream that nobody waits for is not seen. It is not between the events of `clocks.event` either.
+Work on a stream that nothing waits for is not seen. It is not between the events of `clocks.gpu.EventClock` either.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet.measure.identity.base import Opaque
-from ratchet.measure.identity.driver import Driver
+from ratchet.measure.identity.driver import Driver, Opaque
 
 Call = Callable[[], object]
 
-_CYCLES_PER_SECOND = 2e9
+_CYCLES_PER_SECOND = 2e9  # about the boost clock; a slower clock only sleeps longer
 _LONGEST_SLEEP_S = 0.2
+"""A call that the GPU cannot sleep through within this time is opaque."""
 _STRAY_S = 2e-6
 """A kernel that waits for another stream, runs and is waited for takes longer than this, however small it is."""
 _failed: list[Any] = []
@@ -48,7 +50,7 @@ class Recording:
 
 
 class Recorder:
-    """Captures calls on one stream into one pool of memory, which the first capture fills for the later ones."""
+    """A recorder that captures calls on one stream into one pool of memory, which the first capture fills for the later ones."""
 
     def __init__(self, driver: Driver) -> None:
         import torch
@@ -58,10 +60,10 @@ class Recorder:
         self._kept: list[Recording] = []
         """Graphs, which keep the pool alive."""
         self._nothing_s = 0.0
-        """What `Recording.between_s` is of a call that does nothing."""
+        """`Recording.between_s` of a call that does nothing."""
 
     def warm_up(self, call: Call) -> None:
-        """Call once outside of a capture, on the stream of the captures: whatever a call makes on first use is made here."""
+        """Call once outside of a capture, on the stream of the captures: the call creates here what it needs only once."""
         import torch
 
         torch.cuda.synchronize()
@@ -71,7 +73,7 @@ class Recorder:
         self._nothing_s = min(self._asleep(lambda: None, 0.5e-3).between_s for _ in range(3))
 
     def record(self, call: Call, sleep_s: float = 0.0) -> Recording:
-        """Capture a call. Whatever goes wrong in it is Opaque and leaves the process spent."""
+        """Capture a call while the GPU sleeps ``sleep_s`` seconds. Raises Opaque for any error; the process is then spent."""
         import torch
 
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -127,7 +129,7 @@ class Recorder:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """No collector, which might free something of CUDA's within a capture, and no warning that a graph is empty."""
+    """Switch off the collector, which might free a CUDA object within a capture, and the warning that a graph is empty."""
     gc.collect()
     was_on = gc.isenabled()
     gc.disable()

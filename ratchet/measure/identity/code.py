@@ -1,8 +1,10 @@
-"""The machine code of each launched kernel: Triton's, that of a library which nvcc built, or one of torch and NVIDIA.
+"""Find the machine code of each launched kernel: Triton's, that of a library which nvcc built, or one of torch and NVIDIA.
+
+`identity.of` uses `Codes` in the worker. It reads /proc/self/maps, the files of loaded libraries, and Triton's live objects.
 
 A kernel whose code is found nowhere makes a workload opaque: one that NVRTC compiled while it ran, or that the driver loaded
-from a file. (That libnvrtc is loaded says nothing: torch loads it when it is imported.) Host code is not looked at: what it
-launches is in the list of launches.
+from a file. (A loaded libnvrtc says nothing: torch loads it when it is imported.) Host code is not compared: its launches
+are in the list of launches.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.measure.identity import elf, mapped
-from ratchet.measure.identity.base import Opaque
+from ratchet.measure.identity import elf
+from ratchet.measure.identity.driver import Opaque
 
 _ENVIRONMENT = re.compile(
     r"_ZN(2at|3c10|14at_cuda_detail|13pytorch_flash)\d"  # torch: at::native::…
@@ -30,7 +32,7 @@ is looked for first; what is in neither is opaque."""
 
 @dataclass(frozen=True)
 class Code:
-    """Where the code of a kernel comes from, and a digest of it where that is not the environment."""
+    """The origin of a kernel's code, and digests of the code where the origin is not the environment."""
 
     origin: str
     digests: tuple[str, ...] = ()
@@ -38,11 +40,11 @@ class Code:
 
 
 class Codes:
-    """Looks the code of kernels up, in this process as it is now."""
+    """A look-up of the code of kernels in this process as it is now. Raises Opaque for a library that was deleted."""
 
     def __init__(self, tree: Path, capability: tuple[int, int], module_of: Callable[[int], int]) -> None:
-        there, gone = mapped.executable(Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape"))
-        roots = mapped.roots(tree)
+        there, gone = elf.executable(Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape"))
+        roots = elf.roots(tree)
         if missing := [path for path in gone if not roots.is_shared(path)]:
             raise Opaque(f"the library {missing[0].name} was deleted after it was loaded")
         files = [path for path in there if path.is_file()]
@@ -53,13 +55,13 @@ class Codes:
         self._triton = _triton_kernels()
 
     def of(self, function: int, name: str) -> Code:
-        """The code of a kernel, by the driver's handle and name. Raises Opaque."""
+        """Return the code of a kernel, by the driver's handle and name. Raises Opaque where it is not found."""
         for each in self._triton:
             # By its module too, should the driver name a kernel in a graph by another handle than it gave to Triton. Never by the
             # name alone: a kernel of CUDA C++ may have the same one.
             if each.function == function or (each.name == name and each.module == self._module_of(function)):
                 return Code("triton", (elf.machine_code(each.cubin),))
-        libraries = {path: mapped.library(path) for path in self._own}
+        libraries = {path: elf.library(path) for path in self._own}
         images = {path: tuple(each for each in one.images if name in each.kernels) for path, one in libraries.items()}
         for path, found in images.items():
             if libraries[path].hidden or not found:
@@ -71,12 +73,12 @@ class Codes:
         return Code("environment")
 
     def ambiguous(self) -> list[list[object]]:
-        """Shared libraries of which two might hold such code: see `mapped.ambiguous`."""
-        return mapped.ambiguous(self._shared)
+        """Return shared libraries of which two might hold such code: see `elf.ambiguous`."""
+        return elf.ambiguous(self._shared)
 
 
-def in_libraries(name: str, images: Iterable[Sequence[mapped.Image]], capability: tuple[int, int]) -> Code:
-    """The code of a kernel, from the cubins of each library that hold it.
+def in_libraries(name: str, images: Iterable[Sequence[elf.Image]], capability: tuple[int, int]) -> Code:
+    """Return the code of a kernel, from the cubins of each library that hold it.
 
     All of them count, since the name alone does not say which one was launched. Raises Opaque where the driver may run
     something else: PTX, if no cubin fits the GPU or a user asks for it.
@@ -92,15 +94,15 @@ def in_libraries(name: str, images: Iterable[Sequence[mapped.Image]], capability
 
 
 def refuse_namesakes(found: Iterable[tuple[str, Code]]) -> None:
-    """Raises Opaque for two kernels of one call that share a name, where only the name led to their code: which is which?"""
+    """Raise Opaque for two kernels of one call that share a name, where only the name led to their code: which is which?"""
     counts = Counter(name for name, code in found if len(code.digests) > 1)
     if twice := [name for name, count in counts.items() if count > 1]:
         raise Opaque(f"two of its kernels are called {_short(twice[0])}")
 
 
 def refuse_hidden(path: Path, name: str) -> None:
-    """Raises Opaque for a library that speaks of a kernel without showing its code."""
-    if mapped.mentions(path, name):
+    """Raise Opaque for a library that names a kernel without showing its code."""
+    if elf.mentions(path, name):
         raise Opaque(f"{path.name} hides the code of {_short(name)}: build it with nvcc -no-compress")
 
 
@@ -109,7 +111,10 @@ def _short(name: str) -> str:
 
 
 def _fits(architecture: int, capability: tuple[int, int]) -> bool:
-    """A cubin runs on GPUs of its major version, from its minor version on (CUDA C++ Programming Guide, Binary Compatibility)."""
+    """Return whether a cubin runs on a GPU: of its major version, from its minor version on.
+
+    CUDA C++ Programming Guide, Binary Compatibility.
+    """
     major, minor = divmod(architecture, 10)
     return major == capability[0] and minor <= capability[1]
 
@@ -123,7 +128,7 @@ class _Kernel:
 
 
 def _triton_kernels() -> list[_Kernel]:
-    """The kernels that Triton has loaded.
+    """Return the kernels that Triton has loaded.
 
     Read from its live objects: hooks and caches differ between releases and miss kernels that are launched in other ways. Should
     a release name the attributes otherwise, its kernels are not found, and so opaque.

@@ -1,4 +1,7 @@
-"""The CUDA driver, by ctypes.
+"""Define the identity of a workload and the reason why it has none (`Opaque`), and ask the CUDA driver for the facts.
+
+The other files of this package call the driver through `Driver`, which loads libcuda with ctypes. It reads, copies within device
+memory, and creates a stream.
 
 CUDA Driver API, sections Unified Addressing, Memory Management, Module Management, Stream Management and Context Management.
 Names that end in _v2 are what cuda.h turns the documented ones into.
@@ -8,9 +11,35 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from dataclasses import dataclass
 from typing import Any
 
-from ratchet.measure.identity.base import Opaque
+MOST_LAUNCHES = 50
+"""Launches that are shown to people; all of them are in the digest."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The identity of a workload: equal digests do the same on one GPU; an ``opaque`` workload has no digest and is timed."""
+
+    digest: str
+    opaque: str
+    launches: tuple[str, ...] = ()
+    spent: bool = False
+    """The process may be damaged, since a capture failed in it: end it, and prepare the next case in a fresh one."""
+
+    def __post_init__(self) -> None:
+        if bool(self.digest) == bool(self.opaque):
+            raise ValueError("an identity has a digest, or a reason why it has none")
+
+
+class Opaque(Exception):
+    """A part of a workload that decides its time cannot be seen; the message says which."""
+
+    def __init__(self, reason: str, *, spent: bool = False) -> None:
+        super().__init__(reason)
+        self.spent = spent
+
 
 _DEVICE = 2
 _MEMORY_TYPE, _IS_MANAGED = 2, 8
@@ -22,13 +51,13 @@ _STREAM_ATTRIBUTES = (1, 3, 8, 9, 10)
 
 
 class Driver:
-    """Raises Opaque where the driver lacks a function or refuses an answer."""
+    """The CUDA driver of this process. Raises Opaque where it lacks a function or refuses an answer."""
 
     def __init__(self, library: str = "libcuda.so.1") -> None:
         self._library = ctypes.CDLL(library)
 
     def points_to(self, address: int) -> tuple[int, int] | None:
-        """Start and size of the device allocation that holds an address; None where it is no address that the driver knows."""
+        """Return start and size of the device allocation that holds an address; None for an address unknown to the driver."""
         kind, managed = c_uint64(0), c_uint64(0)  # wide enough for whatever the driver writes
         if self.code("cuPointerGetAttribute", byref(kind), c_int(_MEMORY_TYPE), c_uint64(address)) != 0:
             return None
@@ -40,13 +69,13 @@ class Driver:
         return start.value, size.value
 
     def module(self, function: int) -> int:
-        """The module that a kernel is in."""
+        """Return the handle of the module that a kernel is in."""
         module = c_void_p()
         self.call("cuFuncGetModule", byref(module), c_void_p(function))
         return module.value or 0
 
     def variable(self, function: int, name: str) -> tuple[int, int]:
-        """Address and size of a ``__device__`` or ``__constant__`` variable of the module that a kernel is in."""
+        """Return address and size of a ``__device__`` or ``__constant__`` variable of the module that a kernel is in."""
         start, size = c_uint64(0), c_size_t(0)
         module = c_void_p(self.module(function))
         if self.code("cuModuleGetGlobal_v2", byref(start), byref(size), module, c_char_p(name.encode())) != 0:
@@ -58,13 +87,13 @@ class Driver:
         self.call("cuMemcpyDtoDAsync_v2", c_uint64(target), c_uint64(source), c_size_t(size), c_void_p(stream))
 
     def blocking_stream(self) -> int:
-        """A new stream that the legacy default stream waits for, and which waits for it: CU_STREAM_DEFAULT."""
+        """Create a stream that the legacy default stream waits for, and which waits for it: CU_STREAM_DEFAULT."""
         stream = c_void_p()
         self.call("cuStreamCreate", byref(stream), c_uint(0))
         return stream.value or 0
 
     def settings(self, stream: int) -> list[object]:
-        """What a library may have set for all its launches: limits and cache of the context, attributes of the stream."""
+        """Return the settings that a library may have made for all its launches: of the context, and of the stream."""
         found: list[object] = []
         for limit in _LIMITS:
             number = c_size_t(0)
@@ -77,7 +106,7 @@ class Driver:
         return found
 
     def code(self, name: str, *arguments: Any) -> int:
-        """The CUresult of a function."""
+        """Call a function and return its CUresult. Raises Opaque where the driver does not have it."""
         try:
             function = getattr(self._library, name)
         except AttributeError:
@@ -85,10 +114,10 @@ class Driver:
         return int(function(*arguments))
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Raises Opaque for any CUresult but CUDA_SUCCESS."""
+        """Call a function. Raises Opaque for any CUresult but CUDA_SUCCESS."""
         self.check(name, self.code(name, *arguments))
 
     def check(self, name: str, code: int) -> None:
-        """Likewise, of a CUresult at hand."""
+        """Raise Opaque where ``code`` is not CUDA_SUCCESS."""
         if code != 0:
             raise Opaque(f"the driver's {name} gives error {code}")

@@ -1,4 +1,6 @@
-"""The launches of one call, as the driver describes them, made comparable between two processes. Pure: no GPU here.
+"""Read the launches of one call from the driver, and make them comparable between two processes.
+
+`identity.of` reads captured graphs with `Reader`, and compares and shows them with the functions above it, which are pure.
 
 Addresses differ from process to process. So eight bytes that are an address of device memory are replaced by which
 allocation they point into, counted by first appearance, and where in it; everything else is compared as it is.
@@ -6,13 +8,15 @@ allocation they point into, counted by first appearance, and where in it; everyt
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import heapq
 import json
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
 
-from ratchet.measure.identity.base import MOST_LAUNCHES, Opaque
+from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Opaque
 from ratchet.measure.identity.elf import plain
 
 ADDRESS_BYTES = 8
@@ -30,12 +34,12 @@ class Node:
     """kernel, memcpy, memset or empty."""
     name: str = ""
     shape: tuple[int, ...] = ()
-    """Of a kernel its grid, block and dynamic shared memory; of a copy its extents."""
+    """Grid, block and dynamic shared memory of a kernel; extents of a copy."""
     settings: tuple[int, ...] = ()
     values: tuple[tuple[int, bytes], ...] = ()
     """Number or offset, and bytes, of each argument and attribute."""
     function: int = 0
-    """The driver's handle of a kernel: of this process alone."""
+    """The driver's handle of a kernel, valid in this process only."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Launches:
     edges: tuple[Edge, ...]
 
     def ordered(self) -> Launches:
-        """The same with its nodes in the order in which they can run, ties in the order in which they were captured."""
+        """Return the graph with its nodes in the order in which they can run, ties in the order in which they were captured."""
         order = _topological(len(self.nodes), self.edges)
         place = {old: new for new, old in enumerate(order)}
         edges = sorted((place[start], place[end], how) for start, end, how in self.edges)
@@ -55,18 +59,18 @@ class Launches:
 
 @dataclass(frozen=True)
 class Place:
-    """Where an address points: into which allocation, and how far from its start."""
+    """The target of an address: an allocation, and the distance from its start in bytes."""
 
     allocation: Hashable
     offset: int
 
 
 Find = Callable[[int], Place | None]
-"""The place of an address, or None for a number that is none. Raises Opaque where it points to what cannot be seen."""
+"""Returns the place of an address, or None for a number that is not one. Raises Opaque where its target cannot be seen."""
 
 
 def comparable(launches: Launches, find: Find) -> tuple[list[object], list[Hashable]]:
-    """What two processes can compare, and the allocations it speaks of, by first appearance."""
+    """Return values that two processes can compare, and the allocations in them by first appearance. Raises Opaque."""
     numbers: dict[Hashable, int] = {}
     functions: dict[int, int] = {}  # two kernels may have one name, as Triton's do for each value of a constant
     names = _names([node.name for node in launches.nodes])
@@ -81,12 +85,12 @@ def comparable(launches: Launches, find: Find) -> tuple[list[object], list[Hasha
 
 
 def digest(told: object) -> str:
-    """SHA-256 of plain values, in one way of writing them."""
+    """Return the SHA-256 of plain values, in canonical JSON."""
     return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def shown(launches: Launches) -> tuple[str, ...]:
-    """A line for each launch, for people; the last one counts those left out."""
+    """Return a line for people for each launch; the last line counts those that are left out."""
     lines = [_line(node) for node in launches.nodes]
     if len(lines) > MOST_LAUNCHES:
         lines[MOST_LAUNCHES - 1 :] = [f"and {len(lines) - MOST_LAUNCHES + 1} more"]
@@ -103,7 +107,7 @@ def _line(node: Node) -> str:
 
 
 def _without_addresses(value: bytes, find: Find, numbers: dict[Hashable, int]) -> list[object]:
-    """The bytes as hexadecimal text, with each address in them as [allocation, offset].
+    """Return the bytes as hexadecimal text, with each address in them as [allocation, offset].
 
     A pointer lies at a multiple of its size, also within a structure that is passed by value (CUDA C++ Programming Guide, kernel
     parameters): nothing else is looked at.
@@ -117,7 +121,7 @@ def _without_addresses(value: bytes, find: Find, numbers: dict[Hashable, int]) -
 
 
 def _names(names: Sequence[str]) -> list[str]:
-    """Names without hashes of paths, unless two of them then look alike."""
+    """Return the names without hashes of paths, unless two of them then look alike."""
     short = [plain(name) for name in names]
     return short if len(set(short)) == len(set(names)) else list(names)
 
@@ -140,3 +144,216 @@ def _topological(count: int, edges: Sequence[Edge]) -> list[int]:
     if len(order) != count:
         raise Opaque("its launches wait for each other in a circle")
     return order
+
+
+# Reading a captured CUDA graph through the driver: CUDA Driver API, sections Graph Management and Execution Control. The
+# numbers and structures are those of cuda.h.
+
+
+_INVALID_VALUE = 1
+_KERNEL, _MEMCPY, _MEMSET, _EMPTY = 0, 1, 2, 5
+_UNSEEN = {
+    3: "a function of the host",
+    4: "another graph",
+    6: "a wait for an event from outside",
+    7: "an event for the outside",
+    8: "a semaphore",
+    9: "a semaphore",
+    10: "memory allocated on the GPU",
+    11: "memory freed on the GPU",
+    12: "operations on memory",
+    13: "a condition",
+}
+"""CUgraphNodeType, by what people call it."""
+_ATTRIBUTES = (1, 2, 4, 5, 8, 9, 10, 11, 13, 14)
+"""CUlaunchAttributeID of kernel nodes: L2 window, cooperative, clusters, priority, memory domains, carveout, device-updatable."""
+_DEVICE_UPDATABLE = 13
+_FUNCTION_ATTRIBUTES = 16
+"""CUfunction_attribute 0 to 15: threads, shared memory, registers, cache mode, carveout, clusters."""
+_HOST, _DEVICE, _UNIFIED = 1, 2, 4
+"""CUmemorytype."""
+_PARAMETERS_END, _PARAMETERS_POINTER, _PARAMETERS_SIZE = 0, 1, 2
+"""CU_LAUNCH_PARAM_END, _BUFFER_POINTER and _BUFFER_SIZE."""
+
+
+class KernelParams(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS_v2."""
+
+    _fields_ = [
+        ("func", c_void_p),
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("shared", c_uint),
+        ("parameters", POINTER(c_void_p)),
+        ("extra", POINTER(c_void_p)),
+        ("kern", c_void_p),
+        ("ctx", c_void_p),
+    ]
+
+
+class CopyEnd(ctypes.Structure):
+    """One half of CUDA_MEMCPY3D_v2: source or destination."""
+
+    _fields_ = [
+        ("start", c_size_t * 4),
+        ("type", c_uint),
+        ("host", c_void_p),
+        ("device", c_uint64),
+        ("array", c_void_p),
+        ("reserved", c_void_p),
+        ("pitch", c_size_t),
+        ("height", c_size_t),
+    ]
+
+
+class CopyParams(ctypes.Structure):
+    """CUDA_MEMCPY3D_v2."""
+
+    _fields_ = [("source", CopyEnd), ("target", CopyEnd), ("extent", c_size_t * 3)]
+
+
+class SetParams(ctypes.Structure):
+    """CUDA_MEMSET_NODE_PARAMS_v1."""
+
+    _fields_ = [
+        ("dst", c_uint64),
+        ("pitch", c_size_t),
+        ("value", c_uint),
+        ("element", c_uint),
+        ("width", c_size_t),
+        ("height", c_size_t),
+    ]
+
+
+@dataclass(frozen=True)
+class _Function:
+    handle: int
+    name: str
+    settings: tuple[int, ...]
+    layout: tuple[tuple[int, int], ...]
+    """Offset and size of each argument."""
+
+
+class Reader:
+    """A reader of captured graphs. Raises Opaque where a graph holds a node that cannot be compared."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._functions: dict[int, _Function] = {}
+
+    def launches(self, graph: int) -> Launches:
+        """Return the nodes of a graph (a CUgraph or cudaGraph_t, which are the same) in the order in which they can run."""
+        count = c_size_t(0)
+        self._driver.call("cuGraphGetNodes", c_void_p(graph), None, byref(count))
+        handles = (c_void_p * count.value)()
+        self._driver.call("cuGraphGetNodes", c_void_p(graph), handles, byref(count))
+        numbers = {handle or 0: index for index, handle in enumerate(handles)}
+        nodes = tuple(self._node(handle) for handle in numbers)
+        return Launches(nodes, tuple(self._edges(graph, numbers))).ordered()
+
+    def _edges(self, graph: int, numbers: dict[int, int]) -> Iterator[Edge]:
+        count = c_size_t(0)
+        self._driver.call("cuGraphGetEdges_v2", c_void_p(graph), None, None, None, byref(count))
+        if not count.value:
+            return  # the driver takes empty arrays for an invalid value
+        starts, ends, data = (c_void_p * count.value)(), (c_void_p * count.value)(), (c_ubyte * (8 * count.value))()
+        self._driver.call("cuGraphGetEdges_v2", c_void_p(graph), starts, ends, data, byref(count))
+        for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            yield numbers[start or 0], numbers[end or 0], bytes(data[8 * index : 8 * index + 8]).hex()
+
+    def _node(self, node: int) -> Node:
+        kind = c_int(-1)
+        self._driver.call("cuGraphNodeGetType", c_void_p(node), byref(kind))
+        if kind.value == _KERNEL:
+            return self._kernel(node)
+        if kind.value == _MEMCPY:
+            return self._copy(node)
+        if kind.value == _MEMSET:
+            return self._set(node)
+        if kind.value == _EMPTY:
+            return Node("empty")
+        raise Opaque(f"its launches hold {_UNSEEN.get(kind.value, f'something unknown (node type {kind.value})')}")
+
+    def _kernel(self, node: int) -> Node:
+        told = KernelParams()
+        self._driver.call("cuGraphKernelNodeGetParams_v2", c_void_p(node), byref(told))
+        handle = c_void_p(told.func)
+        if not told.func:
+            self._driver.call("cuKernelGetFunction", byref(handle), c_void_p(told.kern))
+        function = self._function(handle.value or 0)
+        settings = list(function.settings)
+        values = list(self._arguments(told, function))
+        for attribute in _ATTRIBUTES:
+            answer = (c_uint64 * 8)()  # CUlaunchAttributeValue is 64 bytes
+            settings.append(self._driver.code("cuGraphKernelNodeGetAttribute", c_void_p(node), c_int(attribute), answer))
+            if attribute == _DEVICE_UPDATABLE and bytes(answer)[:4] != bytes(4):
+                raise Opaque("a kernel on the GPU can change its launches")
+            values.append((-attribute, bytes(answer)))
+        shape = (*told.grid, *told.block, told.shared)
+        return Node("kernel", function.name, shape, tuple(settings), tuple(values), function.handle)
+
+    def _function(self, handle: int) -> _Function:
+        """Return the facts that are the same for every launch of a kernel."""
+        if handle in self._functions:
+            return self._functions[handle]
+        name = c_char_p()
+        self._driver.call("cuFuncGetName", byref(name), c_void_p(handle))
+        settings: list[int] = []
+        for attribute in range(_FUNCTION_ATTRIBUTES):
+            number = c_int(0)
+            settings += (self._driver.code("cuFuncGetAttribute", byref(number), c_int(attribute), c_void_p(handle)), number.value)
+        layout: list[tuple[int, int]] = []
+        while True:
+            offset, size = c_size_t(0), c_size_t(0)
+            code = self._driver.code("cuFuncGetParamInfo", c_void_p(handle), c_size_t(len(layout)), byref(offset), byref(size))
+            if code == _INVALID_VALUE:  # no argument has this number: the way to count them
+                break
+            self._driver.check("cuFuncGetParamInfo", code)
+            layout.append((offset.value, size.value))
+        found = _Function(handle, (name.value or b"").decode("utf-8", "replace"), tuple(settings), tuple(layout))
+        self._functions[handle] = found
+        return found
+
+    def _arguments(self, told: KernelParams, function: _Function) -> Iterator[tuple[int, bytes]]:
+        """Yield (offset, bytes) of each argument."""
+        if not function.layout and (told.parameters or told.extra):
+            raise Opaque("the driver does not tell the arguments of a kernel")
+        packed = self._packed(told) if told.extra else None
+        for index, (offset, size) in enumerate(function.layout):
+            if packed is not None and offset + size <= len(packed):
+                yield offset, packed[offset : offset + size]
+            elif packed is None and told.parameters and told.parameters[index]:
+                yield offset, ctypes.string_at(told.parameters[index], size)
+            else:
+                raise Opaque("the arguments of a kernel cannot be read")
+
+    def _packed(self, told: KernelParams) -> bytes:
+        """Return arguments that were given as one buffer: cuLaunchKernel's ``extra``."""
+        address, size, at = 0, 0, 0
+        while (word := told.extra[at] or _PARAMETERS_END) != _PARAMETERS_END:
+            if word == _PARAMETERS_POINTER:
+                address = told.extra[at + 1] or 0
+            elif word == _PARAMETERS_SIZE:
+                size = c_size_t.from_address(told.extra[at + 1] or 0).value
+            else:
+                raise Opaque("the arguments of a kernel cannot be read")
+            at += 2
+        return ctypes.string_at(address, size) if address else b""
+
+    def _copy(self, node: int) -> Node:
+        told = CopyParams()
+        self._driver.call("cuGraphMemcpyNodeGetParams", c_void_p(node), byref(told))
+        ends = (told.source, told.target)
+        if any(end.type == _HOST for end in ends):
+            raise Opaque("it copies to or from the host's memory")
+        if any(end.type not in (_DEVICE, _UNIFIED) for end in ends):
+            raise Opaque("it copies to or from an array")
+        settings = [number for end in ends for number in (*end.start, end.pitch, end.height)]
+        values = [(index, int(end.device).to_bytes(8, "little")) for index, end in enumerate(ends)]
+        return Node("memcpy", "", tuple(told.extent), tuple(settings), tuple(values))
+
+    def _set(self, node: int) -> Node:
+        told = SetParams()
+        self._driver.call("cuGraphMemsetNodeGetParams", c_void_p(node), byref(told))
+        shape = (told.width, told.height, told.element)
+        return Node("memset", "", shape, (told.value, told.pitch), ((0, int(told.dst).to_bytes(8, "little")),))

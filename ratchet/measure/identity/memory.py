@@ -1,39 +1,101 @@
-"""The device memory that a workload's launches can reach, and what is in it before they run."""
+"""Checksum the device memory that a workload's launches can reach, as it is before they run.
+
+`identity.of` uses `Memory` in the worker. It allocates a buffer on the GPU and copies device memory through it.
+
+Equal launches on other data are other work: an index, a list of lengths or a schedule in device memory decides how long a
+kernel runs. So its content is part of a workload's identity. A checksum is the sum of all 64-bit words,
+each times an odd number of its own, modulo 2^64 (multilinear hashing): the order of summation does not matter, so equal data
+gives equal checksums.
+"""
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ratchet.measure.identity.base import Opaque
-from ratchet.measure.identity.contents import Contents, Range
-from ratchet.measure.identity.driver import Driver
+from ratchet.measure.identity.driver import Driver, Opaque
 from ratchet.measure.identity.launches import Place
+
+if TYPE_CHECKING:
+    import torch
+
+
+CHUNK_WORDS = 1 << 21
+"""16 MiB at a time: it stays in the L2 cache."""
+MOST_BYTES = 64 << 30
+"""Workloads with more memory to compare are opaque, and so are timed."""
+
+Range = tuple[int, int]
+"""Address and size in bytes."""
+
+
+class Contents:
+    """A reader of device memory through a buffer of its own, on the stream that is given."""
+
+    def __init__(self, driver: Driver, device: torch.device, stream: int, chunk_words: int = CHUNK_WORDS) -> None:
+        import torch
+
+        self._driver = driver
+        self._stream = stream
+        self._buffer = torch.empty(chunk_words, dtype=torch.int64, device=device)
+        self._weights = weights(chunk_words, device)
+
+    def sums(self, ranges: Sequence[Range]) -> list[tuple[int, ...]]:
+        """Return a tuple for each range, of one checksum for each chunk of it. Raises Opaque beyond `MOST_BYTES`."""
+        import torch
+
+        if sum(size for _, size in ranges) > MOST_BYTES:
+            raise Opaque("it has too much memory to compare")
+        found = [list(self._chunks(address, size)) for address, size in ranges]
+        every = [each for one in found for each in one]
+        numbers = iter(torch.stack(every).tolist() if every else [])
+        return [tuple(next(numbers) for _ in one) for one in found]
+
+    def _chunks(self, address: int, size: int) -> Sequence[torch.Tensor]:
+        step = 8 * len(self._buffer)
+        return [self._sum(address + at, min(step, size - at)) for at in range(0, size, step)]
+
+    def _sum(self, address: int, size: int) -> torch.Tensor:
+        words = -(-size // 8)
+        self._buffer[words - 1] = 0  # the last word may be filled in part
+        self._driver.copy(self._buffer.data_ptr(), address, size, self._stream)
+        return (self._buffer[:words] * self._weights[:words]).sum()
+
+
+def weights(count: int, device: torch.device) -> torch.Tensor:
+    """Return odd numbers, the same in every process: an integer hash of their index (after splitmix64)."""
+    import torch
+
+    mixed = torch.arange(1, count + 1, dtype=torch.int64, device=device) * -0x61C8864680B583EB
+    mixed = (mixed ^ (mixed >> 30)) * -0x40A7B892E31B1A47
+    mixed = (mixed ^ (mixed >> 27)) * -0x6B2FB644ECCEEE15
+    return (mixed ^ (mixed >> 31)) | 1
+
 
 _SMALLEST_ADDRESS = 1 << 16
 """Smaller numbers are sizes and strides; nothing is mapped down there."""
 
 Segments = Iterable[Mapping[str, Any]]
-"""What torch.cuda.memory_snapshot() gives: segments with their blocks."""
+"""The result of ``torch.cuda.memory_snapshot()``: segments with their blocks."""
 
 
 def live(segments: Segments, device: int) -> list[Range]:
-    """The tensors' memory: address and requested bytes of every block in use, by address."""
+    """Return the tensors' memory: address and requested bytes of every block in use, by address."""
     blocks = (block for segment in segments if segment["device"] == device for block in segment["blocks"])
     in_use = (block for block in blocks if block["state"] == "active_allocated" and block["requested_size"])
     return sorted((int(block["address"]), int(block["requested_size"])) for block in in_use)
 
 
 def reserved(segments: Segments, device: int, pool: Hashable = None) -> list[Range]:
-    """All that torch holds of a device, or what of it belongs to one pool: whole segments, by address."""
+    """Return all that torch holds of a device, or its part in one pool: whole segments, by address."""
     found = [each for each in segments if each["device"] == device and pool in (None, tuple(each.get("segment_pool_id", ())))]
     return sorted((int(each["address"]), int(each["total_size"])) for each in found)
 
 
 def covering(ranges: Sequence[Range], address: int) -> Range | None:
-    """The range that an address lies in, or just at the end of."""
+    """Return the range that an address lies in, or just at the end of; None where there is none."""
     index = bisect.bisect_right(ranges, (address, 1 << 64)) - 1
     if index < 0:
         return None
@@ -43,7 +105,7 @@ def covering(ranges: Sequence[Range], address: int) -> Range | None:
 
 @dataclass(frozen=True)
 class Allocation:
-    """``before`` the captured call, allocated ``during`` it, or ``foreign`` to torch."""
+    """An allocation: from ``before`` the captured call, from ``during`` it, or ``foreign`` to torch."""
 
     kind: str
     start: int
@@ -51,7 +113,7 @@ class Allocation:
 
 
 class Memory:
-    """Knows the contents of what was allocated before the capture. Nothing runs between `Memory` and the last question."""
+    """The contents of memory that was allocated before the capture. Nothing may run between `Memory` and the last question."""
 
     def __init__(self, driver: Driver, contents: Contents, before: Sequence[Range]) -> None:
         self._driver = driver
@@ -62,12 +124,12 @@ class Memory:
         self._torch: list[Range] = []
 
     def captured(self, during: Sequence[Range], everything: Sequence[Range]) -> None:
-        """Say which memory the captured call got for itself (it finds only there what it wrote), and all that torch has."""
+        """Note which memory the captured call got for itself (it finds only its own data there), and all memory of torch."""
         self._during = list(during)
         self._torch = list(everything)
 
     def find(self, address: int) -> Place | None:
-        """See `launches.Find`."""
+        """Return the place of an address, as `launches.Find` describes. Raises Opaque."""
         if address < _SMALLEST_ADDRESS:
             return None
         if found := covering(self._before, address):
@@ -75,14 +137,14 @@ class Memory:
         if found := covering(self._during, address):
             return Place(Allocation("during", *found), address - found[0])
         if covering(self._torch, address):
-            # No tensor holds it, so nobody can say what will be in it when it is timed.
+            # No tensor holds it, so its content at the time of timing is unknown.
             raise Opaque("it uses memory that no tensor holds")
         if (foreign := self._driver.points_to(address)) is None:
             return None
         return Place(Allocation("foreign", *foreign), address - foreign[0])
 
     def told(self, allocations: Sequence[Hashable]) -> list[object]:
-        """What two processes can compare of the allocations in this order, and of all others in no order."""
+        """Return facts that two processes can compare: of these allocations in this order, of all others sorted by content."""
         known = [each for each in allocations if isinstance(each, Allocation)]
         foreign = [(each.start, each.size) for each in known if each.kind == "foreign"]
         sums = dict(zip(foreign, self._contents.sums(foreign), strict=True)) | self._sums
@@ -93,5 +155,5 @@ class Memory:
         return [named, others]
 
     def variables(self, ranges: Sequence[Range]) -> list[tuple[int, ...]]:
-        """Checksums of variables in device memory."""
+        """Return checksums of variables in device memory."""
         return self._contents.sums(ranges)

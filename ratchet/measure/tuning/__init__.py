@@ -1,1 +1,4 @@
-"""Configurations of one case on one device: compiled ahead, tried one after another, and the best confirmed in pairs."""
+"""Evaluate configurations of one case on one device: compile ahead, time one after another, confirm the best in pairs.
+
+`ratchet tune` uses it through `station.LocalStation`.
+"""

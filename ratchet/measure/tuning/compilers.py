@@ -1,4 +1,8 @@
-"""Processes that compile configurations ahead of their turn, several at a time, and leave the GPU to the one that is timed."""
+"""Compile configurations ahead of their turn, in several processes, and leave the GPU to the one that is timed.
+
+`station.LocalStation` makes one `Compilers`. It forks workers from the station's host and talks to each in a thread of its own;
+what they compile goes into Triton's and ratchet's caches on disk (docs/decisions/0013-tuning-beside-the-default.md).
+"""
 
 from __future__ import annotations
 
@@ -9,30 +13,30 @@ import threading
 from collections.abc import Callable
 
 from ratchet.errors import HostError
-from ratchet.measure.gpu import Gpu
+from ratchet.measure.client import CaseTrouble, HostClient, Hung, WorkerClient
+from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.messages import Compiled
-from ratchet.measure.side import CaseTrouble, HostHandle, Hung, Worker
 from ratchet.measure.tuning.timing import Aim
-from ratchet.records.tasks import Task
-from ratchet.records.tuning import Configuration
+from ratchet.records.tuning import Configuration, Task
 
 MOST = 12
+"""Most processes beside one device."""
 AT_FIRST = 2
-"""Begun at once. Others when they are needed, because a driver makes one context at a time, and holds up all the others."""
+"""Processes that start at once. Others start when they are needed: a driver makes one context at a time, and all others wait."""
 SPARED_CORES = 3
 """For the controller and the two processes that are timed."""
 CONTEXT_BYTES = 1 << 30
 """GPU memory that a process takes before it has allocated anything, generously."""
 KNOWN = ("compile", "resources", "timeout")
-"""What a compiler's word is taken for; any other trouble is for the process that times to find."""
+"""Endings that a compiling process may decide; any other trouble is left to the process that times."""
 
 Deliver = Callable[[Task, Compiled | None], None]
 
 
 def how_many(gpu: Gpu, workload_bytes: float, stations: int = 1) -> int:
-    """Compiling processes beside one device: as many as there are cores to spare, and half the free memory has room for.
+    """Return the number of compiling processes beside one device: limited by spare cores and by half of the free memory.
 
-    None where it has no room: then whoever times also compiles.
+    0 where the memory has no room: then the process that is timed also compiles. The cores are shared by ``stations``.
     """
     cores = (len(os.sched_getaffinity(0)) - SPARED_CORES) // stations
     free = gpu.free_memory_bytes()
@@ -41,18 +45,18 @@ def how_many(gpu: Gpu, workload_bytes: float, stations: int = 1) -> int:
 
 
 class Compilers:
-    """Takes tasks, and delivers each with what compiling it gave: None where it has to be compiled when it is first called."""
+    """A pool that takes tasks, and delivers each with the outcome of compiling it: None where its first call has to compile."""
 
-    def __init__(self, host: HostHandle, aim: Aim, count: int, alone: threading.RLock, deliver: Deliver) -> None:
-        """``deliver`` is called in threads of this object's; ``alone`` is held whenever the GPU is used."""
+    def __init__(self, host: HostClient, aim: Aim, count: int, alone: threading.RLock, deliver: Deliver) -> None:
+        """``deliver`` is called in threads of this object; ``alone`` is held whenever the GPU is used."""
         self._host, self._aim, self._alone, self._deliver = host, aim, alone, deliver
         self._inbox: queue.Queue[Task | None] = queue.Queue()
         self._resting = False
         self._verified: bool | None = None
-        """Whether compiling launches nothing; None while nobody knows."""
+        """Whether compiling launches nothing; None while that is unknown."""
         self._first = threading.Event()
         self._wanted = threading.Semaphore(AT_FIRST - 1)
-        self._workers: dict[int, Worker] = {}
+        self._workers: dict[int, WorkerClient] = {}
         self.count = count
         for number in range(count):
             threading.Thread(target=self._serve, args=(number,), name=f"ratchet-compile-{number}", daemon=True).start()
@@ -61,7 +65,7 @@ class Compilers:
         self._inbox.put(task)
 
     def more(self) -> None:
-        """One more process, as long as there are any to be had: the device has nothing to do."""
+        """Start one more process, up to ``count``: the device has nothing to do."""
         self._wanted.release()
 
     def rest(self) -> None:
@@ -76,7 +80,7 @@ class Compilers:
 
     def _serve(self, number: int) -> None:
         if number:
-            self._first.wait()  # for what the first one finds out, and puts into the caches
+            self._first.wait()  # until the first one has verified a dry call and filled the caches
             self._wanted.acquire()
         try:
             self._begin(number)
@@ -85,13 +89,13 @@ class Compilers:
                 compiled = self._compiled(number, task.configurations[0])
                 if not self._resting:
                     self._deliver(task, compiled)
-        except (HostError, CaseTrouble):  # the station finds the same, and tells of it
+        except (HostError, CaseTrouble):  # the station finds the same, and reports it
             self._lose(number)
         finally:
             self._first.set()
 
     def _begin(self, number: int) -> None:
-        """Have a process that has built the case, which uses the GPU. The first one also compiles the default."""
+        """Start a process and have it build the case, which uses the GPU. The first one also compiles the default."""
         if self._verified is False or self._resting:
             return
         self._workers[number] = self._host.fork()
@@ -106,7 +110,7 @@ class Compilers:
         return found if found and (found.ending == "correct" or found.ending in KNOWN) else None
 
     def _ask(self, number: int, configuration: Configuration | None) -> Compiled | None:
-        """What a compiling process says, if there is one. It goes if it is not to be used again."""
+        """Ask a compiling process, if there is one. It ends if it cannot be used again."""
         worker, plan, verify = self._workers.get(number), self._aim.plan, self._verified is None
         if worker is None:
             return None

@@ -1,63 +1,98 @@
-"""Configurations of one case, timed on one device: each takes turns with the default, in two processes that stay.
+"""Time the configurations of one case on one device: each takes turns with the default, in two processes that stay.
 
-So a time is known in terms of the default's at the same moment, and devices, clocks and heat do not matter.
+So a time is known in terms of the default's time at the same moment, and devices, clocks and heat do not matter
+(docs/decisions/0013-tuning-beside-the-default.md). `station.LocalStation` runs a `Timer` in its thread; the timer forks and ends
+the two workers through the station's host.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
 from ratchet.errors import WorkerError
+from ratchet.measure.client import CaseTrouble, HostClient, Hung, WorkerClient
 from ratchet.measure.messages import Compiled, Ready, Sampled, Tried
-from ratchet.measure.side import CaseTrouble, HostHandle, Hung, Worker
-from ratchet.measure.tuning import race
 from ratchet.records.run import Plan
 from ratchet.records.tuning import Configuration, Ending, Evaluation
 
+FEWEST = 2
+"""Turns before a configuration may be dropped."""
+SLACK = 0.05
+"""Fraction by which even the fastest turn must be behind: processes that run the same code differ by a percent or two."""
+
+
+def behind(ratios: Sequence[float], best: float | None) -> bool:
+    """Return whether turns, as ratios to the default's neighbouring turns, are clearly slower than the best configuration.
+
+    Only the fastest turn counts, so that one slow turn drops no configuration.
+    """
+    return best is not None and len(ratios) >= FEWEST and min(ratios) > best * (1 + SLACK)
+
+
+def normalised(times_ms: Sequence[float], default_ms: Sequence[float]) -> float:
+    """Return the time over the default's: the median over neighbouring turns, whose clocks and temperature are alike.
+
+    Both sequences are medians of turns in milliseconds, of the same length.
+    """
+    return math.exp(statistics.median(math.log(a / b) for a, b in zip(times_ms, default_ms, strict=True)))
+
+
 TURNS = 5
-"""Of each of the two, for a configuration that is not dropped."""
+"""Turns of each of the two, for a configuration that is not dropped."""
 MOST = 10
 """Samples in one turn."""
 _PATIENCE = 2
-"""How often the default's process may break off before the default counts as one that gives no time."""
+"""Losses of the default's process after which the default counts as one that gives no time."""
 
 Role = Literal["default", "candidate"]
 
 
 class OutOfTime(WorkerError):
-    """The run's time was over in the middle of an evaluation, of which nothing is known then."""
+    """An evaluation that the end of the time cut off; it has no result."""
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What is tuned, and how it is timed."""
+    """The case that is tuned, and the plan for timing it."""
 
     case: str
     default: Configuration
     plan: Plan
     bytes: float = 0.0
-    """About what a process of the case allocates."""
+    """Memory that a process of the case allocates, about."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The blocks of a candidate, and those of the default between them."""
+
+    candidate: list[tuple[float, ...]]
+    default: list[tuple[float, ...]]
+    dropped: bool
+    """The candidate was clearly behind the best, so the last turns are missing."""
 
 
 class Timer:
-    """Times one configuration after the other on one device. For one thread."""
+    """A timer of one configuration after another on one device. For use in one thread."""
 
-    def __init__(self, host: HostHandle, aim: Aim, place: str, alone: threading.RLock) -> None:
+    def __init__(self, host: HostClient, aim: Aim, place: str, alone: threading.RLock) -> None:
         """``alone`` is held while anything is timed, built or checked on the device."""
         self._host, self._aim, self._place, self._alone = host, aim, place, alone
-        self._workers: dict[Role, Worker] = {}
+        self._workers: dict[Role, WorkerClient] = {}
         self._default: Tried | None = None
         self._broken_off = 0
         self.default_failure = ""
         """Why the default gives no time; then configurations are timed alone."""
 
     def evaluate(self, configuration: Configuration, best: float | None, compiled: Compiled | None = None) -> Evaluation:
-        """Check and time a configuration; ``compiled`` is what is known of it already.
+        """Check and time a configuration; ``compiled`` is the outcome of compiling it, if known.
 
         Raises OutOfTime at the host's `until`, and HostError where no worker can be forked.
         """
@@ -69,23 +104,22 @@ class Timer:
             try:
                 tried = self._try("candidate", configuration)
                 if tried.call_ms is None:
-                    self._end("candidate")  # whatever it did to its process and its context goes with them
+                    self._end("candidate")  # it may have damaged its process and its context
                     return self._failed(configuration, tried.ending, tried.reason, tried.first_s, began)
                 turns = self._turns(tried.call_ms, best)
             except CaseTrouble as error:
                 if self._lost_default(error):
                     return self.evaluate(configuration, best, compiled)
                 return self._broke(configuration, error, began)
-        mine, default, dropped = turns
-        times = [statistics.median(block) for block in mine]
-        beside = [statistics.median(block) for block in default]
+        times = [statistics.median(block) for block in turns.candidate]
+        beside = [statistics.median(block) for block in turns.default]
         return Evaluation(
             configuration=configuration,
-            outcome="dropped" if dropped else "correct",
-            reason=f"clearly behind the best after {len(mine)} turns" if dropped else "",
-            samples_ms=tuple(sample for block in mine for sample in block),
+            outcome="dropped" if turns.dropped else "correct",
+            reason=f"clearly behind the best after {len(turns.candidate)} turns" if turns.dropped else "",
+            samples_ms=tuple(sample for block in turns.candidate for sample in block),
             median_ms=statistics.median(times),
-            normalised=race.normalised(times, beside) if beside else None,
+            normalised=normalised(times, beside) if beside else None,
             compile_s=compiled.compile_s if compiled else tried.first_s,
             wall_s=time.monotonic() - began,
             gpu=self._place,
@@ -94,12 +128,13 @@ class Timer:
         )
 
     def end(self) -> None:
+        """End both workers; the next evaluation starts new ones."""
         for role in list(self._workers):
             self._end(role)
         self._default = None
 
-    def _turns(self, call_ms: float, best: float | None) -> tuple[list[tuple[float, ...]], list[tuple[float, ...]], bool]:
-        """Blocks of the candidate and of the default beside them, after one each that does not count; and was it dropped?"""
+    def _turns(self, call_ms: float, best: float | None) -> Turns:
+        """Take turns, after one each that does not count."""
         slower = max(call_ms, self._default.call_ms or 0.0 if self._default else 0.0)
         count = min(MOST, max(1, round(self._aim.plan.block_ms / slower)))
         roles: tuple[Role, ...] = ("default", "candidate") if self._default else ("candidate",)
@@ -110,12 +145,12 @@ class Timer:
                 if index >= 0:
                     taken[role].append(sampled.samples_ms)
             pairs = zip(taken["candidate"], taken["default"], strict=False)
-            if race.behind([statistics.median(mine) / statistics.median(other) for mine, other in pairs], best):
-                return taken["candidate"], taken["default"], True
-        return taken["candidate"], taken["default"], False
+            if behind([statistics.median(mine) / statistics.median(other) for mine, other in pairs], best):
+                return Turns(taken["candidate"], taken["default"], dropped=True)
+        return Turns(taken["candidate"], taken["default"], dropped=False)
 
     def _prepare_default(self) -> None:
-        """Have the default ready in a process of its own, or know why that cannot be."""
+        """Prepare the default in a process of its own, or note why it gives no time."""
         if self._default or self.default_failure:
             return
         try:
@@ -139,7 +174,7 @@ class Timer:
         return self._workers[role].ask("try", Tried, tuning=configuration, clock=plan.clock, cache=plan.cache)
 
     def _lost_default(self, error: CaseTrouble) -> bool:
-        """Whether it was the default whose process broke off: then another takes its place, but not for ever."""
+        """Return whether the default's process was lost: then another takes its place, until `_PATIENCE` were lost."""
         self._refuse_late(error)
         if "default" not in self._workers or self._workers["default"].alive:
             return False
@@ -150,7 +185,7 @@ class Timer:
         return True
 
     def _broke(self, configuration: Configuration, error: CaseTrouble, began: float) -> Evaluation:
-        """What is recorded of a configuration whose process was lost, or is not to be trusted any more."""
+        """Return the record of a configuration whose process was lost, or cannot be trusted any more."""
         self._end("candidate")
         ending: Ending = "timeout" if isinstance(error, Hung) else "crash"
         if "out of GPU memory" in error.message:

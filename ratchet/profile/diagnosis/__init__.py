@@ -1,34 +1,75 @@
-"""What a profile shows, or what differs between two: sentences for people. Pure."""
+"""Find what a profile shows, or what differs between two, as sentences for people. Pure.
+
+`ratchet.commands.profile` calls `diagnose`, which applies the rules of all themes (`arithmetic`, `memory`, `occupancy`, `calls`),
+ranks what they found and drops what only follows from something else. docs/diagnosis.md explains the method.
+"""
 
 from __future__ import annotations
 
-from ratchet.judge.matching import matched
-from ratchet.profile.diagnosis.activity import standing_costs, trace_changes
-from ratchet.profile.diagnosis.launches import call_seconds, launches_changed, seconds, short_kernels
-from ratchet.profile.diagnosis.rule import Difference, Pair, changed, direction_of, judged, standing
-from ratchet.profile.diagnosis.table import CHANGES, STATES, SUBSUMED
-from ratchet.profile.diagnosis.times import moved_s, same_name_times, traced_times
+from ratchet.judge.profile import matched
+from ratchet.profile.diagnosis import arithmetic, memory, occupancy
+from ratchet.profile.diagnosis.calls import (
+    call_seconds,
+    launches_changed,
+    moved_s,
+    same_name_times,
+    seconds,
+    short_kernels,
+    standing_costs,
+    trace_changes,
+    traced_times,
+)
+from ratchet.profile.diagnosis.rule import ChangeRule, Difference, Pair, StateRule, changed, direction_of, judged, standing
 from ratchet.records.profile import Finding, KernelProfile, Profile
 
+CHANGES: tuple[ChangeRule, ...] = (
+    *occupancy.SPILL_CHANGES,
+    *arithmetic.CHANGES,
+    *memory.CHANGES,
+    *occupancy.SHARED_CHANGES,
+    *occupancy.OCCUPANCY_CHANGES,
+)
+STATES: tuple[StateRule, ...] = (
+    *occupancy.SPILL_STATES,
+    *arithmetic.STATES,
+    *memory.STATES,
+    *occupancy.SHARED_STATES,
+    *occupancy.OCCUPANCY_STATES,
+)
+SUBSUMED: dict[str, tuple[str, ...]] = {
+    "spills": ("DRAM bytes", "L2 hits", "instructions", "occupancy"),
+    "extra pass": ("DRAM bytes", "L2 hits"),
+    "L2 hits": ("DRAM bytes",),
+    "tensor cores": ("instructions", "precision", "steps"),
+    "precision": ("instructions",),
+    "divergence": ("instructions",),
+    "tile": ("instructions", "steps"),
+    "steps": ("instructions",),
+    "bytes in flight": ("throughput",),
+    "occupancy": ("throughput",),
+    "atomics": ("bytes in flight", "throughput"),
+}
+"""Key → keys that follow from it, and are not reported again for the same kernel: causes before their consequences."""
+
 SMALLEST_SHARE = 0.05
-"""A kernel with less of the call's time, or of its change, is not worth a sentence."""
+"""A kernel with a smaller share of the call's time, or of its change, is not worth a sentence."""
 SAME_CALL = 0.01
-"""Calls that differ by a smaller part have no direction, where only the profiles tell it."""
+"""Without a benchmark's ratio, calls whose profiled times differ by a smaller part have no direction."""
 
 
 def diagnose(head: Profile, reference: Profile | None = None, ratio: float | None = None) -> tuple[Finding, ...]:
-    """What explains the change of the case, the weightiest first; then what stands out in the head; then what goes against it.
+    """Return findings: what explains the change of the case, the weightiest first; what stands out in the head; then the rest.
 
     ``ratio`` is head time / reference time as the benchmark measured it; without one, the profiles themselves say which way
     the head went. Launches are matched by name and order. A figure that a profile does not have triggers nothing.
     """
-    found = _standing(head)
+    findings = _standing(head)
     if reference is not None:
         ratio = ratio or _own_ratio(head, reference)
         direction = direction_of(ratio)
-        found += [judged(difference, direction) for difference in _differences(head, reference, ratio)]
-    found.sort(key=lambda finding: (_is_against(finding), -finding.weight))
-    return tuple(_without_repeats(found))
+        findings += [judged(difference, direction) for difference in _differences(head, reference, ratio)]
+    findings.sort(key=lambda finding: (_is_against(finding), -finding.weight))
+    return tuple(_without_repeats(findings))
 
 
 def _is_against(finding: Finding) -> bool:
@@ -36,7 +77,7 @@ def _is_against(finding: Finding) -> bool:
 
 
 def _own_ratio(head: Profile, reference: Profile) -> float | None:
-    """Head time / reference time by the profiles: of the launches, else of the traced calls; None where they are about equal."""
+    """Return head time / reference time of the launches, else of the traced calls; None where they are about equal."""
     after, before = call_seconds(head), call_seconds(reference)
     if (after is None or before is None) and head.activity and reference.activity:
         one, other = head.activity, reference.activity
@@ -47,42 +88,42 @@ def _own_ratio(head: Profile, reference: Profile) -> float | None:
 
 
 def _differences(head: Profile, reference: Profile, ratio: float | None) -> list[Difference]:
-    found: list[Difference] = []
+    differences: list[Difference] = []
     if head.kernels and reference.kernels:
-        found += _between_kernels(head, reference, ratio)
+        differences += _between_kernels(head, reference, ratio)
     if head.activity is not None and reference.activity is not None:
-        found += trace_changes(head.activity, reference.activity, ratio)
+        differences += trace_changes(head.activity, reference.activity, ratio)
         if not (head.kernels and reference.kernels):
-            found += traced_times(head.activity, reference.activity, ratio)
-    return found
+            differences += traced_times(head.activity, reference.activity, ratio)
+    return differences
 
 
 def _between_kernels(head: Profile, reference: Profile, ratio: float | None) -> list[Difference]:
     pairs = [(one, other) for one, other in matched(head, reference) if one is not None and other is not None]
     before, after = call_seconds(reference), call_seconds(head)
     moved = moved_s(before, after, ratio) if before is not None and after is not None else 0.0
-    found = launches_changed(head, reference, moved)
+    differences = launches_changed(head, reference, moved)
     common: dict[str, tuple[float, float]] = {}
     for one, other in pairs:
         share = _share_of_change(one, other, head, reference)
         if share >= SMALLEST_SHARE:
-            seen = [change for rule in CHANGES if (change := changed(rule, Pair(one, other, share)))]
-            found += seen
-            if not seen and one.duration_s is not None and other.duration_s is not None:
+            changes = [change for rule in CHANGES if (change := changed(rule, Pair(one, other, share)))]
+            differences += changes
+            if not changes and one.duration_s is not None and other.duration_s is not None:
                 earlier = common.get(one.function, (0.0, 0.0))
                 common[one.function] = (earlier[0] + other.duration_s, earlier[1] + one.duration_s)
-    return found + same_name_times(common, moved, "each call, under the profiler")
+    return differences + same_name_times(common, moved, "each call, under the profiler")
 
 
 def _share_of_change(one: KernelProfile, other: KernelProfile, head: Profile, reference: Profile) -> float:
-    """Of what changed in all launches together, in the direction of this one: 0 to 1; 1 where times are not known."""
-    after, before = seconds(head), seconds(reference)
+    """Return this launch's part of the change of all launches in its direction: 0 to 1; 1 where times are not known."""
+    after, before = seconds(head.kernels), seconds(reference.kernels)
     if after is None or before is None or one.duration_s is None or other.duration_s is None:
         return 1.0
     if len(head.kernels) == len(reference.kernels) == 1:
         return 1.0
     move, change = one.duration_s - other.duration_s, after - before
-    if abs(change) <= SAME_CALL * before:  # nothing to share out: by the time of the launch
+    if abs(change) <= SAME_CALL * before:  # no change to share out: by the time of the launch
         return one.duration_s / after
     if move * change >= 0:
         return min(1.0, move / change)
@@ -90,25 +131,25 @@ def _share_of_change(one: KernelProfile, other: KernelProfile, head: Profile, re
 
 
 def _standing(head: Profile) -> list[Finding]:
-    total = seconds(head)
+    total = seconds(head.kernels)
     launched = short_kernels(head)
-    found = [launched] if launched else []
+    findings = [launched] if launched else []
     for kernel in head.kernels:
         share = kernel.duration_s / total if total and kernel.duration_s else 1 / len(head.kernels)
         if share >= SMALLEST_SHARE:
-            seen = (standing(rule, kernel, share) for rule in STATES)
-            found += [finding for finding in seen if finding]
-    return found + (standing_costs(head.activity) if head.activity is not None else [])
+            states = (standing(rule, kernel, share) for rule in STATES)
+            findings += [finding for finding in states if finding]
+    return findings + (standing_costs(head.activity) if head.activity is not None else [])
 
 
-def _without_repeats(found: list[Finding]) -> list[Finding]:
-    """Each key once for each effect (the weightiest), and nothing that follows from a weightier finding of the same kernel."""
+def _without_repeats(findings: list[Finding]) -> list[Finding]:
+    """Keep each key once for each effect (the weightiest), and nothing that follows from a kept finding of the same kernel."""
     kept: list[Finding] = []
-    for finding in found:
-        said = any(finding.key == other.key and finding.effect in (None, other.effect) for other in kept)
+    for finding in findings:
+        repeated = any(finding.key == other.key and finding.effect in (None, other.effect) for other in kept)
         follows = any(
             finding.key in SUBSUMED.get(other.key, ()) and other.kernel in (finding.kernel, None) for other in kept
         ) and not _is_against(finding)
-        if not (said or follows):
+        if not (repeated or follows):
             kept.append(finding)
     return kept

@@ -1,31 +1,37 @@
-"""Arithmetic: matrix units, precision, divergence, and more instructions than before."""
+"""Rules about arithmetic: matrix units, precision, divergence, and more instructions than before.
+
+`diagnose` applies `CHANGES` to both sides of a launch and `STATES` to the head. Pure.
+"""
 
 from __future__ import annotations
 
 from ratchet import units
-from ratchet.profile.diagnosis import thresholds as at
-from ratchet.profile.diagnosis.figures import (
-    THREADS_PER_INSTRUCTION,
+from ratchet.profile.diagnosis import rule as at
+from ratchet.profile.diagnosis.rule import (
+    Change,
+    ChangeRule,
+    Pair,
+    State,
+    StateRule,
     all_flops,
     arrow,
     blocks,
-    metric,
     points,
     ratio,
     tensor_flops,
     whole,
 )
-from ratchet.profile.diagnosis.rule import Change, ChangeRule, Pair, State, StateRule
+from ratchet.profile.metrics import THREADS_PER_INSTRUCTION
 from ratchet.records.profile import KernelProfile
 
 TENSOR_RATE = 8.0
-"""Matrix units do at least so many times the operations of the rest; the factor only has to be large."""
+"""Matrix units are at least this many times as fast as the rest; the factor only has to be large."""
 FP64_RATE = 8.0
-"""Double precision costs about so much more with its conversions, and far more on chips without fast units for it."""
+"""Double precision costs about this many times as much with its conversions; far more on chips without fast units for it."""
 
 
 def tensor_changed(pair: Pair) -> Change | None:
-    """The same work, once by the matrix units and once not."""
+    """Find work that matrix units do on one side only."""
     head, reference = _tensor_share(pair.head), _tensor_share(pair.reference)
     if head is None or reference is None or abs(head - reference) < 0.5:
         return None
@@ -36,7 +42,7 @@ def tensor_changed(pair: Pair) -> Change | None:
 
 
 def tensor_unused(kernel: KernelProfile) -> State | None:
-    """Much arithmetic on little data through shared memory, as in products of matrices, and no matrix unit."""
+    """Find much arithmetic on little data through shared memory, as in products of matrices, without matrix units."""
     flops, moved = all_flops(kernel), kernel.dram_bytes
     if not moved or flops / moved < at.MATRIX_INTENSITY or tensor_flops(kernel) > 0 or not kernel.shared_wavefronts:
         return None
@@ -46,7 +52,7 @@ def tensor_unused(kernel: KernelProfile) -> State | None:
 
 
 def precision_changed(pair: Pair) -> Change | None:
-    """Double precision where there was none."""
+    """Find double precision that the other side does not have, or has far less of."""
     head, reference = pair.head.flops.get("fp64"), pair.reference.flops.get("fp64")
     if head is None or reference is None:
         return None
@@ -59,6 +65,7 @@ def precision_changed(pair: Pair) -> Change | None:
 
 
 def precision_double(kernel: KernelProfile) -> State | None:
+    """Find a tenth of the operations or more in double precision."""
     double, flops = kernel.flops.get("fp64", 0.0), all_flops(kernel)
     if not double or double < 0.1 * flops:
         return None
@@ -66,7 +73,8 @@ def precision_double(kernel: KernelProfile) -> State | None:
 
 
 def divergence_changed(pair: Pair) -> Change | None:
-    head, reference = metric(pair.head, THREADS_PER_INSTRUCTION), metric(pair.reference, THREADS_PER_INSTRUCTION)
+    """Find a change in the active threads of a warp, where one side has few."""
+    head, reference = pair.head.metrics.get(THREADS_PER_INSTRUCTION), pair.reference.metrics.get(THREADS_PER_INSTRUCTION)
     grown = ratio(reference, head)
     if head is None or reference is None or grown is None or max(grown, 1 / grown) < at.NOTICED:
         return None
@@ -76,7 +84,8 @@ def divergence_changed(pair: Pair) -> Change | None:
 
 
 def divergence_present(kernel: KernelProfile) -> State | None:
-    active = metric(kernel, THREADS_PER_INSTRUCTION)
+    """Find warps with few active threads."""
+    active = kernel.metrics.get(THREADS_PER_INSTRUCTION)
     if active is None or active >= at.DIVERGENT_THREADS:
         return None
     busy = (kernel.sm_percent or 0) / 100
@@ -84,7 +93,7 @@ def divergence_present(kernel: KernelProfile) -> State | None:
 
 
 def steps_changed(pair: Pair) -> Change | None:
-    """The same blocks do the same operations with less in shared memory at a time, and take more instructions for it."""
+    """Find blocks that do the same operations with less in shared memory at a time, and need more instructions for it."""
     head, reference = pair.head, pair.reference
     grown, held = ratio(head.instructions, reference.instructions), ratio(head.shared_bytes, reference.shared_bytes)
     work = ratio(tensor_flops(head), tensor_flops(reference))
@@ -92,26 +101,27 @@ def steps_changed(pair: Pair) -> Change | None:
         return None
     if max(held, 1 / held) < at.NOTICED or (held > 1) == (grown > 1):
         return None
-    found = instructions_changed(pair)
-    if found is None:
+    change = instructions_changed(pair)
+    if change is None:
         return None
     sizes = arrow(units.size(reference.shared_bytes or 0), units.size(head.shared_bytes or 0))
-    text = f"Each block holds {sizes} in shared memory for the same products: i{found.what[1:]}"
-    return Change(text, found.factor)
+    text = f"Each block holds {sizes} in shared memory for the same products: i{change.what[1:]}"
+    return Change(text, change.factor)
 
 
 def instructions_changed(pair: Pair) -> Change | None:
+    """Find more or fewer instructions, weighed by how busy the SM of the slower side is."""
     grown = ratio(pair.head.instructions, pair.reference.instructions)
     busy = pair.slower.sm_percent
     if grown is None or busy is None or max(grown, 1 / grown) < at.NOTICED:
         return None
-    # Where the SM is hardly busy, instructions are not what takes the time.
+    # Where the SM is hardly busy, the time does not go into instructions.
     factor = grown ** (busy / 100)
     return Change(f"Instructions {arrow(whole(pair.reference.instructions or 0), whole(pair.head.instructions or 0))}.", factor)
 
 
 def _tensor_share(kernel: KernelProfile) -> float | None:
-    """Of all operations; None where the report counts none."""
+    """Return operations of the matrix units over all operations; None where the report counts none."""
     flops = all_flops(kernel)
     return tensor_flops(kernel) / flops if flops > 0 else None
 

@@ -1,33 +1,49 @@
-"""Global memory: coalescing, more bytes than before, cache hits, and too few bytes in flight."""
+"""Rules about global memory: coalescing, more bytes than before, cache hits, and too few bytes in flight.
+
+`diagnose` applies `CHANGES` to both sides of a launch and `STATES` to the head. Pure.
+"""
 
 from __future__ import annotations
 
 from ratchet import units
-from ratchet.profile.diagnosis import thresholds as at
-from ratchet.profile.diagnosis.figures import SECTOR_BYTES, arrow, global_sectors, points, ratio, worst_stall
-from ratchet.profile.diagnosis.rule import Change, ChangeRule, Pair, State, StateRule
+from ratchet.profile.diagnosis import rule as at
+from ratchet.profile.diagnosis.rule import (
+    Change,
+    ChangeRule,
+    Pair,
+    State,
+    StateRule,
+    arrow,
+    global_sectors,
+    points,
+    ratio,
+    worst_stall,
+)
+from ratchet.profile.metrics import SECTOR_BYTES
 from ratchet.records.profile import KernelProfile
 
 WAITING_FOR_MEMORY = "long_scoreboard"
+"""ncu's name for waiting for global, local, surface or texture memory (Nsight Compute, Kernel Profiling Guide)."""
 
 
 def coalescing_changed(pair: Pair) -> Change | None:
-    """Sectors of each request, loads or stores, whichever changed more."""
-    seen: list[tuple[float, str]] = []
+    """Find a changed use of sectors, with the sectors for each load and store that moved the same way."""
+    requests: list[tuple[float, str]] = []
     for name, field in (("load", "load_sectors_per_request"), ("store", "store_sectors_per_request")):
         head, reference = getattr(pair.head, field), getattr(pair.reference, field)
         grown = ratio(head, reference)
         if grown is not None:
-            seen.append((grown, f"{arrow(f'{reference:.3g}', f'{head:.3g}')} sectors for each {name}"))
+            requests.append((grown, f"{arrow(f'{reference:.3g}', f'{head:.3g}')} sectors for each {name}"))
     used = ratio(pair.reference.coalesced_percent, pair.head.coalesced_percent)
-    if not seen or used is None or max(used, 1 / used) < at.NOTICED:
+    if not requests or used is None or max(used, 1 / used) < at.NOTICED:
         return None  # wider vectors also take more sectors, and use them all
     text = f"Coalescing {arrow(points(pair.reference.coalesced_percent or 0), points(pair.head.coalesced_percent or 0))}"
-    wanted = [what for grown, what in seen if (grown > 1) == (used > 1) and grown != 1]
+    wanted = [what for grown, what in requests if (grown > 1) == (used > 1) and grown != 1]
     return Change(f"{text}{': ' if wanted else ''}{', '.join(wanted)}.", used)
 
 
 def coalescing_low(kernel: KernelProfile) -> State | None:
+    """Find global accesses that use few of the sectors that they move."""
     used = kernel.coalesced_percent
     if used is None or used >= at.COALESCED_PERCENT:
         return None
@@ -40,7 +56,7 @@ def coalescing_low(kernel: KernelProfile) -> State | None:
 
 
 def extra_pass(pair: Pair) -> Change | None:
-    """More device memory, because the kernel itself asks for more."""
+    """Find more traffic with device memory, because the kernel itself asks for more."""
     bytes_grown = ratio(pair.head.dram_bytes, pair.reference.dram_bytes)
     asked = ratio(global_sectors(pair.head), global_sectors(pair.reference))
     if bytes_grown is None or asked is None or not (_noticed(bytes_grown) and _noticed(asked)):
@@ -52,7 +68,7 @@ def extra_pass(pair: Pair) -> Change | None:
 
 
 def l2_changed(pair: Pair) -> Change | None:
-    """More device memory for the same accesses, because L2 holds less of it."""
+    """Find more traffic with device memory, because fewer accesses hit L2."""
     head, reference = pair.head.l2_hit_percent, pair.reference.l2_hit_percent
     grown = ratio(pair.head.dram_bytes, pair.reference.dram_bytes)
     if head is None or reference is None or grown is None or not _noticed(grown) or abs(head - reference) < at.HIT_POINTS:
@@ -63,11 +79,13 @@ def l2_changed(pair: Pair) -> Change | None:
 
 
 def bytes_changed(pair: Pair) -> Change | None:
+    """Find more or less traffic with device memory, for whatever reason."""
     grown = ratio(pair.head.dram_bytes, pair.reference.dram_bytes)
     return Change(f"{_bytes(pair)}.", grown) if grown is not None and _noticed(grown) else None
 
 
 def l2_low(kernel: KernelProfile) -> State | None:
+    """Find few hits in L2 while device memory is busy."""
     hits = kernel.l2_hit_percent
     if hits is None or hits >= at.L2_HIT_PERCENT or (kernel.dram_percent or 0) < at.THROUGHPUT_PERCENT:
         return None  # where device memory is not the limit, a miss costs little
@@ -77,7 +95,7 @@ def l2_low(kernel: KernelProfile) -> State | None:
 
 
 def in_flight_changed(pair: Pair) -> Change | None:
-    """The same bytes by as many warps, but slower: each warp asks for less at once."""
+    """Find as many warps that move as many bytes, but slower: each warp asks for less at once."""
     head, reference = pair.head, pair.reference
     moved = ratio(head.dram_bytes, reference.dram_bytes)
     slowed = ratio(reference.dram_percent, head.dram_percent)
@@ -95,6 +113,7 @@ def in_flight_changed(pair: Pair) -> Change | None:
 
 
 def in_flight_low(kernel: KernelProfile) -> State | None:
+    """Find warps that mostly wait for loads while no unit is busy."""
     busiest = max(kernel.memory_percent or 0, kernel.sm_percent or 0)
     if kernel.memory_percent is None or kernel.sm_percent is None or busiest >= at.OCCUPANCY_PERCENT:
         return None
@@ -110,6 +129,7 @@ def in_flight_low(kernel: KernelProfile) -> State | None:
 
 
 def throughput_low(kernel: KernelProfile) -> State | None:
+    """Find arithmetic and memory that are both far from their peaks."""
     if kernel.memory_percent is None or kernel.sm_percent is None:
         return None
     if max(kernel.memory_percent, kernel.sm_percent) >= at.THROUGHPUT_PERCENT:
@@ -137,14 +157,14 @@ CHANGES = (
                "Let neighbouring threads touch neighbouring addresses: swap the indices, transpose through shared memory, or"
                " store the data in the order in which it is read."),
     ChangeRule("extra pass", 0.75, extra_pass,
-               "A kernel that is limited by memory takes as long as its bytes do.",
+               "A kernel that is limited by memory takes as long as it takes to move its bytes.",
                "Look for an array that is read or written a second time: fuse the loops, or keep the values in registers or"
                " shared memory."),
     ChangeRule("L2 hits", 0.65, l2_changed,
-               "What L2 does not hold comes from device memory, which is slower.",
+               "Data that L2 does not hold come from device memory, which is slower.",
                "Let blocks that run at the same time share their data: reorder the grid, use smaller groups, or hold less."),
     ChangeRule("DRAM bytes", 0.5, bytes_changed,
-               "A kernel that is limited by memory takes as long as its bytes do.",
+               "A kernel that is limited by memory takes as long as it takes to move its bytes.",
                "Look at what else changed: spills, the layout, the data type, or the order of the blocks."),
     ChangeRule("bytes in flight", 0.7, in_flight_changed,
                "Memory answers after hundreds of cycles. Its bandwidth is used only while enough requests are under way.",

@@ -1,1 +1,1 @@
-"""Pictures: matplotlib's objects on the Agg canvas, with no state of pyplot and no display."""
+"""Pictures: matplotlib's objects on the Agg canvas, without pyplot's global state and without a display."""

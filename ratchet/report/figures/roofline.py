@@ -1,177 +1,243 @@
-"""The roofline, log-log: roofs as labelled lines, cases as labelled points, cases without FLOPs on a strip below."""
+"""A picture of a roofline, log-log: roofs as lines, cases as marks that a legend names, cases without FLOPs as bars below.
+
+`ratchet.commands.roofline` calls `draw_roofline`, which writes one PNG and one SVG; `page` puts the two sides of one case on its
+page.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ratchet import units
 from ratchet.records.roofline import Roof, Roofline, RooflinePoint
-from ratchet.report.figures import canvas
-from ratchet.report.figures.axes import CLEAR, DASHES, SIZE, Drawn, charted, draw_axes, grouped, limits_of, place_of
-from ratchet.report.figures.canvas import DPI, FAINT, INK, MARKERS, PALETTE, PAPER, RULE, WIDTH, figure_of, line, write
-from ratchet.report.figures.labels import Point, place, spread
-from ratchet.report.roofline import roof_text, share_text, sources
+from ratchet.report.figures import style
+from ratchet.report.figures.style import FAINT, INK, NOTE, SMALL, TITLE, Section, legend_section, lines_of, text_section
+from ratchet.report.roofline import BOUND, ceiling_text, share_text, slope_text
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
-LABEL = 10.5
-"""Of the words beside a point, in points."""
-_HIGH = LABEL * DPI / 72 * 1.2
-_LEFT, _TOP, _WIDE, _MARGIN = 90, 104, 790, 320
-_STRIP = 128
-"""Pixels that the strip takes."""
-_ROW = 24
+_SHAPES = "osD^vPX<>ph*"
+_DASHES: dict[str, Any] = {"measured": "solid", "report": (0, (6, 2)), "datasheet": (0, (2, 2))}
+_UNUSED = "#a6a6a6"
+"""Colour of a ceiling that no case is read against."""
+_ONE_LINE = 1.03
+"""Roofs that differ by less are one line with one label: on a chart of many decades they coincide."""
+_LABEL = 112
+"""Points that the label of a ceiling may take."""
 
 
 @dataclass(frozen=True)
-class Look:
-    """How one point is drawn."""
+class Mark:
+    """A point with its label, colour and shape."""
 
-    name: str
+    point: RooflinePoint
+    label: str
     colour: str
-    shape: str
+    shape: str = "o"
+
+    @property
+    def face(self) -> str:
+        """Colour of its inside: solid where the profiler counted the work, hollow where the benchmark declares it."""
+        return self.colour if self.point.source == "counters" else "none"
+
+    @property
+    def place(self) -> tuple[float, float]:
+        """Position in FLOP per byte and FLOP per second."""
+        return self.point.intensity or 1.0, self.point.flops_per_s
+
+    def line(self) -> Line2D:
+        """Make the mark at its place, for the axes and for a legend."""
+        from matplotlib.lines import Line2D
+
+        return Line2D(
+            [self.place[0]], [self.place[1]], label=self.label, marker=self.shape, markersize=7, markeredgewidth=1.6,
+            markerfacecolor=self.face, markeredgecolor=self.colour, linestyle="none", zorder=5,
+        )  # fmt: skip
 
 
 def draw_roofline(roofline: Roofline, folder: Path, name: str = "roofline") -> list[Path]:
-    """Write ``NAME.png``, `WIDTH` pixels wide, and ``NAME.svg``; their paths. Raises PageError, OutputError."""
-    with canvas.drawing():
-        return canvas.write_files(roofline_figure(roofline), folder, name)
+    """Write ``NAME.png``, 1200 pixels wide, and ``NAME.svg``, and return their paths.
+
+    Raises PageError where matplotlib is missing, OutputError where the files cannot be written.
+    """
+    with style.drawing():
+        return style.write_files(roofline_figure(roofline), folder, name)
 
 
 def roofline_figure(roofline: Roofline) -> Figure:
-    """The whole picture. Only within `canvas.drawing`."""
-    idle = [each for each in roofline.points if not each.flops and each.bytes]
-    strip = _STRIP + _ROW * max(0, len(idle) - 1) if idle else 0
-    notes = [f"Note: {note}" for note in roofline.notes]
-    lines = [text for note in notes for text in canvas.wrapped(note, 9.5, WIDTH - 60, 3)]
-    height = 720 + strip + 18 * len(lines)
-    figure = canvas.new_figure(height)
-    _head(figure, roofline, height)
-    axes = canvas.axes_at(figure, _LEFT, _TOP, _WIDE, 540)
-    drawn = draw_axes(axes, roofline, limits_of(roofline))
-    axes.set_xlabel("Arithmetic intensity: FLOP per byte of device memory", fontsize=11, color=INK)
-    axes.set_ylabel("FLOP/s", fontsize=11, color=INK)
-    looks = looks_of(roofline.points)
-    shown = charted(roofline.points)
-    draw_points(axes, shown, [looks[each.case] for each in shown], drawn)
-    if not shown:
-        write(
-            figure, (_LEFT + _WIDE / 2, height - _TOP - 500), "no case with FLOPs and bytes", size=LABEL, color=FAINT, ha="center"
-        )
+    """Draw all cases of a roofline, within `style.drawing`."""
+    marks = marks_of(roofline.points)
+    idle = [mark for mark in marks if not mark.point.flops and mark.point.bytes]
+    lines = lines_of(f"Roofline · {roofline.device}", TITLE, most=2)
+    lines += lines_of("The percentage is the share of the nearest roof, the measured one where there is one.", FAINT)
+    meaning = {"counters": "Solid: work counted by the profiler.", "declared": "Hollow: work declared by the benchmark."}
+    present = {point.source for point in roofline.points}
+    lines += lines_of(" ".join(text for source, text in meaning.items() if source in present), FAINT)
+    sections = [text_section(lines), *chart_sections(roofline, [mark for mark in marks if mark.point.intensity])]
     if idle:
-        _strip(figure, roofline, idle, looks, _TOP + 540 + 104)
-    for number, text in enumerate(reversed(lines)):
-        write(figure, (24, 14 + 18 * number), text, size=9.5, color=FAINT, va="bottom")
-    return figure
+        sections += [
+            text_section(lines_of("Cases without FLOPs: bytes per second, beside the roofs of the memory"), 0.12),
+            Section(0.1 + 0.28 * len(idle), lambda part: _draw_idle(part.subplots(), roofline.roofs, idle)),
+        ]
+    notes = [line for note in roofline.notes for line in lines_of(f"Note: {note}", NOTE)]
+    return style.stacked([*sections, *([text_section(notes)] if notes else [])])
 
 
-def looks_of(points: Sequence[RooflinePoint]) -> dict[str, Look]:
-    """A colour and a shape for each benchmark; case → look."""
-    families = list(dict.fromkeys(each.case.partition("/")[0] for each in points))
-    found = {}
-    for each in points:
-        number = families.index(each.case.partition("/")[0])
-        known = each.shares.values() if each.bound is None else [each.shares[each.bound_roof]] if each.bound_roof else []
-        share = max(known, default=None)
-        words = f"{each.case} {share_text(share)}" if share is not None else each.case
-        found[each.case] = Look(words, PALETTE[number % len(PALETTE)], MARKERS[number % len(MARKERS)])
-    return found
+def marks_of(points: Sequence[RooflinePoint]) -> list[Mark]:
+    """Choose a colour for each benchmark and a shape for each of its configs."""
+    configs: dict[str, list[str]] = {}
+    marks = []
+    for point in points:
+        benchmark = point.case.partition("/")[0]
+        known = configs.setdefault(benchmark, [])
+        if point.case not in known:
+            known.append(point.case)
+        again, colour = divmod(list(configs).index(benchmark), len(style.PALETTE))  # colours come again with other shapes
+        shape = _SHAPES[(known.index(point.case) + 4 * again) % len(_SHAPES)]
+        marks.append(Mark(point, f"{point.case} {share(point)}".rstrip(), style.PALETTE[colour], shape))
+    return marks
 
 
-def draw_points(axes: Axes, points: Sequence[RooflinePoint], looks: Sequence[Look], drawn: Drawn) -> None:
-    """Markers, solid where counted and hollow where declared, each with its label."""
-    figure = figure_of(axes)
-    for point, look in zip(points, looks, strict=True):
-        marker(axes, point.intensity or 1.0, point.flops_per_s, point, look)
-    at = [place_of(axes, each) for each in points]
-    texts = [canvas.elided(look.name, LABEL, 330) for look in looks]
-    sizes = [(canvas.width_of(text, LABEL) + 3, _HIGH) for text in texts]
-    left, bottom, right, top = axes.get_window_extent().extents
-    spots = place(at, sizes, (left + 2, bottom + 2, right - 2, top - 2), drawn.taken, drawn.lines)
-    for text, spot, where, look in zip(texts, spots, at, looks, strict=True):
-        drawn.taken.append(spot.box)
-        start = (spot.box[0] + 1, (spot.box[1] + spot.box[3]) / 2)
-        write(figure, start, text, size=LABEL, color=INK, ha="left", va="center_baseline", zorder=6, bbox=CLEAR)
-        if spot.far:
-            line(figure, where, spot.near(where), color=look.colour, linewidth=0.8, zorder=4)
+def share(point: RooflinePoint) -> str:
+    """Format the share of the nearest roof, such as ``86 %``; empty where no roof applies to the point."""
+    if point.bound is None:
+        return share_text(max(point.shares.values())) if point.shares else ""
+    return share_text(point.shares[point.bound_roof]) if point.bound_roof else ""
 
 
-def marker(axes: Axes, x: float, y: float, point: RooflinePoint, look: Look) -> None:
-    """Solid: the profiler counted; hollow: the benchmark declares."""
-    axes.plot(
-        [x], [y], marker=look.shape, markersize=8, markerfacecolor=look.colour if point.source == "counters" else PAPER,
-        markeredgecolor=look.colour, markeredgewidth=1.8, linestyle="none", zorder=5, clip_on=False,
-    )  # fmt: skip
+def sides_sections(roofline: Roofline | None) -> list[Section]:
+    """Return sections with both sides of one case, and an arrow from reference to head; words where there is nothing to draw."""
+    points = roofline.points if roofline else ()
+    if roofline is None or not points:
+        return [text_section(lines_of("no counters of FLOPs and DRAM bytes", FAINT), above=0)]
+    colours = {"reference": style.REFERENCE}
+    names = [f"{point.side or 'case'} {share(point)}".rstrip() for point in points]
+    sides = [Mark(point, name, colours.get(point.side or "", style.HEAD)) for point, name in zip(points, names, strict=True)]
+    charted = [mark for mark in sides if mark.point.intensity]
+    if not charted:
+        rates = ", ".join(f"{mark.label}: {units.rate(mark.point.bytes_per_s, 'B/s')}" for mark in sides)
+        return [text_section(lines_of(f"no FLOPs counted; device memory: {rates}", FAINT), above=0)]
+    last = charted[-1].point
+    bound = {None: "", "neither": "below half of every roof, "}.get(last.bound, f"bound by {BOUND.get(last.bound or '')}, ")
+    timed = "time of the benchmark" if last.timed_by == "benchmark" else "time under the profiler"
+    brief = roofline.model_copy(update={"roofs": needed_roofs(roofline)})
+    return [text_section(lines_of(f"{bound}{timed}", NOTE), above=0), *chart_sections(brief, charted)]
 
 
-def _head(figure: Figure, roofline: Roofline, height: int) -> None:
-    title = canvas.elided(f"Roofline · {roofline.device}", 17, WIDTH - 48, weight="bold")
-    write(figure, (24, height - 34), title, size=17, weight="bold", va="baseline")
-    shares = "The percentage is the share of the nearest roof, the measured one where there is one."
-    write(figure, (24, height - 60), shares, size=LABEL, color=FAINT, va="baseline")
-    hollow = "work declared by the benchmark"
-    key = [(True, "work counted by the profiler"), (False, hollow)]
-    present = {each.source for each in roofline.points}
-    x = 32.0
-    for solid, words in key:
-        if ("counters" if solid else "declared") not in present:
-            continue
-        key_marker(figure, (x, height - 80), FAINT if solid else PAPER)
-        write(figure, (x + 12, height - 80), words, size=LABEL, color=FAINT, va="center_baseline")
-        x += 44 + canvas.width_of(words, LABEL)
+def needed_roofs(roofline: Roofline) -> tuple[Roof, ...]:
+    """Choose the roofs that the points are read against: measured ones, and those of the datasheet or else of the report."""
+    needed = {point.precision for point in roofline.points}
+    near = [roof for roof in roofline.roofs if roof.kind == "dram" or roof.precision in needed]
+    printed = {(roof.kind, roof.precision) for roof in near if roof.source == "datasheet"}
+    return tuple(roof for roof in near if roof.source != "report" or (roof.kind, roof.precision) not in printed)
 
 
-def key_marker(figure: Figure, at: Point, face: str) -> None:
-    """A marker beside words that explain it."""
-    look = {"marker": "o", "markersize": 8, "markeredgecolor": FAINT, "markeredgewidth": 1.8, "linestyle": "none"}
-    line(figure, at, markerfacecolor=face, **look)
+def chart_sections(roofline: Roofline, marks: Sequence[Mark]) -> list[Section]:
+    """Return roofs and marks on logarithmic axes, and the legends below them."""
+    ceilings = grouped([roof for roof in roofline.roofs if roof.kind == "compute"])
+    chart = Section(2.4 + 0.2 * len(ceilings), lambda part: _draw_chart(part.subplots(), roofline, ceilings, marks))
+    legends: list[Sequence[Artist]] = [[mark.line() for mark in marks], _line_styles(roofline.roofs)]
+    return [chart, *(legend_section(handles) for handles in legends if handles)]
 
 
-def _strip(figure: Figure, roofline: Roofline, idle: Sequence[RooflinePoint], looks: dict[str, Look], top: float) -> None:
-    """Cases without FLOPs have no intensity: their bytes per second, against the roofs of the memory."""
-    height = _ROW * len(idle) + 6
-    axes = canvas.axes_at(figure, _LEFT, top, _WIDE, height)
-    memory = grouped([roof for roof in roofline.roofs if roof.kind == "dram"])
-    most = max([*(each.bytes_per_s for each in idle), *(group[0].rate for group in memory)]) * 1.06
-    axes.set_xlim(0, most)
-    axes.set_ylim(-0.5, len(idle) - 0.5)
-    axes.set_yticks([])
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    _bytes_ticks(axes, most)
-    _memory_roofs(figure, axes, memory)
-    for number, each in enumerate(reversed(idle)):
-        look = looks[each.case]
-        axes.plot([0, each.bytes_per_s], [number, number], color=RULE, linewidth=5, solid_capstyle="butt", zorder=1)
-        marker(axes, each.bytes_per_s, number, each, look)
-        words = canvas.elided(f"{look.name} · {units.rate(each.bytes_per_s, 'B/s')}", LABEL, _MARGIN - 40)
-        right, up = axes.transData.transform((most, number))
-        write(figure, (right + 14, up), words, size=LABEL, color=INK, va="center_baseline")
-    high = figure.get_size_inches()[1] * DPI
-    title = "Cases without FLOPs: bytes per second"
-    write(figure, (_LEFT, high - top + 28), title, size=LABEL, color=INK, va="baseline")
+def _draw_chart(axes: Axes, roofline: Roofline, ceilings: Sequence[tuple[Roof, ...]], marks: Sequence[Mark]) -> None:
+    from matplotlib.ticker import EngFormatter, FuncFormatter, NullFormatter
+
+    axes.set(xscale="log", yscale="log", xlabel="Arithmetic intensity: FLOP per byte of device memory", ylabel="FLOP/s")
+    prefixed = EngFormatter(sep=" ")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: prefixed(value) if value >= 1 else f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+    axes.grid(visible=True, linewidth=0.6)
+    _draw_roofs(axes, roofline, ceilings, [mark.point for mark in marks])
+    places = {mark.point.side: mark.place for mark in marks}
+    for mark in marks:
+        axes.add_line(mark.line())
+    if not marks:
+        axes.text(0.5, 0.1, "no case with FLOPs and bytes", transform=axes.transAxes, color=style.GREY, ha="center")
+    if {"reference", "head"} <= set(places):
+        arrow = {"arrowstyle": "-|>", "color": style.HEAD, "linewidth": 1.4, "shrinkA": 4, "shrinkB": 4}
+        axes.annotate("", xy=places["head"], xytext=places["reference"], arrowprops=arrow, zorder=4)
 
 
-def _bytes_ticks(axes: Axes, most: float) -> None:
-    from matplotlib.ticker import FixedFormatter, FixedLocator
+def _draw_roofs(axes: Axes, roofline: Roofline, ceilings: Sequence[tuple[Roof, ...]], points: Sequence[RooflinePoint]) -> None:
+    """Draw slopes and ceilings, and label the ceilings to the right of the axes."""
+    slopes = [roof for roof in roofline.roofs if roof.kind != "compute"]
+    intensities = [point.intensity or 1.0 for point in points] or [1.0]
+    rates = [point.flops_per_s for point in points]
+    memory = [roof.rate for roof in slopes if roof.kind == "dram"]
+    highest = ceilings[0][0].rate if ceilings else math.inf
+    corner = highest / min(memory) if ceilings and memory else max(intensities)  # where the slopes end
+    left, right = min(min(intensities) / 4, corner / 30), max(max(intensities) * 3, corner * 3)
+    top = 1.6 * max([*([highest] if ceilings else [rate * right / 3 for rate in memory]), *rates], default=1e12)
+    bottoms = [*(rate / 4 for rate in rates), *(rate * left for rate in memory), *(group[0].rate / 2 for group in ceilings)]
+    low = min(bottoms, default=top / 1e3)
+    axes.set(xlim=(left, right), ylim=(low, top))
+    for roof in slopes:
+        end = min(right, highest / roof.rate)
+        axes.plot([left, end], [roof.rate * left, roof.rate * end], color=INK, linewidth=1.2, linestyle=_DASHES[roof.source])
+    needed = {point.precision for point in roofline.points}
+    apart = (top / low) ** (2.3 * SMALL / (72 * (1.4 + 0.2 * len(ceilings))))  # factor between labels of two lines of text
+    heights = _spread([group[0].rate for group in ceilings], apart, top)
+    for group, height in zip(ceilings, heights, strict=True):
+        rate, is_needed = group[0].rate, any(roof.precision in needed for roof in group)
+        source = "measured" if any(roof.source == "measured" for roof in group) else group[0].source
+        line: dict[str, Any] = {"color": INK if is_needed else _UNUSED, "linewidth": 1.2 if is_needed else 0.9}
+        axes.plot([min(rate / max(memory), right) if memory else left, right], [rate, rate], linestyle=_DASHES[source], **line)
+        axes.annotate(
+            "\n".join(style.wrapped(ceiling_text(group), SMALL, _LABEL, 2)), xy=(1, rate), xytext=(1.04, height),
+            xycoords=("axes fraction", "data"), textcoords=("axes fraction", "data"), va="center", size=SMALL, linespacing=1,
+            color=INK if is_needed else style.GREY,
+            arrowprops=line | {"arrowstyle": "-", "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)},
+        )  # fmt: skip
 
-    step = next(each for power in range(18) for digit in (1, 2, 5) if most / (each := digit * 10.0**power) <= 7)
-    ticks = [number * step for number in range(int(most / step) + 1)]
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_major_formatter(FixedFormatter(["0", *(units.rate(each, "B/s") for each in ticks[1:])]))
+
+def _spread(rates: Sequence[float], apart: float, top: float) -> list[float]:
+    """Return heights for labels near falling rates: below ``top``, each lower than the one before by a factor of ``apart``."""
+    raised = list(accumulate(reversed(rates), lambda below, rate: max(rate, below * apart)))
+    return list(accumulate(reversed(raised), lambda above, rate: min(rate, above / apart), initial=top * apart**0.5))[1:]
 
 
-def _memory_roofs(figure: Figure, axes: Axes, memory: Sequence[Sequence[Roof]]) -> None:
-    """Upright lines, each with its words above it."""
-    texts = [f"{roof_text(group[0])} {sources(group)}" for group in memory]
-    wide = max((canvas.width_of(text, SIZE) for text in texts), default=0) + 14
-    _, _, right, top = axes.get_window_extent().extents
-    at = [float(axes.transData.transform((group[0].rate, 0))[0]) for group in memory]
-    for group, text, centre in zip(memory, texts, spread(at, wide, 0, right + 40), strict=True):
-        axes.axvline(group[0].rate, color=INK, linewidth=1.2, linestyle=DASHES[group[0].source], zorder=2)
-        write(figure, (centre, top + 12), text, size=SIZE, color=INK, ha="center", va="baseline")
+def grouped(roofs: Sequence[Roof]) -> list[tuple[Roof, ...]]:
+    """Join roofs that fall on one line; the highest line first."""
+    groups: list[list[Roof]] = []
+    for roof in sorted(roofs, key=lambda roof: (-roof.rate, roof.key)):
+        if groups and groups[-1][0].rate / roof.rate < _ONE_LINE:
+            groups[-1].append(roof)
+        else:
+            groups.append([roof])
+    return [tuple(group) for group in groups]
+
+
+def _line_styles(roofs: Sequence[Roof]) -> list[Artist]:
+    """Return one line for each source of roofs, with the rates of its slopes."""
+    from matplotlib.lines import Line2D
+
+    handles: list[Artist] = []
+    for source, dashes in _DASHES.items():
+        own = [roof for roof in roofs if roof.source == source]
+        slopes = "; ".join(slope_text([roof]) for roof in own if roof.kind != "compute")
+        if own:
+            handles.append(Line2D([], [], color=INK, linestyle=dashes, linewidth=1.2, label=slopes or source))
+    return handles
+
+
+def _draw_idle(axes: Axes, roofs: Sequence[Roof], idle: Sequence[Mark]) -> None:
+    """Draw cases without FLOPs, which have no intensity: their bytes per second, against the roofs of the memory."""
+    rates = [mark.point.bytes_per_s for mark in idle]
+    axes.barh(range(len(idle)), rates, 0.5, color=[mark.face for mark in idle], edgecolor=[mark.colour for mark in idle])
+    for row, rate in enumerate(rates):
+        axes.text(1.02, row, units.rate(rate, "B/s"), transform=axes.get_yaxis_transform(), size=SMALL, va="center")
+    for roof in roofs:
+        if roof.kind == "dram":
+            axes.axvline(roof.rate, color=INK, linewidth=1.2, linestyle=_DASHES[roof.source], zorder=0)
+    style.bar_axes(axes, [mark.label for mark in idle])

@@ -1,7 +1,7 @@
 """What each call does to the state, and what it answers, with GitHub's limits."""
 
-from fake_github.routes import checks, conversation, files, pulls, runs
-from fake_github.routes.base import MISSING, Call, Reply, Routes, decoded
+from tests.fake_github.routes import checks, conversation, files, pulls, runs
+from tests.fake_github.routes.base import MISSING, Call, Reply, Routes, decoded
 
 REGISTERED = (checks, conversation, files, pulls, runs)
 """Loading these fills the table."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from fake_github.script import error
-from fake_github.shapes import Shapes
-from fake_github.state import Pull, State, Token
+from tests.fake_github.script import error
+from tests.fake_github.shapes import Shapes
+from tests.fake_github.state import Pull, State, Token
 
 LARGEST_COMMENT = 65_536
 LARGEST_CHECK_TEXT = 65_535

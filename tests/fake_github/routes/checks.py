@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fake_github.routes.base import ANNOTATIONS, LARGEST_CHECK_TEXT, MISSING, Call, Reply, Routes, route
-from fake_github.script import error
-from fake_github.shapes import fill
-from fake_github.state import Check
+from tests.fake_github.routes.base import ANNOTATIONS, LARGEST_CHECK_TEXT, MISSING, Call, Reply, Routes, route
+from tests.fake_github.script import error
+from tests.fake_github.shapes import fill
+from tests.fake_github.state import Check
 
 
 @route("POST", r"/check-runs", "checks")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fake_github.routes.base import LARGEST_COMMENT, MISSING, Call, Reply, Routes, invalid, route
+from tests.fake_github.routes.base import LARGEST_COMMENT, MISSING, Call, Reply, Routes, invalid, route
 
 
 @route("GET", r"/issues/(\d+)")

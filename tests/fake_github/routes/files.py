@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import re
 
-from fake_github.routes.base import LARGEST_RAW, MISSING, Call, Reply, Routes, route
-from fake_github.script import error
-from fake_github.shapes import blob_sha
+from tests.fake_github.routes.base import LARGEST_RAW, MISSING, Call, Reply, Routes, route
+from tests.fake_github.script import error
+from tests.fake_github.shapes import blob_sha
 
 
 @route("GET", "")

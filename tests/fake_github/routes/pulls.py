@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from fake_github.routes.base import MISSING, Call, Reply, Routes, invalid, route
-from fake_github.script import error
+from tests.fake_github.routes.base import MISSING, Call, Reply, Routes, invalid, route
+from tests.fake_github.script import error
 
 
 @route("GET", r"/pulls")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from fake_github.routes.base import LARGEST_CHECK_TEXT, MISSING, Call, Reply, Routes, route
-from fake_github.script import error
+from tests.fake_github.routes.base import LARGEST_CHECK_TEXT, MISSING, Call, Reply, Routes, route
+from tests.fake_github.script import error
 
 
 @route("GET", r"/collaborators/([^/]+)/permission")

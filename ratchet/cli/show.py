@@ -1,0 +1,54 @@
+"""Commands that look at the checkout and at the machine: list, doctor.
+
+Loaded by `ratchet.cli` when one of them is called. They print to stdout; what they look at is in `ratchet.commands.run` and
+`ratchet.measure.device.doctor`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from ratchet.cli.options import common, device, request_of
+from ratchet.cli.output import print_result
+from ratchet.commands.run import cases_of_checkout
+from ratchet.errors import Exit
+from ratchet.measure.device import doctor
+from ratchet.untrusted import clean
+
+
+@click.command("list")
+@click.argument("cases", nargs=-1)
+@device
+@common
+def list_command(cases: tuple[str, ...], **given: Any) -> int:
+    """List the cases of this checkout, and those that this machine skips."""
+    listed = cases_of_checkout(request_of(cases, given), os.environ)
+    width = max((len(case.name) for case in listed), default=0)
+    lines = []
+    for case in listed:
+        if case.failures:
+            note = f"broken: {case.failures[0].message}"
+        elif case.skipped:
+            note = f"skipped: {case.skipped}"
+        else:
+            note = " ".join(f"{name}={value}" for name, value in case.config.parameters.items())
+        lines.append(f"{clean(case.name):<{width}}  {clean(note)}".rstrip())
+    fields = [case.model_dump(mode="json", include={"name", "config", "skipped", "failures"}) for case in listed]
+    print_result(fields, lines, as_json=given["as_json"])
+    if any(case.failures for case in listed):
+        return int(Exit.REGRESSION)
+    return int(Exit.PASS if listed else Exit.NOT_MEASURED)
+
+
+@click.command("doctor")
+@device
+@common
+def doctor_command(**given: Any) -> int:
+    """Say what this machine can and cannot do, and what to do about it."""
+    root = given["repo"].resolve()
+    checks = doctor.examine(root, given["gpu"], results=root / (given["results"] or "results"))
+    click.echo(doctor.to_json(checks) if given["as_json"] else doctor.render(checks), nl=False)
+    return int(Exit.PASS)

@@ -1,0 +1,132 @@
+"""Show, move and verify ``results/baseline.json``, for `ratchet baseline`. A file that does not verify is never overwritten.
+
+The command line calls the five public functions. They read recorded runs and the git repository, and write that file only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ratchet.commands.compare import judge_again
+from ratchet.commands.request import BASELINE, Request, load_baseline, root_of
+from ratchet.config import load_settings
+from ratchet.errors import GitError, RecordError, UsageError
+from ratchet.forge.git import Repository
+from ratchet.judge.baseline import steps
+from ratchet.judge.baseline import update as judge_baseline
+from ratchet.judge.baseline.chain import problems
+from ratchet.judge.baseline.steps import Accepted, Person, Recorded, Renamed
+from ratchet.records.baseline import Baseline
+from ratchet.records.files import save_over
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The faults of a baseline file, and warnings about commits that could not be looked up."""
+
+    path: Path
+    baseline: Baseline
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping[str, str]) -> tuple[Path, Recorded]:
+    """Enter recorded runs (by default the last one) into the baseline file. Return the file and the steps.
+
+    Raises RecordError for a run that cannot be read or a baseline that does not verify, OutputError where it cannot be written.
+    """
+    path, before = _intact(request, environ)
+    done = [judge_again(each, request, environ) for each in recorded or (None,)]
+    after = judge_baseline.record(before, [(each.run, each.report) for each in done])
+    _save(path, before, after.baseline)
+    return path, after
+
+
+def accept_cases(
+    names: Sequence[str], recorded: Path | None, by: str | None, reason: str, request: Request, environ: Mapping[str, str]
+) -> tuple[Path, list[Accepted]]:
+    """Make the head of a recorded run (by default the last one) the baseline commit of these cases, on purpose.
+
+    Raises as `record_baseline` does, and UsageError where it is unknown who does this.
+    """
+    path, before = _intact(request, environ)
+    done = judge_again(recorded, request, environ)
+    after, moved = steps.accept(before, done.run, done.report, names, _person(by, reason, request, environ))
+    _save(path, before, after)
+    return path, moved
+
+
+def rename_case(
+    old: str, new: str, by: str | None, reason: str | None, request: Request, environ: Mapping[str, str]
+) -> tuple[Path, list[Renamed]]:
+    """Continue a case's chain under another name. Raises as `accept_cases` does."""
+    path, before = _intact(request, environ)
+    commit = Repository(request.folder).head()
+    after, moved = steps.rename(before, old, new, commit, _person(by, reason, request, environ))
+    _save(path, before, after)
+    return path, moved
+
+
+def verify_baseline(request: Request, environ: Mapping[str, str]) -> Verified:
+    """Check the chain of every case, and that git knows the commits."""
+    path, stored = show_baseline(request, environ)
+    lost, warnings = _unknown_commits(stored, request.folder)
+    return Verified(path, stored, (*problems(stored), *lost), tuple(warnings))
+
+
+def show_baseline(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:
+    """Read the baseline file of the checkout. Raises RecordError."""
+    root = root_of(request.folder)
+    results = root / load_settings(root, environ, request.options).results
+    return results / BASELINE, load_baseline(results)
+
+
+def _intact(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:
+    path, stored = show_baseline(request, environ)
+    wrong = problems(stored)
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise RecordError(f"{path} does not verify, and was left as it is: {wrong[0]}{more}", "See `ratchet baseline verify`.")
+    return path, stored
+
+
+def _save(path: Path, before: Baseline, after: Baseline) -> None:
+    if after is not before:
+        save_over(path, after, Baseline)
+
+
+def _person(by: str | None, reason: str | None, request: Request, environ: Mapping[str, str]) -> Person:
+    # In a workflow git's user is a robot, if anyone; the person who started it is better.
+    who = by or environ.get("GITHUB_ACTOR") or ""
+    if not who:
+        with contextlib.suppress(GitError, UsageError):
+            who = Repository(request.folder).user()
+    if not who.strip():
+        raise UsageError("It is unknown who takes this step: git has no user.name.", "Say who with --by.")
+    return Person(" ".join(who.split()), " ".join(reason.split()) if reason else None, datetime.now(UTC))
+
+
+def _unknown_commits(stored: Baseline, folder: Path) -> tuple[list[str], list[str]]:
+    """Return problems, for baseline commits that git does not know, and warnings, for earlier steps and shallow clones."""
+    try:
+        repository = Repository(folder)
+    except (GitError, UsageError) as error:
+        return [], [f"The commits were not looked up: {error.message}"]
+    entries = [(f"{name} [{machine}]", entry) for machine, name, entry in stored.every()]
+    named = {step.commit for _, entry in entries for step in entry.steps} | {entry.git_commit for _, entry in entries}
+    unknown = {commit for commit in named if repository.tree_of(commit) is None}
+    if unknown and repository.is_shallow():
+        missing = f"{len(unknown)} of {len(named)} commits named in the file are not in this shallow clone"
+        return [], [f"{missing}. Fetch the history with `git fetch --unshallow` to look them up."]
+    lost = [
+        f"{name}: git knows no commit {entry.git_commit[:10]}, so no check can build it. Fetch the branch that has it, or move "
+        "the case to a commit that stays with `ratchet baseline accept`."
+        for name, entry in entries
+        if entry.git_commit in unknown
+    ]
+    earlier = sorted(unknown - {entry.git_commit for _, entry in entries})
+    return lost, [f"git no longer knows {commit[:10]}, the commit of an earlier step." for commit in earlier]

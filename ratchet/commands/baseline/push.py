@@ -1,0 +1,188 @@
+"""`ratchet baseline push`: enter runs of the main branch into the baseline file of the remote, whoever else writes there too.
+
+Only `ratchet baseline push` calls `push_baseline`. It fetches from and pushes to the git remote, and asks GitHub for acceptances
+where there is a token. The steps are applied to the file as it is on the remote at that moment, and again for each try of a push.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ratchet.commands.github.event import event_of
+from ratchet.commands.github.judge_again import acceptances_of, by_case, intact_baseline
+from ratchet.commands.request import BASELINE, Request
+from ratchet.config import Settings, load_settings
+from ratchet.errors import GitError, UsageError
+from ratchet.forge.push import Change, Mode, Protected, PushTarget, Remote, RemoteFile, commit_on, push_file
+from ratchet.judge.baseline import steps
+from ratchet.judge.baseline import update as judge_baseline
+from ratchet.judge.baseline.chain import joined
+from ratchet.judge.baseline.steps import Accepted, Person, Recorded
+from ratchet.judge.github.event import Push
+from ratchet.judge.verdict import judge_run
+from ratchet.records.acceptance import Acceptance
+from ratchet.records.baseline import Baseline, StepKind
+from ratchet.records.files import dumps, load
+from ratchet.records.run import Policy, RunRecord
+from ratchet.records.verdict import ReportRecord
+from ratchet.report.baseline import Forward, commit_message, pull_body, title
+
+if TYPE_CHECKING:  # PyGithub is an extra; without a token nothing here needs it
+    from ratchet.forge.github import GitHub
+
+
+@dataclass(frozen=True)
+class Way:
+    """The way of the baseline to the remote; None means as the settings and the checkout say."""
+
+    remote: str = "origin"
+    mode: Mode | None = None
+    onto: str | None = None
+    """The branch that was measured."""
+
+
+def push_baseline(
+    recorded: Sequence[Path], way: Way, github: GitHub | None, request: Request, environ: Mapping[str, str]
+) -> Forward:
+    """Enter runs of the main branch into the baseline file of the remote, with what was accepted in their pull requests.
+
+    Without ``github``, acceptances are unknown and a pull request has to be opened by hand. Raises UsageError and RecordError for
+    runs that are not of the main branch, GitError where nothing could be recorded, ForgeError where GitHub refuses.
+    """
+    clone = Remote(request.folder, way.remote)
+    settings = load_settings(clone.root, environ, request.options)
+    target = PushTarget(way.mode or settings.baseline_mode, way.onto or _branch(clone, environ), settings.baseline_branch)
+    if target.mode != "push" and target.main == target.side:
+        raise UsageError(f"{target.side} is the branch that was measured.", "Set baseline_branch to another one.")
+    runs = tuple(_checked(load(path, RunRecord), environ) for path in recorded)
+    acceptances = _acceptances(github, _pushed_commits(clone, runs, environ)) if github else ()
+    moving = Moving(clone, target, _path_in(clone, settings), settings.policy, runs, acceptances)
+    notes: tuple[str, ...] = ()
+    try:
+        pushed = push_file(clone, target, moving.path, moving)
+    except Protected as error:
+        if target.mode != "push" or target.main == target.side:
+            raise
+        notes = (f"{error.message} It goes by a pull request instead.",)
+        target = replace(target, mode="pull-request")
+        moving = replace(moving, target=target)
+        pushed = push_file(clone, target, moving.path, moving)
+    notes = (*notes, *moving.notes)
+    done = Forward(moving.path, target.mode, pushed.branch, pushed.commit, moving.recorded, moving.accepted, notes)
+    if target.mode != "pull-request" or pushed.commit is None:
+        return done
+    if github is None:
+        return replace(done, notes=(*notes, f"There is no GITHUB_TOKEN: open the pull request of {target.side} by hand."))
+    words = (title(done.recorded, done.accepted), pull_body(done.recorded, done.accepted, done.path))
+    return replace(done, pull_url=github.open_pull(*words, target.side, target.main, draft=False).url)
+
+
+def _pushed_commits(clone: Remote, runs: Sequence[RunRecord], environ: Mapping[str, str]) -> list[str]:
+    """Return the measured commits and those of the same push: a merge queue pushes several pull requests at once."""
+    event = event_of(environ) if environ.get("GITHUB_EVENT_NAME") == "push" and environ.get("GITHUB_EVENT_PATH") else None
+    before = event.before if isinstance(event, Push) else ""
+    pushed = [clone.first_parents(before, run.head.commit) if before else [run.head.commit] for run in runs]
+    return list(dict.fromkeys(commit for commits in pushed for commit in commits))
+
+
+def _acceptances(github: GitHub, commits: Sequence[str]) -> tuple[Acceptance, ...]:
+    """Return the acceptances of the pull requests that these commits came with."""
+    pulls = {pull.number: pull for commit in commits for pull in github.pulls_of_commit(commit) if pull.merged}.values()
+    return tuple(acceptance for pull in pulls for acceptance in acceptances_of(github, pull, github.comments(pull.number)))
+
+
+def _checked(run: RunRecord, environ: Mapping[str, str]) -> RunRecord:
+    pushed = environ.get("GITHUB_SHA") if environ.get("GITHUB_EVENT_NAME") == "push" else None
+    if pushed and run.head.commit != pushed:
+        raise UsageError(
+            f"The run is of {run.head.commit[:10]}, and this job is for the push of {pushed[:10]}.",
+            "Let the job that measures check out github.sha.",
+        )
+    return run
+
+
+def _branch(clone: Remote, environ: Mapping[str, str]) -> str:
+    named = environ.get("GITHUB_REF_NAME") if environ.get("GITHUB_REF_TYPE") == "branch" else None
+    branch = named or clone.branch()
+    if not branch:
+        raise UsageError("No branch is checked out, so it is unknown which one was measured.", "Name it with --onto.")
+    return branch
+
+
+def _path_in(clone: Remote, settings: Settings) -> str:
+    path = (clone.root / settings.results / BASELINE).resolve()
+    if not path.is_relative_to(clone.root.resolve()):
+        raise UsageError(f"{path} is outside the repository, so it cannot be committed.", "Set results in [tool.ratchet].")
+    return path.relative_to(clone.root.resolve()).as_posix()
+
+
+# One try of a push: the next baseline file, computed from the present one.
+
+
+@dataclass
+class Moving:
+    """The steps of some runs. `push_file` calls it once per try; the results of the last call are kept."""
+
+    remote: Remote
+    target: PushTarget
+    path: str
+    policy: Policy
+    runs: tuple[RunRecord, ...]
+    acceptances: tuple[Acceptance, ...]
+    recorded: Recorded = field(default_factory=lambda: Recorded(Baseline(), (), (), {}, {}))
+    accepted: tuple[Accepted, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __call__(self, file: RemoteFile) -> Change | None:
+        """Return the next file; None if nothing changes. Raises GitError, RecordError or UsageError before a push."""
+        main = intact_baseline(file.content, f"{self.path} of {self.target.main}")
+        waiting = None if file.waiting is None else intact_baseline(file.waiting, f"{self.path} of {self.target.side}")
+        apart = self.target.mode == "branch"
+        before = main if waiting is None else waiting if apart else joined(main, waiting)
+        runs = [landed(self.remote, run, file.main, self.target.main) for run in self.runs]
+        measured = [(run, judge_run(run, before, self.policy)) for run in runs]
+        self.recorded = judge_baseline.record(before, measured)
+        after, self.accepted, self.notes = with_accepted(self.recorded.baseline, measured, self.acceptances)
+        if after in ((waiting or Baseline(),) if apart else (main, waiting)):
+            return None
+        return Change(dumps(after).encode(), commit_message(self.recorded, self.accepted, self.target.mode))
+
+
+def landed(remote: Remote, run: RunRecord, tip: str, branch: str) -> RunRecord:
+    """Return the run under the commit of the branch that holds the measured code. Raises GitError where history lost it."""
+    commit = commit_on(remote, tip, run.head.commit, run.head.content)
+    if commit is None:
+        raise GitError(
+            f"{run.head.commit[:10]} is no longer on {branch}: nothing was recorded.",
+            "The run of what is there now records it.",
+        )
+    return run.model_copy(update={"head": run.head.model_copy(update={"commit": commit})})
+
+
+def with_accepted(
+    baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]], acceptances: Sequence[Acceptance]
+) -> tuple[Baseline, tuple[Accepted, ...], tuple[str, ...]]:
+    """Move each accepted case to the head that was measured; return the baseline, the moves, and why others did not move.
+
+    A case that this commit's acceptance moved before stays, so that a job may run again.
+    """
+    accepted: list[Accepted] = []
+    notes: list[str] = []
+    for run, report in measured:
+        for acceptance in by_case(acceptances, report):
+            entry = baseline.entries(run.environment.fingerprint).get(acceptance.case)
+            taken = [step.commit for step in entry.steps if step.kind is StepKind.ACCEPTED] if entry else []
+            if run.head.commit in taken or (entry and entry.git_commit == run.head.commit):
+                continue
+            try:
+                baseline, moved = steps.accept(
+                    baseline, run, report, [acceptance.case], Person(acceptance.by, acceptance.reason, acceptance.at)
+                )
+            except UsageError as error:
+                notes.append(f"{acceptance.case} was accepted by {acceptance.by}, but does not move: {error.message}")
+            else:
+                accepted += moved
+    return baseline, tuple(accepted), tuple(dict.fromkeys(notes))

@@ -1,0 +1,254 @@
+"""Carry out `ratchet check`: two commits, one device, a verdict.
+
+Read it from the top: make a plan, measure, judge, profile what changed. `ratchet check` calls `check`, then `output.write` for
+the report; `ratchet profile` uses `reference_of`. It locks devices, checks out trees in temporary folders, builds them, starts
+processes that run their benchmarks, and saves the run in the results folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+from ratchet.commands.machine import Machine, environment_of, in_parallel, machines_of, plan_of
+from ratchet.commands.output import record_of
+from ratchet.commands.profile.cases import ProfileSite, with_profiles
+from ratchet.commands.request import CURRENT, Done, Request, apart_of, load_baseline, watched, writable
+from ratchet.commands.trees import build, tree_specs
+from ratchet.config import Settings, load_settings
+from ratchet.errors import BuildError, GitError, OutputError, UsageError
+from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
+from ratchet.judge.drift import Drift, by_commit, drifting
+from ratchet.judge.sequential import looks, suspects, undecided, urgent
+from ratchet.judge.shards import policy_of_part
+from ratchet.judge.verdict import judge_run
+from ratchet.measure.build import without_secrets
+from ratchet.measure.suite import CaseTask, Suite, list_cases, measure_suite
+from ratchet.records.baseline import Baseline, BaselineEntry
+from ratchet.records.files import save
+from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Shard, Tree
+from ratchet.report.progress import Progress
+
+
+@dataclass(frozen=True)
+class CheckPlan:
+    """The plan of a check, known before anything is measured."""
+
+    repository: Repository
+    settings: Settings
+    results: Path
+    baseline: Baseline
+    head: Snapshot
+    reference: Snapshot | None
+    """None: each case is compared with the commit that the baseline names for it."""
+    patterns: tuple[str, ...]
+    shard: Shard | None
+    environ: Mapping[str, str]
+    """The variables for child programs: they hold no secrets."""
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """A reference, and the cases that are compared with it."""
+
+    reference: Snapshot
+    tree: Path | None
+    """Where the reference is checked out."""
+    patterns: Sequence[str]
+    drifts: Mapping[str, Drift] = field(default_factory=dict)
+    shard: Shard | None = None
+
+
+@dataclass(frozen=True)
+class CheckSuite:
+    """The suite of a check, and the commit that most of its cases were compared with."""
+
+    suite: Suite
+    reference: Tree | None
+    best: Sequence[CaseRun] = ()
+    """Cases that became a little slower, each measured against its best commit too."""
+
+
+def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> Done:
+    """Compare the checkout with a reference commit on one device, judge every case, and profile those that changed.
+
+    Raises UsageError for a wrong request, BusyError and UnfitError for the device, HostError where the benchmarks cannot be
+    measured at all. Trouble with one case stays in its record; harm to the repository is in `Done.damage`.
+    """
+    plan = _plan(request, environ)
+    root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)
+    with (
+        machines_of(request, plan.settings, f"ratchet check in {root}", progress, environ) as machines,
+        worktrees(plan.repository, plan.head, plan.reference) as trees,
+        watched(root, plan.results, progress) as watch,
+    ):
+        measured = _measure(plan, machines, trees, progress)
+        if plan.shard and not measured.suite.cases:
+            raise UsageError(f"Shard {plan.shard} has no case: there are fewer cases than shards.", "Take fewer shards.")
+        record = record_of(
+            "check",
+            request.command,
+            plan.settings,
+            machines[0],
+            measured.suite,
+            (started, time.monotonic() - clock),
+            plan.head.tree,
+            measured.reference,
+            best=measured.best,
+            shard=plan.shard,
+        )
+        with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
+            save(plan.results / CURRENT, record)
+        report = judge_run(record, plan.baseline)
+        # Profiled here, since a profile needs the trees, and the device to itself.
+        site = ProfileSite(plan.repository, plan.settings, machines[0], trees, progress, plan.environ)
+        report = with_profiles(site, report, record, plan.baseline, plan.results)
+        changes = watch.changes()
+    return Done(record, report, plan.results).with_changes(changes.notes, changes.damage)
+
+
+def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
+    repository = Repository(request.folder)
+    settings = load_settings(repository.root, environ, request.options)
+    if request.shard:  # all shards together may be falsely red no more often than one whole check
+        settings = settings.model_copy(update={"false_alarm": settings.false_alarm / request.shard.of})
+    results = writable(repository.root / settings.results)
+    baseline = load_baseline(results)
+    head = repository.working_snapshot(apart_of(repository, results))
+    return CheckPlan(
+        repository,
+        settings,
+        results,
+        baseline,
+        head,
+        None if request.against_baseline else repository.commit_snapshot(reference_of(request, repository, head)),
+        request.patterns,
+        request.shard,
+        without_secrets(environ),
+    )
+
+
+def reference_of(request: Request, repository: Repository, head: Snapshot) -> str:
+    """Return the commit to compare with: the one named, else HEAD for uncommitted changes, else the commit before."""
+    if request.base:
+        return repository.resolve(request.base)
+    if request.merge_base:
+        return repository.merge_base(request.merge_base)
+    return head.tree.commit if head.tree.dirty else repository.previous()
+
+
+def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progress: Progress) -> CheckSuite:
+    """Build the head, and measure it against the reference, or against the baseline's commits."""
+    if broken := build(plan.settings, "head", trees.head, plan.head, progress, plan.environ):
+        return CheckSuite(_unbuilt(broken), plan.reference.tree if plan.reference else None)
+    fingerprint = environment_of(machines[0], plan.settings).fingerprint
+    stored = {**plan.baseline.carried(fingerprint), **plan.baseline.entries(fingerprint)}
+    if plan.reference is None:
+        return _against_baseline(plan, machines, trees, stored, progress)
+    drifts = drifting(stored, plan.reference.tree, plan.head.tree)
+    pairing = Pairing(plan.reference, trees.reference, plan.patterns, drifts, plan.shard)
+    suite = compare(plan, machines, trees.head, pairing, progress)
+    return CheckSuite(suite, plan.reference.tree, _against_best(plan, machines, trees, suite.cases, drifts, progress))
+
+
+def _unbuilt(error: BuildError) -> Suite:
+    """Return the suite of a head that does not build, which is red: one failed entry stands for all its cases."""
+    failure = Failure(side="head", stage="build", message=error.message)
+    stand_in = CaseRun(name="build/*", benchmark="build", config=Config(name="*"), failures=(failure,))
+    return Suite((stand_in,), torch=metadata.version("torch"), cuda=None, triton=None)
+
+
+def _against_baseline(
+    plan: CheckPlan, machines: Sequence[Machine], trees: Trees, stored: Mapping[str, BaselineEntry], progress: Progress
+) -> CheckSuite:
+    """Measure the head against one commit of the baseline after the other.
+
+    Raises UsageError where the baseline has nothing for this machine.
+    """
+    progress.stage("Listing the cases")
+    tree = tree_specs(plan.settings, machines[0], plan.repository.root, trees.head)["head"]
+    names = [case.name for case in list_cases(tree, plan.patterns, plan.environ)]
+    if not plan.patterns:
+        names += [name for name, entry in stored.items() if not entry.removed and name not in names]
+    groups = by_commit(plan.shard.part(names) if plan.shard else names, stored)
+    if not groups:
+        raise UsageError(
+            "The baseline names no commit for this machine and these cases.",
+            "Enter a first one with `ratchet check` and `ratchet baseline record`.",
+        )
+    suites: list[Suite] = []
+    snapshots: list[Snapshot] = []
+    for commit, group in groups.items():
+        progress.stage(f"Comparing {len(group)} cases with the baseline commit {commit[:10]}")
+        snapshots.append(plan.repository.commit_snapshot(commit))
+        with worktree(plan.repository, trees, snapshots[-1]) as tree_of_commit:
+            suites.append(compare(plan, machines, trees.head, Pairing(snapshots[-1], tree_of_commit, group), progress))
+    cases: list[CaseRun] = list(suites[0].cases)
+    for suite, snapshot in zip(suites[1:], snapshots[1:], strict=True):
+        cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
+    missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
+    return CheckSuite(replace(suites[0], cases=tuple(cases), reference_missing=missing), snapshots[0].tree)
+
+
+def _against_best(
+    plan: CheckPlan,
+    machines: Sequence[Machine],
+    trees: Trees,
+    cases: Sequence[CaseRun],
+    drifts: Mapping[str, Drift],
+    progress: Progress,
+) -> list[CaseRun]:
+    """Measure the cases that this change slowed a little, each against the best commit that the baseline has for it."""
+    measured: list[CaseRun] = []
+    for commit, names in suspects(cases, plan.settings.policy, plan.settings.pairs, drifts).items():
+        cases_text = f"{len(names)} slower case{'' if len(names) == 1 else 's'}"
+        progress.stage(f"Comparing {cases_text} with the best commit {commit[:10]}")
+        try:
+            best = plan.repository.commit_snapshot(commit)
+        except (GitError, UsageError):  # the history was rewritten, or the clone is shallow: there is nothing to compare with
+            continue
+        with worktree(plan.repository, trees, best) as tree:
+            suite = compare(plan, machines, trees.head, Pairing(best, tree, names), progress)
+        measured += [case.model_copy(update={"reference_tree": best.tree}) for case in suite.cases]
+    return measured
+
+
+def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: Pairing, progress: Progress) -> Suite:
+    """Build the reference and measure the head against it, or alone where it does not build; on all machines at once."""
+    settings = plan.settings
+    unbuilt = None
+    if pairing.tree:
+        unbuilt = build(settings, "reference", pairing.tree, pairing.reference, progress, plan.environ)
+    reference = None if unbuilt else pairing.tree
+    timing = plan_of(settings, machines[0].device, restart_after=SESSION_PAIRS)
+    policy = policy_of_part(settings.policy, len(machines))
+
+    def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
+        task = CaseTask(
+            timing,
+            pairing.patterns,
+            settings.confidence,
+            looks(timing.pairs),
+            lambda cases: undecided(cases, policy, timing.pairs, pairing.drifts),
+            lambda cases: urgent(cases, policy, timing.pairs),
+            compared=not unbuilt,
+            gpu=machine.gpu,
+            peaks=machine.peaks,
+            idle=machine.idle,
+            time_identical=settings.time_identical,
+            shard=shard,
+        )
+        trees = tree_specs(settings, machine, plan.repository.root, head, reference)
+        return measure_suite(trees, task, progress, plan.environ)
+
+    count, whole = len(machines), pairing.shard or Shard(number=1, of=1)
+    parts = [Shard(number=whole.number + index * whole.of, of=whole.of * count) for index in range(count)]
+    shards = [pairing.shard] if count == 1 else parts
+    suites = in_parallel(measure_part, list(zip(machines, shards, strict=True)), progress)
+    cases = tuple(case for suite in suites for case in suite.cases)
+    return replace(suites[0], cases=cases, reference_missing=str(unbuilt) if unbuilt else suites[0].reference_missing)

@@ -1,0 +1,74 @@
+"""Judge recorded runs again: two beside each other, one by other thresholds, or the shards of one check as one run.
+
+`ratchet compare`, `report` and `merge` call it; `ratchet baseline record` uses `judge_again`. It measures nothing. It reads the
+runs, the settings and the baseline; `merge` also copies profiles into the results folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ratchet.commands.profile import results as profile_files
+from ratchet.commands.profile.results import with_stored_profiles
+from ratchet.commands.request import CURRENT, Done, Request, load_baseline, root_of, writable
+from ratchet.config import load_settings
+from ratchet.judge.shards import joined
+from ratchet.judge.verdict import judge_run, judge_two
+from ratchet.records.files import load
+from ratchet.records.run import RunRecord
+from ratchet.records.verdict import ReportRecord
+
+
+def compare(first: Path, second: Path, request: Request, environ: Mapping[str, str]) -> ReportRecord:
+    """Judge two recorded runs of one machine, ``first`` being the reference. Raises RecordError for an unreadable file."""
+    root = root_of(request.folder)
+    settings = load_settings(root, environ, request.options)
+    return judge_two(load(first, RunRecord), load(second, RunRecord), settings.policy)
+
+
+def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, str]) -> Done:
+    """Judge a recorded run (None: the last one) again, by the thresholds given, else by its own.
+
+    Raises RecordError for an unreadable file.
+    """
+    root = root_of(request.folder)
+    settings = load_settings(root, environ, request.options)
+    results = root / settings.results
+    past = load(recorded or results / CURRENT, RunRecord)
+    names = {"regression_threshold": "regression", "improvement_threshold": "improvement", "on_inconclusive": "on_inconclusive"}
+    given = {name: getattr(settings.policy, name) for key, name in names.items() if request.options.get(key) is not None}
+    report = judge_run(past, load_baseline(results), past.policy.model_copy(update=given))
+    return Done(past, with_stored_profiles(report, past, results), results)
+
+
+# `ratchet merge`: join the shards of one check, measured on several runners, into one run and one verdict.
+
+
+def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -> Done:
+    """Join the shards and judge them as one run; the profiles beside each are copied into the results folder.
+
+    Raises UsageError where they do not belong together, IncompleteError where one is missing.
+    """
+    root = root_of(request.folder)
+    settings = load_settings(root, environ, request.options)
+    results = writable(root / settings.results)
+    run = joined([load(path, RunRecord) for path in paths]).model_copy(update={"command": request.command})
+    for path in paths:
+        _take_profiles(path.parent / profile_files.FOLDER, results / profile_files.FOLDER)
+    report = judge_run(run, load_baseline(results))
+    return Done(run, with_stored_profiles(report, run, results), results)
+
+
+def _take_profiles(source: Path, folder: Path) -> None:
+    """Copy the profiles beside a shard's run, and their files, into the folder."""
+    found = profile_files.read_index(source).profiles
+    if not found or source.resolve() == folder.resolve():
+        return
+    for each in found:
+        profile_files.clear(folder, each.case)
+        for name in each.files.values():
+            place = source / Path(name).name
+            if place.is_file():
+                profile_files.keep(place, folder, place.name)
+    profile_files.add_to_index(folder, found)

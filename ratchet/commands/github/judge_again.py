@@ -1,0 +1,258 @@
+"""Judge an artifact of untrusted code again, from its samples, by the settings and the baseline of the base branch.
+
+`ratchet publish` calls `page_of`; `ratchet baseline push` and `ratchet command` use the parts. Everything about the pull request
+comes from GitHub's API, nothing from the artifact. It reads from GitHub, unpacks the artifact into a temporary folder, and
+publishes nothing.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from ratchet.commands.github.event import Subject
+from ratchet.commands.request import BASELINE
+from ratchet.config import Settings, settings_from
+from ratchet.errors import ArtifactError, RecordError, UsageError
+from ratchet.forge.artifact import Intake, take_in
+from ratchet.judge.baseline.chain import problems
+from ratchet.judge.github.acceptance import acknowledged_in, believed, with_acceptances
+from ratchet.judge.verdict import judge_run
+from ratchet.records.acceptance import Acceptance
+from ratchet.records.baseline import Baseline
+from ratchet.records.files import load, save_bytes
+from ratchet.records.forge import Comment, Pull
+from ratchet.records.run import RunRecord
+from ratchet.records.verdict import SLOWDOWNS, ReportRecord
+from ratchet.report.check_run import candidate_paths
+from ratchet.report.comment import CommentPage
+
+if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does without it
+    from ratchet.forge.github import GitHub
+
+EVERY = "*/*"
+"""The case that a label accepts: every one that is red at that commit."""
+
+
+# Regressions that a person with write access accepted.
+
+
+def acceptances_of(github: GitHub, pull: Pull, comments: Iterable[Comment]) -> tuple[Acceptance, ...]:
+    """Return the acceptances that hold for the pull request's head; ``comments`` are its whole conversation."""
+    by_id = {comment.id: comment for comment in comments}
+    acknowledged = [each for each in acknowledged_in(by_id.values(), github.bot) if each.sha == pull.head_sha]
+    permissions = {login: github.permission(login) for login in dict.fromkeys(each.by for each in acknowledged)}
+    return believed(acknowledged, by_id, permissions, pull.head_sha, pull.labels)
+
+
+def by_case(acceptances: Iterable[Acceptance], report: ReportRecord) -> tuple[Acceptance, ...]:
+    """Return one acceptance for each case: a label's stands for every red case without one of its own."""
+    named = {each.case: each for each in acceptances}
+    label = named.pop(EVERY, None)
+    red = [case.name for case in report.cases if case.outcome in SLOWDOWNS]
+    rest = [label.model_copy(update={"case": name}) for name in red if name not in named] if label else []
+    return (*named.values(), *rest)
+
+
+# Reference commits: they must be on the base branch.
+
+MOST = 50
+"""Commits that one run may compare with; each that the base branch's own files do not name is one question to GitHub."""
+
+
+def refuse_foreign(run: RunRecord, subject: Subject, baseline: Baseline, github: GitHub) -> tuple[str, ...]:
+    """Raise ArtifactError where a reference commit is not on the base branch: beside a slow commit of its own, any head passes.
+
+    Commits that the base branch's ``baseline`` names count as on it. A push or a merge queue comes from somebody with write
+    access, so the head's own history counts too. Returns a sentence for each commit that GitHub does not know, since a branch
+    that was rewritten loses commits.
+    """
+    known = {entry.git_commit for _, _, entry in baseline.every()}
+    if subject.pull:
+        known.add(subject.pull.base_sha)
+    trees = [run.reference, *(case.reference_tree for case in (*run.cases, *run.best))]
+    unchecked = sorted({tree.commit for tree in trees if tree is not None} - known)
+    if len(unchecked) > MOST:
+        raise ArtifactError(f"The run compares with {len(unchecked)} commits, and {MOST} are the most.")
+    refs = (subject.base_ref,) if subject.pull else (subject.run.head_sha, subject.base_ref)
+    unknown = []
+    for commit in unchecked:
+        answers = [github.holds(ref, commit) for ref in refs]
+        if any(answers):
+            continue
+        if False in answers:
+            raise ArtifactError(
+                f"The run compares with {commit[:10] or 'no commit'}, which is not on {subject.base_ref}: measure against a "
+                "commit of that branch."
+            )
+        unknown.append(
+            f"GitHub does not know {commit[:10]}, which the run compares with: whether {subject.base_ref} has it is open."
+        )
+    return tuple(unknown)
+
+
+# Settings and baseline of the base branch, which is not checked out.
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The settings and the baseline that a pull request is judged by, and cannot change."""
+
+    settings: Settings
+    baseline: Baseline
+    baseline_path: str
+    """Within the repository."""
+
+
+def rules_at(github: GitHub, ref: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> Rules:
+    """Read settings and baseline of a branch through the API. In the mode ``branch``, another branch has the baseline.
+
+    Raises UsageError and RecordError for files that cannot be read, ForgeError where GitHub does not answer.
+    """
+    name = f"pyproject.toml of {ref}"
+    try:
+        text = (github.file_at("pyproject.toml", ref) or b"").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name}: not valid TOML: {error}.", "Fix the file and try again.") from None
+    settings = settings_from(text, name, environ, options)
+    path = str(PurePosixPath(settings.results) / BASELINE)
+    if path.startswith("/") or ".." in PurePosixPath(path).parts:
+        raise UsageError(f"The folder results of {ref} lies outside the repository.", "Set results in [tool.ratchet].")
+    side = settings.baseline_branch
+    place = side if settings.baseline_mode == "branch" and github.branch_exists(side) else ref
+    content = github.file_at(path, place)
+    return Rules(settings, Baseline() if content is None else baseline_from(content, f"{path} of {place}"), path)
+
+
+def baseline_from(content: bytes, name: str) -> Baseline:
+    """Read a baseline from bytes. Raises RecordError, which calls it ``name``."""
+    with tempfile.TemporaryDirectory(prefix="ratchet-baseline-") as folder:
+        path = Path(folder, BASELINE)
+        save_bytes(path, content)
+        try:
+            return load(path, Baseline)
+        except RecordError as error:
+            raise RecordError(error.message.replace(str(path), name), error.hint) from None
+
+
+def intact_baseline(content: bytes | None, name: str) -> Baseline:
+    """Read a baseline, empty for no file. Raises RecordError also where its chains do not verify."""
+    stored = Baseline() if content is None else baseline_from(content, name)
+    wrong = problems(stored)
+    if wrong:
+        raise RecordError(f"{name} does not verify, and was left as it is: {wrong[0]}", "See `ratchet baseline verify`.")
+    return stored
+
+
+# The page that is published, made from an artifact.
+
+ARTIFACT = "ratchet-run"
+"""The name under which the measuring job uploads."""
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Material:
+    """The sources of a page."""
+
+    subject: Subject
+    place: Path | None
+    """The artifact; None if the job left none."""
+    comments: tuple[Comment, ...]
+    """All comments of the pull request."""
+    report_id: str
+    options: Mapping[str, Any]
+
+
+def blank_page(subject: Subject, github: GitHub, report_id: str, problem: str) -> CommentPage:
+    """Return the page of a run without a verdict."""
+    run = subject.run
+    return CommentPage(None, github.repository, run.head_sha, subject.base_ref, run.url, run.id, problem, report_id=report_id)
+
+
+def page_of(material: Material, github: GitHub, environ: Mapping[str, str]) -> CommentPage:
+    """Return the page with its verdict, or with the sentence why the artifact gives none.
+
+    Raises UsageError and RecordError where the rules of the base ref cannot be read, ForgeError where GitHub does not answer.
+    """
+    subject = material.subject
+    rules = rules_at(github, subject.base_ref, environ, material.options)
+    page = replace(
+        blank_page(subject, github, material.report_id, ""),
+        artifact_url=f"{subject.run.url}#artifacts",
+        edited_baseline=_is_edited(subject.pull, rules, github),
+    )
+    try:
+        intake = _take_in(material, github, environ)
+        unknown = refuse_foreign(intake.run, subject, rules.baseline, github)
+    except (ArtifactError, RecordError) as error:
+        return replace(page, problem=error.message, artifact_url=None)
+    report = _judge(intake, rules)
+    notes = (*intake.problems, *unknown)
+    if subject.pull is None:
+        page = replace(page, report=report, notes=notes)
+    else:
+        acceptances = by_case(acceptances_of(github, subject.pull, material.comments), report)
+        accepted = with_acceptances(report, acceptances)
+        page = replace(page, report=accepted.report, acceptances=accepted.acceptances, notes=notes)
+    paths = candidate_paths(page, rules.settings.bench)
+    here = {name: path for name, path in paths.items() if github.file_at(path, subject.run.head_sha) is not None}
+    return replace(page, paths=here)
+
+
+def _take_in(material: Material, github: GitHub, environ: Mapping[str, str]) -> Intake:
+    run = material.subject.run
+    if material.place is None:
+        if ARTIFACT in github.artifact_names(run.id):
+            raise ArtifactError(
+                f"Run {run.id} left an artifact, but it could not be fetched: it may have expired. Measure again."
+            )
+        ended = f"ended with “{run.conclusion}”" if run.conclusion else "has not ended"
+        raise ArtifactError(f"The job that measures {ended} and left no results: its log says why.")
+    with tempfile.TemporaryDirectory(prefix="ratchet-artifact-", dir=environ.get("RUNNER_TEMP")) as workspace:
+        intake = take_in(material.place, Path(workspace))
+    if intake.run.head.commit != run.head_sha:
+        raise ArtifactError(
+            f"The artifact is of {intake.run.head.commit[:10] or 'no commit'}, but run {run.id} is of {run.head_sha[:10]}: the "
+            "job that measures has to check out github.event.pull_request.head.sha."
+        )
+    if intake.run.kind != "check":
+        raise ArtifactError(
+            "The artifact holds times of one commit alone, which compare with nothing: measure with `ratchet check`."
+        )
+    return intake
+
+
+def _judge(intake: Intake, rules: Rules) -> ReportRecord:
+    """Judge by the base ref's baseline and policy; the artifact's own verdict is not read."""
+    run = intake.run
+    report = judge_run(run, rules.baseline, rules.settings.policy)
+    warnings = list(report.warnings)
+    if run.head.dirty:
+        warnings.insert(0, "The tree had uncommitted changes when it was measured.")
+    stored = rules.baseline.entries(run.environment.fingerprint)
+    measured = {case.name for case in run.cases}  # missing cases included
+    left = sorted(name for name, entry in stored.items() if not entry.removed and name not in measured)
+    if left:
+        more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+        warnings.insert(0, f"Not measured, though the baseline has them: {', '.join(left[:_SHOWN])}{more}.")
+    # Profiles only of cases that changed and of the code that was measured, with the direction of the verdict here.
+    ratios = {case.name: case.changed_ratio for case in report.cases if case.changed_ratio is not None}
+    references = {case.name: case.reference_tree or run.reference for case in run.cases}
+    profiles = tuple(
+        profile.model_copy(update={"ratio": ratios[profile.case]})
+        for profile in intake.profiles
+        if profile.case in ratios and (profile.head_tree, profile.reference_tree) == (run.head, references.get(profile.case))
+    )
+    return report.model_copy(update={"warnings": tuple(warnings), "profiles": profiles})
+
+
+def _is_edited(pull: Pull | None, rules: Rules, github: GitHub) -> bool:
+    """Return whether the pull request changes the baseline by hand: it does so, and is not our own from its own branch here."""
+    if pull is None or rules.baseline_path not in github.changed_files(pull.number):
+        return False
+    ours = (github.bot, github.repository, rules.settings.baseline_branch)
+    return (pull.author, pull.head_repository, pull.head_ref) != ours

@@ -1,0 +1,198 @@
+"""`ratchet publish`: judge again what a GPU job measured, and publish it as a comment and a check run.
+
+The trusted job calls this. It reads the artifact as hostile data and never runs code of the pull request. It writes a comment
+and a check run through GitHub's API, and files in the runner's temporary folder.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ratchet.commands.github.event import Subject, subject_of
+from ratchet.commands.github.judge_again import Material, blank_page, page_of
+from ratchet.commands.request import MARKDOWN, REPORT
+from ratchet.errors import Exit, RatchetError
+from ratchet.forge.actions import LARGEST_SUMMARY
+from ratchet.forge.github import GitHub
+from ratchet.records.files import save, save_text
+from ratchet.records.verdict import Outcome, ReportRecord
+from ratchet.report.check_run import check_output
+from ratchet.report.comment import CommentPage, marker, render_comment, run_id_of
+from ratchet.report.markdown import render_markdown
+from ratchet.untrusted import log_line, markdown
+
+CHECK = "ratchet"
+_UNFINISHED = "Publishing ended before there was a verdict: the log of the job that publishes says why."
+
+
+@dataclass(frozen=True)
+class PublishRequest:
+    """The command line of `ratchet publish`."""
+
+    place: Path
+    """The artifact: a folder, a file or an archive; it may be missing."""
+    run_id: int | None = None
+    comment: bool = True
+    report_id: str = "default"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Settings given on the command line; None means not given."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """The result: what was published, or why nothing was."""
+
+    subject: Subject
+    page: CommentPage | None = None
+    comment_url: str = ""
+    check_url: str = ""
+    notes: tuple[str, ...] = ()
+    failed: RatchetError | None = None
+    """An error on our side; the check run is completed all the same."""
+
+    @property
+    def report(self) -> ReportRecord | None:
+        return self.page.report if self.page else None
+
+    @property
+    def verdict(self) -> str:
+        """``pass``, ``regression`` or ``not measured``; without a verdict ``none``, ``stale``, ``closed`` or ``skipped``."""
+        return self.subject.ended or (self.report.verdict if self.report else "none")
+
+    def names(self, *outcomes: Outcome) -> list[str]:
+        """Return the cases with one of these outcomes."""
+        return [case.name for case in self.report.cases if case.outcome in outcomes] if self.report else []
+
+    def exit_code(self, fail_on: str) -> Exit:
+        """Return 0 for anything that was published, unless the job is to fail on a regression."""
+        if fail_on == "never" or self.subject.ended:
+            return Exit.PASS
+        return Exit(self.report.exit_code) if self.report else Exit.NOT_MEASURED
+
+
+def publish(request: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Published:
+    """Judge an artifact again and publish the verdict; `Published.failed` says what could not be published.
+
+    However this ends, the check run is completed. After a defect of ours, or in a cancelled job, both say that there is no
+    verdict. Raises UsageError where nothing says what to publish, ForgeError where not even a check run could be opened.
+    """
+    marker(request.report_id)  # refuses an id that cannot be found again
+    subject = subject_of(request.run_id, github, environ)
+    if subject.ended:
+        return Published(subject)
+    run = subject.run
+    server = f"{environ.get('GITHUB_SERVER_URL') or 'https://github.com'}/{github.repository}"
+    log_url = f"{server}/actions/runs/{environ['GITHUB_RUN_ID']}" if environ.get("GITHUB_RUN_ID") else None
+    page = replace(blank_page(subject, github, request.report_id, _UNFINISHED), log_url=log_url)
+    name = CHECK if request.report_id == "default" else f"{CHECK} ({request.report_id})"
+    check = github.open_check(name, run.head_sha, run.url, f"{run.id}.{run.attempt}")
+    unfinished = Published(subject, page, check_url=f"{server}/runs/{check}")
+    done = unfinished
+    try:
+        judged = _judge(unfinished, request, github, environ)
+        if judged.page:
+            # Rendered once before it counts: `finally` must not meet a page that cannot be rendered.
+            render_comment(judged.page)
+            check_output(judged.page)
+        done = judged
+        done = _comment(judged, request, github)
+    finally:
+        if done.page:
+            github.complete_check(check, *check_output(done.page))
+        if done is unfinished:  # the check run first, since a cancelled job has little time left
+            _comment(unfinished, request, github)
+    return done
+
+
+def _judge(done: Published, request: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Published:
+    """Return ``done`` with the page of the verdict; where our own side fails, with a page that says so."""
+    subject = done.subject
+    try:
+        comments = github.comments(subject.pull.number) if subject.pull else ()
+        material = Material(subject, _find_artifact(request.place), comments, request.report_id, request.options)
+        return replace(done, page=page_of(material, github, environ))
+    except RatchetError as error:
+        return replace(done, page=blank_page(subject, github, request.report_id, error.message), failed=error)
+
+
+def _comment(done: Published, request: PublishRequest, github: GitHub) -> Published:
+    """Write or renew our comment, unless the pull request is closed, or the comment is of a later run."""
+    pull, page = done.subject.pull, done.page
+    if pull is None or page is None or not request.comment:
+        return done
+    try:
+        now = github.pull(pull.number)
+        if now.state != "open":
+            return replace(done, notes=(*done.notes, f"#{pull.number} was closed meanwhile: no comment."))
+        first = marker(page.report_id)
+        bodies = [each.body for each in github.comments(pull.number) if each.author == github.bot and each.body.startswith(first)]
+        reported = run_id_of(bodies[-1]) if bodies else None
+        if reported and reported > page.run_id:
+            return replace(done, notes=(*done.notes, f"The later run {reported} has reported already: its comment stays."))
+        if now.head_sha != page.head_sha:
+            page = replace(page, stale_for=now.head_sha)
+        comment = github.upsert_comment(pull.number, first, render_comment(page))
+        return replace(done, page=page, comment_url=comment.url)
+    except RatchetError as error:
+        return replace(done, page=page, failed=done.failed or error)
+
+
+def _find_artifact(place: Path) -> Path | None:
+    """Return the artifact; None where the step that downloads it left an empty folder or nothing.
+
+    Asked not to unpack it (``skip-decompress``), that step leaves the archive alone in the folder.
+    """
+    if not place.is_dir():
+        return place if place.exists() or place.is_symlink() else None
+    entries = list(place.iterdir())
+    if len(entries) == 1 and entries[0].suffix == ".zip":
+        return entries[0]
+    return place if entries else None
+
+
+# The result of the job: files, outputs for the next steps, and lines for its log.
+
+_WORDS = {"pass": "passed", "regression": "regressed", "not measured": "unmeasured", "none": "unmeasured"}
+
+
+def write_published(done: Published, environ: Mapping[str, str]) -> Path | None:
+    """Write the verdict and the report as files of this job; return the Markdown's path, None without a verdict."""
+    if done.report is None:
+        return None
+    folder = Path(tempfile.mkdtemp(prefix="ratchet-report-", dir=environ.get("RUNNER_TEMP")))
+    save(folder / REPORT, done.report)
+    save_text(folder / MARKDOWN, render_markdown(done.report))
+    return folder / MARKDOWN
+
+
+def outputs_of(done: Published, report_path: Path | None) -> dict[str, str]:
+    """Return the step's outputs. ``regressions`` leaves out accepted ones."""
+    accepted = {each.case for each in done.page.acceptances} if done.page else set()
+    red = [name for name in done.names(Outcome.REGRESSED, Outcome.FAILED) if name not in accepted]
+    return {
+        "verdict": _WORDS.get(done.verdict, done.verdict),
+        "regressions": str(len(red)),
+        "improvements": str(len(done.names(Outcome.IMPROVED))),
+        "report-path": str(report_path or ""),
+        "comment-url": done.comment_url,
+        "check-url": done.check_url,
+    }
+
+
+def lines_of(done: Published) -> Iterator[str]:
+    """Yield the lines of the log, none of which the runner takes for a command."""
+    if done.subject.ended:
+        yield log_line(done.subject.why)
+    elif done.page:
+        yield log_line(done.report.headline if done.report else f"No verdict: {done.page.problem}")
+    yield from (log_line(note) for note in done.notes)
+    yield from (f"{label} {url}" for label, url in (("Check run:", done.check_url), ("Comment:", done.comment_url)) if url)
+
+
+def summary_of(done: Published) -> str:
+    """Return the step's summary: the comment, with room for more detail, or the sentence why there is none."""
+    return render_comment(done.page, LARGEST_SUMMARY) if done.page else f"{markdown(done.subject.why)}\n"

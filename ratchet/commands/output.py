@@ -1,0 +1,106 @@
+"""Put together the record of a run, and write the files that a run leaves in the results folder.
+
+`check`, `run` and `calibrate` call `record_of`; the command line calls `write` and `write_report` afterwards. It writes into the
+results folder, to GitHub's step summary if there is one, and to the temporary folder where the results folder is full.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from ratchet.commands.machine import Machine, environment_of, plan_of
+from ratchet.commands.request import CURRENT, MARKDOWN, REPORT, Done
+from ratchet.config import Settings
+from ratchet.errors import OutputError
+from ratchet.measure.lost import repeats
+from ratchet.measure.suite import Suite
+from ratchet.records.files import save, save_text
+from ratchet.records.run import SESSION_PAIRS, CaseRun, RunRecord, Shard, Tree
+from ratchet.report.markdown import render_markdown
+
+
+def record_of(
+    kind: Literal["check", "run"],
+    command: tuple[str, ...],
+    settings: Settings,
+    machine: Machine,
+    suite: Suite,
+    timing: tuple[datetime, float],
+    head: Tree,
+    reference: Tree | None = None,
+    *,
+    best: Sequence[CaseRun] = (),
+    shard: Shard | None = None,
+) -> RunRecord:
+    """Put together the record of a run. ``timing``: when it started, and the seconds that it took."""
+    missing = suite.reference_missing
+    return RunRecord(
+        kind=kind,
+        started_at=timing[0],
+        wall_s=timing[1],
+        command=command,
+        environment=environment_of(machine, settings, suite),
+        plan=plan_of(settings, machine.device, restart_after=SESSION_PAIRS if kind == "check" else 0),
+        policy=settings.policy,
+        head=head,
+        reference=reference,
+        shard=shard,
+        reference_missing=f"The reference could not be measured: {missing}" if missing else None,
+        cases=suite.cases,
+        best=tuple(best),
+        warnings=(*machine.warnings, *repeats((*suite.cases, *best))),
+    )
+
+
+PAGE = "page.png"
+SUMMARY_LIMIT = 1_000_000
+"""Most characters of the step summary; GitHub accepts 1 MiB."""
+
+
+def write(done: Done, environ: Mapping[str, str]) -> list[Path]:
+    """Write the run, the verdict and the Markdown report. Return their paths, the report first and those of profiles last.
+
+    Raises OutputError; the run is then kept in the temporary folder if there is room there.
+    """
+    try:
+        save(done.results / CURRENT, done.run)
+        written = write_report(done)
+    except OutputError as error:
+        raise OutputError(error.message, f"{error.hint} {_rescued(done.run)}".strip()) from None
+    _append_summary(done, environ)
+    pages = [done.results / profile.files[PAGE] for profile in done.report.profiles if PAGE in profile.files]
+    return [*written, done.results / CURRENT, *pages]
+
+
+def write_report(done: Done) -> list[Path]:
+    """Write the Markdown report and the verdict. Return their paths. Raises OutputError."""
+    paths = [done.results / MARKDOWN, done.results / REPORT]
+    save_text(paths[0], render_markdown(done.report))
+    save(paths[1], done.report)
+    return paths
+
+
+def _rescued(record: RunRecord) -> str:
+    path = Path(tempfile.gettempdir()) / f"ratchet-run-{record.started_at:%Y%m%d-%H%M%S}.json"
+    try:
+        save(path, record)
+    except OutputError:
+        return "The run could not be kept anywhere else either."
+    return f"The run was kept in {path}: `ratchet report {path}` shows it."
+
+
+def _append_summary(done: Done, environ: Mapping[str, str]) -> None:
+    if not (place := environ.get("GITHUB_STEP_SUMMARY")):
+        return
+    try:
+        with Path(place).open("a", encoding="utf-8") as summary:
+            summary.write(render_markdown(done.report, limit=SUMMARY_LIMIT))
+    except OSError as error:
+        raise OutputError(
+            f"The step summary {place} cannot be written: {error.strerror}.",
+            f"Unset GITHUB_STEP_SUMMARY, or free some space; the report is in {done.results / MARKDOWN}.",
+        ) from None

@@ -1,0 +1,64 @@
+"""Carry out `ratchet run` and `ratchet list`: time one checkout by itself, or only list its cases.
+
+The command line calls `run` and `cases_of_checkout`. Both import the benchmarks of the checkout in place, in child processes;
+`run` also locks the device. Files are written by `output.write`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from ratchet.commands.machine import Machine, choose, machine_of, plan_of
+from ratchet.commands.output import record_of
+from ratchet.commands.request import Done, Request, checked_out, load_baseline, root_of, watched, writable
+from ratchet.commands.trees import tree_spec
+from ratchet.config import load_settings
+from ratchet.judge.verdict import judge_run
+from ratchet.measure.suite import CaseTask, list_cases, measure_suite
+from ratchet.records.run import CaseRun
+from ratchet.report.progress import Progress
+
+WORKERS = 8
+"""Workers of each case, unless the command line says otherwise: a case timed alone has no verdict that more could decide."""
+
+
+def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Done:
+    """Time the checkout as it stands, in place and alone. Raises as `check.check` does; nothing is built."""
+    root = root_of(request.folder)
+    settings = load_settings(root, environ, request.options)
+    if request.options.get("pairs") is None:
+        settings = settings.model_copy(update={"pairs": min(settings.pairs, WORKERS)})
+    results = writable(root / settings.results)
+    baseline = load_baseline(results)
+    tree = checked_out(root, results)
+    clock, started = time.monotonic(), datetime.now(UTC)
+    with (
+        machine_of(request, settings, f"ratchet run in {root}", progress, environ) as machine,
+        watched(root, results, progress) as watch,
+    ):
+        task = CaseTask(
+            plan_of(settings, machine.device),
+            request.patterns,
+            settings.confidence,
+            looks=(settings.pairs,),
+            undecided=lambda _: (),
+            compared=False,
+            gpu=machine.gpu,
+            peaks=machine.peaks,
+            idle=machine.idle,
+        )
+        suite = measure_suite({"head": tree_spec(settings, machine, root, root)}, task, progress, environ)
+        changes = watch.changes()
+    timing = (started, time.monotonic() - clock)
+    record = record_of("run", request.command, settings, machine, suite, timing, tree)
+    return Done(record, judge_run(record, baseline), results).with_changes(changes.notes, changes.damage)
+
+
+def cases_of_checkout(request: Request, environ: Mapping[str, str]) -> list[CaseRun]:
+    """List the cases of the checkout without measuring any. Raises HostError, ForeignModuleError, UsageError or UnfitError."""
+    root = root_of(request.folder)
+    settings = load_settings(root, environ, request.options)
+    device, gpu, _ = choose(request, settings, environ)
+    return list_cases(tree_spec(settings, Machine(device, gpu), root, root), request.patterns, environ)

@@ -1,0 +1,56 @@
+"""Build the trees that a command measures or profiles, and describe them for child programs.
+
+`check`, `run`, `calibrate` and the profile commands call it. `build` runs the repository's build command in a tree; the rest only
+looks whether there are benchmarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ratchet.commands.machine import Machine
+from ratchet.config import Settings
+from ratchet.errors import BuildError, UsageError
+from ratchet.forge.git import Snapshot
+from ratchet.measure.build import build_tree
+from ratchet.measure.tree_spec import TreeSpec
+from ratchet.records.run import Side
+from ratchet.report.progress import Progress
+
+
+def build(
+    settings: Settings, side: Side, tree: Path, snapshot: Snapshot, progress: Progress, environ: Mapping[str, str]
+) -> BuildError | None:
+    """Build a tree, if the settings have a build command. Return the error of a build that fails."""
+    if not settings.build:
+        return None
+    progress.stage(f"Building the {side}")
+    try:
+        build_tree(tree, settings.build, snapshot.tree.content, settings.build_timeout, environ, cache=settings.build_cache)
+    except BuildError as error:
+        return error
+    return None
+
+
+def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path) -> TreeSpec:
+    """Return the description of a tree of ``checkout`` as this machine loads it."""
+    uuid = machine.gpu.uuid if machine.gpu else None
+    return TreeSpec.of(settings, path, checkout=checkout, device=machine.device, gpu_uuid=uuid)
+
+
+def tree_specs(
+    settings: Settings, machine: Machine, checkout: Path, head: Path, reference: Path | None = None
+) -> dict[Side, TreeSpec]:
+    """Return the descriptions of both trees; a reference from before there were benchmarks is left out.
+
+    Raises UsageError where the head has no benchmarks.
+    """
+    if not (head / settings.bench).is_dir():
+        raise UsageError(
+            f"There is no folder {settings.bench}/ in this repository.", "Put benchmarks there, or set bench in [tool.ratchet]."
+        )
+    specs: dict[Side, TreeSpec] = {"head": tree_spec(settings, machine, checkout, head)}
+    if reference and (reference / settings.bench).is_dir():
+        specs["reference"] = tree_spec(settings, machine, checkout, reference)
+    return specs

@@ -1,0 +1,198 @@
+"""Find the case that `ratchet tune` tunes, its search space, and the other cases that share that space.
+
+`tune` calls this. A worker enumerates the space (`enumerate_space`), since the constraints are the author's code, and writes it
+to a temporary file; `restored` reads it in this process, without the constraints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ratchet.commands.machine import Machine, plan_of
+from ratchet.commands.request import Request
+from ratchet.config import Settings
+from ratchet.errors import RatchetError, UnfitError, UsageError
+from ratchet.measure.client import CaseTrouble, HostClient, WorkerClient, refuse_foreign
+from ratchet.measure.messages import DECLARATION, Listing, SpaceFound
+from ratchet.measure.selection import choose_cases
+from ratchet.measure.tuning.station import StationPlace
+from ratchet.records.run import CaseRun
+from ratchet.records.tuning import TUNING_FOLDER, Configuration, TuningRecord, kept_earlier
+from ratchet.report.progress import Progress
+from ratchet.workload import Workload
+
+FOLDER = TUNING_FOLDER
+
+
+@dataclass(frozen=True)
+class TuneRequest:
+    """The request of `ratchet tune`: one case, a budget, and options."""
+
+    request: Request
+    """Its only pattern names the case."""
+    budget_s: float | None = None
+    max_evaluations: int | None = None
+    strategy: str = "auto"
+    seed: int = 0
+    resume: bool = False
+    executor: Literal["local", "ray"] = "local"
+    apply: bool = False
+    folder: Path | None = None
+    """For the record and the suggestions; None: ``tuning/`` of the repository."""
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The result of a search, and its files, the record first."""
+
+    record: TuningRecord
+    paths: tuple[Path, ...]
+
+    @property
+    def kept(self) -> Path | None:
+        """The last of the earlier records that this one replaced; None where there is none, or it was resumed."""
+        return kept_earlier(self.paths[0]) if len(self.record.sessions) == 1 else None
+
+
+if TYPE_CHECKING:
+    from ratchet.tune.space import Candidates
+
+
+ENUMERATOR = f"{__name__}:enumerate_space"
+"""The function that a worker calls, as ``module:function``."""
+
+
+def enumerate_space(workload: Workload, codes: Path) -> Mapping[str, Any]:
+    """Write the valid configurations to ``codes``, as the places of their values in ``tune``. Return their number.
+
+    Raises UsageError where the constraints leave nothing.
+    """
+    import numpy as np
+
+    from ratchet.tune.space import Space, candidates
+
+    space = Space({name: tuple(values) for name, values in workload.tune.items()}, tuple(workload.constraints), workload.tuning)
+    found = candidates(space)
+    with codes.open("wb") as file:
+        np.save(file, found.codes, allow_pickle=False)
+    return {"count": found.count, "exact": found.exact}
+
+
+def restored(found: SpaceFound, codes: Path) -> Candidates:
+    """Return the candidates that `enumerate_space` wrote to ``codes``."""
+    import numpy as np
+
+    from ratchet.tune.space import Candidates, Space
+
+    return Candidates(Space(found.space, (), found.default), np.load(codes, allow_pickle=False), exact=found.exact)
+
+
+# The case that is tuned, its space, and the cases that share it.
+
+
+@dataclass(frozen=True)
+class TuningSite:
+    """The checkout, the machines and the settings with which a case is tuned."""
+
+    root: Path
+    settings: Settings
+    machines: tuple[Machine, ...]
+    places: tuple[StationPlace, ...]
+    progress: Progress
+    environ: Mapping[str, str]
+
+
+def chosen(listing: Listing, patterns: Sequence[str]) -> tuple[CaseRun, list[str]]:
+    """Return the one case that is named, and the other cases of its benchmark. Raises UsageError, UnfitError."""
+    cases = choose_cases(listing, None, patterns)
+    if len(cases) != 1:
+        names = ", ".join(case.name for case in cases[:5])
+        raise UsageError(f"{patterns[0]} names {len(cases)} cases ({names}): one is tuned at a time.", "Name one of them.")
+    case = cases[0]
+    if case.failures:
+        raise UnfitError(f"{case.name} cannot be tuned: {case.failures[0].message}.", "Fix it and try again.")
+    if case.skipped:
+        raise UnfitError(f"{case.name} cannot be tuned here: it {case.skipped}.", "See `ratchet list`.")
+    every = choose_cases(listing, None, ())
+    siblings = [each.name for each in every if each.benchmark == case.benchmark and each.name != case.name and not each.skipped]
+    return case, siblings
+
+
+def space_of(scout: HostClient, case: CaseRun, site: TuningSite, codes: Path) -> SpaceFound:
+    """Return the search space of the case, which a worker of ``scout`` enumerates to ``codes``.
+
+    Raises UsageError where there is nothing to choose or the declaration contradicts itself, UnfitError where it cannot be built.
+    """
+    worker = scout.fork()
+    try:
+        found = _asked_space(worker, case.name, site, codes)
+    except CaseTrouble as error:
+        raise _unbuilt(case.name, error) from None
+    finally:
+        worker.end()
+    refuse_foreign("head", found.foreign)
+    if not found.space:
+        where = "on the CPU" if site.machines[0].device == "cpu" else "on a GPU"
+        raise UsageError(
+            f"{case.name} has no parameters to tune {where}.", "Give its workload `tune` and `tuning` there: docs/tuning.md."
+        )
+    if found.error:
+        raise UsageError(f"{case.name}: {found.error}", found.hint)
+    if found.count == 1:
+        raise UsageError(
+            f"The space of {case.name} has one configuration, which is in use: there is nothing to tune.",
+            "Give `tune` of its workload more values, or let its constraints leave more of them.",
+        )
+    return found
+
+
+def _unbuilt(case: str, trouble: CaseTrouble) -> RatchetError:
+    if trouble.stage == DECLARATION:
+        return UsageError(
+            f"The space of {case} contradicts itself: {trouble.message}.",
+            "Fix `tune`, `tuning` or `constraints` of its workload: docs/tuning.md says how they fit together.",
+        )
+    return UnfitError(f"{case} cannot be built: {trouble.message}.", f"See `ratchet run {case}`.")
+
+
+def _asked_space(worker: WorkerClient, case: str, site: TuningSite, codes: Path | None) -> SpaceFound:
+    """Return a worker's answer about a case's space, which it enumerates to ``codes`` if that is given. Raises CaseTrouble."""
+    plan = plan_of(site.settings, site.machines[0].device)
+    enumerator = ENUMERATOR if codes else ""
+    return worker.ask(
+        "space",
+        SpaceFound,
+        case=case,
+        seed=plan.seed,
+        clock=plan.clock,
+        cache=plan.cache,
+        enumerator=enumerator,
+        codes=str(codes or ""),
+    )
+
+
+def sharing(scout: HostClient, siblings: Sequence[str], best: Configuration, site: TuningSite, until: float) -> list[str]:
+    """Return the other cases of the benchmark that have these parameters with these values.
+
+    Nothing is asked after ``until`` (`time.monotonic` seconds).
+    """
+    scout.until = until
+    found: list[str] = []
+    worker: WorkerClient | None = None
+    for name in siblings:
+        try:
+            worker = worker or scout.fork()
+            space = _asked_space(worker, name, site, None).space
+        except CaseTrouble:
+            if worker is not None:
+                worker.end(kill=True)
+            worker = None
+            continue
+        if set(space) == set(best) and all(value in space[parameter] for parameter, value in best.items()):
+            found.append(name)
+    if worker is not None:
+        worker.end()
+    return found

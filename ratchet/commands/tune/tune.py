@@ -1,0 +1,244 @@
+"""Carry out `ratchet tune`: search a case's space within a budget, confirm the best few, and recommend one or none.
+
+The command line calls `tune`; ``.github/scripts/propose.py`` uses `render_again` and `remove_pictures`. `tune` locks devices,
+starts workers on them or on a Ray cluster, and writes the record, ``suggestions.md`` and plots into the tuning folder; with
+--apply, also ``tuned.json`` of the benchmarks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ratchet.cache import scratch_folder
+from ratchet.commands.machine import machines_of, plan_of
+from ratchet.commands.request import root_of, watched, writable
+from ratchet.commands.tune.record import begun
+from ratchet.commands.tune.recorded import apply_tuning
+from ratchet.commands.tune.session import Begin, Distant, Session, finalists, local, on_ray
+from ratchet.commands.tune.subject import FOLDER, Tuned, TuneRequest, TuningSite, chosen, restored, sharing, space_of
+from ratchet.config import load_settings
+from ratchet.errors import PageError, RecordError, UnfitError
+from ratchet.judge.tuning import recommend
+from ratchet.measure.client import Hosts
+from ratchet.measure.messages import SpaceFound
+from ratchet.measure.tuning.station import StationPlace
+from ratchet.measure.tuning.timing import Aim
+from ratchet.records.files import load, save_text
+from ratchet.records.tuning import (
+    SUGGESTIONS,
+    Configuration,
+    Confirmation,
+    TuningRecord,
+    tuning_path,
+)
+from ratchet.report.figures.convergence import draw_convergence
+from ratchet.report.progress import Progress
+from ratchet.report.suggestions import elsewhere, headings, render_suggestions, settings_text
+from ratchet.tune.executor import Budget, Executor
+from ratchet.units import percent
+
+if TYPE_CHECKING:
+    from ratchet.tune.search import Search
+
+
+# The files for people: ``suggestions.md`` over all records of a folder, and a plot for each record.
+
+
+def write_suggestions(changed: Path) -> list[Path]:
+    """Write the report on every record of a folder, and draw the plot of ``changed``. Return the paths, the report's first.
+
+    The report names a record that cannot be read, and a picture that cannot be drawn. Raises OutputError.
+    """
+    records, warnings = _records(changed.parent)
+    record = dict(records).get(changed)
+    drawn = []
+    try:
+        drawn = draw_convergence(record, changed.parent, changed.stem) if record else []
+    except PageError as error:
+        warnings.append(str(error))
+        remove_pictures(changed)
+    return [_written(changed.parent, records, warnings), *drawn]
+
+
+def render_again(folder: Path) -> Path:
+    """Write the report on every record of a folder, with the existing pictures. Return its path. Raises OutputError."""
+    return _written(folder, *_records(folder))
+
+
+def remove_pictures(path: Path) -> None:
+    """Remove the pictures of the record that was in this place before: they show another search."""
+    for kind in (".png", ".svg"):
+        path.with_suffix(kind).unlink(missing_ok=True)
+
+
+def _written(folder: Path, records: Sequence[tuple[Path, TuningRecord]], warnings: Sequence[str]) -> Path:
+    only = [record for _, record in records]
+    drawn = [path.with_suffix(".png") for path, _ in records]
+    pictures = {heading: picture.name for heading, picture in zip(headings(only), drawn, strict=True) if picture.exists()}
+    save_text(folder / SUGGESTIONS, render_suggestions(only, pictures, warnings))
+    return folder / SUGGESTIONS
+
+
+def _records(folder: Path) -> tuple[list[tuple[Path, TuningRecord]], list[str]]:
+    found, warnings = [], []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            found.append((path, load(path, TuningRecord)))
+        except RecordError as error:
+            warnings.append(f"{path.name} was left out: {error.message.replace(str(path), 'it')}")
+    return found, warnings
+
+
+# After the search: compare the best few with the default, and the winner on the benchmark's other configs.
+
+
+PROMISING = 0.98
+"""Share of the default's time. A configuration that took more is not confirmed: it will hardly turn out a twentieth faster."""
+
+
+def refuse_all_failed(session: Session) -> None:
+    """Raise UnfitError where no configuration gives a time."""
+    evaluations = session.record.evaluations
+    if not evaluations:
+        raise UnfitError("The time was over before one configuration had been tried.", "Give it more with --time-budget.")
+    if not any(each.timed for each in evaluations):
+        counts = Counter(each.outcome for each in evaluations)
+        told = ", ".join(f"{outcome}: {count}" for outcome, count in counts.most_common())
+        raise UnfitError(
+            f"None of the {len(evaluations)} configurations tried gives a time ({told}). The first: {evaluations[0].reason}.",
+            f"The record has the reasons of all; `ratchet run {session.record.case}` shows what the default does.",
+        )
+
+
+def decide(session: Session, site: TuningSite, budget: Budget, executor: Executor) -> Configuration | None:
+    """Confirm the best few, and keep the verdict. Return the configuration that is recommended, None if there is none."""
+    record = session.record
+    most = budget.finalists(time.monotonic())
+    best = list(finalists(record.evaluations, record.default, most, PROMISING))
+    confirmed: list[Confirmation] = []
+    if best:
+        site.progress.stage(f"Confirming the best {len(best)} against the default in pairs")
+        confirmed = session.finals(record.case, best, budget.for_finals(time.monotonic()), executor)
+        confirmed.sort(key=lambda each: each.comparison.ratio if each.comparison else math.inf)
+    found = recommend(confirmed, site.settings.policy)
+    verdict = found.verdict if best else _none_promising(record)
+    update = {"confirmations": tuple(confirmed), "others": (), "best": found.best, "verdict": verdict}
+    session.keep(session.record.model_copy(update=update))
+    return found.best
+
+
+def _none_promising(record: TuningRecord) -> str:
+    """Return the verdict of a search in which nothing was fast enough to be confirmed."""
+    times = [each.normalised for each in record.evaluations if each.normalised is not None]
+    if not times:
+        timed = [each for each in record.evaluations if each.median_ms is not None]
+        fastest = min(timed, key=lambda each: each.median_ms or 0.0, default=None)
+        found = f"; the fastest is {settings_text(fastest.configuration)}" if fastest else ""
+        return f"No change recommended: the default gives no time here, so nothing was compared with it{found}."
+    best = f"of {len(record.evaluations)} configurations tried, the best takes {percent(min(times), 1)} of the default's time"
+    return f"No change recommended: {best}."
+
+
+def try_elsewhere(session: Session, site: TuningSite, budget: Budget, names: Sequence[str], executor: Executor) -> None:
+    """Compare the winner with the defaults of the benchmark's other configs, and add that to the verdict."""
+    for left, name in zip(range(len(names), 0, -1), names, strict=True):
+        seconds = budget.for_others(time.monotonic()) / left
+        if seconds > 0 and session.record.best is not None:
+            site.progress.stage(f"Trying the winner on {name}")
+            others = (*session.record.others, *session.finals(name, [session.record.best], seconds, executor))
+            session.keep(session.record.model_copy(update={"others": others}))
+    if session.record.others:
+        verdict = f"{session.record.verdict.rstrip('.')}; {elsewhere(session.record.others)}."
+        session.keep(session.record.model_copy(update={"verdict": verdict}))
+
+
+# The command, from the request to the result.
+
+
+def tune(asked: TuneRequest, progress: Progress, environ: Mapping[str, str]) -> Tuned:
+    """Tune one case of the checkout as it stands, in place.
+
+    Each result is written to the record at once, so that an end at any moment loses only the evaluations that were running.
+    Raises UsageError for a case that cannot be tuned, UnfitError where no configuration gives a time, BusyError for a device
+    that others hold.
+    """
+    root = root_of(asked.request.folder)
+    settings = load_settings(root, environ, asked.request.options)
+    folder = writable(asked.folder or root / FOLDER)
+    with (
+        machines_of(asked.request, settings, f"ratchet tune in {root}", progress, environ) as machines,
+        scratch_folder("logs") as logs,
+        watched(root, root / settings.results, progress),
+    ):
+        budget = Budget(time.monotonic(), asked.budget_s)
+        places = tuple(StationPlace(root, settings, each.device, each.gpu, environ, logs) for each in machines)
+        return _tuned(asked, TuningSite(root, settings, machines, places, progress, environ), folder, budget)
+
+
+def _tuned(asked: TuneRequest, site: TuningSite, folder: Path, budget: Budget) -> Tuned:
+    site.progress.stage("Importing benchmarks")
+    with contextlib.ExitStack() as stack:
+        hosts = stack.enter_context(site.places[0].hosts())
+        begin = stack.enter_context(_stations(asked, site, hosts))
+        scout = hosts.sides["head"]
+        listing = scout.listing()
+        case, siblings = chosen(listing, asked.request.patterns)
+        codes = site.places[0].logs / "codes.npy"
+        found = space_of(scout, case, site, codes)
+        record = begun(asked, site, folder, listing, case, found)
+        path = tuning_path(folder, case.name, record.environment.fingerprint)
+        session = Session(record, path, budget, asked.max_evaluations, site.progress)
+        search = _search(asked, found, codes, budget, len(site.places))
+        session.resume(search)
+        session.record = _with_session(session.record, strategy=search.strategy)  # so that a killed session names its strategy
+        aim = Aim(case.name, found.default, plan_of(site.settings, site.machines[0].device), found.workload.bytes)
+        executor = stack.enter_context(begin(aim))
+        site.progress.stage(f"Tuning {case.name}: {found.count} configurations, on {', '.join(executor.places)}")
+        ended = session.search(search, executor)
+        best = decide(session, site, budget, executor)
+        if best is not None and budget.for_others(time.monotonic()) > 0:
+            names = sharing(scout, siblings, best, site, budget.ends)
+            try_elsewhere(session, site, budget, names, executor)
+    _end(session, budget, ended, search.strategy)
+    done = _apply_best(asked, site, session.record, path)
+    refuse_all_failed(session)
+    return done
+
+
+def _search(asked: TuneRequest, found: SpaceFound, codes: Path, budget: Budget, stations: int) -> Search:
+    from ratchet.tune.search import Search
+
+    expected = budget.evaluations(asked.max_evaluations, stations)
+    return Search(restored(found, codes), asked.strategy, asked.seed, expected)
+
+
+def _stations(asked: TuneRequest, site: TuningSite, scout: Hosts) -> contextlib.AbstractContextManager[Begin]:
+    if asked.executor == "ray":
+        return on_ray(Distant(site.root, site.settings, site.places[0].device), site.environ)
+    return local(site.places, scout)
+
+
+def _end(session: Session, budget: Budget, ended: str, strategy: str) -> None:
+    """Close this session's entry in the record."""
+    wall_s = time.monotonic() - budget.started
+    session.keep(_with_session(session.record, wall_s=wall_s, ended=ended, strategy=strategy))
+
+
+def _with_session(record: TuningRecord, **update: object) -> TuningRecord:
+    """Return the record with changed fields of its last session."""
+    *before, last = record.sessions
+    return record.model_copy(update={"sessions": (*before, last.model_copy(update=update))})
+
+
+def _apply_best(asked: TuneRequest, site: TuningSite, record: TuningRecord, path: Path) -> Tuned:
+    """Write the files for people, and with --apply the values that are used from now on."""
+    written = [path, *write_suggestions(path)]
+    if asked.apply and record.best is not None:
+        written.append(apply_tuning([record], site.root / site.settings.bench, site.settings.policy).path)
+    return Tuned(record, tuple(written))

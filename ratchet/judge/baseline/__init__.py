@@ -1,0 +1,1 @@
+"""The chain of steps that a baseline is made of. Pure."""

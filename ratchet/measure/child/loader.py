@@ -1,0 +1,183 @@
+"""Load the benchmarks of one tree into this process, and show that the code that runs comes from that tree.
+
+A host and the profiler's target both call `load_tree`, which changes the current folder and `sys.path` and runs the author's
+files. An editable install, or a copy in site-packages, makes Python load a package from somewhere else without a word; both
+sides would then time the same code. Only the harness itself is meant to come from the environment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import ratchet
+from ratchet.errors import UsageError
+from ratchet.measure.child.registry import Case, Catalogue, discover
+from ratchet.measure.device.environment import cpu_model
+from ratchet.measure.tree_spec import TreeSpec
+from ratchet.records.files import load
+from ratchet.records.tuning import TUNED_FILE, Tuned
+from ratchet.workload import Workload
+
+HARNESS = "ratchet"
+_HARNESS_FOLDER = Path(ratchet.__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class LoadedTree:
+    """A tree in this process: a host hands it to the workers that it forks."""
+
+    spec: TreeSpec
+    provenance: Provenance
+    catalogue: Catalogue
+    tuned: Tuned
+    """The tree's ``bench/tuned.json``, whose values take the place of its workloads' own tuning."""
+
+    def case(self, name: str) -> Case:
+        """Return the case of this name. Raises UsageError where this tree does not have it, or cannot run it here."""
+        case = next((case for case in self.catalogue.cases if case.name == name), None)
+        if case is None or case.skipped:
+            raise UsageError(f"{name} is not among the cases of this tree{f': {case.skipped}' if case else ''}.")
+        return case
+
+    def build(self, name: str, seed: int, tuning: Mapping[str, Any] | None = None) -> Workload:
+        """Build the workload of a case as its tree has it today, or with other values of its parameters.
+
+        ``seed`` seeds torch. Raises UsageError for an unknown case or for tuned values that do not fit, TypeError for a
+        benchmark that returns no Workload, and whatever the author's code raises.
+        """
+        import torch
+
+        case, device = self.case(name), self.spec.device
+        torch.manual_seed(seed)
+        workload = self.catalogue.benchmarks[case.benchmark].build(device=torch.device(device), **case.parameters)
+        if not isinstance(workload, Workload):
+            raise TypeError(f"benchmark {case.benchmark} returned {type(workload).__name__}, not a Workload")
+        if tuning is not None:
+            return dataclasses.replace(workload, tuning=dict(tuning))
+        if not self.tuned.cases:
+            return workload
+        return with_tuned(
+            workload, self.tuned, name, torch.cuda.get_device_name() if device == "cuda" else cpu_model(Path("/proc/cpuinfo"))
+        )
+
+
+def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None) -> LoadedTree:
+    """Import the benchmarks of a tree, which becomes the current folder. ``on_file`` gets each file's name before its import.
+
+    Raises HostError where there are no benchmarks or two of one name, RecordError where ``bench/tuned.json`` cannot be read.
+    """
+    tree, roots = spec.path, spec.python_path
+    os.chdir(tree)
+    # Ahead of everything else, so that the tree's packages win over any installed copy of them.
+    sys.path[:0] = [str((tree / place).resolve()) for place in roots if (tree / place).is_dir()]
+    provenance = Provenance(tree, spec.checkout, own_names(tree, roots) | own_names(spec.checkout, roots))
+    catalogue = discover(tree, spec.bench, spec.device, on_file)
+    tuned_file = tree / spec.bench / TUNED_FILE
+    return LoadedTree(spec, provenance, catalogue, load(tuned_file, Tuned) if tuned_file.exists() else Tuned())
+
+
+def use_last_cores(threads: int) -> None:
+    """Keep this process, which works on the CPU, to the last ``threads`` cores: the controller has the first ones."""
+    import torch
+
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+    torch.set_num_threads(threads)
+
+
+def with_tuned(workload: Workload, tuned: Tuned, case: str, device: str) -> Workload:
+    """Return the workload with the values applied for this case on this device (see `ratchet.records.tuning.device_name`).
+
+    Raises UsageError where the file has a parameter or a value that the workload's ``tune`` does not have.
+    """
+    parameters: Mapping[str, Any] = tuned.parameters(case, device)
+    if not parameters:
+        return workload
+    where, hint = f"{TUNED_FILE} for {case} on {device}", "Tune it again, or take the entry out."
+    if set(parameters) != set(workload.tune):
+        raise UsageError(f"{where}: it names {sorted(parameters)}, the workload's tune {sorted(workload.tune)}.", hint)
+    for name, value in parameters.items():
+        if value not in workload.tune[name]:
+            raise UsageError(f"{where}: {name}={value} is not among {list(workload.tune[name])}.", hint)
+    try:
+        return dataclasses.replace(workload, tuning=dict(parameters))
+    except ValueError as error:  # a constraint
+        raise UsageError(f"{where}: {error}.", hint) from None
+
+
+def own_names(tree: Path, roots: Iterable[str]) -> frozenset[str]:
+    """Return the top-level names that a tree offers for import from its ``roots`` (``.``, ``src``)."""
+    names: set[str] = set()
+    for root in roots:
+        place = tree / root
+        if not place.is_dir():
+            continue
+        names |= {path.stem for path in place.glob("*.py")}
+        names |= {path.name.partition(".")[0] for path in place.glob("*.so")}  # extensions built in place
+        folders = {path.parent for path in place.glob("*/*.py")} | {path.parent.parent for path in place.glob("*/*/__init__.py")}
+        names |= {folder.name for folder in folders if _can_be_imported(folder)}
+    return frozenset(names - {HARNESS, "setup", "conftest"} - sys.stdlib_module_names)
+
+
+def _can_be_imported(folder: Path) -> bool:
+    """Return whether importing this name finds this folder.
+
+    A folder without ``__init__.py`` never wins over an installed package: a folder ``triton/`` may hold a project's kernels.
+    """
+    if (folder / "__init__.py").is_file():
+        return True
+    found = PathFinder.find_spec(folder.name)
+    return found is None or found.origin is None or Path(found.origin).is_relative_to(folder)
+
+
+class Provenance:
+    """A check of each loaded module, done once. A worker inherits the checks of its host, and checks only its own modules."""
+
+    def __init__(self, tree: Path, checkout: Path, names: frozenset[str]) -> None:
+        self._tree = tree
+        self._checkout = checkout
+        self._names = names
+        self._checked: set[str] = set()
+
+    @property
+    def tree(self) -> Path:
+        """The tree whose code is meant to run."""
+        return self._tree
+
+    def foreign(self) -> list[str]:
+        """Return the foreign modules among those loaded since the last call."""
+        fresh = {name: module for name, module in list(sys.modules.items()) if name not in self._checked}
+        self._checked |= set(fresh)
+        return foreign_modules(self._tree, self._checkout, self._names, fresh)
+
+
+def foreign_modules(tree: Path, checkout: Path, names: frozenset[str], modules: Mapping[str, ModuleType | None]) -> list[str]:
+    """Return ``name (file)`` of each loaded module that belongs to the repository but lies outside ``tree``.
+
+    A module belongs to the repository if ``tree`` has its top-level name, or if its file lies in the user's own
+    ``checkout`` (installed packages of a virtual environment inside it excepted).
+    """
+    found = []
+    for name, module in sorted(modules.items()):
+        top = name.partition(".")[0]
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str):
+            continue
+        path = Path(file).resolve()
+        if path.is_relative_to(tree) or path.is_relative_to(_HARNESS_FOLDER):
+            continue
+        in_checkout = path.is_relative_to(checkout) and not _is_installed(path.relative_to(checkout))
+        if top in names or in_checkout:
+            found.append(f"{name} ({path})")
+    return found
+
+
+def _is_installed(path: Path) -> bool:
+    return any(part in {"site-packages", "dist-packages"} for part in path.parts)

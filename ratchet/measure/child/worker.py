@@ -1,0 +1,372 @@
+"""A worker process: it is forked from a host, owns a device context, answers one request at a time, and ends with its pair.
+
+`child.host` calls `serve` after the fork; `client.WorkerClient` sends the requests, and `_OPERATIONS` at the end of this file
+maps them to the methods of `Worker`. It builds, checks, times, identifies and compiles the author's code on the device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import random
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import torch
+
+from ratchet.errors import RatchetError
+from ratchet.measure import identity
+from ratchet.measure.child import correctness
+from ratchet.measure.child.loader import LoadedTree, use_last_cores
+from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
+from ratchet.measure.clocks import Call, Clock, Samples
+from ratchet.measure.clocks.cpu import CpuClock
+from ratchet.measure.clocks.gpu import EventClock, GraphClock
+from ratchet.measure.messages import DECLARATION
+from ratchet.measure.wire import Channel, Disconnected
+from ratchet.subprocesses import begin_section
+from ratchet.workload import Parameter, SpaceError, Workload, constraint_text
+
+PLACED_BYTES = 1 << 30
+"""Most bytes that several copies of one workload may take together (docs/decisions/0005-clocks.md, placements)."""
+EXPOSED_TRIES, EXPOSED_MS = 6, 20.0
+"""Blocks that `identify` times to learn whether the GPU always waits for the host, and about how many ms each takes."""
+
+# Bound here, before an author's code is imported: if that replaces these functions, the measurement must not change.
+_collect, _collector_off, _collector_on = gc.collect, gc.disable, gc.enable
+_synchronize, _empty_cache = torch.cuda.synchronize, torch.cuda.empty_cache
+_reset_peak, _peak_allocated = torch.cuda.reset_peak_memory_stats, torch.cuda.max_memory_allocated
+_OutOfGpuMemory = torch.OutOfMemoryError
+_NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "CUDA error: out of memory")
+"""Words in the first line of errors that are not a MemoryError but mean one."""
+MOST_PADDING = 3000
+"""Padding objects of each kind; all of them take some milliseconds and at most 16 MiB."""
+
+
+@dataclass
+class Job:
+    """The case that is prepared."""
+
+    case: str
+    tuning: Mapping[str, Any] | None
+    """Values in place of the workload's own."""
+    workload: Workload
+    clocks: tuple[Clock, ...]
+    """One for each place in memory at which the workload was built."""
+    cache: Literal["cold", "warm"]
+    call_ms: float
+
+
+def serve(channel: Channel, tree: LoadedTree) -> NoReturn:
+    """Answer until the controller closes the channel. Never returns: the process was forked from a host."""
+    worker = Worker(tree)
+    try:
+        while True:
+            answer = worker.answer(channel.receive(None))
+            try:
+                channel.send(answer)
+            except (TypeError, ValueError) as error:  # an infinite number of bytes, a tuning that is no int
+                channel.send({"stage": "prepare", "trouble": f"the workload cannot be recorded: {error}", "last_lines": []})
+    except Disconnected:
+        pass
+    finally:
+        # Skips the destructors and exit hooks inherited from the host; the driver frees the device's memory.
+        os._exit(0)
+
+
+class Worker:
+    """The state between requests: the device, and the case that was prepared last."""
+
+    def __init__(self, tree: LoadedTree) -> None:
+        self._tree = tree
+        self._device = torch.device(tree.spec.device)
+        self._job: Job | None = None
+        self._padding: list[object] = []
+        self._trials: Trials | None = None
+        self._compiler: Compiler | None = None
+
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one request; an error of the author's code becomes a `messages.Trouble`."""
+        stage = str(message["op"])
+        if "case" in message:
+            begin_section(message["case"])
+        try:
+            return _OPERATIONS[stage](self, **{name: value for name, value in message.items() if name != "op"})
+        except correctness.WrongResult as error:
+            return {"stage": "check", "trouble": f"wrong result: {error}", "last_lines": []}
+        except _OutOfGpuMemory as error:
+            lines = str(error).splitlines()[:3]
+            return {"stage": stage, "trouble": "ran out of GPU memory", "last_lines": lines, "out_of_memory": True}
+        except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs this case
+            lines = "".join(traceback.format_exception(error)).strip().splitlines()
+            text = f"{type(error).__name__}: {error}".splitlines()[0]
+            return {
+                "stage": stage,
+                "trouble": text[:300],
+                "last_lines": [line[:300] for line in lines[-12:]],
+                "out_of_memory": isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY),
+            }
+
+    def start(self) -> dict[str, Any]:
+        """Get the device ready: a CUDA context, or the cores for the CPU."""
+        if self._device.type == "cuda":
+            torch.zeros(1, device=self._device)
+            torch.cuda.synchronize()
+            return {"ready": True, "l2_bytes": int(torch.cuda.get_device_properties(self._device).L2_cache_size)}
+        use_last_cores(self._tree.spec.threads)
+        return {"ready": True}
+
+    def prepare(
+        self,
+        case: str,
+        seed: int,
+        clock: str,
+        cache: Literal["cold", "warm"],
+        placements: int,
+        *,
+        check: bool,
+        tuning: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Build a case at several places in memory, call it, and check its result if asked to; it is the prepared case now."""
+        self._release()
+        if self._device.type == "cpu":
+            self._padding = padding_objects(seed)
+        workload = self._tree.build(case, seed, tuning)
+        error = correctness.check(workload) if check else 0.0
+        peak = self._peak(workload)
+        more = [self._tree.build(case, seed, tuning) for _ in range(1, self._places(placements, peak))]
+        made = self._take_up(case, tuning, (workload, *more), self._clock(workload, clock), cache)
+        call_ms = self._current().call_ms
+        self._forget_memory()
+        return {
+            "workload": self._identity(case, workload, made.name, made.cache),
+            "tuning": dict(workload.tuning),
+            "error": error,
+            "call_ms": call_ms,
+            "peak_memory_bytes": peak,
+            "stages": list(workload.stages),
+            "foreign": self._tree.provenance.foreign(),
+        }
+
+    def identify(self) -> dict[str, Any]:
+        """Return the identity of the prepared case's code. This drops the case: prepare it again to time it."""
+        job = self._current()
+        workload, clock, call_ms = job.workload, job.clocks[0], job.call_ms
+        del job
+        try:
+            # The workload's other placements hold memory that nobody has written yet, so no two processes agree on its content.
+            self._release()
+            if self._device.type == "cuda" and _waits_for_host(clock, call_ms):
+                why = "the GPU waits for the host while it is timed, and the host's code is not compared"
+                return vars(identity.Identity("", why))
+            del clock  # with what it allocated for itself
+            self._forget_memory()
+            return vars(identity.of(self._call(workload), self._tree.provenance.tree, self._device.type))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
+            return vars(identity.failed(error))
+
+    def block(self, samples: int, place: int) -> dict[str, Any]:
+        """Take samples of the prepared case; ``place`` counts through its places in memory."""
+        clocks = self._current().clocks
+        taken = _without_collector(clocks[place % len(clocks)], samples)
+        return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
+
+    def stage(self, name: str, samples: int) -> dict[str, Any]:
+        """Take samples of one stage of the prepared case."""
+        job = self._current()
+        name_of_clock = "cpu" if self._device.type == "cpu" else "event"
+        clock = make_clock(name_of_clock, job.cache, job.workload.stages[name])
+        taken = _without_collector(clock, samples)
+        return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
+
+    def finish(self, seed: int) -> dict[str, Any]:
+        """Check once more, on inputs from a fresh seed: this detects a result that was kept from earlier calls."""
+        job = self._current()
+        case, tuning = job.case, job.tuning
+        del job
+        self._release()
+        workload = self._tree.build(case, seed, tuning)
+        error = correctness.check(workload)
+        del workload
+        self._release()
+        return {"error": error}
+
+    def space(
+        self, case: str, seed: int, clock: str, cache: Literal["cold", "warm"], enumerator: str, codes: str
+    ) -> dict[str, Any]:
+        """Return the search space of a case. Its constraints are the author's code, so the space is enumerated in this process.
+
+        ``enumerator`` (``module:function``) does that and writes to the file ``codes``; nothing is enumerated if it is empty.
+        """
+        try:
+            workload = self._tree.build(case, seed)
+        except SpaceError as error:
+            return {"stage": DECLARATION, "trouble": str(error)[:300], "last_lines": []}
+        clock = self._clock(workload, clock)
+        enumerated: dict[str, Any] = {}
+        if workload.tune and enumerator:
+            module, _, function = enumerator.partition(":")
+            try:
+                enumerated = getattr(importlib.import_module(module), function)(workload, Path(codes))
+            except RatchetError as error:
+                enumerated = {"error": error.message, "hint": error.hint}
+        return {
+            "workload": self._identity(case, workload, clock, cache if clock == "event" else "warm"),
+            "space": {name: list(values) for name, values in workload.tune.items()},
+            "constraints": [constraint_text(constraint) for constraint in workload.constraints],
+            "default": dict(workload.tuning),
+            "foreign": self._tree.provenance.foreign(),
+            **enumerated,
+        }
+
+    def open_case(self, case: str, seed: int, placements: int) -> dict[str, Any]:
+        """Build a case whose configurations will be tried."""
+        self._release()
+        first = self._tree.build(case, seed)
+        held = int(torch.cuda.memory_allocated()) if self._device.type == "cuda" else 0
+        more = [self._tree.build(case, seed) for _ in range(1, self._places(placements, held))]
+        self._trials = Trials((first, *more))
+        self._forget_memory()
+        return {"ready": True}
+
+    def try_configuration(self, tuning: dict[str, Parameter], clock: str, cache: Literal["cold", "warm"]) -> dict[str, Any]:
+        """Compile and check a configuration of the open case; ``block`` then times it."""
+        self._release()
+        gc.freeze()  # kernels stay: among a thousand of them the collector takes longer than timing, for each configuration
+        if self._trials is None:
+            raise RuntimeError("no case is open")
+        try:
+            workloads = self._trials.tuned(tuning)
+            error, first_s = self._trials.check(workloads[0])
+            self._take_up("", tuning, workloads, self._clock(workloads[0], clock), cache)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but it costs this configuration only
+            return {"ending": ending_of(error), "reason": reason_of(error)}
+        return {"ending": "correct", "error": error, "first_s": first_s, "call_ms": self._current().call_ms}
+
+    def compile(self, case: str, seed: int, tuning: dict[str, Parameter] | None, *, verify: bool) -> dict[str, Any]:
+        """Compile a configuration and launch nothing. Afterwards this worker can only compile: `trials.Dry` has no way back."""
+        if self._compiler is None:
+            self._compiler = Compiler(lambda: self._tree.build(case, seed))
+        return self._compiler.compile(tuning, verify=verify)
+
+    def _take_up(
+        self,
+        case: str,
+        tuning: Mapping[str, Any] | None,
+        workloads: tuple[Workload, ...],
+        clock: str,
+        cache: Literal["cold", "warm"],
+    ) -> Clock:
+        """Make these workloads, one for each place in memory, the prepared case."""
+        clocks = tuple(make_clock(clock, cache, self._call(each)) for each in workloads)
+        call_ms = sorted(clocks[0].take(3).times_ms)[1]
+        self._job = Job(case, tuning, workloads[0], clocks, cache, call_ms)
+        return clocks[0]
+
+    def _clock(self, workload: Workload, wanted: str) -> str:
+        if self._device.type == "cpu":
+            return "cpu"
+        return workload.clock if wanted == "auto" else wanted
+
+    def _identity(self, case: str, workload: Workload, clock: str, cache: str) -> dict[str, Any]:
+        return {
+            "parameters": self._tree.case(case).parameters,
+            "device": self._device.type,
+            "dtype": workload.dtype,
+            "flops": float(workload.flops),
+            "bytes": float(workload.bytes),
+            "clock": clock,
+            "cache": cache,
+        }
+
+    def _places(self, wanted: int, peak: int) -> int:
+        """Return how often to build the workload: where its data lies changes a short kernel's time by a percent or two."""
+        return max(1, min(wanted, PLACED_BYTES // max(1, peak))) if self._device.type == "cuda" else 1
+
+    def _call(self, workload: Workload) -> Any:
+        run, tuning = workload.run, dict(workload.tuning)
+        return (lambda: run(**tuning)) if tuning else run
+
+    def _peak(self, workload: Workload) -> int:
+        """Return the most bytes held during one call, inputs included: of the device, or of the process on the CPU."""
+        if self._device.type == "cuda":
+            self._forget_memory()
+            _reset_peak()
+            workload.run(**workload.tuning)
+            _synchronize()
+            return int(_peak_allocated())
+        _collect()
+        with contextlib.suppress(OSError):  # where it is not allowed, the peak is that of the process so far
+            Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets VmHWM: proc(5)
+        workload.run(**workload.tuning)
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+
+    def _current(self) -> Job:
+        if self._job is None:
+            raise RuntimeError("no case is prepared")
+        return self._job
+
+    def _release(self) -> None:
+        self._job = None
+        self._forget_memory()
+
+    def _forget_memory(self) -> None:
+        _collect()
+        if self._device.type == "cuda":
+            _synchronize()
+            _empty_cache()
+
+
+def make_clock(name: str, cache: Literal["cold", "warm"], call: Call) -> Clock:
+    """Make the clock of this name (``event``, ``graph`` or ``cpu``); only ``event`` can empty the caches before each sample."""
+    if name == "event":
+        return EventClock(call, cache)
+    return GraphClock(call) if name == "graph" else CpuClock(call)
+
+
+def padding_objects(seed: int) -> list[object]:
+    """Return objects that move whatever is built next to places in memory that depend on the seed. Keep them with the workload.
+
+    A change of code moves what lies beside it in memory, which alone changes times on the CPU by some per cent. The two workers
+    of a pair share a seed, and each pair has another: so unchanged code has one layout on both sides, and changed code has many.
+    C. Curtsinger and E. Berger, STABILIZER: Statistically Sound Performance Evaluation, ASPLOS 2013.
+    """
+    rng = random.Random(seed)  # noqa: S311  a layout, not a secret
+    large = [bytes(rng.randrange(1, 5000)) for _ in range(rng.randrange(MOST_PADDING))]
+    small = [[number] * rng.randrange(1, 40) for number in range(rng.randrange(MOST_PADDING))]
+    return [*large, *small]
+
+
+def _waits_for_host(clock: Clock, call_ms: float) -> bool:
+    """Return whether the host's own time is in every one of several blocks: the clock's lead adapts itself between them."""
+    count = min(30, max(3, round(EXPOSED_MS / call_ms)))
+    return all(_without_collector(clock, count).exposed for _ in range(EXPOSED_TRIES))
+
+
+def _without_collector(clock: Clock, samples: int) -> Samples:
+    _collector_off()
+    try:
+        return clock.take(samples)
+    finally:
+        _collector_on()
+
+
+_OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
+    "start": Worker.start,
+    "prepare": Worker.prepare,
+    "identify": Worker.identify,
+    "block": Worker.block,
+    "stage": Worker.stage,
+    "finish": Worker.finish,
+    "space": Worker.space,
+    "open": Worker.open_case,
+    "try": Worker.try_configuration,
+    "compile": Worker.compile,
+}

@@ -1,0 +1,169 @@
+"""Time calls on the GPU: device time between CUDA events, or of a replayed CUDA graph (docs/decisions/0005-clocks.md).
+
+`child.worker` uses these clocks. They allocate a buffer on the GPU to flush L2, and queue work on the current stream.
+What they use of torch and time is bound when this module is imported, before any benchmark is: a benchmark that replaces these
+functions in their modules changes nothing here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from time import perf_counter
+from typing import Literal
+
+import torch
+
+from ratchet.measure.clocks import Call, Samples
+
+_fill_with_zeros = torch.Tensor.zero_
+current_stream, synchronize = torch.cuda.current_stream, torch.cuda.synchronize
+_Event = torch.cuda.Event
+_sleep: Callable[[int], None] = torch.cuda._sleep
+_record: Callable[[torch.cuda.Event, torch.cuda.Stream], None] = _Event.record
+_query: Callable[[torch.cuda.Event], bool] = _Event.query
+_elapsed_ms: Callable[[torch.cuda.Event, torch.cuda.Event], float] = _Event.elapsed_time
+_capture, _replay = torch.cuda.graph, torch.cuda.CUDAGraph.replay
+_new_graph: Callable[[], torch.cuda.CUDAGraph] = torch.cuda.CUDAGraph
+_new_stream: Callable[[], torch.cuda.Stream] = torch.cuda.Stream
+_on_stream = torch.cuda.stream
+
+_CYCLES_PER_SECOND = 2e9  # about the boost clock; a slower clock only sleeps longer
+_LONGEST_S = 0.05
+"""Longest head start. A block that takes longer to queue stays `Samples.exposed`."""
+CALLS = 20
+"""Calls in one replay of a graph."""
+
+
+class L2Flush:
+    """A buffer that empties the L2 cache between samples: writing it overwrites twice the size of the cache."""
+
+    def __init__(self, device: torch.device) -> None:
+        size = int(torch.cuda.get_device_properties(device).L2_cache_size)
+        self._buffer = torch.empty(max(2 * size, 1 << 20), dtype=torch.uint8, device=device)
+        self._driver = ctypes.CDLL("libcuda.so.1")
+
+    def reset_persisting(self) -> None:
+        """Undo what a kernel pinned in L2; a driver without the call has nothing to undo."""
+        if hasattr(self._driver, "cuCtxResetPersistingL2Cache"):
+            self._driver.cuCtxResetPersistingL2Cache()
+
+    def __call__(self) -> None:
+        _fill_with_zeros(self._buffer)
+
+
+class TimedEvent:
+    """A CUDA event that keeps its time."""
+
+    def __init__(self) -> None:
+        self._event = _Event(enable_timing=True)
+
+    def record(self, stream: torch.cuda.Stream) -> None:
+        """Queue the event; it takes the time when the stream gets here."""
+        _record(self._event, stream)
+
+    def has_passed(self) -> bool:
+        """Return whether the stream has got here."""
+        return _query(self._event)
+
+    def elapsed_ms(self, end: TimedEvent) -> float:
+        """Return the milliseconds on the device from this event to a later one."""
+        return _elapsed_ms(self._event, end._event)
+
+
+class Lead:
+    """A head start for the host: the GPU sleeps until a whole block is queued, so that no sample contains launch latency.
+
+    nvbench does this with a blocking kernel; a sleep on the device needs no round trip to the host to end it. Its length adapts
+    itself to how long the host takes to queue a block.
+    """
+
+    def __init__(self) -> None:
+        self._needed_s = 0.0
+        self._started = 0.0
+
+    def give(self) -> None:
+        """Queue the sleep. Call before queueing a block."""
+        _sleep(int(max(20e-6, self._needed_s) * _CYCLES_PER_SECOND))
+        self._started = perf_counter()
+
+    def judge(self, last_but_one: TimedEvent) -> bool:
+        """Return whether the GPU has already caught up with the host. Call once the block is queued.
+
+        If so, the next block gets a longer lead, up to what queueing took and a half more.
+        """
+        caught_up = last_but_one.has_passed()
+        if caught_up:
+            took = perf_counter() - self._started
+            self._needed_s = min(_LONGEST_S, max(self._needed_s * 1.5, took * 1.5))
+        return caught_up
+
+
+class EventClock:
+    """A clock for the device time of what a call queues on the current stream, between two CUDA events."""
+
+    name = "event"
+
+    def __init__(self, call: Call, cache: Literal["cold", "warm"]) -> None:
+        self.cache: Literal["cold", "warm"] = cache
+        self._call = call
+        self._flush = L2Flush(torch.device("cuda", torch.cuda.current_device())) if cache == "cold" else None
+        self._lead = Lead()
+        self._events: list[tuple[TimedEvent, TimedEvent]] = []
+
+    def take(self, count: int) -> Samples:
+        while len(self._events) < count:
+            self._events.append((TimedEvent(), TimedEvent()))
+        events = self._events[:count]
+        call, flush = self._call, self._flush
+        if flush is not None:
+            flush.reset_persisting()
+        stream = current_stream()
+        self._lead.give()
+        call()
+        for start, end in events:
+            if flush is not None:
+                flush()
+            start.record(stream)
+            call()
+            end.record(stream)
+        exposed = self._lead.judge(events[max(0, count - 2)][1])
+        synchronize()
+        return Samples(tuple(start.elapsed_ms(end) for start, end in events), exposed)
+
+
+class GraphClock:
+    """A clock for calls that are replayed back to back with no host in between, for kernels shorter than a launch.
+
+    One sample is the time of one replay divided by its 20 calls; the L2 cache stays warm between them.
+    """
+
+    name = "graph"
+    cache: Literal["cold", "warm"] = "warm"
+
+    def __init__(self, call: Call) -> None:
+        stream = _new_stream()
+        stream.wait_stream(current_stream())
+        with _on_stream(stream):
+            for _ in range(3):
+                call()
+        current_stream().wait_stream(stream)
+        synchronize()
+        self._graph = _new_graph()
+        with _capture(self._graph):
+            for _ in range(CALLS):
+                call()
+        self._lead = Lead()
+
+    def take(self, count: int) -> Samples:
+        pairs = [(TimedEvent(), TimedEvent()) for _ in range(count)]
+        stream = current_stream()
+        self._lead.give()
+        _replay(self._graph)
+        for start, end in pairs:
+            start.record(stream)
+            _replay(self._graph)
+            end.record(stream)
+        exposed = self._lead.judge(pairs[max(0, count - 2)][1])
+        synchronize()
+        return Samples(tuple(start.elapsed_ms(end) / CALLS for start, end in pairs), exposed)

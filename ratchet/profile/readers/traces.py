@@ -1,0 +1,153 @@
+"""Profiles without counters: the summaries of Nsight Systems over one call, and torch.profiler over some calls.
+
+`ratchet.commands.profile.cases` calls `take_torch_trace` on each side first, and `take_nsys` where Nsight Compute gave nothing.
+Starts child processes, and reads and removes the files that they write.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ratchet.errors import RatchetError
+from ratchet.profile.metrics import bare
+from ratchet.profile.ncu import ProfileError, Surroundings, find_program, newest, run, signal_name
+from ratchet.records.files import load
+from ratchet.records.profile import Activity, Profile
+from ratchet.untrusted import clean
+
+REPORTS = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_api_sum")
+"""Summaries of `nsys stats`, in the order of the arguments of `activity_of`."""
+LEAST_S = 5.0
+"""Seconds that have to be left for nsys to be started."""
+_NS = 1e-9
+
+
+def find_nsys(environ: Mapping[str, str]) -> Path | None:
+    """Return nsys on the PATH, else where NVIDIA's installers put it; None where it is in neither."""
+    places = [*newest(Path("/usr/local"), "cuda*/bin"), *newest(Path("/opt/nvidia/nsight-systems"), "*/bin")]
+    return find_program("nsys", places, environ)
+
+
+def take_nsys(nsys: Path, command: Sequence[str], report: Path, where: Surroundings) -> Profile:
+    """Trace the marked call of ``command`` into ``report`` (which ends in ``.nsys-rep``) and read its summaries.
+
+    Raises ProfileError where nsys fails, hangs or writes no report.
+    """
+    options = ["profile", "--trace", "cuda", "--sample", "none", "--cpuctxsw", "none", "--force-overwrite", "true"]
+    options += ["--capture-range", "cudaProfilerApi", "--capture-range-end", "stop", "--output", str(report)]
+    started = time.monotonic()
+    ended = run([nsys, *options, *command], where)
+    if ended.status is None:
+        raise ProfileError(f"nsys hung: it did not end within {where.time_limit_s:.0f} s.")
+    if not report.is_file() and report.with_suffix(".qdstrm").is_file():
+        raise ProfileError(
+            "nsys traced the call and could not make a report of its trace.",
+            "Install Nsight Systems itself: the nsys inside Nsight Compute lacks the importer.",
+        )
+    if ended.status != 0 or not report.is_file():
+        raise ProfileError(f"nsys wrote no report: {ended.last_line()}")
+    left_s = where.time_limit_s - (time.monotonic() - started)
+    return Profile(tool="nsys", reader="nsys stats", activity=_summarised(nsys, report, replace(where, time_limit_s=left_s)))
+
+
+def _summarised(nsys: Path, report: Path, where: Surroundings) -> Activity:
+    stem = report.with_suffix("")
+    words = [item for name in REPORTS for item in ("--report", name)]
+    ended = run([nsys, "stats", *words, "--format", "json", "--force-export", "true", "--output", str(stem), str(report)], where)
+    if ended.status is None:
+        raise ProfileError("nsys stats had no time left to read the report.", "Raise profile_timeout in [tool.ratchet].")
+    if ended.status != 0:
+        raise ProfileError(f"nsys stats could not read the report: {ended.last_line()}")
+    tables = []
+    for name in REPORTS:
+        path = Path(f"{stem}_{name}.json")
+        tables.append(list(rows_of(path)))
+        path.unlink(missing_ok=True)
+    return activity_of(*tables)
+
+
+def rows_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of one summary; none where it has no file, since the call does nothing of the kind. Raises ProfileError."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return
+    try:
+        rows = json.loads(text) if text.strip() else []
+    except ValueError as error:
+        raise ProfileError(f"{path.name} of nsys stats is not JSON: {clean(str(error))}.") from None
+    yield from (row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else ()
+
+
+def activity_of(kernels: list[dict[str, Any]], copies: list[dict[str, Any]], api: list[dict[str, Any]]) -> Activity:
+    """Return the three summaries of one call as an `Activity`; its wall time is the sum of its API calls."""
+    spent = _times(api, "Name")
+    return Activity(
+        calls=1,
+        wall_s=sum(spent.values()),
+        kernels=_times(kernels, "Name"),
+        launches=sum(_count(row, "Num Calls") for row in api if "Launch" in str(row.get("Name"))),
+        copies_s=sum(seconds for name, seconds in _times(copies, "Operation").items() if "memcpy" in name.lower()),
+        cpu_s=spent,
+        allocation_s=sum(seconds for name, seconds in spent.items() if name.startswith(("cudaMalloc", "cudaFree", "cuMem"))),
+    )
+
+
+def _times(rows: list[dict[str, Any]], name: str) -> dict[str, float]:
+    times: dict[str, float] = {}
+    for row in rows:
+        nanoseconds = row.get("Total Time (ns)", row.get("Total Time"))
+        if isinstance(nanoseconds, int | float) and nanoseconds >= 0:
+            key = str(row.get(name, ""))
+            times[key] = times.get(key, 0.0) + nanoseconds * _NS
+    return times
+
+
+def _count(row: dict[str, Any], name: str) -> int:
+    value = row.get(name)
+    return value if isinstance(value, int) and value >= 0 else 0
+
+
+# torch.profiler over some calls, in a process that does its own tracing: kernel times, launches, copies, gaps, operators.
+
+
+CALLS = 10
+"""Calls of a case that are traced, if they are short."""
+
+
+def take_torch_trace(command: Sequence[str], written: Path, where: Surroundings, *, own_error: str) -> Profile:
+    """Run a command that writes an `Activity` to ``written``, and read it; the file is gone afterwards.
+
+    Raises ProfileError with one sentence.
+    """
+    written.unlink(missing_ok=True)
+    ended = run(command, where)
+    if (own := ended.line_with(own_error)) is not None:
+        raise ProfileError(f"Under torch.profiler {own[own.find(own_error) + len(own_error) :]}")
+    if ended.status is None:
+        raise ProfileError(
+            f"torch.profiler hung: it did not end within {where.time_limit_s:.0f} s.", "Raise profile_timeout in [tool.ratchet]."
+        )
+    if ended.status < 0:
+        raise ProfileError(f"The process crashed under torch.profiler ({signal_name(ended.status)}): {ended.last_line()}")
+    if ended.status > 0:
+        raise ProfileError(f"The process failed under torch.profiler with status {ended.status}: {ended.last_line()}")
+    try:
+        activity = load(written, Activity)
+    except RatchetError as error:
+        raise ProfileError(f"What torch.profiler saw cannot be read: {error.message}") from None
+    finally:
+        written.unlink(missing_ok=True)
+    return Profile(tool="torch", reader="torch", activity=activity)
+
+
+def busiest(activity: Activity | None) -> str | None:
+    """Return the bare name of the kernel that takes most of the device's time; None where no kernel ran."""
+    times = activity.kernels if activity else {}
+    ran = {name: seconds for name, seconds in times.items() if not name.startswith(("Memset", "Memcpy"))}
+    return bare(max(ran, key=lambda name: ran[name])) if ran else None

@@ -1,0 +1,213 @@
+"""One page that shows why a case changed: PNG for a pull request, SVG for everything else.
+
+`ratchet.commands.profile.results` calls `draw_page`, which writes these two files. The numbers come from `quantities`, the
+sentences from `ratchet.report.profile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ratchet.records.environment import Environment
+from ratchet.records.profile import CaseProfile
+from ratchet.records.roofline import Roofline
+from ratchet.records.run import Side, Tree
+from ratchet.records.verdict import CaseVerdict, Outcome
+from ratchet.report import words
+from ratchet.report.figures import quantities, style
+from ratchet.report.figures.quantities import Bar, Fact, Launch
+from ratchet.report.figures.roofline import sides_sections
+from ratchet.report.figures.style import BODY, FAINT, HEADING, NOTE, TITLE, Line, Section, lines_of, text_section
+from ratchet.report.profile import findings_of, unexplained
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_SIDES: tuple[Side, ...] = ("reference", "head")
+_INK = {"reference": style.REFERENCE, "head": style.HEAD}
+_COLOURS = {Outcome.REGRESSED: "#b5300f", Outcome.FAILED: "#b5300f", Outcome.IMPROVED: "#00724f"}
+_TOOLS = {"ncu": "Nsight Compute", "nsys": "Nsight Systems", "torch": "torch.profiler"}
+_TRACK = "#f2f2f2"
+
+
+def draw_page(
+    profile: CaseProfile,
+    verdict: CaseVerdict | None,
+    roofline: Roofline | None,
+    folder: Path,
+    name: str,
+    *,
+    environment: Environment | None = None,
+    when: datetime | None = None,
+) -> list[Path]:
+    """Write ``NAME.png``, 1200 pixels wide, and ``NAME.svg``, and return their paths.
+
+    The page says which numbers a profile lacks. Raises PageError where matplotlib is missing, OutputError where the files cannot
+    be written.
+    """
+    with style.drawing():
+        return style.write_files(page_figure(profile, verdict, roofline, environment, when), folder, name)
+
+
+def page_figure(
+    profile: CaseProfile,
+    verdict: CaseVerdict | None,
+    roofline: Roofline | None,
+    environment: Environment | None = None,
+    when: datetime | None = None,
+) -> Figure:
+    """Draw the whole page, within `style.drawing`."""
+    sides = tuple(side for side in _SIDES if getattr(profile, side) is not None) or _SIDES
+    launches = quantities.launches(profile)
+    launch = quantities.heaviest(launches, profile.direction)
+    sections = [_head(profile, verdict, sides, _kernel(launches, launch))]
+    if launch is not None:
+        sections += [
+            *_bars("Throughput", "of the peak that can be sustained", quantities.throughput(launch), sides, 100.0),
+            *_bars("What warps wait for", "cycles between two instructions of a warp", quantities.stalls(launch), sides),
+            *_bars("Occupancy", "of the warps that fit", quantities.occupancy(launch), sides, 100.0),
+            _table(quantities.launch_facts(launch), sides),
+        ]
+    elif any(quantities.activities(profile)):
+        on_gpu = any(activity and activity.launches for activity in quantities.activities(profile))
+        kernels = quantities.times(profile, lambda activity: activity.kernels)
+        calls = quantities.times(profile, lambda activity: activity.cpu_s)
+        sections += [
+            *_bars("Kernels" if on_gpu else "Operators", "time of one call", kernels, sides),
+            *_bars("On the CPU", "time of one call", calls, sides),
+            _heading("Launches, gaps, copies", "of one call"),
+            _table(quantities.activity_facts(profile), sides),
+        ]
+    else:
+        sections += [_heading("No profile", "neither side could be profiled")]
+    sections += [_heading("Roofline"), *sides_sections(roofline), _findings(profile)]
+    sections += [text_section(lines_of(_environment(profile, environment, when), NOTE))]
+    return style.stacked(sections)
+
+
+def _head(profile: CaseProfile, verdict: CaseVerdict | None, sides: Sequence[Side], kernel: str) -> Section:
+    """Show case and outcome, both commits in the colours of their sides, and the kernel of the page."""
+    lines = lines_of(profile.case, TITLE, most=2)
+    if verdict is not None:
+        compared = verdict.comparison
+        outcome = "" if verdict.outcome is Outcome.MEASURED else words.word(verdict).text.upper()
+        change = f"{outcome} {words.change(compared)}" if compared else outcome
+        lines += lines_of(change, replace(TITLE, colour=_COLOURS.get(verdict.outcome, style.INK)), most=1)
+        times = " → ".join(words.time(side) for side in (verdict.reference, verdict.head) if side)
+        lines += lines_of(" · ".join(filter(None, (times, f"{words.interval(compared)} %" if compared else ""))))
+    for side in sides:
+        tree: Tree | None = profile.head_tree if side == "head" else profile.reference_tree
+        changed = " + uncommitted changes" if tree and tree.dirty else ""
+        commit = f"{words.short_hash(tree)}{changed} {tree.subject}" if tree else ""
+        lines += lines_of(f"■ {side} {commit}", replace(BODY, colour=_INK[side]), most=2)
+    return text_section([*lines, *lines_of(kernel, NOTE, most=4)])
+
+
+def _kernel(launches: Sequence[Launch], launch: Launch | None) -> str:
+    """Name the kernel that is shown, and the others."""
+    if launch is None:
+        return ""
+    others = list(dict.fromkeys(other.kernel.function for other in launches if other is not launch))
+    parts = [f"kernel {style.drawable(launch.kernel.name, 110 if others else 300)}"]
+    if not (launch.reference and launch.head):
+        parts.append(f"only in the {'head' if launch.head else 'reference'}")
+    if others:
+        parts.append(f"{len(launches) - 1} other launch{'' if len(launches) == 2 else 'es'}: {', '.join(others)}")
+    return " · ".join(parts)
+
+
+def _heading(title: str, explanation: str = "") -> Section:
+    return text_section([Line(title, HEADING), *lines_of(explanation, NOTE)], above=0.14)
+
+
+def _bars(title: str, explanation: str, bars: Sequence[Bar], sides: Sequence[Side], full: float = 0.0) -> list[Section]:
+    """Draw a heading, and pairs of bars with their numbers, reference above head; ``full`` is the least length of the axis."""
+    if not bars:
+        return [_heading(title, "not in the report")]
+    full = max([full, *(value for bar in bars for value in (bar.reference, bar.head) if value is not None)]) or 1.0
+    thick = 0.8 / len(sides)
+
+    def draw(axes: Axes) -> None:
+        for place, side in enumerate(sides):
+            rows = [row + (place - (len(sides) - 1) / 2) * thick for row in range(len(bars))]
+            values = [bar.head if side == "head" else bar.reference for bar in bars]
+            texts = [
+                bar.absent[_SIDES.index(side)] if value is None else f"{_number(value)} {bar.unit}"
+                for bar, value in zip(bars, values, strict=True)
+            ]
+            axes.barh(rows, full, thick * 0.86, color=_TRACK)
+            drawn = axes.barh(rows, [value or 0.0 for value in values], thick * 0.86, color=_INK[side])
+            axes.bar_label(drawn, texts, padding=4, size=style.SMALL, color=_INK[side])
+        axes.set_xlim(0, full)
+        style.bar_axes(axes, [bar.label for bar in bars])
+
+    height = 0.04 + (0.35 if len(sides) == 2 else 0.26) * len(bars)
+    return [_heading(title, explanation), Section(height, lambda part: draw(part.subplots()))]
+
+
+def _number(value: float) -> str:
+    """Format three digits: 0.45, 41.3, 1204; nothing finer than a hundredth."""
+    if 0 < value < 0.01:
+        return "<0.01"
+    return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
+
+
+def _table(facts: Sequence[Fact], sides: Sequence[Side]) -> Section:
+    """Draw a table without lines; the head is bold where it differs from the reference."""
+    from matplotlib.transforms import Bbox
+
+    widths = [0.44, *(0.56 / len(sides) for _ in sides)]
+
+    def draw(axes: Axes) -> None:
+        texts = [[fact.label, *(fact.head if side == "head" else fact.reference for side in sides)] for fact in facts]
+        cells = [
+            [style.shortened(text, BODY.points, width * 0.9 * style.ROOM) for text, width in zip(row, widths, strict=True)]
+            for row in texts
+        ]
+        table = axes.table(cells, colWidths=widths, cellLoc="left", bbox=Bbox.unit(), edges="open")
+        table.auto_set_font_size(value=False)
+        table.set_fontsize(BODY.points)
+        for (row, column), cell in table.get_celld().items():
+            cell.PAD = 0
+            if column:
+                differs = len(sides) == 2 and facts[row].reference != facts[row].head
+                bold = differs and sides[column - 1] == "head"
+                cell.get_text().set(color=_INK[sides[column - 1]], weight="bold" if bold else "normal")
+        axes.set_axis_off()
+
+    return Section(0.2 * len(facts) + 0.1, lambda part: draw(part.subplots()))
+
+
+def _findings(profile: CaseProfile) -> Section:
+    """Show the findings, the likeliest first, and what is missing."""
+    lines = [Line("What the profiles show", HEADING)]
+    for number, finding in enumerate(findings_of(profile), 1):
+        lines += lines_of(f"{number}. {finding.what}", style.STRONG, most=3)
+        lines += lines_of(f"{finding.why} {finding.advice} ({finding.confidence} confidence)", FAINT, most=5)
+    if not profile.findings:
+        lines += lines_of("nothing that stands out", FAINT)
+    failed = [f"The {side} has no profile: {why}" for side, why in sorted(profile.failed.items())]
+    for sentence in (unexplained(profile), *[*profile.steps_down, *failed][:4]):
+        lines += lines_of(sentence, NOTE)
+    return text_section(lines, above=0.14)
+
+
+def _environment(profile: CaseProfile, environment: Environment | None, when: datetime | None) -> str:
+    """Name GPU, driver, tools and date."""
+    machine = environment.fingerprint if environment else None
+    profiled = [side for side in (profile.head, profile.reference) if side]
+    names = [machine.gpu or machine.cpu] if machine else [side.gpu for side in profiled if side.gpu]
+    parts = [
+        *names[:1],
+        f"driver {machine.driver}" if machine and machine.driver else "",
+        f"CUDA {machine.cuda}" if machine and machine.cuda else "",
+        f"torch {machine.torch}" if machine else "",
+        *dict.fromkeys(f"{_TOOLS[side.tool]} {side.tool_version or ''}".rstrip() for side in profiled),
+        f"{when:%Y-%m-%d}" if when else "",
+    ]
+    return " · ".join(filter(None, parts))

@@ -1,0 +1,272 @@
+"""Strategies with a model of the space: `Trees` (extremely randomised trees) and `Tpe` (Optuna's sampler).
+
+`ratchet.tune.search` makes and asks them. They touch no file or device. scikit-learn and Optuna are optional, and load only when
+a search begins that needs them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ratchet.errors import UsageError
+from ratchet.tune.space import Candidates, Places, Value
+from ratchet.tune.strategies.local import History, Strategy
+
+if TYPE_CHECKING:
+    import optuna
+
+
+Floats32 = NDArray[np.float32]
+
+MOST_PAIRS = 28
+"""Most pairs of parameters whose product and ratio become columns: all pairs of eight parameters."""
+SMALLEST = 0.5
+"""Stands for 0 where a logarithm is taken."""
+
+
+class Features:
+    """Candidates as points: numbers by their rank, from 0 to 1; other values each in a column of its own.
+
+    Further columns are the logarithms of the product and the ratio of two parameters: the threads of a block, for example, are a
+    product. Which pairs mean something is not known, so all pairs of parameters with three or more numbers, none below 0, are
+    used, or `MOST_PAIRS` random ones of them. Parameters with one value have no column.
+    """
+
+    def __init__(self, candidates: Candidates, rng: np.random.Generator) -> None:
+        self._codes = candidates.codes
+        options = list(candidates.space.parameters.values())
+        self._own = {column: _table(values) for column, values in enumerate(options) if len(values) > 1}
+        self._logs = {column: _logarithms(values) for column, values in enumerate(options) if _counts(values)}
+        pairs = list(itertools.combinations(range(len(self._logs)), 2))
+        if len(pairs) > MOST_PAIRS:
+            pairs = [pairs[at] for at in sorted(rng.choice(len(pairs), MOST_PAIRS, replace=False))]
+        self._first = [first for first, _ in pairs]
+        self._second = [second for _, second in pairs]
+
+    def of(self, places: Places) -> Floats32:
+        """Return the points of these candidates, shape (places, columns)."""
+        codes = self._codes[places]
+        parts = [np.zeros((len(places), 0), dtype=np.float32)]
+        parts += [table[codes[:, column]] for column, table in self._own.items()]
+        if self._first:
+            logs = np.stack([table[codes[:, column]] for column, table in self._logs.items()], axis=1)
+            first, second = logs[:, self._first], logs[:, self._second]
+            parts += [first + second, first - second]
+        return np.concatenate(parts, axis=1)
+
+
+def _table(values: Sequence[Value]) -> Floats32:
+    """Return the coordinates of each value of one parameter, shape (values, columns)."""
+    if all(isinstance(value, int | float) for value in values) or len(values) == 2:
+        order = np.argsort(values) if not isinstance(values[0], str) else np.arange(2)
+        return (np.argsort(order) / (len(values) - 1)).astype(np.float32)[:, None]
+    return np.eye(len(values), dtype=np.float32)
+
+
+def _counts(values: Sequence[Value]) -> bool:
+    """Whether a product with it can mean something."""
+    return len(values) > 2 and all(isinstance(value, int | float) and value >= 0 for value in values)
+
+
+def _logarithms(values: Sequence[Value]) -> Floats32:
+    return np.log2(np.maximum(np.array(values, dtype=np.float32), SMALLEST))
+
+
+# The model: extremely randomised trees over the speed (Geurts, Ernst and Wehenkel, Machine Learning 63 (2006)).
+#
+# Where the trees disagree, the prediction is uncertain: Hutter, Hoos and Leyton-Brown, Learning and Intelligent Optimization
+# (2011).
+
+
+Floats = NDArray[np.float64]
+
+SAME = 1e-6
+"""The least deviation: trees can agree to the last digit."""
+
+
+class Forest:
+    """Trees that learn the speed, the best being 1: slow configurations differ little in it, so few splits are spent on them.
+
+    A failure counts as the slowest that was seen, and what is under way as the median, so that no two stations try the same spot.
+    """
+
+    trees = 20
+    rows = 600
+    """Most configurations that the trees learn from: with all 3,000 of a long search, proposing takes about twice as long."""
+    share = 0.12
+    """Share of the columns considered at a split: so few that trees disagree where they have no data."""
+
+    def __init__(self, candidates: Candidates, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._features = Features(candidates, rng)
+        try:
+            self._sklearn: Any = importlib.import_module("sklearn")
+        except ImportError:
+            raise UsageError(
+                "Trees guide this search, and they need scikit-learn, which is not installed.",
+                "Install it with pip install 'ratchet[tune]', or use auto or climb.",
+            ) from None
+        self._tree: Any = importlib.import_module("sklearn.tree").ExtraTreeRegressor
+        self._grown: list[Any] = []
+
+    def learn(self, seen: History) -> None:
+        """Predict from this history from now on. At least one of its configurations must have a time."""
+        times = np.array([np.nan if value is None else value for value in seen.values.values()])
+        speeds = np.nanmin(times) / np.where(np.isnan(times), np.nanmax(times), times)
+        speeds = np.append(speeds, np.full(len(seen.pending), np.median(speeds)))
+        places = np.array([*seen.values, *seen.pending], dtype=np.intp)
+        if len(places) > self.rows:
+            told = self._told_of(speeds)
+            places, speeds = places[told], speeds[told]
+        at = self._features.of(places)
+        seeds = self._rng.integers(2**31, size=self.trees).tolist()
+        # A tree at a time, and what it takes checked here: the forest of scikit-learn takes twice as long, most of it to begin.
+        with self._sklearn.config_context(skip_parameter_validation=True, assume_finite=True):
+            grown = [self._tree(max_features=self.share, random_state=seed) for seed in seeds]
+            self._grown = [tree.fit(at, speeds, check_input=False).tree_ for tree in grown]
+
+    def _told_of(self, speeds: Floats) -> Places:
+        """Choose `rows` of the known configurations: one half are the fastest, the others random."""
+        order = np.argsort(-speeds, kind="stable")
+        half = self.rows // 2
+        return np.concatenate([order[:half], self._rng.choice(order[half:], self.rows - half, replace=False)])
+
+    def speed(self, places: Places) -> Floats:
+        """Return the expected speed of each, shape (n,)."""
+        return np.asarray(self._told(places).mean(axis=0))
+
+    def gain(self, places: Places) -> Floats:
+        """Return the expected improvement of each on the best, shape (n,)."""
+        told = self._told(places)
+        return improvement(told.mean(axis=0), np.maximum(told.std(axis=0), SAME), 1.0)
+
+    def _told(self, places: Places) -> Floats:
+        """Return the prediction of each tree, shape (trees, places)."""
+        at = self._features.of(places)
+        return np.array([tree.predict(at).ravel() for tree in self._grown])
+
+
+def improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
+    """Return the expected improvement on ``best``, higher being better, shape (n,).
+
+    Jones, Schonlau and Welch, Efficient Global Optimization (1998).
+    """
+    from scipy.special import ndtr  # scipy takes a quarter of a second to load, which `ratchet tune --help` should not
+
+    z = (mean - best) / deviation
+    return np.asarray(deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)))
+
+
+# The search that the trees guide.
+
+
+class Trees(Strategy):
+    """Some random configurations, then in turn the most promising of all and the most promising neighbour of the best.
+
+    The constants were chosen on parts of recorded spaces and on made-up ones: docs/decisions/0011-search.md.
+    """
+
+    name = "trees"
+    first = 15
+    """Random configurations before the forest is asked; of a small budget no more than a third."""
+    fewest = 3
+    """Fewest known times with which the forest is asked."""
+    local = 3
+    """Every third proposal is a neighbour of the best few: a narrow optimum lies there more often than elsewhere."""
+    centres = 5
+    """Best configurations whose neighbours are considered."""
+    pool = 3000
+    """Random candidates that are considered where more are free; the neighbours of the best few are added."""
+
+    def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
+        super().__init__(seen, rng, budget)
+        self._forest = Forest(seen.candidates, rng)
+        self._random = self.first if budget is None else min(self.first, budget // 3)
+
+    def next(self) -> int:
+        handed_out = len(self.seen.values) + len(self.seen.pending)
+        timed = {place: value for place, value in self.seen.values.items() if value is not None}
+        if handed_out < self._random or len(timed) < self.fewest:
+            return self.drawn()
+        self._forest.learn(self.seen)
+        beside = self._beside(timed)
+        if handed_out % self.local == self.local - 1 and len(beside):
+            return int(beside[np.argmax(self._forest.speed(beside))])
+        places = self._free(beside)
+        return int(places[np.argmax(self._forest.gain(places))])
+
+    def _beside(self, timed: dict[int, float]) -> Places:
+        """Return the neighbours of the best few that are free."""
+        best = sorted(timed, key=timed.__getitem__)[: self.centres]
+        near = np.unique(np.concatenate([self.seen.candidates.neighbours(place) for place in best]))
+        return np.asarray(near[~self.seen.taken[near]])
+
+    def _free(self, beside: Places) -> Places:
+        """Return the candidates to choose from: all that are free, or `pool` random ones and ``beside``."""
+        if self.seen.left <= self.pool:
+            return self.seen.untaken()
+        drawn = self.rng.integers(self.seen.candidates.count, size=self.pool)
+        places = np.unique(np.concatenate([drawn, beside]))
+        places = places[~self.seen.taken[places]]
+        return np.asarray(places) if len(places) else self.seen.untaken()[: self.pool]
+
+
+# Optuna's tree-structured Parzen estimator, for comparison; `auto` never uses it.
+
+
+TRIES = 20
+"""Suggestions of Optuna's that are not free candidates, after which one is drawn at random instead."""
+
+
+class Tpe(Strategy):
+    """Optuna's sampler over the place of each parameter's value, an integer; a suggestion that is not valid counts as failed."""
+
+    name = "optuna"
+
+    def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
+        """Begin a study of Optuna's. Raises UsageError where Optuna is not installed."""
+        super().__init__(seen, rng, budget)
+        try:
+            import optuna
+        except ImportError:
+            raise UsageError(
+                "The strategy optuna needs Optuna, which is not installed.",
+                "Install it with pip install 'ratchet[tune]', or use auto.",
+            ) from None
+        self._optuna = optuna
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sampler = optuna.samplers.TPESampler(seed=int(rng.integers(2**31)), multivariate=True)
+        self._study = optuna.create_study(sampler=sampler)
+        self._trials: dict[int, optuna.trial.Trial] = {}
+
+    def next(self) -> int:
+        self._tell()
+        space = self.seen.candidates.space
+        for _ in range(TRIES):
+            trial = self._study.ask()
+            codes = [trial.suggest_int(str(column), 0, size - 1) for column, size in enumerate(space.sizes)]
+            options = zip(space.parameters.items(), codes, strict=True)
+            place = self.seen.candidates.index({name: values[code] for (name, values), code in options})
+            if place is not None and not self.seen.taken[place]:
+                self._trials[place] = trial
+                return place
+            self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+        return self.drawn()
+
+    def _tell(self) -> None:
+        """Report the results of Optuna's suggestions since the last call."""
+        for place in [each for each in self._trials if each in self.seen.values]:
+            value, trial = self.seen.values[place], self._trials.pop(place)
+            if value is None:
+                self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+            else:
+                self._study.tell(trial, value)

@@ -1,0 +1,1 @@
+"""Tests that need an NVIDIA GPU; elsewhere they skip and say so."""

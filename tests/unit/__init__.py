@@ -1,0 +1,1 @@
+"""Tests of one module or rule, in this process."""

@@ -1,0 +1,52 @@
+"""What the documentation names is there: links, files of the package, and the sections that errors send people to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ratchet import errors
+from ratchet.errors import RatchetError
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def sections(page: Path) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """Each link to a file of this repository names one that is there, and a heading that it has."""
+    broken = []
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        place, _, anchor = link.partition("#")
+        target = (page.parent / place).resolve() if place else page
+        if "://" in link or not target.is_relative_to(ROOT):
+            continue
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in sections(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_the_architecture_names_files_that_are_there() -> None:
+    """Every file and folder that docs/architecture.md sends people to exists in the package."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.py)?)", page)
+    assert len(named) > 40
+    missing = [name for name in named if not (ROOT / "ratchet" / name).exists() and not (ROOT / name).exists()]
+    assert missing == []
+
+
+def test_errors_lead_to_sections() -> None:
+    """Each kind of error that names a section of docs/troubleshooting.md names one that is there."""
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RatchetError)]
+    named = {kind.section for kind in kinds if kind.section}
+    assert len(named) >= 4
+    assert named <= sections(ROOT / "docs" / "troubleshooting.md")

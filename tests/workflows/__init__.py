@@ -1,0 +1,1 @@
+"""Tests that run the workflows as GitHub would."""
