@@ -291,9 +291,8 @@ def _histories(step: float, sd: float, merges: int, count: int) -> list[float | 
 
 
 def histories(count: int, pool: Executor) -> None:
-    print(
-        f"Creep: {count} histories of 30 merges, one case, each merge slower by the step. Red by a slowdown in all of …, in %.\n"
-    )
+    print(f"Creep: {count} histories of 30 merges, one case, each merge slower by the step.", end=" ")
+    print("How many are red by the time the steps add up to …, in %.\n")
     table("step, spread", "+4 %", "+5 %", "+6 %", "never in 30")
     crept = [pool.submit(_histories, step, sd, 30, count) for step, sd in CREEP]
     still = [pool.submit(_histories, 0.0, sd, 1000, 1) for sd in (0.003, 0.007, 0.02)]

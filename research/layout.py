@@ -56,6 +56,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=24, help="comparisons of each kind (default: 24, which take 8 minutes)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    if options.repeats < 2:
+        parser.error("a standard deviation takes two comparisons or more")
     drawn = random.Random(options.seed)
     comparisons: dict[tuple[str, str], list[Comparison]] = {}
     for number in range(options.repeats):
