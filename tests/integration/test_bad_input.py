@@ -265,4 +265,4 @@ def test_hostile_archive(play: Playground) -> None:
             done = play.ratchet(*command)
             assert done.code == 2, done
             assert "hostile.npz" in done.sentence
-            assert len(done.err.splitlines()) == 1
+            assert len(done.err.splitlines()) <= 2  # the sentence, and the page that says more
