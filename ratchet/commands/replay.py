@@ -45,19 +45,21 @@ def replay(files: Sequence[Path], request: Request, environ: Mapping[str, str]) 
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options)
     baseline = load_baseline(root / settings.results)
-    given = {field: getattr(settings.policy, field) for key, field in _THRESHOLDS.items() if request.options.get(key) is not None}
+    overrides = {
+        field: getattr(settings.policy, field) for key, field in _THRESHOLDS.items() if request.options.get(key) is not None
+    }
     names: list[str] = []
     done = []
     for file, recorded in _recorded(files):
         names += _names(recorded)
         chosen = _chosen(recorded, request.patterns)
         if isinstance(chosen, RunRecord):
-            report = judge_run(chosen, baseline, chosen.policy.model_copy(update=given))
+            report = judge_run(chosen, baseline, chosen.policy.model_copy(update=overrides))
             done.append(Replayed(file, Judged(report.cases, report.headline, report.exit_code), report))
         else:
             done.append(Replayed(file, judge_pairs(chosen, settings.policy)))
     _refuse_unmatched(names, request.patterns, names, "--cases")
-    return [each for each in done if each.judged.cases] or done
+    return [replayed for replayed in done if replayed.judged.cases] or done
 
 
 def replay_simulated(

@@ -77,7 +77,7 @@ def of_results(recorded: Path | None, profiles: Path | None, results: Path, patt
 
     Raises RecordError and UsageError as `draw_roofline` does.
     """
-    path = recorded or next((each for each in (results / CURRENT, results / BASELINE) if each.exists()), None)
+    path = recorded or next((path for path in (results / CURRENT, results / BASELINE) if path.exists()), None)
     if path is None:
         raise UsageError(f"Nothing was measured in {results} yet.", "Measure first with `ratchet run`, or name a recorded run.")
     fingerprint, cases, roofs, notes = _of_baseline(path) if _is_baseline(path) else _of_run(path, load_baseline(results))
@@ -98,7 +98,7 @@ def _assembled(
     matched = {case.name: _matching(case, profiles, fingerprint, notes) for case in cases}
     roofs, more = _roofs(fingerprint, measured, tuple(matched.values()))
     points = [_point(case, matched[case.name], roofs, measured.l2_bytes) for case in cases]
-    far = [each for each in points if each.of_declared is not None and abs(each.of_declared - 1) > pure.AGREEMENT]
+    far = [point for point in points if point.of_declared is not None and abs(point.of_declared - 1) > pure.AGREEMENT]
     if far:
         ratios = ", ".join(f"{point.case} {point.of_declared:.3f}" for point in far)
         more.append(f"Counted FLOPs over declared ones, where they are more than {percent(pure.AGREEMENT)} apart: {ratios}.")
@@ -140,10 +140,10 @@ def _point(case: Timed, profile: Profile | None, roofs: tuple[Roof, ...], l2_byt
 def _matching(case: Timed, profiles: Sequence[CaseProfile], fingerprint: Fingerprint, notes: list[str]) -> Profile | None:
     """Return the profile of this very code on this kind of GPU; where there is one of other code only, add a note."""
     other = False
-    for each in profiles:
-        if each.case != case.name:
+    for of_case in profiles:
+        if of_case.case != case.name:
             continue
-        for tree, profile in ((each.head_tree, each.head), (each.reference_tree, each.reference)):
+        for tree, profile in ((of_case.head_tree, of_case.head), (of_case.reference_tree, of_case.reference)):
             if profile is None or profile.tool != "ncu":
                 continue
             if tree is not None and _same(tree, case.tree) and profile.gpu in (None, fingerprint.gpu):
@@ -185,7 +185,7 @@ def _of_baseline(path: Path) -> tuple[Fingerprint, list[Timed], Roofs, list[str]
     part = parts[-1]
     entries = {name: entry for name, entry in part.configs.items() if not entry.removed}
     cases = [Timed(name, entry.workload, entry.median_ms / 1e3, Tree(commit=entry.git_commit)) for name, entry in entries.items()]
-    others = [each.fingerprint.key for each in parts[:-1]]
+    others = [other.fingerprint.key for other in parts[:-1]]
     notes = (
         [f"{path.name} also knows {', '.join(others)}; the figure shows the machine that was measured last."] if others else []
     )

@@ -195,8 +195,8 @@ def trouble_of(problem: Exception, doing: str, secret: str) -> Trouble:
         hint = "Check GITHUB_API_URL and GITHUB_REPOSITORY: a repository that was renamed has a new name."
         return Trouble(UnreachableError(f"{doing} failed: GitHub says that it has moved.", hint), Effect.FINAL)
     hint = "Check GITHUB_API_URL, and whether a proxy answers in GitHub's place."
-    found = _line(f"{type(problem).__name__}: {problem}", secret)
-    return Trouble(UnreachableError(f"{doing} failed: the answer is not what GitHub documents ({found}).", hint), Effect.FINAL)
+    text = _line(f"{type(problem).__name__}: {problem}", secret)
+    return Trouble(UnreachableError(f"{doing} failed: the answer is not what GitHub documents ({text}).", hint), Effect.FINAL)
 
 
 def _answered(status: int, headers: Mapping[str, str], message: str, doing: str) -> Trouble:
@@ -231,9 +231,9 @@ def _wait_s(status: int, headers: Mapping[str, str], message: str) -> float | No
     """Return the seconds until a rate limit ends; None if no limit is the reason."""
     if status not in (403, 429):
         return None
-    asked, reset = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
-    if asked.isdecimal():
-        return float(asked)
+    retry_after, reset = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
+    if retry_after.isdecimal():
+        return float(retry_after)
     if headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
         # A second more: the limit ends somewhere within that second.
         return max(0.0, int(reset) - time.time()) + 1

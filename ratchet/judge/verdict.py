@@ -46,7 +46,9 @@ def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) 
         verdicts = tuple(_verdict(case, judge_alone(case), roofs) for case in run.cases)
         return _report(run, verdicts, rule, run.warnings)
     comparisons = {case.name: compared(case, rule.confidence) for case in run.cases}
-    thresholds = thresholds_of_run({name: each for name, each in comparisons.items() if each}, rule, run.plan.pairs)
+    thresholds = thresholds_of_run(
+        {name: comparison for name, comparison in comparisons.items() if comparison}, rule, run.plan.pairs
+    )
     best = {case.name: case for case in run.best}
     verdicts = tuple(
         _checked(case, comparisons[case.name], thresholds, run.plan.pairs, stored.get(case.name), best.get(case.name), roofs)

@@ -210,8 +210,8 @@ def _of_activity(head: Activity | None, reference: Activity | None) -> Table:
     sides = (reference, head)
 
     def row(title: str, values: Sequence[float | None], text: Callable[[float], str] = units.duration) -> Row:
-        each = zip(values, sides, strict=True)
-        return _row(title, [None if value is None or side is None else value / max(1, side.calls) for value, side in each], text)
+        pairs = zip(values, sides, strict=True)
+        return _row(title, [None if value is None or side is None else value / max(1, side.calls) for value, side in pairs], text)
 
     def longest(name: str) -> float:
         return max(side.kernels.get(name, 0.0) / max(1, side.calls) for side in sides if side)

@@ -45,7 +45,7 @@ def ways(configuration: Mapping[str, Parameter], record: str) -> tuple[Way, ...]
     if not is_plain(record) or not all(_NAME.fullmatch(name) and _VALUE.fullmatch(value) for name, value in words):
         return ()
     defines = [f"{name}={value}" for name, value in words]
-    flags = " ".join(f"-D{each}" for each in defines)
+    flags = " ".join(f"-D{define}" for define in defines)
     return (
         Way("Compile-time flags (CMake)", fenced([f"target_compile_definitions(kernel PRIVATE {' '.join(defines)})"], "cmake")),
         Way("nvcc flags (CUDA C++)", fenced([f"nvcc {flags} kernel.cu"], "bash")),

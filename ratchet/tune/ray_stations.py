@@ -125,7 +125,7 @@ class _Actor:
             self._station.withdraw()
         for task in tasks:
             self._station.submit(Task.model_validate_json(task))
-        done = [each.model_dump_json() for each in self._station.results(timeout_s)]
+        done = [result.model_dump_json() for result in self._station.results(timeout_s)]
         return done, self._station.room, self._station.places
 
     def end(self) -> None:
@@ -185,8 +185,8 @@ class RayStation:
         with self._changed:
             if not self._told:
                 self._changed.wait(timeout_s)
-            told, self._told = self._told, []
-        return told
+            results, self._told = self._told, []
+        return results
 
     def withdraw(self) -> None:
         with self._changed:
@@ -220,14 +220,14 @@ class RayStation:
 
     def _heard(self, done: list[str], room: int, places: tuple[str, ...]) -> list[Done]:
         """Return the actor's results as records, and note its room. A station that has no place any more is gone."""
-        found = [Done.model_validate_json(each) for each in done]
+        results = [Done.model_validate_json(text) for text in done]
         with self._changed:
-            for each in found:
-                self._in_hand.pop(each.task.number, None)
+            for result in results:
+                self._in_hand.pop(result.task.number, None)
             self._room = room
             if self._thread is None or self._places:
                 self._places = tuple(places)
-        return found
+        return results
 
     def _lose(self, why: str) -> None:
         """Report every task in hand as lost."""

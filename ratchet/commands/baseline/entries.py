@@ -40,8 +40,8 @@ def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping
     Raises RecordError for a run that cannot be read or a baseline that does not verify, OutputError where it cannot be written.
     """
     path, before = _intact(request, environ)
-    done = [judge_again(each, request, environ) for each in recorded or (None,)]
-    after = judge_baseline.record(before, [(each.run, each.report) for each in done])
+    done = [judge_again(run, request, environ) for run in recorded or (None,)]
+    after = judge_baseline.record(before, [(result.run, result.report) for result in done])
     _save(path, before, after.baseline)
     return path, after
 

@@ -82,13 +82,13 @@ def answer(event: Event, github: GitHub, environ: Mapping[str, str], report_id: 
             return CommandReply(f"Only setting the label {LABEL} is a command.")
         return _answer_label(Order(github, event.number, event.actor, None, environ, report_id), event.head_sha)
     if isinstance(event, Dispatched):
-        given = {key: event.inputs.get(key, "") for key in _INPUTS}
-        wrong = [key for key, pattern in _INPUTS.items() if not re.fullmatch(pattern, given[key])]
+        inputs = {key: event.inputs.get(key, "") for key in _INPUTS}
+        wrong = [key for key, pattern in _INPUTS.items() if not re.fullmatch(pattern, inputs[key])]
         if wrong:
             raise UsageError(f"The input {wrong[0]} is missing or not valid.", "A label starts this; see docs/github.md.")
         # The bot speaks for whoever set the label; a person who starts the workflow by hand speaks for nobody else.
-        by = given["actor"] if event.actor == github.bot else event.actor
-        return _answer_label(Order(github, int(given["pr"]), by, None, environ, report_id), given["sha"])
+        by = inputs["actor"] if event.actor == github.bot else event.actor
+        return _answer_label(Order(github, int(inputs["pr"]), by, None, environ, report_id), inputs["sha"])
     raise UsageError("This event holds no command.", "Commands come by issue_comment, or by a label; see docs/github.md.")
 
 
@@ -134,7 +134,7 @@ def _answer_label(order: Order, sha: str) -> CommandReply:
     except Refused as refusal:
         return _reply_refusal(order, refusal)
     before = acknowledged_in(order.comments, order.github.bot)
-    known = [each for each in before if (each.sha, each.comment, each.by) == (sha, None, order.by)]
+    known = [acceptance for acceptance in before if (acceptance.sha, acceptance.comment, acceptance.by) == (sha, None, order.by)]
     reason = f"The label {LABEL} was set."
     every = Acceptance(case=EVERY, reason=reason, by=order.by, sha=sha, comment=None, at=datetime.now(UTC))
     # A job that runs again acknowledges with the same first line, so that no second reply is made.
@@ -186,7 +186,7 @@ def _refuse_unreported(order: Order) -> None:
     if report is None or sha_of(report.body) != head or run_id_of(report.body) is None:
         raise Refused(f"There is no report of the head {head[:10]} yet. Wait for it, look at it, and give the command again.")
     renewed = order.comment is not None and report.updated_at > order.comment.created_at
-    accepted_before = any(each.sha == head for each in acknowledged_in(order.comments, order.github.bot))
+    accepted_before = any(acceptance.sha == head for acceptance in acknowledged_in(order.comments, order.github.bot))
     if renewed and not accepted_before:
         raise Refused(f"The report of {head[:10]} came after the comment. Look at it, and give the command again.")
 

@@ -43,14 +43,14 @@ EVERY = "*/*"
 def acceptances_of(github: GitHub, pull: Pull, comments: Iterable[Comment]) -> tuple[Acceptance, ...]:
     """Return the acceptances that hold for the pull request's head; ``comments`` are its whole conversation."""
     by_id = {comment.id: comment for comment in comments}
-    acknowledged = [each for each in acknowledged_in(by_id.values(), github.bot) if each.sha == pull.head_sha]
-    permissions = {login: github.permission(login) for login in dict.fromkeys(each.by for each in acknowledged)}
+    acknowledged = [acceptance for acceptance in acknowledged_in(by_id.values(), github.bot) if acceptance.sha == pull.head_sha]
+    permissions = {login: github.permission(login) for login in dict.fromkeys(acceptance.by for acceptance in acknowledged)}
     return believed(acknowledged, by_id, permissions, pull.head_sha, pull.labels)
 
 
 def by_case(acceptances: Iterable[Acceptance], report: ReportRecord) -> tuple[Acceptance, ...]:
     """Return one acceptance for each case: a label's stands for every red case without one of its own."""
-    named = {each.case: each for each in acceptances}
+    named = {acceptance.case: acceptance for acceptance in acceptances}
     label = named.pop(EVERY, None)
     red = [case.name for case in report.cases if case.outcome in SLOWDOWNS]
     rest = [label.model_copy(update={"case": name}) for name in red if name not in named] if label else []

@@ -129,7 +129,11 @@ def _comment(done: Published, request: PublishRequest, github: GitHub) -> Publis
         if now.state != "open":
             return replace(done, notes=(*done.notes, f"#{pull.number} was closed meanwhile: no comment."))
         first = marker(page.report_id)
-        bodies = [each.body for each in github.comments(pull.number) if each.author == github.bot and each.body.startswith(first)]
+        bodies = [
+            comment.body
+            for comment in github.comments(pull.number)
+            if comment.author == github.bot and comment.body.startswith(first)
+        ]
         reported = run_id_of(bodies[-1]) if bodies else None
         if reported and reported > page.run_id:
             return replace(done, notes=(*done.notes, f"The later run {reported} has reported already: its comment stays."))
@@ -171,7 +175,7 @@ def write_published(done: Published, environ: Mapping[str, str]) -> Path | None:
 
 def outputs_of(done: Published, report_path: Path | None) -> dict[str, str]:
     """Return the step's outputs. ``regressions`` leaves out accepted ones."""
-    accepted = {each.case for each in done.page.acceptances} if done.page else set()
+    accepted = {acceptance.case for acceptance in done.page.acceptances} if done.page else set()
     red = [name for name in done.names(Outcome.REGRESSED, Outcome.FAILED) if name not in accepted]
     return {
         "verdict": _WORDS.get(done.verdict, done.verdict),

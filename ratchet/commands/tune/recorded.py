@@ -70,17 +70,17 @@ def apply_tuning(records: Sequence[TuningRecord], bench: Path, policy: Policy) -
 
 def _tuned(record: TuningRecord, policy: Policy) -> TunedCase | None:
     """Return the entry for a record's recommendation; None without one, or where its own comparisons do not support it."""
-    found = record.confirmed(record.best) if record.best else None
-    if record.best is None or found is None or recommend(record.confirmations, policy).best != record.best:
+    comparison = record.confirmed(record.best) if record.best else None
+    if record.best is None or comparison is None or recommend(record.confirmations, policy).best != record.best:
         return None
     fingerprint = record.environment.fingerprint
     return TunedCase(
         parameters=record.best,
-        speedup=1 / found.ratio,
-        speedup_low=1 / found.high,
-        speedup_high=1 / found.low,
-        confidence=found.confidence,
-        pairs=found.pairs,
+        speedup=1 / comparison.ratio,
+        speedup_low=1 / comparison.high,
+        speedup_high=1 / comparison.low,
+        confidence=comparison.confidence,
+        pairs=comparison.pairs,
         default=record.default,
         commit=record.head.commit,
         date=record.sessions[-1].started_at,
@@ -120,20 +120,24 @@ def export_tuning(record_path: Path, out: Path) -> Path:
 
 def results_of(record: TuningRecord) -> list[Result]:
     """Return the evaluations in T4's terms; times of several GPUs are scaled to one by the default's time on each."""
-    gpus = {each.gpu for each in record.evaluations if each.timed}
-    seen = [each.median_ms / each.normalised for each in record.evaluations if each.median_ms and each.normalised]
+    gpus = {evaluation.gpu for evaluation in record.evaluations if evaluation.timed}
+    seen = [
+        evaluation.median_ms / evaluation.normalised
+        for evaluation in record.evaluations
+        if evaluation.median_ms and evaluation.normalised
+    ]
     scale = statistics.median(seen) if seen and len(gpus) > 1 else None
-    return [_result(each, scale) for each in record.evaluations]
+    return [_result(evaluation, scale) for evaluation in record.evaluations]
 
 
-def _result(each: Evaluation, scale: float | None) -> Result:
+def _result(evaluation: Evaluation, scale: float | None) -> Result:
     return Result(
-        configuration=each.configuration,
-        ms=each.normalised * scale if scale and each.normalised else each.median_ms,
-        invalidity=_INVALIDITY[each.outcome],
-        runtimes=each.samples_ms,
-        compilation=each.compile_s * 1e3,
-        timestamp=each.at.isoformat(sep=" "),
+        configuration=evaluation.configuration,
+        ms=evaluation.normalised * scale if scale and evaluation.normalised else evaluation.median_ms,
+        invalidity=_INVALIDITY[evaluation.outcome],
+        runtimes=evaluation.samples_ms,
+        compilation=evaluation.compile_s * 1e3,
+        timestamp=evaluation.at.isoformat(sep=" "),
     )
 
 
@@ -155,7 +159,7 @@ def tune_replay(path: Path, max_evaluations: int | None, seed: int, strategy: st
         )
     trace = replayed(recorded, strategy, seed, max_evaluations)
     best = trace.best_ms[-1] if trace.best_ms else None
-    found = configuration_of(recorded, trace)
+    configuration = configuration_of(recorded, trace)
     return ReplayResult(
         path=str(path),
         strategy=strategy,
@@ -167,5 +171,5 @@ def tune_replay(path: Path, max_evaluations: int | None, seed: int, strategy: st
         best_ms=best,
         optimum_ms=optimum,
         fraction=0.0 if best is None else optimum / best,
-        configuration=None if found is None else dict(found),
+        configuration=None if configuration is None else dict(configuration),
     )

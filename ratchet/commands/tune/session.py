@@ -110,7 +110,7 @@ class Session:
         self.record, self._file = record, TuningFile(path)
         self._budget, self._most, self._progress = budget, most, progress
         self._numbers = itertools.count()
-        self._scale = next((scale for each in record.evaluations if (scale := _default_ms(each))), None)
+        self._scale = next((scale for evaluation in record.evaluations if (scale := _default_ms(evaluation))), None)
         self._told = 0.0
         self._before = len(record.evaluations)
         self._first_at: float | None = None
@@ -121,8 +121,8 @@ class Session:
 
     def resume(self, search: Search) -> None:
         """Give the strategy the evaluations of earlier sessions."""
-        for each in self.record.evaluations:
-            search.tell(each.configuration, self._value(each))
+        for evaluation in self.record.evaluations:
+            search.tell(evaluation.configuration, self._value(evaluation))
 
     def search(self, search: Search, executor: Executor) -> str:
         """Evaluate until the time, the number or the space is used up. Return which. Raises HostError without a station."""
@@ -130,10 +130,10 @@ class Session:
         while True:
             reason = self._reason_to_end(under_way)
             while not reason and executor.room > 0:
-                asked = search.ask(1)
-                if not asked:
+                proposed = search.ask(1)
+                if not proposed:
                     break
-                executor.submit(self._task(asked[0]))
+                executor.submit(self._task(proposed[0]))
                 under_way += 1
                 reason = self._reason_to_end(under_way)
             if under_way == 0:
@@ -218,13 +218,13 @@ class Session:
             self._tell(better=self.best != before)
 
     def _keep_evaluations(self, arrived: Sequence[Done]) -> None:
-        found = [done.evaluation for done in arrived if done.evaluation is not None]
-        if found:
-            self.keep(self.record.model_copy(update={"evaluations": (*self.record.evaluations, *found)}))
-            self._look_for_best(found)
+        evaluations = [done.evaluation for done in arrived if done.evaluation is not None]
+        if evaluations:
+            self.keep(self.record.model_copy(update={"evaluations": (*self.record.evaluations, *evaluations)}))
+            self._look_for_best(evaluations)
 
     def _look_for_best(self, evaluations: Sequence[Evaluation]) -> None:
-        times = [each.normalised for each in evaluations if each.normalised]
+        times = [evaluation.normalised for evaluation in evaluations if evaluation.normalised]
         self.best = min(times if self.best is None else [*times, self.best], default=None)
 
     def _value(self, evaluation: Evaluation) -> float | None:
@@ -239,7 +239,7 @@ class Session:
             return
         self._told = now
         tried = len(self.record.evaluations)
-        failed = sum(not each.timed for each in self.record.evaluations)
+        failed = sum(not evaluation.timed for evaluation in self.record.evaluations)
         best = f", the best takes {units.percent(self.best, 1)} of the default's time" if self.best else ""
         self._progress.stage(f"{tried} tried, {failed} failed{best}")
 
@@ -253,6 +253,10 @@ def _default_ms(evaluation: Evaluation) -> float | None:
 
 def finalists(evaluations: Sequence[Evaluation], default: Configuration, most: int, below: float) -> Iterator[Configuration]:
     """Yield the best few, best first: those that took less than ``below`` of the default's time."""
-    timed = [each for each in evaluations if each.outcome == "correct" and each.normalised and each.configuration != default]
-    best = sorted(timed, key=lambda each: each.normalised or math.inf)
-    return (each.configuration for each in best[:most] if (each.normalised or math.inf) < below)
+    timed = [
+        evaluation
+        for evaluation in evaluations
+        if evaluation.outcome == "correct" and evaluation.normalised and evaluation.configuration != default
+    ]
+    best = sorted(timed, key=lambda evaluation: evaluation.normalised or math.inf)
+    return (evaluation.configuration for evaluation in best[:most] if (evaluation.normalised or math.inf) < below)

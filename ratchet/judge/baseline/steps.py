@@ -124,8 +124,8 @@ class Observation:
 
     def against(self, commit: str) -> list[Measurement]:
         """Return the measurements of this run in which this commit was the reference."""
-        found = (self.measurement(), self._measurement(self.best, self.verdict.best) if self.best else None)
-        return [each for each in found if each and each.reference == commit]
+        measurements = (self.measurement(), self._measurement(self.best, self.verdict.best) if self.best else None)
+        return [measurement for measurement in measurements if measurement and measurement.reference == commit]
 
     def days(self, entry: BaselineEntry) -> Iterator[Day]:
         """Yield the times of the commit of ``entry`` in this run, as a reference or as the head."""
@@ -141,18 +141,18 @@ class Observation:
         if medians:
             yield Day(timestamp=self.run.started_at, median_ms=statistics.median(medians))
 
-    def _measurement(self, case: CaseRun, found: Comparison | None) -> Measurement | None:
+    def _measurement(self, case: CaseRun, comparison: Comparison | None) -> Measurement | None:
         reference = self._reference(case)
-        if found is None or found.source != "paired" or not _HASH.fullmatch(reference):
+        if comparison is None or comparison.source != "paired" or not _HASH.fullmatch(reference):
             return None
         return Measurement(
             started_at=self.run.started_at,
             ended_at=_ended_at(self.run),
             reference=reference,
-            ratio=found.ratio,
-            low=found.low,
-            high=found.high,
-            pairs=found.pairs,
+            ratio=comparison.ratio,
+            low=comparison.low,
+            high=comparison.high,
+            pairs=comparison.pairs,
         )
 
     def _reference(self, case: CaseRun) -> str:
@@ -273,32 +273,32 @@ def likely_renames(run: RunRecord) -> dict[str, str]:
     Where several new cases do that work, none of them is named, since any of them may be the renamed one.
     """
     gone = [case for case in run.cases if case.in_reference and not case.in_head and case.reference_workload]
-    found: dict[str, str] = {}
+    renames: dict[str, str] = {}
     for case in run.cases:
         if case.in_head and not case.in_reference and case.workload:
             twins = [other.name for other in gone if other.reference_workload == case.workload]
             if len(twins) == 1:
-                found[case.name] = twins[0]
-    olds = list(found.values())
-    return {new: old for new, old in found.items() if olds.count(old) == 1}
+                renames[case.name] = twins[0]
+    olds = list(renames.values())
+    return {new: old for new, old in renames.items() if olds.count(old) == 1}
 
 
 def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -> Accepted:
     figures = _acceptable(seen)
     if before and (before.git_commit, before.workload) == (figures.git_commit, figures.workload) and not before.removed:
         raise UsageError(f"{seen.case.name}: {figures.git_commit[:10]} is its baseline commit already.", "Nothing to accept.")
-    found = seen.measurement()
-    beside = before is not None and found is not None and found.reference == before.git_commit
+    measurement = seen.measurement()
+    beside = before is not None and measurement is not None and measurement.reference == before.git_commit
     step = Step(
         kind=StepKind.ACCEPTED,
         commit=figures.git_commit,
         timestamp=person.now,
-        ratio=found.ratio if found and beside and before and before.workload == figures.workload else None,
-        measurements=(found,) if found else (),
+        ratio=measurement.ratio if measurement and beside and before and before.workload == figures.workload else None,
+        measurements=(measurement,) if measurement else (),
         by=person.by,
         reason=person.reason,
     )
-    return Accepted(seen.case.name, new_chain_entry(figures, before, step, seen.place), before, found)
+    return Accepted(seen.case.name, new_chain_entry(figures, before, step, seen.place), before, measurement)
 
 
 def _acceptable(seen: Observation) -> Figures:
@@ -318,6 +318,6 @@ def _acceptable(seen: Observation) -> Figures:
 
 def _unknown(name: str, known: Iterable[str], what: str) -> UsageError:
     names = list(known)
-    near = [each for each in names if name in each.split("/")] or difflib.get_close_matches(name, names, n=3)
+    near = [other for other in names if name in other.split("/")] or difflib.get_close_matches(name, names, n=3)
     meant = f" Did you mean {' or '.join(near[:3])}?" if near else ""
     return UsageError(f"{what} {name}.{meant}", "Name each as benchmark/config, without patterns.")

@@ -58,7 +58,7 @@ def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]
             baseline = baseline.with_entries(machine, entries)
     known = {name for run, _ in measured for name in baseline.entries(run.environment.fingerprint)}
     unchanged = tuple(name for name in outcomes if name in known - {move.case for move in moves})
-    left_out = {name: each for name, each in outcomes.items() if name not in known and each not in _NOT_THERE}
+    left_out = {name: outcome for name, outcome in outcomes.items() if name not in known and outcome not in _NOT_THERE}
     return Recorded(baseline, tuple(moves), unchanged, left_out, renames)
 
 
@@ -111,17 +111,17 @@ def _weighed(entry: BaselineEntry, seen: Observation, figures: Figures | None) -
     """Weigh one more measurement of an entry's candidate, or of a commit that may become it."""
     commit, waiting = seen.run.head.commit, entry.candidate
     known = waiting.measurement if waiting and waiting.commit == commit else None
-    found = seen.measurement()
-    proven = seen.verdict.outcome is Outcome.IMPROVED and found is not None and found.reference == entry.git_commit != commit
-    if not proven or found is None:
+    new = seen.measurement()
+    proven = seen.verdict.outcome is Outcome.IMPROVED and new is not None and new.reference == entry.git_commit != commit
+    if not proven or new is None:
         refuted = known and seen.run.started_at > known.started_at and _contradicts(seen, entry)
         return _waiting(entry, None, seen, MoveKind.DROPPED) if refuted else (entry, None)
     if known is None:
-        later = waiting is None or found.started_at > waiting.measurement.started_at
-        return _waiting(entry, Candidate(commit=commit, measurement=found), seen, MoveKind.CANDIDATE) if later else (entry, None)
-    if not _are_apart(known, found) or figures is None:
+        later = waiting is None or new.started_at > waiting.measurement.started_at
+        return _waiting(entry, Candidate(commit=commit, measurement=new), seen, MoveKind.CANDIDATE) if later else (entry, None)
+    if not _are_apart(known, new) or figures is None:
         return entry, None
-    return _set(entry, figures, seen, StepKind.IMPROVED, *sorted((known, found), key=lambda each: each.started_at))
+    return _set(entry, figures, seen, StepKind.IMPROVED, *sorted((known, new), key=lambda proof: proof.started_at))
 
 
 def _contradicts(seen: Observation, entry: BaselineEntry) -> bool:
@@ -129,7 +129,7 @@ def _contradicts(seen: Observation, entry: BaselineEntry) -> bool:
     if seen.verdict.outcome is Outcome.FAILED:
         return True
     goal = 1 - seen.run.policy.improvement
-    return any(found == seen.measurement() or found.ratio > goal for found in seen.against(entry.git_commit))
+    return any(measurement == seen.measurement() or measurement.ratio > goal for measurement in seen.against(entry.git_commit))
 
 
 def _are_apart(one: Measurement, other: Measurement) -> bool:
@@ -145,7 +145,7 @@ def _set(
     *proof: Measurement,
     reason: str | None = None,
 ) -> tuple[BaselineEntry, MoveKind]:
-    ratio = math.exp(sum(math.log(each.ratio) for each in proof) / len(proof)) if proof else None
+    ratio = math.exp(sum(math.log(measurement.ratio) for measurement in proof) / len(proof)) if proof else None
     differences = before.workload.differences(figures.workload) if before and kind is StepKind.CHANGED else []
     step = Step(
         kind=kind,

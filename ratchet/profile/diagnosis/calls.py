@@ -90,15 +90,15 @@ class Group:
     @property
     def launches(self) -> int:
         """Number of launches that the head has more."""
-        return sum(each.launches for each in self.added) - sum(each.launches for each in self.gone)
+        return sum(spent.launches for spent in self.added) - sum(spent.launches for spent in self.gone)
 
     @property
     def seconds(self) -> float | None:
         """Seconds by which they make the head slower, launching included; None where that is not known."""
         launching = LAUNCH_S * self.launches
-        if any(each.seconds is None for each in (*self.added, *self.gone)):
+        if any(spent.seconds is None for spent in (*self.added, *self.gone)):
             return launching or None
-        return launching + sum(each.seconds or 0.0 for each in self.added) - sum(each.seconds or 0.0 for each in self.gone)
+        return launching + sum(spent.seconds or 0.0 for spent in self.added) - sum(spent.seconds or 0.0 for spent in self.gone)
 
     def part(self, moved_s: float) -> float | None:
         """Return the part of the call's change that they explain, 0 to 1; None where that is not known."""
@@ -131,12 +131,12 @@ def _repeated(group: Group, reference: Profile, head: Profile) -> str:
     """Return ``step 2 → 9 (140.0 µs more)``; empty where a name is on one side only."""
     before, after = (Counter(kernel.function for kernel in side.kernels) for side in (reference, head))
     spent = [*group.added, *group.gone]
-    if not all(before[each.name] and after[each.name] for each in spent):
+    if not all(before[kernel.name] and after[kernel.name] for kernel in spent):
         return ""
     parts = []
-    for each in spent[:NAMES_SHOWN]:
-        time = f" ({units.duration(each.seconds)} {'more' if group.added else 'less'})" if each.seconds else ""
-        parts.append(f"{each.name[:LONGEST_NAME]} {arrow(before[each.name], after[each.name])}{time}")
+    for kernel in spent[:NAMES_SHOWN]:
+        time = f" ({units.duration(kernel.seconds)} {'more' if group.added else 'less'})" if kernel.seconds else ""
+        parts.append(f"{kernel.name[:LONGEST_NAME]} {arrow(before[kernel.name], after[kernel.name])}{time}")
     return ", ".join([*parts, "…"] if len(spent) > NAMES_SHOWN else parts)
 
 
@@ -167,7 +167,7 @@ def call_seconds(profile: Profile) -> float | None:
 def seconds(kernels: Sequence[KernelProfile]) -> float | None:
     """Return the seconds of these launches together; None where one has no duration, or there is none."""
     times = [kernel.duration_s for kernel in kernels]
-    return None if None in times or not times else sum(each for each in times if each is not None)
+    return None if None in times or not times else sum(time for time in times if time is not None)
 
 
 def _unmatched(kernels: Iterable[KernelProfile]) -> list[Spent]:
@@ -181,7 +181,7 @@ def _sums(head: Profile, reference: Profile) -> str:
     moved = [[kernel.dram_bytes for kernel in side.kernels] for side in (reference, head)]
     if any(None in side for side in moved):
         return ""
-    return f", device memory {arrow(*(units.size(sum(each or 0 for each in side)) for side in moved))}"
+    return f", device memory {arrow(*(units.size(sum(size or 0 for size in side)) for side in moved))}"
 
 
 # Traced times by name.
@@ -244,7 +244,7 @@ def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, whe
 
 def replaced(gone: Sequence[Spent], added: Sequence[Spent]) -> str:
     """Return ``replaced softmax (349.8 µs) by my_kernel (1.200 ms)``; ``added …`` or ``removed …`` where one list is empty."""
-    labels = _labels([each.name for each in (*gone, *added)])
+    labels = _labels([kernel.name for kernel in (*gone, *added)])
     if gone and added:
         return f"replaced {_listed(gone, labels)} by {_listed(added, labels)}"
     return f"added {_listed(added, labels)}" if added else f"removed {_listed(gone, labels)}"
@@ -252,12 +252,12 @@ def replaced(gone: Sequence[Spent], added: Sequence[Spent]) -> str:
 
 def _listed(spent: Sequence[Spent], labels: Mapping[str, str]) -> str:
     """List names with their times, the longest first."""
-    ordered = sorted(spent, key=lambda each: (-(each.seconds or 0.0), -each.launches))
+    ordered = sorted(spent, key=lambda kernel: (-(kernel.seconds or 0.0), -kernel.launches))
     shown = []
-    for each in ordered[:NAMES_SHOWN]:
-        count = f" ×{each.launches}" if each.launches > 1 else ""
-        time = f" ({units.duration(each.seconds)})" if each.seconds else ""
-        shown.append(f"{labels[each.name]}{count}{time}")
+    for kernel in ordered[:NAMES_SHOWN]:
+        count = f" ×{kernel.launches}" if kernel.launches > 1 else ""
+        time = f" ({units.duration(kernel.seconds)})" if kernel.seconds else ""
+        shown.append(f"{labels[kernel.name]}{count}{time}")
     return ", ".join([*shown, "…"] if len(ordered) > NAMES_SHOWN else shown)
 
 
@@ -302,22 +302,22 @@ class TraceRule:
 
 def pageable(activity: Activity) -> Cost | None:
     """Return the cost of copies from or to host memory that is not pinned."""
-    count, each = activity.pageable_copies / activity.calls, activity.copies_s / activity.calls
-    return Cost(each if count else 0.0, f"{count:.3g} in a call" if count else "none", count > 0, count)
+    count, per_call = activity.pageable_copies / activity.calls, activity.copies_s / activity.calls
+    return Cost(per_call if count else 0.0, f"{count:.3g} in a call" if count else "none", count > 0, count)
 
 
 def allocation(activity: Activity) -> Cost | None:
     """Return the CPU time in allocations."""
-    each = activity.allocation_s / activity.calls
-    return Cost(each, f"{units.duration(each)} in a call", activity.allocation_s >= at.ALLOCATION_SHARE * activity.wall_s)
+    per_call = activity.allocation_s / activity.calls
+    return Cost(per_call, f"{units.duration(per_call)} in a call", activity.allocation_s >= at.ALLOCATION_SHARE * activity.wall_s)
 
 
 def gaps(activity: Activity) -> Cost | None:
     """Return the time in which the device is idle between kernels; None where the trace does not say."""
     if activity.gaps_s is None:
         return None
-    each, share = activity.gaps_s / activity.calls, activity.gaps_s / activity.wall_s
-    return Cost(each, f"{units.duration(each)} in a call ({units.percent(share)})", share >= at.GAP_SHARE)
+    per_call, share = activity.gaps_s / activity.calls, activity.gaps_s / activity.wall_s
+    return Cost(per_call, f"{units.duration(per_call)} in a call ({units.percent(share)})", share >= at.GAP_SHARE)
 
 
 def launches(activity: Activity) -> Cost | None:

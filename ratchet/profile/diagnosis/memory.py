@@ -58,10 +58,10 @@ def coalescing_low(kernel: KernelProfile) -> State | None:
 def extra_pass(pair: Pair) -> Change | None:
     """Find more traffic with device memory, because the kernel itself asks for more."""
     bytes_grown = ratio(pair.head.dram_bytes, pair.reference.dram_bytes)
-    asked = ratio(global_sectors(pair.head), global_sectors(pair.reference))
-    if bytes_grown is None or asked is None or not (_noticed(bytes_grown) and _noticed(asked)):
+    sectors_grown = ratio(global_sectors(pair.head), global_sectors(pair.reference))
+    if bytes_grown is None or sectors_grown is None or not (_noticed(bytes_grown) and _noticed(sectors_grown)):
         return None
-    if (bytes_grown > 1) != (asked > 1):
+    if (bytes_grown > 1) != (sectors_grown > 1):
         return None
     sizes = (SECTOR_BYTES * (global_sectors(side) or 0) for side in (pair.reference, pair.head))
     return Change(f"{_bytes(pair)}, because the kernel itself loads and stores {arrow(*map(units.size, sizes))}.", bytes_grown)

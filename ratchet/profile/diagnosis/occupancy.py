@@ -185,7 +185,7 @@ def _because(pair: Pair, tighter: KernelProfile) -> str:
             return f", limited by registers ({arrow(*both)} per thread)" if None not in both else ", limited by registers"
         case "shared memory":
             sides = (pair.reference.shared_bytes, pair.head.shared_bytes)
-            sizes = [units.size(each) for each in sides if each is not None]
+            sizes = [units.size(size) for size in sides if size is not None]
             return f", limited by shared memory ({arrow(*sizes)} per block)" if len(sizes) == 2 else ", limited by shared memory"
         case None:
             return ""
@@ -233,7 +233,7 @@ def tail_changed(pair: Pair) -> Change | None:
     text += f": {arrow(points(100 * reference), points(100 * head))} of the room in them stays empty"
     busy = [_active_share(pair.reference), _active_share(pair.head)]
     if None not in busy:
-        text += f", and SMs work {arrow(*(points(100 * (each or 0)) for each in busy))} of the time"
+        text += f", and SMs work {arrow(*(points(100 * (share or 0)) for share in busy))} of the time"
     return Change(f"{text}.", factor)
 
 
@@ -266,9 +266,9 @@ def tile_changed(pair: Pair) -> Change | None:
     if max(loads, 1 / loads) < at.NOTICED or max(grid, 1 / grid) < at.NOTICED or (grid > 1) != (loads > 1):
         return None
     text = f"Blocks {arrow(whole(blocks(pair.reference) or 0), whole(blocks(pair.head) or 0))} for the same operations"
-    sizes = [each.shared_bytes for each in (pair.reference, pair.head)]
+    sizes = [kernel.shared_bytes for kernel in (pair.reference, pair.head)]
     if None not in sizes:
-        text += f" (shared memory {arrow(*(units.size(each or 0) for each in sizes))} each)"
+        text += f" (shared memory {arrow(*(units.size(size or 0) for size in sizes))} each)"
     loaded = (SECTOR_BYTES * (side.metrics.get(LOAD_SECTORS) or 0) for side in (pair.reference, pair.head))
     return Change(f"{text}: together they load {arrow(*map(units.size, loaded))}.", loads)
 

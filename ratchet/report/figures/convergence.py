@@ -65,11 +65,13 @@ def _marks(record: TuningRecord, low: float, high: float) -> list[Line2D]:
     if compares_with_default(record):
         mark([0, len(record.evaluations) + 1], [1.0, 1.0], "default", color=GREY, linewidth=1.1, linestyle=(0, (6, 2)), zorder=1)
     for outcome, words, face in (("correct", "timed", REFERENCE), ("dropped", "dropped after a few samples", style.PAPER)):
-        near = [each for each in timed if each.evaluation.outcome == outcome and each.cost <= _FAR]
-        mark([each.number for each in near], [each.cost for each in near], f"{len(near)} {words}", markerfacecolor=face, **dot)
-    far = [each for each in timed if each.cost > _FAR]
+        near = [entry for entry in timed if entry.evaluation.outcome == outcome and entry.cost <= _FAR]
+        mark(
+            [entry.number for entry in near], [entry.cost for entry in near], f"{len(near)} {words}", markerfacecolor=face, **dot
+        )
+    far = [entry for entry in timed if entry.cost > _FAR]
     look = dot | {"marker": "^", "markerfacecolor": style.PAPER}
-    mark([each.number for each in far], [_FAR] * len(far), f"{len(far)} past {_FAR:g}×, timed or dropped", **look)
+    mark([entry.number for entry in far], [_FAR] * len(far), f"{len(far)} past {_FAR:g}×, timed or dropped", **look)
     failed = [number for number, evaluation in enumerate(record.evaluations, 1) if not evaluation.timed]
     look = dot | {"marker": "x", "markersize": size + 1, "markeredgecolor": _FAILED, "markeredgewidth": 1.4}
     mark(failed, [low * (high / low) ** 0.04] * len(failed), f"{len(failed)} failed", **look)

@@ -26,7 +26,7 @@ class Auto(Strategy):
     @property
     def chosen(self) -> str:
         """The strategies that it used, one after the other, or will use: ``exhaustive``, ``trees``."""
-        return ", then ".join(each.name for each in self._used or [self._wanted()])
+        return ", then ".join(strategy.name for strategy in self._used or [self._wanted()])
 
     def next(self) -> int:
         wanted = self._wanted()
@@ -41,7 +41,7 @@ class Auto(Strategy):
         return Trees if importlib.util.find_spec("sklearn") else Climb
 
 
-STRATEGIES: dict[str, type[Strategy]] = {each.name: each for each in (Auto, Exhaustive, Random, Climb, Trees, Tpe)}
+STRATEGIES: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (Auto, Exhaustive, Random, Climb, Trees, Tpe)}
 """Name → strategy. The search calls ``next()`` only while there is a candidate that was not handed out."""
 
 __all__ = ["STRATEGIES", "Auto", "Strategy"]

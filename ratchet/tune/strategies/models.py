@@ -123,8 +123,8 @@ class Forest:
         speeds = np.append(speeds, np.full(len(seen.pending), np.median(speeds)))
         places = np.array([*seen.values, *seen.pending], dtype=np.intp)
         if len(places) > self.rows:
-            told = self._told_of(speeds)
-            places, speeds = places[told], speeds[told]
+            chosen = self._told_of(speeds)
+            places, speeds = places[chosen], speeds[chosen]
         at = self._features.of(places)
         seeds = self._rng.integers(2**31, size=self.trees).tolist()
         # A tree at a time, and what it takes checked here: the forest of scikit-learn takes twice as long, most of it to begin.
@@ -144,8 +144,8 @@ class Forest:
 
     def gain(self, places: Places) -> Floats:
         """Return the expected improvement of each on the best, shape (n,)."""
-        told = self._told(places)
-        return improvement(told.mean(axis=0), np.maximum(told.std(axis=0), SAME), 1.0)
+        predicted = self._told(places)
+        return improvement(predicted.mean(axis=0), np.maximum(predicted.std(axis=0), SAME), 1.0)
 
     def _told(self, places: Places) -> Floats:
         """Return the prediction of each tree, shape (trees, places)."""
@@ -264,7 +264,7 @@ class Tpe(Strategy):
 
     def _tell(self) -> None:
         """Report the results of Optuna's suggestions since the last call."""
-        for place in [each for each in self._trials if each in self.seen.values]:
+        for place in [known for known in self._trials if known in self.seen.values]:
             value, trial = self.seen.values[place], self._trials.pop(place)
             if value is None:
                 self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
