@@ -119,7 +119,7 @@ def _measure(drawn: Sequence[Pair], thresholds: CaseThresholds, pairs: int, drif
 
 
 @dataclass(frozen=True)
-class Judged:
+class ReplayVerdict:
     """The verdict over recorded pairs."""
 
     cases: tuple[CaseVerdict, ...]
@@ -133,17 +133,17 @@ def pool_of(case: CaseRun) -> list[Pair]:
     return pairs_of(case.head, case.reference) if sound else []
 
 
-def judge_pairs(pools: Pools, policy: Policy) -> Judged:
+def judge_pairs(pools: Pools, policy: Policy) -> ReplayVerdict:
     """Judge every case by all its pairs, at the levels of a check that may take as many."""
     comparisons = {name: compare_pairs(pairs, policy.confidence) for name, pairs in pools.items()}
     most = max(map(len, pools.values()), default=0)
     thresholds = thresholds_of_run(comparisons, policy, most)
     cases = tuple(_verdict(name, pairs, comparisons[name], thresholds, most) for name, pairs in pools.items())
     code = exit_code(Counter(case.outcome for case in cases), policy) if cases else Exit.NOT_MEASURED
-    return Judged(cases, headline(cases, policy, code), int(code))
+    return ReplayVerdict(cases, headline(cases, policy, code), int(code))
 
 
-def worst_code(judged: Iterable[Judged]) -> int:
+def worst_code(judged: Iterable[ReplayVerdict]) -> int:
     """Return the exit code of several together: a regression wins, then not measured."""
     codes = {recording.exit_code for recording in judged}
     return next((int(code) for code in (Exit.REGRESSION, Exit.NOT_MEASURED) if code in codes), int(Exit.PASS))

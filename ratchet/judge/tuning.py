@@ -140,7 +140,7 @@ class ValueEffect:
 
 
 @dataclass(frozen=True)
-class Effect:
+class ParameterEffect:
     """One parameter, with the effect of each of its values."""
 
     name: str
@@ -149,7 +149,7 @@ class Effect:
     """Share, 0 to 1, of the spread of log times that its values alone explain; None where too little was timed to say."""
 
 
-def effects(record: TuningRecord) -> tuple[Effect, ...]:
+def effects(record: TuningRecord) -> tuple[ParameterEffect, ...]:
     """Return each parameter that was tried with more than one value, the one that explains most first.
 
     A search looks longest where it is fast, so these describe what was tried and not the whole space.
@@ -159,7 +159,7 @@ def effects(record: TuningRecord) -> tuple[Effect, ...]:
     return tuple(sorted(several, key=lambda effect: -(effect.explains or 0.0)))
 
 
-def _effect(name: str, values: Sequence[Parameter], record: TuningRecord) -> Effect:
+def _effect(name: str, values: Sequence[Parameter], record: TuningRecord) -> ParameterEffect:
     costs: dict[Parameter, list[float]] = {value: [] for value in values}
     tried = dict.fromkeys(values, 0)
     for evaluation in record.evaluations:
@@ -170,7 +170,7 @@ def _effect(name: str, values: Sequence[Parameter], record: TuningRecord) -> Eff
         ValueEffect(value, tried[value], len(times), min(times, default=None), statistics.median(times) if times else None)
         for value, times in costs.items()
     ]
-    return Effect(name, tuple(shown), explained({value: times for value, times in costs.items() if times}))
+    return ParameterEffect(name, tuple(shown), explained({value: times for value, times in costs.items() if times}))
 
 
 def explained(costs: Mapping[Parameter, Sequence[float]]) -> float | None:

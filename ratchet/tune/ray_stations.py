@@ -145,7 +145,7 @@ class RayStation:
         self._room = 0
         self._places: tuple[str, ...] = ()
         self._name = "a node of the Ray cluster"
-        self._told: list[Done] = []
+        self._unreported: list[Done] = []
         self._report: Report = self._keep
         self._thread: threading.Thread | None = None
 
@@ -183,9 +183,9 @@ class RayStation:
 
     def results(self, timeout_s: float) -> list[Done]:
         with self._changed:
-            if not self._told:
+            if not self._unreported:
                 self._changed.wait(timeout_s)
-            results, self._told = self._told, []
+            results, self._unreported = self._unreported, []
         return results
 
     def withdraw(self) -> None:
@@ -240,7 +240,7 @@ class RayStation:
 
     def _keep(self, done: Done) -> None:
         with self._changed:
-            self._told.append(done)
+            self._unreported.append(done)
             self._changed.notify()
 
 

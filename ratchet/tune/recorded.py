@@ -171,7 +171,7 @@ def _entry(result: Result) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedSpace:
     """The measurements of a space."""
 
     candidates: Candidates
@@ -196,16 +196,16 @@ class Trace:
     """The strategies that `auto` used, or the strategy that was asked for."""
 
 
-def recorded_space(results: Sequence[Result]) -> Recorded:
+def recorded_space(results: Sequence[Result]) -> RecordedSpace:
     """Make a space whose candidates are the recorded configurations, values sorted where they are numbers."""
     names = list(results[0].configuration)
     values = {name: list(dict.fromkeys(result.configuration[name] for result in results)) for name in names}
     space = Space({name: tuple(_sorted(options)) for name, options in values.items()})
     codes = np.array([space.encode(result.configuration) for result in results], dtype=np.int16)
-    return Recorded(Candidates(space, codes, exact=True), tuple(result.ms for result in results))
+    return RecordedSpace(Candidates(space, codes, exact=True), tuple(result.ms for result in results))
 
 
-def replayed(recorded: Recorded, strategy: str, seed: int, evaluations: int | None) -> Trace:
+def replayed(recorded: RecordedSpace, strategy: str, seed: int, evaluations: int | None) -> Trace:
     """Search until ``evaluations`` are used or everything was tried; one at a time. Raises UsageError as `Search` does."""
     search = Search(recorded.candidates, strategy, seed, evaluations)
     tried: list[int] = []
@@ -223,7 +223,7 @@ def replayed(recorded: Recorded, strategy: str, seed: int, evaluations: int | No
     return Trace(tuple(tried), tuple(best), search.strategy)
 
 
-def configuration_of(recorded: Recorded, trace: Trace) -> Configuration | None:
+def configuration_of(recorded: RecordedSpace, trace: Trace) -> Configuration | None:
     """Return the best configuration that the search found; None where every one that it tried failed."""
     if not trace.best_ms or trace.best_ms[-1] is None:
         return None

@@ -201,7 +201,7 @@ class _Rule:
         for values in self._values:
             self.combinations *= len(values)
         if self.combinations <= TABLE:
-            allowed = (self._told(row) for row in itertools.product(*self._values))
+            allowed = (self._allows(row) for row in itertools.product(*self._values))
             shape = [len(values) for values in self._values]
             self._table = np.fromiter(allowed, dtype=np.bool_, count=self.combinations).reshape(shape)
 
@@ -215,24 +215,24 @@ class _Rule:
         own = [codes[:, bound.index(column)] for column in self._at]
         if self._table is not None:
             return np.asarray(self._table[tuple(own)])
-        allowed = self._told_at_once(own) if self._takes_arrays else None
+        allowed = self._allowed_at_once(own) if self._takes_arrays else None
         if allowed is not None and self._agrees(own, allowed):
             return allowed
         rows = self._rows(own, np.arange(len(codes)))
-        return np.fromiter((self._told(row) for row in rows), dtype=np.bool_, count=len(codes))
+        return np.fromiter((self._allows(row) for row in rows), dtype=np.bool_, count=len(codes))
 
     @functools.cached_property
     def _takes_arrays(self) -> bool:
         """Whether it gives the same answers for arrays as for single rows, tried on random ones."""
         own = [self._rng.integers(len(values), size=CHECKED).astype(np.int16) for values in self._values]
-        allowed = self._told_at_once(own)
+        allowed = self._allowed_at_once(own)
         return allowed is not None and self._agrees(own, allowed)
 
     def _agrees(self, own: list[Codes], allowed: Mask) -> bool:
         tried = self._rng.integers(len(allowed), size=min(CHECKED, len(allowed)))
-        return all(self._told(row) == allowed[at] for at, row in zip(tried, self._rows(own, tried), strict=True))
+        return all(self._allows(row) == allowed[at] for at, row in zip(tried, self._rows(own, tried), strict=True))
 
-    def _told(self, row: tuple[Value, ...]) -> bool:
+    def _allows(self, row: tuple[Value, ...]) -> bool:
         arguments = dict(zip(self._names, row, strict=True))
         try:
             return bool(self._constraint(**arguments))
@@ -241,7 +241,7 @@ class _Rule:
                 f"A constraint fails for {arguments}: {type(error).__name__}: {error} in: {self.text}", "Correct it."
             ) from None
 
-    def _told_at_once(self, own: list[Codes]) -> Mask | None:
+    def _allowed_at_once(self, own: list[Codes]) -> Mask | None:
         """Return the answers for all rows from one call; None where it does not take arrays."""
         arrays = [np.array(values)[column] for values, column in zip(self._values, own, strict=True)]
         try:

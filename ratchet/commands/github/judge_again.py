@@ -155,7 +155,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Material:
+class PageSources:
     """The sources of a page."""
 
     subject: Subject
@@ -173,7 +173,7 @@ def blank_page(subject: Subject, github: GitHub, report_id: str, problem: str) -
     return CommentPage(None, github.repository, run.head_sha, subject.base_ref, run.url, run.id, problem, report_id=report_id)
 
 
-def page_of(material: Material, github: GitHub, environ: Mapping[str, str]) -> CommentPage:
+def page_of(material: PageSources, github: GitHub, environ: Mapping[str, str]) -> CommentPage:
     """Return the page with its verdict, or with the sentence why the artifact gives none.
 
     Raises UsageError and RecordError where the rules of the base ref cannot be read, ForgeError where GitHub does not answer.
@@ -203,7 +203,7 @@ def page_of(material: Material, github: GitHub, environ: Mapping[str, str]) -> C
     return replace(page, paths=here)
 
 
-def _take_in(material: Material, github: GitHub, environ: Mapping[str, str]) -> Intake:
+def _take_in(material: PageSources, github: GitHub, environ: Mapping[str, str]) -> Intake:
     run = material.subject.run
     if material.place is None:
         if ARTIFACT in github.artifact_names(run.id):

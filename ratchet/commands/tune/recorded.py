@@ -23,14 +23,14 @@ from ratchet.units import percent, threshold
 
 
 @dataclass(frozen=True)
-class Applied:
+class AppliedTuning:
     """The file that was written, and a sentence for each record: what it changed, or why it changed nothing."""
 
     path: Path
     lines: tuple[str, ...]
 
 
-def apply_recorded(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -> Applied:
+def apply_recorded(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -> AppliedTuning:
     """Apply records that a search wrote earlier, perhaps on another machine, to the checkout of the request.
 
     Raises RecordError for a file that is no whole record, and as `apply_tuning` does.
@@ -40,7 +40,7 @@ def apply_recorded(paths: Sequence[Path], request: Request, environ: Mapping[str
     return apply_tuning([load(path, TuningRecord) for path in paths], root / settings.bench, settings.policy)
 
 
-def apply_tuning(records: Sequence[TuningRecord], bench: Path, policy: Policy) -> Applied:
+def apply_tuning(records: Sequence[TuningRecord], bench: Path, policy: Policy) -> AppliedTuning:
     """Write the recommendations of ``records`` into the tuned parameters of a folder of benchmarks; all else in it stays.
 
     Each is judged again from its comparisons. Raises UsageError where none is an improvement, RecordError where the present
@@ -65,7 +65,7 @@ def apply_tuning(records: Sequence[TuningRecord], bench: Path, policy: Policy) -
         raise UsageError(" ".join(lines) or "There is no tuning record to apply.", need)
     ordered = {case: dict(sorted(devices.items())) for case, devices in sorted(cases.items())}
     save_over(path, Tuned(cases=ordered), Tuned)
-    return Applied(path, tuple(lines))
+    return AppliedTuning(path, tuple(lines))
 
 
 def _tuned(record: TuningRecord, policy: Policy) -> TunedCase | None:

@@ -1,8 +1,8 @@
 """Open the stations of a tuning run, and run its search: ask the strategy, submit configurations, record every evaluation.
 
-`tune` opens stations on the GPUs of this host (`local`) or of a Ray cluster (`on_ray`), and makes a `Session`. Both kinds first
-import the benchmarks next to every GPU, which takes long and does not depend on the case. It starts hosts or Ray actors, and a
-`Session` writes the record's file after each result.
+`tune` opens stations on the GPUs of this host (`local`) or of a Ray cluster (`on_ray`), and makes a `TuningSession`. Both kinds
+first import the benchmarks next to every GPU, which takes long and does not depend on the case. It starts hosts or Ray actors,
+and a `TuningSession` writes the record's file after each result.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def local(places: Sequence[StationPlace], scout: Hosts) -> Iterator[Begin]:
 
 
 @dataclass(frozen=True)
-class Distant:
+class RemoteStationArguments:
     """The arguments for a station in another process, perhaps on another machine that sees the same files."""
 
     root: Path
@@ -77,7 +77,7 @@ class Distant:
 
 
 @contextlib.contextmanager
-def on_ray(distant: Distant, environ: Mapping[str, str]) -> Iterator[Begin]:
+def on_ray(distant: RemoteStationArguments, environ: Mapping[str, str]) -> Iterator[Begin]:
     """Open a station on every GPU of the cluster. Raises as `ratchet.tune.ray_stations` does."""
     from ratchet.tune.ray_stations import ray_actors
 
@@ -98,11 +98,11 @@ _WAIT_S = 0.25
 """Seconds between looks at the clock."""
 _PACE_FROM = 10
 """Evaluations after the first that it takes to know their pace."""
-_TOLD_S = 5.0
+_REPORT_EVERY_S = 5.0
 """Seconds between lines of progress while nothing becomes better."""
 
 
-class Session:
+class TuningSession:
     """One call of `ratchet tune`, from the first evaluation to the last."""
 
     def __init__(self, record: TuningRecord, path: Path, budget: Budget, most: int | None, progress: Progress) -> None:
@@ -111,7 +111,7 @@ class Session:
         self._budget, self._most, self._progress = budget, most, progress
         self._numbers = itertools.count()
         self._scale = next((scale for evaluation in record.evaluations if (scale := _default_ms(evaluation))), None)
-        self._told = 0.0
+        self._reported_at = 0.0
         self._before = len(record.evaluations)
         self._first_at: float | None = None
         self._first_tried = 0
@@ -235,9 +235,9 @@ class Session:
 
     def _tell(self, *, better: bool) -> None:
         now = time.monotonic()
-        if not better and now - self._told < _TOLD_S:
+        if not better and now - self._reported_at < _REPORT_EVERY_S:
             return
-        self._told = now
+        self._reported_at = now
         tried = len(self.record.evaluations)
         failed = sum(not evaluation.timed for evaluation in self.record.evaluations)
         best = f", the best takes {units.percent(self.best, 1)} of the default's time" if self.best else ""

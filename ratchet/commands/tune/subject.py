@@ -45,7 +45,7 @@ class TuneRequest:
 
 
 @dataclass(frozen=True)
-class Tuned:
+class TuningResult:
     """The result of a search, and its files, the record first."""
 
     record: TuningRecord
@@ -132,7 +132,7 @@ def space_of(scout: HostClient, case: CaseRun, site: TuningSite, codes: Path) ->
     """
     worker = scout.fork()
     try:
-        answer = _asked_space(worker, case.name, site, codes)
+        answer = _ask_for_space(worker, case.name, site, codes)
     except CaseTrouble as error:
         raise _unbuilt(case.name, error) from None
     finally:
@@ -162,7 +162,7 @@ def _unbuilt(case: str, trouble: CaseTrouble) -> RatchetError:
     return UnfitError(f"{case} cannot be built: {trouble.message}.", f"See `ratchet run {case}`.")
 
 
-def _asked_space(worker: WorkerClient, case: str, site: TuningSite, codes: Path | None) -> SpaceFound:
+def _ask_for_space(worker: WorkerClient, case: str, site: TuningSite, codes: Path | None) -> SpaceFound:
     """Return a worker's answer about a case's space, which it enumerates to ``codes`` if that is given. Raises CaseTrouble."""
     plan = plan_of(site.settings, site.machines[0].device)
     enumerator = ENUMERATOR if codes else ""
@@ -189,7 +189,7 @@ def sharing(scout: HostClient, siblings: Sequence[str], best: Configuration, sit
     for name in siblings:
         try:
             worker = worker or scout.fork()
-            space = _asked_space(worker, name, site, None).space
+            space = _ask_for_space(worker, name, site, None).space
         except CaseTrouble:
             if worker is not None:
                 worker.end(kill=True)

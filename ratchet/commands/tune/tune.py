@@ -20,8 +20,8 @@ from ratchet.commands.machine import machines_of, plan_of
 from ratchet.commands.request import root_of, watched, writable
 from ratchet.commands.tune.record import begun
 from ratchet.commands.tune.recorded import apply_tuning
-from ratchet.commands.tune.session import Begin, Distant, Session, finalists, local, on_ray
-from ratchet.commands.tune.subject import FOLDER, Tuned, TuneRequest, TuningSite, chosen, restored, sharing, space_of
+from ratchet.commands.tune.session import Begin, RemoteStationArguments, TuningSession, finalists, local, on_ray
+from ratchet.commands.tune.subject import FOLDER, TuneRequest, TuningResult, TuningSite, chosen, restored, sharing, space_of
 from ratchet.config import load_settings
 from ratchet.errors import PageError, RecordError, UnfitError
 from ratchet.judge.tuning import recommend
@@ -102,7 +102,7 @@ PROMISING = 0.98
 """Share of the default's time. A configuration that took more is not confirmed: it will hardly turn out a twentieth faster."""
 
 
-def refuse_all_failed(session: Session) -> None:
+def refuse_all_failed(session: TuningSession) -> None:
     """Raise UnfitError where no configuration gives a time."""
     evaluations = session.record.evaluations
     if not evaluations:
@@ -116,7 +116,7 @@ def refuse_all_failed(session: Session) -> None:
         )
 
 
-def decide(session: Session, site: TuningSite, budget: Budget, executor: Executor) -> Configuration | None:
+def decide(session: TuningSession, site: TuningSite, budget: Budget, executor: Executor) -> Configuration | None:
     """Confirm the best few, and keep the verdict. Return the configuration that is recommended, None if there is none."""
     record = session.record
     most = budget.finalists(time.monotonic())
@@ -145,7 +145,7 @@ def _none_promising(record: TuningRecord) -> str:
     return f"No change recommended: {best}."
 
 
-def try_elsewhere(session: Session, site: TuningSite, budget: Budget, names: Sequence[str], executor: Executor) -> None:
+def try_elsewhere(session: TuningSession, site: TuningSite, budget: Budget, names: Sequence[str], executor: Executor) -> None:
     """Compare the winner with the defaults of the benchmark's other configs, and add that to the verdict."""
     for left, name in zip(range(len(names), 0, -1), names, strict=True):
         seconds = budget.for_others(time.monotonic()) / left
@@ -161,7 +161,7 @@ def try_elsewhere(session: Session, site: TuningSite, budget: Budget, names: Seq
 # The command, from the request to the result.
 
 
-def tune(request: TuneRequest, progress: Progress, environ: Mapping[str, str]) -> Tuned:
+def tune(request: TuneRequest, progress: Progress, environ: Mapping[str, str]) -> TuningResult:
     """Tune one case of the checkout as it stands, in place.
 
     Each result is written to the record at once, so that an end at any moment loses only the evaluations that were running.
@@ -181,7 +181,7 @@ def tune(request: TuneRequest, progress: Progress, environ: Mapping[str, str]) -
         return _tuned(request, TuningSite(root, settings, machines, places, progress, environ), folder, budget)
 
 
-def _tuned(request: TuneRequest, site: TuningSite, folder: Path, budget: Budget) -> Tuned:
+def _tuned(request: TuneRequest, site: TuningSite, folder: Path, budget: Budget) -> TuningResult:
     site.progress.stage("Importing benchmarks")
     with contextlib.ExitStack() as stack:
         hosts = stack.enter_context(site.places[0].hosts())
@@ -193,7 +193,7 @@ def _tuned(request: TuneRequest, site: TuningSite, folder: Path, budget: Budget)
         space = space_of(scout, case, site, codes)
         record = begun(request, site, folder, listing, case, space)
         path = tuning_path(folder, case.name, record.environment.fingerprint)
-        session = Session(record, path, budget, request.max_evaluations, site.progress)
+        session = TuningSession(record, path, budget, request.max_evaluations, site.progress)
         search = _search(request, space, codes, budget, len(site.places))
         session.resume(search)
         session.record = _with_session(session.record, strategy=search.strategy)  # so that a killed session names its strategy
@@ -220,11 +220,11 @@ def _search(request: TuneRequest, space: SpaceFound, codes: Path, budget: Budget
 
 def _stations(request: TuneRequest, site: TuningSite, scout: Hosts) -> contextlib.AbstractContextManager[Begin]:
     if request.executor == "ray":
-        return on_ray(Distant(site.root, site.settings, site.places[0].device), site.environ)
+        return on_ray(RemoteStationArguments(site.root, site.settings, site.places[0].device), site.environ)
     return local(site.places, scout)
 
 
-def _end(session: Session, budget: Budget, ended: str, strategy: str) -> None:
+def _end(session: TuningSession, budget: Budget, ended: str, strategy: str) -> None:
     """Close this session's entry in the record."""
     wall_s = time.monotonic() - budget.started
     session.keep(_with_session(session.record, wall_s=wall_s, ended=ended, strategy=strategy))
@@ -236,9 +236,9 @@ def _with_session(record: TuningRecord, **update: object) -> TuningRecord:
     return record.model_copy(update={"sessions": (*before, last.model_copy(update=update))})
 
 
-def _apply_best(request: TuneRequest, site: TuningSite, record: TuningRecord, path: Path) -> Tuned:
+def _apply_best(request: TuneRequest, site: TuningSite, record: TuningRecord, path: Path) -> TuningResult:
     """Write the files for people, and with --apply the values that are used from now on."""
     written = [path, *write_suggestions(path)]
     if request.apply and record.best is not None:
         written.append(apply_tuning([record], site.root / site.settings.bench, site.settings.policy).path)
-    return Tuned(record, tuple(written))
+    return TuningResult(record, tuple(written))

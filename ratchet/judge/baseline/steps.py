@@ -52,7 +52,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class BaselineUpdate:
     """The next baseline (the same object where nothing changed) and how it came about."""
 
     baseline: Baseline
@@ -197,7 +197,7 @@ class Person:
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedCase:
     """A case whose baseline was moved by a person, and its entry before (where it had one) and after."""
 
     case: str
@@ -208,7 +208,7 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class Renamed:
+class RenamedCase:
     """A case under its new name on one machine."""
 
     machine: str
@@ -219,7 +219,7 @@ class Renamed:
 
 def accept(
     baseline: Baseline, run: RunRecord, report: ReportRecord, names: Sequence[str], person: Person
-) -> tuple[Baseline, list[Accepted]]:
+) -> tuple[Baseline, list[AcceptedCase]]:
     """Make the head of a recorded run the baseline commit of these cases, faster or not.
 
     Raises UsageError, and moves nothing, where the reason is empty, a case is not in the run or was not measured, gave
@@ -239,7 +239,7 @@ def accept(
     return baseline.with_entries(run.environment.fingerprint, entries), moved
 
 
-def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) -> tuple[Baseline, list[Renamed]]:
+def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) -> tuple[Baseline, list[RenamedCase]]:
     """Let a case go on under another name, on every machine that has it. ``commit`` is the one checked out.
 
     Raises UsageError where no machine has ``old``, or where ``new`` has a chain of its own; one of a single first step,
@@ -259,7 +259,7 @@ def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) 
             kind=StepKind.RENAMED, commit=commit, timestamp=person.now, by=person.by, reason=person.reason, previous_name=old
         )
         entries[new] = continued(entry, step, ChainPlace(machine, new))
-        done.append(Renamed(machine, entries[new], there))
+        done.append(RenamedCase(machine, entries[new], there))
         baseline = baseline.with_entries(part.fingerprint, entries)
     if not done:
         names = {name: None for part in baseline.fingerprints.values() for name in part.configs}
@@ -283,7 +283,7 @@ def likely_renames(run: RunRecord) -> dict[str, str]:
     return {new: old for new, old in renames.items() if olds.count(old) == 1}
 
 
-def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -> Accepted:
+def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -> AcceptedCase:
     figures = _acceptable(seen)
     if before and (before.git_commit, before.workload) == (figures.git_commit, figures.workload) and not before.removed:
         raise UsageError(f"{seen.case.name}: {figures.git_commit[:10]} is its baseline commit already.", "Nothing to accept.")
@@ -298,7 +298,7 @@ def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -
         by=person.by,
         reason=person.reason,
     )
-    return Accepted(seen.case.name, new_chain_entry(figures, before, step, seen.place), before, measurement)
+    return AcceptedCase(seen.case.name, new_chain_entry(figures, before, step, seen.place), before, measurement)
 
 
 def _acceptable(seen: Observation) -> Figures:

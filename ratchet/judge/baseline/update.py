@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from ratchet.judge.baseline.chain import continued, new_chain_entry, with_digest
-from ratchet.judge.baseline.steps import Move, MoveKind, Observation, Recorded, likely_renames, observations
+from ratchet.judge.baseline.steps import BaselineUpdate, Move, MoveKind, Observation, likely_renames, observations
 from ratchet.records.baseline import (
     MOST_DAYS,
     MOST_MERGES,
@@ -31,7 +31,7 @@ CARRIED = "the best commit under older software of this machine, measured again"
 _NOT_THERE = (Outcome.MISSING, Outcome.SKIPPED)
 
 
-def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]]) -> Recorded:
+def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]]) -> BaselineUpdate:
     """Enter runs with their verdicts, in the order of their time; the same run twice counts once.
 
     A case that this machine has no baseline for enters, unless it regressed: then its reference is the better commit. One
@@ -59,7 +59,7 @@ def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]
     known = {name for run, _ in measured for name in baseline.entries(run.environment.fingerprint)}
     unchanged = tuple(name for name in outcomes if name in known - {move.case for move in moves})
     left_out = {name: outcome for name, outcome in outcomes.items() if name not in known and outcome not in _NOT_THERE}
-    return Recorded(baseline, tuple(moves), unchanged, left_out, renames)
+    return BaselineUpdate(baseline, tuple(moves), unchanged, left_out, renames)
 
 
 def _note(kind: MoveKind, before: BaselineEntry | None, seen: Observation) -> str:

@@ -46,7 +46,7 @@ SAME_NAME_ADVICE = "Compare the two versions of it: shapes, layouts, data types,
 
 
 @dataclass(frozen=True)
-class Spent:
+class LaunchTotal:
     """All launches of one name in a call."""
 
     name: str
@@ -69,9 +69,9 @@ def launches_changed(head: Profile, reference: Profile, moved_s: float) -> list[
     pairs = matched(head, reference)
     added = _unmatched(one for one, other in pairs if one and other is None)
     gone = _unmatched(other for one, other in pairs if other and one is None)
-    other = Group(*([spent for spent in side if spent.name not in common] for side in (added, gone)))
-    more = Group([spent for spent in added if spent.name in common], [])
-    fewer = Group([], [spent for spent in gone if spent.name in common])
+    other = LaunchGroup(*([spent for spent in side if spent.name not in common] for side in (added, gone)))
+    more = LaunchGroup([spent for spent in added if spent.name in common], [])
+    fewer = LaunchGroup([], [spent for spent in gone if spent.name in common])
     differences = []
     for group in (other, more, fewer):
         part = group.part(moved_s)
@@ -81,11 +81,11 @@ def launches_changed(head: Profile, reference: Profile, moved_s: float) -> list[
 
 
 @dataclass(frozen=True)
-class Group:
+class LaunchGroup:
     """Launches that only one side has."""
 
-    added: Sequence[Spent]
-    gone: Sequence[Spent]
+    added: Sequence[LaunchTotal]
+    gone: Sequence[LaunchTotal]
 
     @property
     def launches(self) -> int:
@@ -107,7 +107,7 @@ class Group:
         return min(1.0, abs(self.seconds) / moved_s) if moved_s else 0.0
 
 
-def _difference(group: Group, head: Profile, reference: Profile, part: float | None) -> Difference:
+def _difference(group: LaunchGroup, head: Profile, reference: Profile, part: float | None) -> Difference:
     before, count = len(reference.kernels), len(head.kernels)
     slower = (group.seconds or 0.0) > 0
     storm = max(count, before) >= at.MANY_LAUNCHES and max(count, before) >= at.STORM * min(count, before)
@@ -127,7 +127,7 @@ def _difference(group: Group, head: Profile, reference: Profile, part: float | N
     return Difference(key, launched, why, advice, effect, part or 0.0, LAUNCHES_RANK if group.launches else 0.5)
 
 
-def _repeated(group: Group, reference: Profile, head: Profile) -> str:
+def _repeated(group: LaunchGroup, reference: Profile, head: Profile) -> str:
     """Return ``step 2 → 9 (140.0 µs more)``; empty where a name is on one side only."""
     before, after = (Counter(kernel.function for kernel in side.kernels) for side in (reference, head))
     spent = [*group.added, *group.gone]
@@ -170,11 +170,11 @@ def seconds(kernels: Sequence[KernelProfile]) -> float | None:
     return None if None in times or not times else sum(time for time in times if time is not None)
 
 
-def _unmatched(kernels: Iterable[KernelProfile]) -> list[Spent]:
+def _unmatched(kernels: Iterable[KernelProfile]) -> list[LaunchTotal]:
     by_name: dict[str, list[KernelProfile]] = {}
     for kernel in kernels:
         by_name.setdefault(kernel.function, []).append(kernel)
-    return [Spent(name, seconds(launched), len(launched)) for name, launched in by_name.items()]
+    return [LaunchTotal(name, seconds(launched), len(launched)) for name, launched in by_name.items()]
 
 
 def _sums(head: Profile, reference: Profile) -> str:
@@ -191,8 +191,8 @@ def traced_times(head: Activity, reference: Activity, ratio: float | None) -> li
     """Return differences of times by name: all names of one side only as one; then common names that got slower or faster."""
     after, before = _of_a_call(head), _of_a_call(reference)
     moved = moved_s(sum(before.values()), sum(after.values()), ratio)
-    added = [Spent(name, seconds) for name, seconds in after.items() if name not in before and seconds > 0]
-    gone = [Spent(name, seconds) for name, seconds in before.items() if name not in after and seconds > 0]
+    added = [LaunchTotal(name, seconds) for name, seconds in after.items() if name not in before and seconds > 0]
+    gone = [LaunchTotal(name, seconds) for name, seconds in before.items() if name not in after and seconds > 0]
     net = sum(spent.seconds or 0.0 for spent in added) - sum(spent.seconds or 0.0 for spent in gone)
     differences = []
     if moved and abs(net) >= at.TIMES_SHARE * moved:
@@ -242,7 +242,7 @@ def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, whe
     return differences
 
 
-def replaced(gone: Sequence[Spent], added: Sequence[Spent]) -> str:
+def replaced(gone: Sequence[LaunchTotal], added: Sequence[LaunchTotal]) -> str:
     """Return ``replaced softmax (349.8 µs) by my_kernel (1.200 ms)``; ``added …`` or ``removed …`` where one list is empty."""
     labels = _labels([kernel.name for kernel in (*gone, *added)])
     if gone and added:
@@ -250,7 +250,7 @@ def replaced(gone: Sequence[Spent], added: Sequence[Spent]) -> str:
     return f"added {_listed(added, labels)}" if added else f"removed {_listed(gone, labels)}"
 
 
-def _listed(spent: Sequence[Spent], labels: Mapping[str, str]) -> str:
+def _listed(spent: Sequence[LaunchTotal], labels: Mapping[str, str]) -> str:
     """List names with their times, the longest first."""
     ordered = sorted(spent, key=lambda kernel: (-(kernel.seconds or 0.0), -kernel.launches))
     shown = []

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 from ratchet.judge.tuning import best_so_far, compares_with_default, ranked
 from ratchet.records.tuning import TuningRecord
 from ratchet.report.figures import style
-from ratchet.report.figures.style import FAINT, GREY, HEAD, REFERENCE, TITLE, Section, legend_section, lines_of, text_section
+from ratchet.report.figures.style import (
+    FAINT,
+    GREY,
+    HEAD,
+    REFERENCE,
+    TITLE,
+    FigureSection,
+    legend_section,
+    lines_of,
+    text_section,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +51,7 @@ def convergence_figure(record: TuningRecord) -> Figure:
     costs = [min(evaluation.cost, _FAR) for evaluation in ranked(record)]
     low, high = min([*costs, 0.99]) / 1.08, max([*costs, 1.01]) * 1.05
     marks = _marks(record, low, high)
-    chart = Section(2.8, lambda part: _draw(part.subplots(), len(record.evaluations), low, high, marks))
+    chart = FigureSection(2.8, lambda part: _draw(part.subplots(), len(record.evaluations), low, high, marks))
     return style.stacked([text_section(lines), chart, *([legend_section(marks)] if marks else [])])
 
 
