@@ -98,12 +98,16 @@ def recommend(confirmations: Sequence[Confirmation], policy: Policy) -> Recommen
 FINAL_LEVEL = 0.05
 """p-value for a suggestion, which a person looks at and a check holds to its own bar: a suggestion fails no build."""
 FINAL_PAIRS = 6
-"""Fewest pairs that can prove a suggestion. The lowest p-value, 2⁻⁶, passes the shared level of 3 finalists; 4 take 7 pairs."""
+"""Fewest pairs behind a suggestion, also where there is one finalist, whom the lowest p-value of five pairs, 2⁻⁵, would prove."""
 
 
 def thresholds_of_finals(policy: Policy, finalists: int) -> CaseThresholds:
-    """Return what a finalist must pass: fewer pairs than a change in a check, since both sides come from one host of one tree."""
-    return CaseThresholds(policy, FINAL_LEVEL / max(1, finalists), fewest=FINAL_PAIRS)
+    """Return what a finalist must pass: fewer pairs than a change in a check, since both sides come from one host of one tree.
+
+    The lowest p-value of n pairs is 2⁻ⁿ, so the level that four finalists share takes seven pairs.
+    """
+    level = FINAL_LEVEL / max(1, finalists)
+    return CaseThresholds(policy, level, fewest=max(FINAL_PAIRS, math.ceil(-math.log2(level))))
 
 
 def speedup(comparison: Comparison) -> str:
