@@ -89,7 +89,7 @@ class Worker:
             trouble = script.trouble(side, self._pair, script.tries[side, self._pair])
             if trouble:
                 raise trouble
-            return Prepared(workload=WORKLOAD, tuning={}, error=0, call_ms=0.1, peak_memory_bytes=1, stages=(), foreign=())
+            return Prepared(workload=WORKLOAD, tuning={}, error=0, peak_memory_bytes=1, stages=(), foreign=())
         if op == "block":
             script.timed.append((side, self._pair))
             return script.sampled(side, words["samples"])
@@ -319,15 +319,15 @@ def test_a_repeat_exchanges_the_sides() -> None:
 def test_the_survey_tries_again() -> None:
     """A worker lost while a case is built is replaced, after the other cases; three times, and nothing is known of the case."""
     script = Script(lambda at, _, tries: killed(at) if tries <= 1 else None)
-    surveyed = duet_of(script).survey("head", ["a/x"], identify=False)["a/x"]
+    surveyed = duet_of(script).survey({"head": ["a/x"]}, identify=False)["head"]["a/x"]
     assert isinstance(surveyed, PreparedCase)
     assert [(one.side, one.pair, one.how) for one in surveyed.lost] == [("head", None, KILLED)]
-    unsurveyed = duet_of(Script(lambda at, *_: killed(at))).survey("head", ["a/x"], identify=False)["a/x"]
+    unsurveyed = duet_of(Script(lambda at, *_: killed(at))).survey({"head": ["a/x"]}, identify=False)["head"]["a/x"]
     assert isinstance(unsurveyed, UnpreparedCase)
     assert unsurveyed.failure.message == f"crashed: the worker {KILLED}, in each of 3 tries"
     assert unsurveyed.unfit is not None
     assert unsurveyed.unfit.startswith(f"The head's worker {KILLED} three times.")
-    broken = duet_of(Script(lambda at, *_: raised(at))).survey("head", ["a/x"], identify=False)["a/x"]
+    broken = duet_of(Script(lambda at, *_: raised(at))).survey({"head": ["a/x"]}, identify=False)["head"]["a/x"]
     assert isinstance(broken, UnpreparedCase)
     assert (broken.unfit, broken.lost) == (None, ())
 
