@@ -50,7 +50,7 @@ def pooled(entry: BaselineEntry) -> float | None:
 
 
 def may_add_up(own: Comparison, drift: Drift, policy: Policy) -> bool:
-    """Whether a case should be held to the best commit: this change slows it, and that may make it past the gate in all.
+    """Return whether a case should be held to the best commit: this change slows it, and that may make it past the gate in all.
 
     Where nothing is known of the drift, a quarter of the gate from this change is what makes it worth looking.
     """
@@ -62,7 +62,7 @@ def may_add_up(own: Comparison, drift: Drift, policy: Policy) -> bool:
 
 
 def is_own(own: Comparison) -> bool:
-    """Whether this change is slower by itself, by however little."""
+    """Return whether this change is slower by itself, by however little."""
     return own.ratio > 1 and own.chance <= OWN_LEVEL
 
 

@@ -67,7 +67,7 @@ class CaseThresholds:
     """Spread of a pair in a run whose noise persists from pair to pair, all cases together; 0 where it does not."""
 
     def allows(self, comparison: Comparison, threshold: float) -> bool:
-        """Whether the evidence suffices for a change past ``threshold``, a ratio."""
+        """Return whether the evidence suffices for a change past ``threshold``, a ratio."""
         if comparison.chance > self.level:
             return False
         if comparison.source != "paired":
@@ -103,7 +103,7 @@ def with_persistence(thresholds: CaseThresholds, comparisons: Iterable[Compariso
 
 
 def _persists(correlation: float, pairs: int) -> bool:
-    """Whether an autocorrelation is too large to be chance: that of independent pairs has a standard error of 1/√n."""
+    """Return whether an autocorrelation is too large to be chance: that of independent pairs has a standard error of 1/√n."""
     return correlation * math.sqrt(pairs) > PERSISTENT
 
 

@@ -85,7 +85,7 @@ def measured_roofs(cases: tuple[CaseRun, ...], stored: Mapping[str, BaselineEntr
 
 
 def is_warm(workload: WorkloadIdentity) -> bool:
-    """Whether the samples found their data in the L2 cache: asked for so, or replayed in a graph."""
+    """Return whether the samples found their data in the L2 cache: asked for so, or replayed in a graph."""
     return workload.device == "cuda" and (workload.cache == "warm" or workload.clock == "graph")
 
 

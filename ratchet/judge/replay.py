@@ -196,7 +196,7 @@ class CalibrationResult:
 
     @property
     def holds(self) -> bool:
-        """Whether every case holds the configured gate; one that was not measured does not."""
+        """Return whether every case holds the configured gate; one that was not measured does not."""
         return bool(self.cases) and not self.unmeasured and not self.biased and all(case.holds for case in self.cases)
 
 
@@ -246,6 +246,6 @@ def smallest_gate(spread: float, pairs: int, level: float) -> float:
 
 
 def _is_biased(case: CaseCalibration, policy: Policy, cases: int) -> bool:
-    """Whether a side is favoured: by more than chance, and by enough to matter to the gate."""
+    """Return whether a side is favoured: by more than chance, and by enough to matter to the gate."""
     certain = abs(case.bias) > quantile(1 - 0.01 / (2 * cases), case.pairs - 1) * case.bias_error
     return certain and abs(case.bias) > policy.regression / 10

@@ -42,7 +42,7 @@ def ranked(record: TuningRecord) -> tuple[Ranked, ...]:
 
 
 def compares_with_default(record: TuningRecord) -> bool:
-    """Whether the evaluations are normalised by the default's time."""
+    """Return whether the evaluations are normalised by the default's time."""
     return all(evaluation.normalised is not None for evaluation in record.evaluations if evaluation.timed)
 
 

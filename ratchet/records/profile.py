@@ -168,7 +168,7 @@ class Finding(Record):
 
     @property
     def needs_action(self) -> bool:
-        """Whether ``advice`` is something to try; it is not for what makes the head faster."""
+        """Return whether ``advice`` is something to try; it is not for what makes the head faster."""
         return self.effect != "faster"
 
 

@@ -207,7 +207,7 @@ class _Rule:
 
     @property
     def slow(self) -> bool:
-        """Whether it has to be called for every row."""
+        """Return whether it has to be called for every row."""
         return self._table is None and not self._takes_arrays
 
     def holds(self, codes: Codes, bound: list[int]) -> Mask:
@@ -223,7 +223,7 @@ class _Rule:
 
     @functools.cached_property
     def _takes_arrays(self) -> bool:
-        """Whether it gives the same answers for arrays as for single rows, tried on random ones."""
+        """Return whether it gives the same answers for arrays as for single rows, tried on random ones."""
         own = [self._rng.integers(len(values), size=CHECKED).astype(np.int16) for values in self._values]
         allowed = self._allowed_at_once(own)
         return allowed is not None and self._agrees(own, allowed)

@@ -14,8 +14,8 @@ from ratchet.records.acceptance import Acceptance
 from ratchet.records.files import save
 from ratchet.report.comment import MARKER
 from tests import examples
-from tests.examples import timed
 from tests.fake_github import Check, FakeGitHub
+from tests.history_examples import timed
 
 NAME = "attention/training_512"
 HEAD, LATER = "3f2a1bc98d" + "0" * 30, "4e" * 20

@@ -10,7 +10,7 @@ from ratchet.judge.replay import calibrate, simulate, smallest_gate
 from ratchet.records import Calibration, CaseRun, Policy
 from ratchet.report.calibration import calibration_lines
 from ratchet.stats.comparison import Pair
-from tests import examples
+from tests import examples, pair_examples
 
 POLICY = Policy()
 
@@ -69,7 +69,7 @@ def test_the_suggested_gate_holds(spread: float) -> None:
     """At the gate it suggests, a slowdown a sixth beyond it is caught about 95 times in 100, and unchanged code is not red."""
     rng = random.Random(7)
     pool = [Pair(rng.gauss(0, spread), 1.0, 1.0) for _ in range(4000)]
-    gate = smallest_gate(spread, 20, examples.bar(most=20).level)
+    gate = smallest_gate(spread, 20, pair_examples.bar(most=20).level)
     policy = POLICY.model_copy(update={"regression": gate})
     slowed = simulate({"a": pool}, policy, pairs=20, runs=300, planted={"a": 1 + gate * 7 / 6})
     assert slowed.caught is not None

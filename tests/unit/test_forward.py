@@ -18,7 +18,8 @@ from ratchet.report.baseline import (
     forward_summary,
     title,
 )
-from tests.examples import STARTED, check_of, new, timed
+from tests.examples import STARTED
+from tests.history_examples import check_of, new, timed
 
 HOSTILE = "a/[skip ci] `x`\n\nCo-authored-by: @octocat ##[error]"
 

@@ -15,8 +15,8 @@ from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, BaselineEntry, CaseRun, Failure, Fingerprint, RunRecord, Tree
 from ratchet.records.baseline import MOST_DAYS, MOST_MERGES
-from tests import examples
-from tests.examples import check_of, commit, gone, new, timed
+from tests import examples, history_examples
+from tests.history_examples import check_of, commit, gone, new, timed
 
 NAME = "attention/training_512"
 KEY = examples.FINGERPRINT.key
@@ -49,7 +49,7 @@ def test_a_new_case_enters() -> None:
     assert kinds(done) == [MoveKind.FIRST]
     assert (entry.git_commit, entry.timestamp) == (commit(1), examples.STARTED)
     assert entry.median_ms == pytest.approx(1.0, abs=1e-3)
-    assert entry.pair_medians_ms == pytest.approx(examples.STEADY)
+    assert entry.pair_medians_ms == pytest.approx(history_examples.STEADY)
     assert entry.throughput_gflops == pytest.approx(examples.WORKLOAD.flops / entry.median_ms * 1e-6)
     (step,) = entry.steps
     assert (step.kind, step.commit, step.predecessor, step.median_ms) == ("first", commit(1), None, entry.median_ms)

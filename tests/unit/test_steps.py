@@ -13,7 +13,7 @@ from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, BaselineEntry, CaseRun, Failure, Fingerprint, RunRecord
 from tests import examples
-from tests.examples import check_of, commit, gone, new, timed
+from tests.history_examples import check_of, commit, gone, new, timed
 
 NAME = "attention/training_512"
 NOW = examples.STARTED + timedelta(days=9)

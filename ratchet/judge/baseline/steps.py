@@ -84,12 +84,12 @@ class Observation:
 
     @property
     def is_there(self) -> bool:
-        """Whether the head has the case, in working order, on a machine that was fit."""
+        """Return whether the head has the case, in working order, on a machine that was fit."""
         broken = (Outcome.FAILED, Outcome.UNFIT, Outcome.SKIPPED)
         return self.case.in_head and self.case.workload is not None and self.verdict.outcome not in broken
 
     def was_measured_otherwise(self, entry: BaselineEntry) -> bool:
-        """Whether this run gave the very commit of ``entry`` another workload: by its settings, since the code is the same."""
+        """Return whether this run gave the very commit of ``entry`` another workload: by its settings, with the same code."""
         known = ((self.run.head.commit, self.case.workload), (self._reference(self.case), self.case.reference_workload))
         return any(commit == entry.git_commit and workload not in (None, entry.workload) for commit, workload in known)
 

@@ -125,7 +125,7 @@ def _weighed(entry: BaselineEntry, seen: Observation, figures: Figures | None) -
 
 
 def _contradicts(seen: Observation, entry: BaselineEntry) -> bool:
-    """Whether a run that proved no improvement refutes it: it measured the commit against the baseline's, or the case failed."""
+    """Return whether a run without an improvement refutes it: it measured the same two commits, or the case failed."""
     if seen.verdict.outcome is Outcome.FAILED:
         return True
     goal = 1 - seen.run.policy.improvement
@@ -133,7 +133,7 @@ def _contradicts(seen: Observation, entry: BaselineEntry) -> bool:
 
 
 def _are_apart(one: Measurement, other: Measurement) -> bool:
-    """Whether one began after the other had ended: what disturbs a machine for a while cannot make both."""
+    """Return whether one began after the other had ended: what disturbs a machine for a while cannot make both."""
     return one.ended_at < other.started_at or other.ended_at < one.started_at
 
 

@@ -71,7 +71,7 @@ def _table(values: Sequence[Value]) -> Floats32:
 
 
 def _counts(values: Sequence[Value]) -> bool:
-    """Whether a product with it can mean something."""
+    """Return whether a product with it can mean something."""
     return len(values) > 2 and all(isinstance(value, int | float) and value >= 0 for value in values)
 
 
