@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterable
 
 import numpy as np
-from adversary import PAIRS, POLICY, SEED, blamed, creep, pairs_of
+from adversary import POLICY, SEED, blamed, creep, pairs_of
 from common import row, table
 
 from ratchet.judge import drift, outcome
@@ -39,7 +39,7 @@ def drift_row(name: str, count: int) -> None:
 def settle_row(reserve: float, count: int) -> None:
     """Noisy cases that are inconclusive after 20 pairs, measured on for as many pairs as the report suggests."""
     rng = np.random.default_rng(SEED)
-    thresholds = thresholds_for(POLICY, 1, looks_for_change(PAIRS))
+    thresholds = thresholds_for(POLICY, 1, looks_for_change(100))
     suggested, settled = [], 0
     for spread, change in ((spread, change) for spread in (0.03, 0.05, 0.08) for change in (0.0, 0.01, 0.02)):
         for log_ratios in rng.normal(math.log1p(change), spread, (count, outcome.MOST_SUGGESTED + 1)):

@@ -17,10 +17,11 @@ from ratchet.records.baseline import BaselineEntry
 from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
 
+# All four are choices; what happens at half and at double of the first three stands in docs/decisions/0003-rule.md.
 NEAR = 0.8
 """Share of the gate that the known drift and this change must reach, for the best commit to be worth measuring against."""
 OWN_LEVEL = 0.005
-"""p-value up to which a slowdown is attributed to this change."""
+"""p-value up to which a slowdown is attributed to this change, at each look."""
 OWN_PAIRS = 40
 """Pairs after which no more are measured to find out whether a slowdown is this change's own."""
 POOLED = 3

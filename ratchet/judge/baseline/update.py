@@ -125,7 +125,7 @@ def _weighed(entry: BaselineEntry, seen: Observation, figures: Figures | None) -
 
 
 def _contradicts(seen: Observation, entry: BaselineEntry) -> bool:
-    """Return whether a run without an improvement refutes it: it measured the same two commits, or the case failed."""
+    """Return whether a run without an improvement refutes it: it compared with the commit of the baseline, or the case failed."""
     if seen.verdict.outcome is Outcome.FAILED:
         return True
     goal = 1 - seen.run.policy.improvement
