@@ -200,16 +200,16 @@ class CalibrationResult:
         return bool(self.cases) and not self.unmeasured and not self.biased and all(case.holds for case in self.cases)
 
 
-def calibrate(run: RunRecord, policy: Policy, pairs: int) -> CalibrationResult:
+def calibrate(run: RunRecord, policy: Policy, pairs: int, checks: int = CHECKS) -> CalibrationResult:
     """Judge a run of unchanged code against itself; ``pairs`` is the most that a check takes of one case."""
     pools = {case.name: pairs_of(case.head, case.reference) for case in run.cases if case.skipped is None}
     enough = {name: pool for name, pool in pools.items() if len(pool) >= FEWEST}
     unmeasured = tuple(name for name in pools if name not in enough)
     if not enough:
         return CalibrationResult((), 0.0, (), unmeasured)
-    unchanged = simulate(enough, policy, pairs=pairs, runs=CHECKS, seed=run.plan.seed)
+    unchanged = simulate(enough, policy, pairs=pairs, runs=checks, seed=run.plan.seed)
     slower = dict.fromkeys(enough, 1 + policy.regression * BEYOND)
-    slowed = simulate(enough, policy, pairs=pairs, runs=CHECKS // 10, seed=run.plan.seed + 1, planted=slower)
+    slowed = simulate(enough, policy, pairs=pairs, runs=checks // 10, seed=run.plan.seed + 1, planted=slower)
     cases = tuple(_case(name, pool, policy, pairs, len(enough), unchanged, slowed) for name, pool in enough.items())
     biased = tuple(case.name for case in cases if _is_biased(case, policy, len(cases)))
     return CalibrationResult(cases, unchanged.any_red, biased, unmeasured)
