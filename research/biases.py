@@ -42,7 +42,7 @@ from biases_figures import (
     Line,
     Row,
     Summary,
-    chance,
+    p_text,
     print_table,
     summarise_first,
     summarise_heavy,
@@ -658,7 +658,7 @@ def run_all(options: argparse.Namespace, ground: Ground, listing: Listing, deadl
     print("\nAll figures, mean ± standard error")
     print_table(
         ("experiment", "case", "what", "figure", "n", "p", "note"),
-        [(line.experiment, line.case, line.what, line.shown, str(line.count), chance(line.chance), line.note) for line in lines],
+        [(line.experiment, line.case, line.what, line.shown, str(line.count), p_text(line.p_value), line.note) for line in lines],
     )
     print("\nVerdicts")
     for name, kept in record["experiments"].items():
