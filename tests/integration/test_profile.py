@@ -166,10 +166,6 @@ def test_wrong_words(play: Playground, words: tuple[str, ...], sentence: str) ->
     assert sentence in done.err
 
 
-def target(play: Playground, case: str = "adds/small", device: Device = "cpu") -> ProfileTarget:
-    return ProfileTarget(TreeSpec.of(Settings(), play.repo, checkout=play.repo, device=device, gpu_uuid=None), case, seed=1)
-
-
 def spec(play: Playground, device: Device = "cpu") -> TreeSpec:
     return TreeSpec.of(Settings(), play.repo, checkout=play.repo, device=device, gpu_uuid=None)
 
