@@ -30,7 +30,7 @@ from ratchet.untrusted import clean
 ON_THE_CPU = "A CPU has no GPU counters; the times are those of torch's operators."
 NO_KERNEL = "The call launches no kernel, and copies have no counters; the times are torch.profiler's."
 INSTEAD = "The times of torch.profiler are shown instead of counters."
-NO_TURN = "ncu did not come to it within the time limit. Raise profile_timeout in [tool.ratchet]."
+NOT_IN_TIME = "ncu did not finish it within the time limit. Raise profile_timeout in [tool.ratchet]."
 NAMES_SHOWN = 3
 
 
@@ -207,8 +207,10 @@ def _count(program: Path, request: ProfileRequest, group: Group, waiting: Waitin
     with request.budget.spend() as time_limit_s:
         where = Surroundings(request.environ, request.folder, time_limit_s)
         errors = ncu.take(program, tasks, group.wish, where, own_error=MARK)
+    is_over = not request.budget.left_s
     for side, task in tasks.items():
-        counted = _counted(task.report, cases[side], read_status(statuses[side]), errors[side], request.environ)
+        error = ProfileError(NOT_IN_TIME) if is_over else errors[side]
+        counted = _counted(task.report, cases[side], read_status(statuses[side]), error, request.environ)
         for case, profile in counted.items():
             result, activity = results[case][side], waiting[case][side]
             try:
@@ -229,7 +231,7 @@ def _counted(
     """Return the part of the report for each case that came through, and for the others why they have none."""
     from ratchet.profile.readers import read
 
-    parts: dict[str, Profile | RatchetError] = {case: error or ProfileError(NO_TURN) for case in cases}
+    parts: dict[str, Profile | RatchetError] = {case: error or ProfileError(NOT_IN_TIME) for case in cases}
     parts |= {case: ProfileError(f"Under ncu {trouble}") for case, trouble in status.items() if trouble and case in parts}
     came_through = [case for case in cases if status.get(case) == ""]
     if came_through and report.is_file():

@@ -8,6 +8,7 @@ sees nothing of the imports, the tuning and the warm-up. It writes to a file whi
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import fcntl
 import gc
 import json
@@ -34,7 +35,7 @@ SEPARATOR = "spin_kernel"
 
 NVTX ranges would need other columns in each reader, and autograd launches from threads that are in no range."""
 LAST_S = 10
-"""Seconds that the process has to end after its time is over, before it is killed within the call."""
+"""Seconds that the process has to end after its time is over, before it ends within a call that never returns."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,9 @@ class _TimeIsOver(BaseException):
 
 def main() -> None:
     argument = json.loads(sys.argv[1])
-    signal.signal(signal.SIGALRM, _end_soon)
+    signal.signal(signal.SIGALRM, _time_is_over)
     signal.alarm(argument["time_limit_s"])
+    faulthandler.dump_traceback_later(argument["time_limit_s"] + LAST_S, exit=True)
     spec = TreeSpec.read(argument["target"]["tree"])
     cases, seed = argument["target"]["cases"], argument["target"]["seed"]
     came_through = 0
@@ -110,9 +112,7 @@ def main() -> None:
             _give_up(trouble)
 
 
-def _end_soon(*_: object) -> NoReturn:
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # its default is to end the process, also within a call that never returns
-    signal.alarm(LAST_S)
+def _time_is_over(*_: object) -> NoReturn:
     raise _TimeIsOver
 
 
