@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -111,11 +111,12 @@ def profile_sides(request: ProfileRequest, wishes: Mapping[str, Wish], traced: T
         try:
             program = ncu.find_ncu(request.environ)
             for group in _groups(waiting, wishes):
-                _count(program, request, _in_time(request.budget, group, waiting), waiting, results)
-        except ProfileError as error:
-            for case, sides in waiting.items():
-                for side in sides:
-                    results[case][side].steps_down.append(str(error))
+                if request.budget.left_s:
+                    _count(program, request, _in_time(request.budget, group, waiting), waiting, results)
+                else:
+                    _note(NOT_IN_TIME, group.cases, waiting, results)
+        except ProfileError as error:  # ncu is not installed
+            _note(str(error), waiting, waiting, results)
     for case, sides in waiting.items():
         for side in sides:
             result = results[case][side]
@@ -135,6 +136,11 @@ def _from_trace(trace: Trace, tree: TreeSpec) -> SideProfile:
     if trace.trouble:
         result.steps_down.append(trace.trouble)
     return result
+
+
+def _note(sentence: str, cases: Iterable[str], waiting: Waiting, results: Results) -> None:
+    for result in (results[case][side] for case in cases for side in waiting[case]):
+        result.steps_down.append(sentence)
 
 
 def _may_have_counters(result: SideProfile) -> bool:
