@@ -27,6 +27,7 @@ from typing import Any
 
 from ratchet.measure.identity.driver import Driver, Opaque
 from ratchet.measure.identity.memory import Allocations, Range
+from ratchet.measure.identity.operators import Operators
 
 Call = Callable[[], object]
 
@@ -52,6 +53,8 @@ class Recording:
     between_s: float
     allocations: list[Range]
     """Memory that the call can have got for itself."""
+    operators: list[list[Any]] | None = None
+    """See `Operators.calls`; None where they were not recorded."""
 
 
 class Recorder:
@@ -81,8 +84,11 @@ class Recorder:
         gc.collect()  # autograd leaves circles of objects that hold tensors
         self._nothing_s = min(self._asleep(lambda: None, 0.5e-3).between_s for _ in range(3))
 
-    def record(self, call: Call, sleep_s: float = 0.0) -> Recording:
-        """Capture a call while the GPU sleeps ``sleep_s`` seconds. Raises Opaque for any error; the process is then spent."""
+    def record(self, call: Call, sleep_s: float = 0.0, operators: Operators | None = None) -> Recording:
+        """Capture a call while the GPU sleeps ``sleep_s`` seconds. Raises Opaque for any error; the process is then spent.
+
+        With ``operators``, these are recorded, and no result of one is freed until the call is over.
+        """
         import torch
 
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -93,7 +99,7 @@ class Recorder:
         start.record()
         began = time.perf_counter()
         try:
-            self._capture(graph, call)
+            self._capture(graph, operators.held(call) if operators else call)
         except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs the identity only
             _failed.append(graph)
             raise Opaque(f"a CUDA graph cannot hold its launches ({_said(error)})", spent=True) from None
@@ -101,7 +107,8 @@ class Recorder:
         end.record()
         slept = not start.query()
         torch.cuda.synchronize()
-        done = Recording(graph, took, slept, start.elapsed_time(end) * 1e-3, self._allocations.of_call(self._new_events()))
+        allocations = self._allocations.of_call(self._new_events())
+        done = Recording(graph, took, slept, start.elapsed_time(end) * 1e-3, allocations, operators.calls if operators else None)
         self._kept.append(done)
         return done
 

@@ -12,6 +12,7 @@ import ctypes
 import hashlib
 import heapq
 import json
+import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from typing import Any
 from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Opaque
 from ratchet.measure.identity.elf import plain
 
+REDUCTION = re.compile(r"_ZN2at6native\d+reduce_kernel")
+"""Torch's reductions (sum, mean, max, norm). Their arguments are a structure of which parts are never written."""
 ADDRESS_BYTES = 8
 LONGEST_NAME = 100
 
@@ -70,19 +73,67 @@ Find = Callable[[int], Place | None]
 """Returns the place of an address, or None for a number that is not one. Raises Opaque where its target cannot be seen."""
 
 
-def comparable(launches: Launches, find: Find) -> tuple[list[object], list[Hashable]]:
-    """Return values that two processes can compare, and the allocations in them by first appearance. Raises Opaque."""
+@dataclass(frozen=True)
+class TensorAt:
+    """A tensor in device memory: its address, and what else an operator knows of it."""
+
+    address: int
+    facts: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """An argument that is not compared; ``what`` says of which kind it is."""
+
+    what: str
+
+
+@dataclass(frozen=True)
+class Comparable:
+    """The launches of a call as two processes can compare them."""
+
+    nodes: tuple[list[Any], ...]
+    """Kind, name, number of the function, shape, settings, and values; an address in these is [allocation, offset]."""
+    edges: tuple[Edge, ...]
+    allocations: tuple[Hashable, ...]
+    """Those in the values and operators, by first appearance."""
+    operators: tuple[Any, ...] = ()
+    """The call's operators of torch, as `operators.described`, where a `REDUCTION` is among the nodes."""
+
+    def without_own_memory(self) -> Comparable:
+        """Return them for a comparison within one process: all addresses of what the call got for itself become one."""
+        places = [None if getattr(one, "kind", "") == "during" else getattr(one, "start", one) for one in self.allocations]
+
+        def place(part: Any) -> Any:
+            if not isinstance(part, list):
+                return part
+            return "own" if places[part[0]] is None else [places[part[0]], part[1]]
+
+        nodes = tuple([*node[:-1], [[at, *map(place, parts)] for at, *parts in node[-1]]] for node in self.nodes)
+        return Comparable(nodes, self.edges, ())
+
+
+def comparable(launches: Launches, find: Find, operators: Sequence[Any] | None = None) -> Comparable:
+    """Return the launches of a captured call as two processes can compare them. Raises Opaque.
+
+    In the place of a reduction's arguments, the call's ``operators`` are compared.
+    """
     numbers: dict[Hashable, int] = {}
     functions: dict[int, int] = {}  # two kernels may have one name, as Triton's do for each value of a constant
     names = _names([node.name for node in launches.nodes])
-    nodes: list[object] = []
+    nodes: list[list[Any]] = []
     for node, name in zip(launches.nodes, names, strict=True):
-        values = [[at, *_without_addresses(value, find, numbers)] for at, value in node.values]
+        if REDUCTION.match(node.name):
+            values = []
+        else:
+            values = [[at, *_without_addresses(value, find, numbers)] for at, value in node.values]
         if node.kind in ("memcpy", "memset") and not all(isinstance(part, list) for _, *parts in values for part in parts):
             raise Opaque("it copies to or from memory that is not the GPU's")
         function = functions.setdefault(node.function, len(functions))
         nodes.append([node.kind, name, function, node.shape, node.settings, values])
-    return [nodes, launches.edges], list(numbers)
+    reduces = operators is not None and any(REDUCTION.match(node.name) for node in launches.nodes)
+    located = tuple(_located(call, find, numbers) for call in operators or ()) if reduces else ()
+    return Comparable(tuple(nodes), launches.edges, tuple(numbers), located)
 
 
 def digest(told: object) -> str:
@@ -90,22 +141,18 @@ def digest(told: object) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def difference(first: Sequence[Any], second: Sequence[Any]) -> str:
-    """Return where two results of `comparable` differ, in a few words; nothing where they are equal."""
-    if digest(first) == digest(second):
-        return ""
-    if len(first[0]) != len(second[0]):
-        return f"{len(first[0])} launches in one call, {len(second[0])} in the next"
-    for number, (one, other) in enumerate(zip(first[0], second[0], strict=True), 1):
-        if digest(one) != digest(other):
-            what = one[1] or one[0]
-            return f"launch {number} of {len(first[0])} ({what[:LONGEST_NAME]}) has other {_field(one, other)}"
-    return "their order differs"
-
-
-def _field(one: Sequence[Any], other: Sequence[Any]) -> str:
+def difference(first: Comparable, second: Comparable) -> str:
+    """Return where two calls differ, in a few words; nothing where they are equal."""
+    if len(first.nodes) != len(second.nodes):
+        return f"{len(first.nodes)} launches in one call, {len(second.nodes)} in the next"
     fields = ("kind", "name", "function", "grid or block", "settings", "arguments")
-    return next(name for name, mine, yours in zip(fields, one, other, strict=True) if digest(mine) != digest(yours))
+    for number, (one, other) in enumerate(zip(first.nodes, second.nodes, strict=True), 1):
+        for field, mine, yours in zip(fields, one, other, strict=True):
+            if digest(mine) != digest(yours):
+                return f"launch {number} of {len(first.nodes)} ({(one[1] or one[0])[:LONGEST_NAME]}) has other {field}"
+    if digest(first.operators) != digest(second.operators):
+        return "the operators of torch differ"
+    return "" if first.edges == second.edges else "their order differs"
 
 
 def shown(launches: Launches) -> tuple[str, ...]:
@@ -123,6 +170,18 @@ def _line(node: Node) -> str:
     if len(name) > LONGEST_NAME:
         name = name[: LONGEST_NAME - 1] + "…"
     return f"{name} grid {node.shape[:3]} block {node.shape[3:6]}"
+
+
+def _located(value: Any, find: Find, numbers: dict[Hashable, int]) -> Any:
+    """Return the description of an operator with the number of the allocation, and the offset in it, for each address."""
+    if isinstance(value, list):
+        return [_located(part, find, numbers) for part in value]
+    if isinstance(value, Unknown):
+        raise Opaque(f"beside a reduction, an operator of torch gets a {value.what}, which is not compared")
+    if not isinstance(value, TensorAt):
+        return value
+    place = find(value.address)
+    return [*value.facts, None if place is None else [numbers.setdefault(place.allocation, len(numbers)), place.offset]]
 
 
 def _without_addresses(value: bytes, find: Find, numbers: dict[Hashable, int]) -> list[object]:
