@@ -204,7 +204,14 @@ def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
         reference=summaries[0],
         last_lines=lines,
         dropped_blocks=dropped,
+        timed_because=_timed_because(case) if outcome in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE) else None,
     )
+
+
+def _timed_because(case: CaseRun) -> str | None:
+    if case.workload is None or case.workload.device != "cuda" or not case.reference:
+        return None
+    return case.opaque or ("its launches, machine code or data differ" if len(set(case.identity.values())) == 2 else None)
 
 
 def _agreeing(

@@ -102,6 +102,8 @@ class CaseVerdict(Record):
     reference: SideSummary | None = None
     last_lines: tuple[str, ...] = ()
     dropped_blocks: Count = 0
+    timed_because: str | None = None
+    """Why a case on a GPU that shows no change was timed, although the code of an unchanged one need not be."""
 
     @property
     def changed_ratio(self) -> float | None:
