@@ -116,7 +116,7 @@ def test_a_missing_module(device: str, constant: set[str], tmp_path: Path) -> No
     assert needy == constant | {"other/literal", "renamed/x"}
     assert {found["cases"][name]["skipped"] for name in needy} == {"needs triton_missing_xyz, which is not installed"}
     errors = {found["cases"][name]["import_error"] for name in needy}
-    assert errors == {"ModuleNotFoundError: No module named 'triton_missing_xyz'"}
+    assert errors == {"ModuleNotFoundError: No module named 'triton_missing_xyz' (bench/needy.py:2)"}
     assert found["cases"]["softmax/small"]["skipped"] == found["cases"]["softmax/small"]["import_error"] == ""
     assert found["broken"] == {}
     assert set(found["benchmarks"]) == {"softmax"}
@@ -129,7 +129,7 @@ def test_a_missing_module_of_the_tree(module: str, tmp_path: Path) -> None:
     found = discover(tmp_path, files, bench="perf/bench", places=(tmp_path / "src",))
     assert found["cases"] == {}
     assert found["broken"]["needy.py"]["cases"] == ["constant/small", "constant/large", "other/literal", "renamed/x"]
-    assert found["broken"]["needy.py"]["message"] == f"ModuleNotFoundError: No module named '{module}'"
+    assert found["broken"]["needy.py"]["message"] == f"ModuleNotFoundError: No module named '{module}' (perf/bench/needy.py:2)"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_broken_package(tmp_path: Path) -> None:
     """A bench/__init__.py that raises is one sentence that names it."""
     found = discover(tmp_path, {"bench/__init__.py": "raise ValueError('no')", "bench/softmax.py": plain("softmax")})
     assert found["kind"] == "HostError"
-    assert found["error"] == "__init__.py of bench/ cannot be imported: ValueError: no."
+    assert found["error"] == "__init__.py of bench/ cannot be imported: ValueError: no (bench/__init__.py:1)."
 
 
 def test_no_folder(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import gc
 import importlib
 import os
 import random
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any, Literal, NoReturn
 
 import torch
 
+from ratchet.error_lines import described
 from ratchet.errors import RatchetError
 from ratchet.measure import identity
 from ratchet.measure.child import correctness
@@ -43,7 +43,7 @@ _synchronize, _empty_cache = torch.cuda.synchronize, torch.cuda.empty_cache
 _reset_peak, _peak_allocated = torch.cuda.reset_peak_memory_stats, torch.cuda.max_memory_allocated
 _OutOfGpuMemory = torch.OutOfMemoryError
 _NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "CUDA error: out of memory")
-"""Words in the first line of errors that are not a MemoryError but mean one."""
+"""Words of errors that are not a MemoryError but mean one."""
 MOST_PADDING = 3000
 """Padding objects of each kind; all of them take some milliseconds and at most 16 MiB."""
 
@@ -103,12 +103,11 @@ class Worker:
             lines = str(error).splitlines()[:3]
             return {"stage": stage, "trouble": "ran out of GPU memory", "last_lines": lines, "out_of_memory": True}
         except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs this case
-            lines = "".join(traceback.format_exception(error)).strip().splitlines()
-            text = f"{type(error).__name__}: {error}".splitlines()[0]
+            text, last_lines = described(error, str(self._tree.spec.path))
             return {
                 "stage": stage,
-                "trouble": text[:300],
-                "last_lines": [line[:300] for line in lines[-12:]],
+                "trouble": text,
+                "last_lines": last_lines,
                 "out_of_memory": isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY),
             }
 

@@ -1,0 +1,121 @@
+"""Find the line that matters in what a compiler or Python printed, and where in the author's tree it is.
+
+`nvcc` and `measure.build` ask for a compiler's first error; workers and the loader of benchmarks call `described` for what an
+author's code raised. Pure, apart from `described`, which may read the sources of loaded modules.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+
+from ratchet.untrusted import clean
+
+LONGEST = 300
+"""Most characters of a sentence."""
+_LONGEST_SOURCE = 80
+"""Most characters of a source line that is quoted."""
+_COMPILER = re.compile(r"\b(?:error|fatal)(?: #[\w-]+)?\s*:(?!:)|\bundefined reference to|\bcannot find -l")
+"""What nvcc, ptxas, gcc, clang and ld write; ``nvcc fatal   : …``, ``kernel.cu(4): error: …``, ``x.cpp:3:27: fatal error: …``."""
+_REPORTS = re.compile(
+    r"error: (?:[Cc]ommand .* (?:failed with|returned non-zero) exit|subprocess-exited-with-error|metadata-generation-failed|"
+    r"ld returned)"
+    r"|PTXAS error: Internal Triton"
+)
+"""Lines by which one program says that another one failed."""
+_TRITON = re.compile(r"\bat (\d+):(\d+):[ \t]*\n((?:.*\n){1,12}?)[ \t]*\^[ \t]*(?:\n(.+))?")
+"""A line and a column within the kernel, up to twelve lines of its source, a caret, and the reason unless a cause has it."""
+_FRAME = re.compile(r'^\s*File "([^"\n]+)", line (\d+)', re.MULTILINE)
+_FOLLOWS = re.compile(
+    r"\n\s*(?:Set TORCHDYNAMO_VERBOSE|from user code:|CUDA kernel errors might be|Search for `cuda|For debugging consider|"
+    r"Compile with `TORCH_USE|Developer debug context:|Exception raised from ).*",
+    re.DOTALL,
+)
+"""What torch adds to every message of a kind."""
+_GOT = re.compile(r": got (\w+\(.*\))$", re.MULTILINE)
+"""The error that torch.compile met while it traced."""
+_INSTALLED = ("/site-packages/", "/dist-packages/")
+
+
+def described(error: BaseException, tree: str) -> tuple[str, tuple[str, ...]]:
+    """Return one sentence about what an author's code raised, and the last lines of its traceback.
+
+    ``tree`` is the folder of the author's code. This works also for an error whose ``str()`` fails.
+    """
+    lines = "".join(traceback.format_exception(error)).strip().splitlines()
+    said = traceback.format_exception_only(error)
+    # A SyntaxError begins with its place and source, and notes come after the message.
+    text = next((part for part in said if not part.startswith(" ")), said[-1]).partition(": ")[2]
+    sources = _loaded_sources(tree) if _TRITON.search("\n".join(lines)) else {}
+    return error_line(type(error).__name__, text, "\n".join(lines), tree, sources), tuple(line[:LONGEST] for line in lines[-12:])
+
+
+def _loaded_sources(tree: str) -> dict[str, list[str]]:
+    files = {str(getattr(module, "__file__", None)) for module in list(sys.modules.values())}
+    return {file: linecache.getlines(file) for file in sorted(files) if _in_tree(file, tree) and file.endswith(".py")}
+
+
+def error_line(kind: str, text: str, traceback_text: str, tree: str, sources: Mapping[str, Sequence[str]]) -> str:
+    """Return one sentence about an exception: what is wrong, and where in ``tree``.
+
+    ``kind`` is the name of its class, ``text`` its message. ``sources`` (file → lines) serves to find a Triton kernel, whose
+    errors count lines from the kernel's first.
+    """
+    if triton := _triton_error(kind, traceback_text, tree, sources):
+        return triton
+    said = compiler_error(text) if "\n" in text.strip() else ""
+    if not said:
+        got = _GOT.search(text)
+        said = got[1] if got else _FOLLOWS.sub("", text)
+    frames = [(file, line) for file, line in _FRAME.findall(traceback_text) if _in_tree(file, tree)]
+    place = f" ({_within(frames[-1][0], tree)}:{frames[-1][1]})" if frames else ""
+    whole = f"{kind}: {said}" if said.strip() else kind
+    return clean(clean(whole.replace(f"{tree}/", ""), LONGEST - len(place)) + place)
+
+
+def compiler_error(log: str) -> str:
+    """Return the first line of a log that names a compiler's or linker's error; empty where there is none."""
+    lines = [line.strip() for line in log.splitlines() if _COMPILER.search(line)]
+    return next((line for line in lines if not _REPORTS.search(line)), lines[0] if lines else "")
+
+
+def _triton_error(kind: str, text: str, tree: str, sources: Mapping[str, Sequence[str]]) -> str:
+    """Return the sentence for an error of Triton's compiler; empty for any other.
+
+    A kernel that calls another one has a block of its own for each; the innermost comes first and has the reason.
+    """
+    blocks = list(_TRITON.finditer(text))
+    if not blocks:
+        return ""
+    block = next((each for each in blocks if (each[4] or "").strip()), blocks[0])
+    excerpt = block[3].splitlines()
+    line, column = int(block[1]), int(block[2])
+    places = [
+        (file, at + len(excerpt), len(found) - len(found.lstrip()) - (len(excerpt[-1]) - len(excerpt[-1].lstrip())))
+        for file, lines in sources.items()
+        for at in range(len(lines) - len(excerpt) + 1)
+        if [each.strip() for each in excerpt] == [each.strip() for each in lines[at : at + len(excerpt)]]
+        for found in [lines[at + len(excerpt) - 1]]
+    ]
+    if len(places) == 1:
+        file, number, further = places[0]
+        where = f"{_within(file, tree)}:{number}:{column + further + 1}"
+    else:
+        named = re.match(r"\s*def (\w+)", excerpt[0])
+        where = f"line {line}, column {column + 1} of {named[1] if named else 'the kernel'}"
+    source = excerpt[-1].strip()
+    if len(source) > _LONGEST_SOURCE:  # the part at the caret
+        start = max(0, column - (len(excerpt[-1]) - len(excerpt[-1].lstrip())) - _LONGEST_SOURCE // 2)
+        source = f"{'…' if start else ''}{source[start : start + _LONGEST_SOURCE]}…"
+    return clean(f"{kind} at {where}, “{source}”: {block[4] or 'no reason given'}", LONGEST)
+
+
+def _in_tree(file: str, tree: str) -> bool:
+    return file.startswith(f"{tree}/") and not any(part in file for part in _INSTALLED)
+
+
+def _within(file: str, tree: str) -> str:
+    return file.removeprefix(f"{tree}/")
