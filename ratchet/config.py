@@ -82,9 +82,9 @@ class Settings(BaseModel):
     """Most pairs of fresh processes, one per side, that an undecided case gets. Fewer than 20 can prove no change."""
     budget: Duration = 90.0
     """After so long no further pair is begun for undecided cases; every case gets its first six. 0: no limit."""
-    blocks: Annotated[int, Field(ge=2, le=100)] = 10
+    blocks: Annotated[int, Field(ge=2, le=100)] = 8
     """Turns that each side takes in one pair, in the order A B B A."""
-    block_ms: Annotated[float, Field(gt=0, le=10_000)] = 12.0
+    block_ms: Annotated[float, Field(gt=0, le=10_000)] = 6.0
     """Device time that one turn aims at."""
     placements: Annotated[int, Field(ge=1, le=64)] = 4
     """Places in GPU memory at which a worker builds a workload; its blocks use them in turn."""

@@ -3,6 +3,9 @@
 The process is the unit of replication: samples of one process agree with each other and are biased together. So the many cheap
 pairs that `Duet.measure` forks matter more than the many samples in each. With one side, that side is timed alone.
 `suite.measure_suite` and the finals of tuning use it. It touches processes and the device only through `client`; no files.
+
+On a GPU, whatever is not timed is done on both sides at once: forking, building, checking, ending. Timing never overlaps with
+anything of ours.
 """
 
 from __future__ import annotations
@@ -10,10 +13,14 @@ from __future__ import annotations
 import math
 import random
 import statistics
+import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from ratchet.errors import HostError
 from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Lost, WorkerClient, refuse_foreign
@@ -30,7 +37,11 @@ SETTLED = 0.005
 """Warm-up ends once the last three turns of each side agree within this fraction, or after `WARM_S` seconds.
 
 Cases that are noisier than that end their warm-up at the limit."""
-WARM_S = {"cuda": 0.4, "cpu": 0.1}
+WARM_S = {"cuda": 0.2, "cpu": 0.1}
+MOST_AT_ONCE = 32
+"""Threads that wait for workers; more than a survey has lanes."""
+
+Done = TypeVar("Done")
 
 
 class Progress(Protocol):
@@ -140,6 +151,22 @@ class UnpreparedCase:
     """Why this is no verdict on the code, and what to do."""
 
 
+@dataclass
+class _Survey:
+    """The survey of one side: the cases that are left, and what is known of the others. Several lanes share it."""
+
+    side: Side
+    left: deque[str]
+    identify: bool
+    cases: dict[str, PreparedCase | UnpreparedCase] = field(default_factory=dict)
+    lost: dict[str, tuple[LostWorker, ...]] = field(default_factory=dict)
+
+    def note_lost(self, name: str, error: Lost) -> tuple[LostWorker, ...]:
+        """Note that a worker was lost with this case. Return all that were."""
+        self.lost[name] = (*self.lost.get(name, ()), error.lost_worker(None))
+        return self.lost[name]
+
+
 Restart = Callable[[Collection[str]], Mapping[Side, HostClient]]
 """Ends the hosts and starts new ones, for the cases that are named. Raises HostError."""
 
@@ -158,6 +185,17 @@ class Rounds:
     """Returns the undecided cases that are measured up to the next look although the time is over."""
     restart: Restart | None = None
     """Called before the pair ``Plan.restart_after``, if any case is left then."""
+    ahead: int = 1
+    """Pairs whose workers get ready at the same time, on a GPU: each then waits for its turn."""
+
+
+@dataclass
+class _Crew:
+    """The workers of one pair, and the case that they have built already."""
+
+    workers: dict[Side, WorkerClient] = field(default_factory=dict)
+    case: str = ""
+    prepared: dict[Side, Prepared] = field(default_factory=dict)
 
 
 class Duet:
@@ -179,51 +217,84 @@ class Duet:
         self.progress = progress
         self._sampler = sampler
         self._random = random.Random(plan.order_seed)  # noqa: S311  an order of cases, not a secret
-        self._workers: dict[Side, WorkerClient] = {}
+        self._crew = _Crew()
+        # On the CPU the workers of both sides share their cores.
+        self._pool = ThreadPoolExecutor(MOST_AT_ONCE, "ratchet-duet") if plan.clock != "cpu" else None
+        self._ending: list[Future[None]] = []
+        self._pids: set[int] = set()
+        self._pids_lock = threading.Lock()
+        self._prepared_alone: set[str] = set()
+        """Cases that time their own code while they are prepared."""
 
     def survey(
-        self, side: Side, cases: Sequence[str], *, identify: bool, twins: Mapping[str, str] | None = None
-    ) -> dict[str, PreparedCase | UnpreparedCase]:
-        """Build and check every case of one side once, so that compilation and failures happen before anything is timed.
+        self, cases: Mapping[Side, Sequence[str]], *, identify: bool, lanes: int = 1
+    ) -> dict[Side, dict[str, PreparedCase | UnpreparedCase]]:
+        """Build and check every case of each side once, so that compilation and failures happen before anything is timed.
 
-        A case whose worker was lost is tried again after all others. ``identify`` asks for the identity of each case's code too.
-        ``twins`` has identities of cases that were checked on the other side: a case with the same identity is not checked again.
+        On a GPU, so many ``lanes`` of each side work at once; a case that fails there is tried again alone. A case whose worker
+        was lost is tried again after all others. ``identify`` asks for the identity of each case's code too.
         Raises HostError where no worker can be forked, ForeignModuleError for a module from outside the tree.
         """
-        surveyed: dict[str, PreparedCase | UnpreparedCase] = {}
-        lost: dict[str, tuple[LostWorker, ...]] = dict.fromkeys(cases, ())
-        left = list(cases)
-        while left:
-            again = []
-            for name in left:
-                try:
-                    case = self._survey(side, name, (twins or {}).get(name, ""), identify=identify)
-                    surveyed[name] = replace(case, lost=lost[name])
-                except Lost as error:
-                    self._retire(side)
-                    lost[name] += (error.lost_worker(None),)
-                    if worth_repeating(lost[name]):
-                        again.append(name)
-                    else:
-                        failure = error.failure(in_every_try(error.message, lost[name]))
-                        surveyed[name] = UnpreparedCase(failure, lost[name], could_not_measure(lost[name]))
-                except CaseTrouble as error:
-                    self._retire(side)
-                    surveyed[name] = UnpreparedCase(error.failure(), lost[name], error.no_verdict)
-            left = again
-        self._retire(side)
-        return {name: surveyed[name] for name in cases}
-
-    def _survey(self, side: Side, name: str, twin: str, *, identify: bool) -> PreparedCase:
-        prepared = self._prepare(side, name, self._plan.seed, check=not twin)
-        if not identify:
-            return PreparedCase(prepared)
-        identified = self._workers[side].ask("identify", Identified)
-        if identified.spent:
+        surveys = {side: _Survey(side, deque(names), identify) for side, names in cases.items()}
+        if self._pool:
+            lanes_of = [survey for survey in surveys.values() for _ in range(min(lanes, len(survey.left)))]
+            self._at_once([partial(self._survey_lane, survey) for survey in lanes_of])
+        for side, names in cases.items():
+            surveys[side].left = deque(name for name in names if name not in surveys[side].cases)
+            self._survey_alone(surveys[side])
             self._retire(side)
-        if twin and identified.digest != twin:
-            prepared = self._prepare(side, name, self._plan.seed, check=True)
-        return PreparedCase(prepared, identified.digest, identified.opaque)
+        return {side: {name: surveys[side].cases[name] for name in names} for side, names in cases.items()}
+
+    def _survey_lane(self, survey: _Survey) -> None:
+        """Survey cases with a worker of its own. Those that fail, or that time their own code, are left to be done alone."""
+        worker: WorkerClient | None = None
+        while survey.left:
+            name = survey.left.popleft()
+            try:
+                worker = worker or self._forked(survey.side)
+                case, spent = self._survey_case(survey, worker, name)
+                if not case.prepared.times_itself:
+                    survey.cases[name] = case
+            except CaseTrouble as error:
+                spent = True
+                if isinstance(error, Lost):
+                    survey.note_lost(name, error)
+            if spent and worker:
+                self._end(worker)
+                worker = None
+        if worker:
+            self._end(worker)
+
+    def _survey_alone(self, survey: _Survey) -> None:
+        side = survey.side
+        while survey.left:
+            name, spent = survey.left.popleft(), True
+            self._fork_if_missing(self._crew, side)
+            try:
+                case, spent = self._survey_case(survey, self._crew.workers[side], name)
+                survey.cases[name] = case
+                if case.prepared.times_itself:
+                    self._prepared_alone.add(name)
+            except Lost as error:
+                lost = survey.note_lost(name, error)
+                if worth_repeating(lost):
+                    survey.left.append(name)
+                else:
+                    failure = error.failure(in_every_try(error.message, lost))
+                    survey.cases[name] = UnpreparedCase(failure, lost, could_not_measure(lost))
+            except CaseTrouble as error:
+                survey.cases[name] = UnpreparedCase(error.failure(), survey.lost.get(name, ()), error.no_verdict)
+            if spent:
+                self._retire(side)
+
+    def _survey_case(self, survey: _Survey, worker: WorkerClient, name: str) -> tuple[PreparedCase, bool]:
+        """Return the case, and whether its worker is spent."""
+        lost = survey.lost.get(name, ())
+        prepared = self._prepare(survey.side, worker, name, self._plan.seed, check=True)
+        if not survey.identify:
+            return PreparedCase(prepared, lost=lost), False
+        identified = worker.ask("identify", Identified)
+        return PreparedCase(prepared, identified.digest, identified.opaque, lost), identified.spent
 
     def measure(self, cases: Sequence[CaseSides], rounds: Rounds) -> dict[str, Measured]:
         """Measure every case in rounds of pairs, until nothing is undecided, the last round is over, or the budget is spent.
@@ -242,19 +313,60 @@ class Duet:
                 going = [case for case in going if case.name in undecided]
                 budget.look()
             total = done + len(going) * (last - first)
-            for pair in range(first, last):
+            pair = first
+            while pair < last:
                 order = [case for case in going if results[case.name].left(case.sides) and budget.allows(case.name, first)]
                 if pair and pair == self._plan.restart_after and order and rounds.restart:
                     order = self._restarted(pair, order, results, rounds.restart)
-                self._random.shuffle(order)
-                for case in order:
-                    if budget.allows(case.name, first):
-                        self._measure_pair(pair, case, results[case.name])
-                        done += 1
-                        self.progress.case(case.name, pair, done, total)
-                self._retire_all()
+                stop = self._plan.restart_after if pair < self._plan.restart_after < last else last
+                orders = [self._random.sample(order, len(order)) for _ in range(min(rounds.ahead, stop - pair))]
+                for crew, cases_of_pair in zip(self._crews(pair, orders, results), orders, strict=True):
+                    self._crew = crew
+                    for case in cases_of_pair:
+                        if results[case.name].left(case.sides) and budget.allows(case.name, first):
+                            self._measure_pair(pair, case, results[case.name])
+                            done += 1
+                            self.progress.case(case.name, pair, done, total)
+                    self._retire_all()
+                    pair += 1
             first = last
+        self._wait_for_ends()
         return results
+
+    def _crews(self, first: int, orders: Sequence[Sequence[CaseSides]], results: Mapping[str, Measured]) -> list[_Crew]:
+        """Return the workers of the pairs from ``first`` on, of which each side has built the first case of its pair.
+
+        Starting a process and its first case takes longer than timing a case, and processes can do it side by side. Where that
+        fails, the pair begins with no workers, and what happens then counts.
+        """
+        crews = [_Crew() for _ in orders]
+        if self._pool is None or len(orders) == 1 or not orders[0]:
+            return crews
+        sides = [_turn(order[0].sides, flipped=self._order(order[0].name, first + n)[0]) for n, order in enumerate(orders)]
+        self._at_once(
+            [partial(self._fork_if_missing, crew, side) for crew, turn in zip(crews, sides, strict=True) for side in turn]
+        )
+        self._wait_for_ends()
+        builds = [
+            partial(self._build_ahead, crew, order[0].name, first + n, results[order[0].name])
+            for n, (crew, order) in enumerate(zip(crews, orders, strict=True))
+            if order[0].name not in self._prepared_alone
+        ]
+        self._at_once(builds)
+        return crews
+
+    def _build_ahead(self, crew: _Crew, case: str, pair: int, result: Measured) -> None:
+        seed = self._plan.seed + 2 * pair
+        try:
+            calls = [partial(self._prepare, side, worker, case, seed, check=False) for side, worker in crew.workers.items()]
+            crew.prepared = dict(zip(crew.workers, self._at_once(calls), strict=True))
+            crew.case = case
+        except CaseTrouble as error:
+            if isinstance(error, Lost):
+                result.lost.append(error.lost_worker(pair))
+            for worker in crew.workers.values():
+                self._end(worker)
+            crew.workers.clear()
 
     def _restarted(self, pair: int, order: list[CaseSides], results: Mapping[str, Measured], restart: Restart) -> list[CaseSides]:
         """Start new hosts, which measure these cases from this pair on. Return none, and note why, where that fails."""
@@ -271,7 +383,7 @@ class Duet:
         started, tries = time.monotonic(), 0
         while sides := result.left(case.sides):
             try:
-                workers = self._measure_case(pair, CaseSides(case.name, sides), mirrored=tries % 2 == 1)
+                workers = self._measure_case(pair, CaseSides(case.name, sides), mirrored=tries % 2 == 1, at_once=not tries)
             except CaseTrouble as error:
                 self._retire_all()
                 self._note(error, pair, CaseSides(case.name, sides), result)
@@ -313,19 +425,22 @@ class Duet:
             self._retire_all()
         return True
 
-    def _measure_case(self, pair: int, case: CaseSides, *, mirrored: bool = False) -> dict[Side, WorkerResult]:
-        """Try one pair once. ``mirrored`` exchanges the two sides in every order. Raises CaseTrouble."""
-        forks, times = (flipped != mirrored for flipped in _order(self._plan.order_seed, case.name, pair))
+    def _measure_case(
+        self, pair: int, case: CaseSides, *, mirrored: bool = False, at_once: bool = False
+    ) -> dict[Side, WorkerResult]:
+        """Try one pair once. ``mirrored`` exchanges the two sides in every order. Raises CaseTrouble.
+
+        ``at_once`` lets both sides build and check at the same time, which takes the memory of both checks.
+        """
+        forks, times = (flipped != mirrored for flipped in self._order(case.name, pair))
         sides = _turn(case.sides, flipped=forks)
-        workers: dict[Side, WorkerResult] = {}
-        prepared: dict[Side, Prepared] = {}
-        for side in sides:
-            prepared[side] = self._prepare(side, case.name, self._plan.seed + 2 * pair, check=False)
-            ready_s, peak = self._workers[side].ready_s, prepared[side].peak_memory_bytes
-            workers[side] = WorkerResult(pair, side == sides[0], ready_s, peak)
-        count = min(MOST, max(FEWEST, round(self._plan.block_ms / max(one.call_ms for one in prepared.values()))))
+        prepared = self._prepare_sides(sides, case.name, self._plan.seed + 2 * pair, at_once=at_once)
+        workers = {
+            side: WorkerResult(pair, side == sides[0], self._crew.workers[side].ready_s, prepared[side].peak_memory_bytes)
+            for side in sides
+        }
         first = _turn(case.sides, flipped=times)
-        self._warm_up(first, count, prepared)
+        count = self._warm_up(first, prepared)
         position = 0
         for index in range(self._plan.blocks):
             for side in _turn(first, flipped=index % 2 == 1):
@@ -338,26 +453,45 @@ class Duet:
             for stage in prepared[side].stages:
                 sampled, _ = self._sample(side, prepared[side], "stage", count, name=stage)
                 workers[side].stages_ms[stage] = sampled.samples_ms
-        for side in sides:
-            workers[side].checked = self._workers[side].ask("finish", Checked, seed=self._plan.seed + 2 * pair + 1)
+        seed = self._plan.seed + 2 * pair + 1
+        checks = [partial(self._crew.workers[side].ask, "finish", Checked, seed=seed) for side in sides]
+        for side, checked in zip(sides, self._at_once(checks, really=at_once), strict=True):
+            workers[side].checked = checked
         return workers
 
-    def _warm_up(self, sides: Sequence[Side], count: int, prepared: Mapping[Side, Prepared]) -> None:
-        """Take turns until both sides have settled: power management lowers the clock some tens of milliseconds into a load."""
+    def _prepare_sides(self, sides: Sequence[Side], case: str, seed: int, *, at_once: bool) -> dict[Side, Prepared]:
+        """Build the case in a worker of each side, forked if there is none. Raises CaseTrouble."""
+        crew = self._crew
+        if crew.case == case and set(crew.prepared) == set(sides):
+            crew.case = ""
+            return crew.prepared
+        self._at_once([partial(self._fork_if_missing, crew, side) for side in sides])
+        self._wait_for_ends()  # of earlier workers, whose memory is free then
+        calls = [partial(self._prepare, side, self._crew.workers[side], case, seed, check=False) for side in sides]
+        return dict(zip(sides, self._at_once(calls, really=at_once and case not in self._prepared_alone), strict=True))
+
+    def _warm_up(self, sides: Sequence[Side], prepared: Mapping[Side, Prepared]) -> int:
+        """Take turns until both sides have settled: power management lowers the clock some tens of milliseconds into a load.
+
+        Return the number of samples that make a block of the wanted length.
+        """
         medians: dict[Side, list[float]] = {side: [] for side in sides}
         deadline = time.monotonic() + WARM_S["cpu" if self._plan.clock == "cpu" else "cuda"]
+        count = FEWEST
         while True:
             for side in sides:
                 sampled, _ = self._sample(side, prepared[side], "block", count, place=len(medians[side]))
                 medians[side].append(statistics.median(sampled.samples_ms))
             rounds = len(medians[sides[0]])
+            call_ms = max(values[-1] for values in medians.values())
+            count = min(MOST, max(FEWEST, round(self._plan.block_ms / max(call_ms, 1e-9))))
             if all(_settled(values) for values in medians.values()) or (rounds >= 3 and time.monotonic() > deadline):
-                return
+                return count
 
     def _sample(self, side: Side, prepared: Prepared, op: str, count: int, **arguments: object) -> tuple[Sampled, Window]:
         """Return samples of a block or a stage, and when they were taken. Raises CaseTrouble, also where they cannot be true."""
         start = time.monotonic()
-        sampled = self._workers[side].ask(op, Sampled, samples=count, **arguments)
+        sampled = self._crew.workers[side].ask(op, Sampled, samples=count, **arguments)
         window = (start, time.monotonic())
         clock = prepared.workload.clock if op == "block" else "stage"
         problem = problem_of(sampled.samples_ms, count, window[1] - window[0], clock)
@@ -367,12 +501,9 @@ class Duet:
             raise Implausible(side, op, problem, ())
         return sampled, window
 
-    def _prepare(self, side: Side, name: str, seed: int, *, check: bool) -> Prepared:
-        if side not in self._workers:
-            self._workers[side] = self._hosts[side].fork()
-            self._note_workers()
+    def _prepare(self, side: Side, worker: WorkerClient, name: str, seed: int, *, check: bool) -> Prepared:
         plan, variant = self._plan, self._variants.get(name, Variant(name, {}))
-        prepared = self._workers[side].ask(
+        prepared = worker.ask(
             "prepare",
             Prepared,
             case=variant.case,
@@ -386,20 +517,53 @@ class Duet:
         refuse_foreign(side, prepared.foreign)
         return prepared
 
+    def _order(self, case: str, pair: int) -> tuple[bool, bool]:
+        return _order(self._plan.order_seed, case, pair)
+
+    def _fork_if_missing(self, crew: _Crew, side: Side) -> None:
+        if side not in crew.workers:
+            crew.workers[side] = self._forked(side)
+
+    def _forked(self, side: Side) -> WorkerClient:
+        worker = self._hosts[side].fork()
+        self._note_worker(worker.pid, alive=True)
+        return worker
+
+    def _end(self, worker: WorkerClient) -> None:
+        worker.end()
+        self._note_worker(worker.pid, alive=False)
+
+    def _note_worker(self, pid: int, *, alive: bool) -> None:
+        """Report the PIDs of our workers, so that foreign processes on the GPU can be detected."""
+        with self._pids_lock:
+            (self._pids.add if alive else self._pids.discard)(pid)
+            if self._sampler is not None:
+                self._sampler.own = frozenset(self._pids)
+
     def _retire_all(self) -> None:
-        for side in list(self._workers):
+        for side in list(self._crew.workers):
             self._retire(side)
+        self._crew = _Crew()
 
     def _retire(self, side: Side) -> None:
-        worker = self._workers.pop(side, None)
-        if worker is not None:
-            worker.end()
-            self._note_workers()
+        """End a worker. On a GPU nobody waits for it: the next one can get its device meanwhile."""
+        worker = self._crew.workers.pop(side, None)
+        if worker is not None and self._pool:
+            self._ending.append(self._pool.submit(self._end, worker))
+        elif worker is not None:
+            self._end(worker)
 
-    def _note_workers(self) -> None:
-        """Report the PIDs of our workers, so that foreign processes on the GPU can be detected."""
-        if self._sampler is not None:
-            self._sampler.own = frozenset(worker.pid for worker in self._workers.values())
+    def _wait_for_ends(self) -> None:
+        wait(self._ending)
+        self._ending.clear()
+
+    def _at_once(self, calls: Iterable[Callable[[], Done]], *, really: bool = True) -> list[Done]:
+        """Make these calls, on a GPU in threads of their own if ``really``. Raises the error of the first call that has one."""
+        if self._pool is None or not really:
+            return [call() for call in calls]
+        futures = [self._pool.submit(call) for call in calls]
+        wait(futures)
+        return [future.result() for future in futures]
 
 
 class _Budget:

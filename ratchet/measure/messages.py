@@ -74,10 +74,11 @@ class Prepared(Record):
     workload: WorkloadIdentity
     tuning: dict[str, Parameter]
     error: NotNegative
-    call_ms: SampleMs
     peak_memory_bytes: Bytes
     stages: tuple[str, ...]
     foreign: tuple[str, ...]
+    times_itself: bool = False
+    """It chose among variants of a kernel by their times, which nothing else may disturb."""
 
 
 class Identified(Record):

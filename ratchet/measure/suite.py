@@ -7,6 +7,7 @@ processes through `client.Hosts` and reads the GPU's sensors in a thread. It wri
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,13 @@ from ratchet.units import size
 
 CONTEXT_BYTES = 2 << 30
 """Generous size of one process's CUDA context, the buffer that flushes L2, and a workload's other placements."""
+
+MOST_LANES, CORES_PER_LANE = 4, 2
+"""Workers of each side that compile and check cases at once, and the cores that each of them needs."""
+MOST_AHEAD = 4
+"""Pairs whose workers get ready at the same time."""
+SPARE_CORES = 8
+"""With so many cores, the second session's processes import the benchmarks beside the first one's, while nothing is timed."""
 
 SIDES: tuple[Side, ...] = ("reference", "head")
 
@@ -85,14 +93,17 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Prog
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
         sessions = stack.enter_context(_Sessions(trees, environ))
-        hosts = sessions.open(SIDES)
+        spare = bool(plan.restart_after) and gpu is not None and len(os.sched_getaffinity(0)) >= SPARE_CORES
+        hosts = sessions.open(spare=spare)
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
         cases = choose_cases(head, reference, task.patterns)
         cases = task.shard.part(cases) if task.shard else cases
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
         duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks)
-        cases = _surveyed(cases, duet, hosts, gpu, identify=not task.time_identical)
+        surveyed = _survey(cases, duet, hosts, identify=not task.time_identical)
+        free = gpu.free_memory_bytes() if gpu else None
+        cases = [_with_survey(case, surveyed.get(case.name, {}), free) for case in cases]
         wanted = [CaseSides(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
 
         def taken(results: Mapping[str, Measured]) -> list[CaseRun]:
@@ -105,7 +116,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Prog
         def restart(names: Collection[str]) -> Mapping[Side, HostClient]:
             count = f"{len(names)} case{'' if len(names) == 1 else 's'} that need{'s' if len(names) == 1 else ''}"
             progress.stage(f"Starting fresh processes for {count} more pairs")
-            again = sessions.open([side for side in reversed(SIDES) if side in hosts])
+            again = sessions.renew(hosts)
             for name, sides in ((case.name, case.sides) for case in wanted if case.name in names):
                 _refuse_missing(name, [again[side] for side in sides])
             return again
@@ -116,6 +127,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Prog
             lambda so_far: task.undecided(taken(so_far)),
             lambda so_far: task.urgent(taken(so_far)),
             restart,
+            _pairs_ahead([_bytes_of_pair(surveyed[case.name]) for case in wanted], free),
         )
         results = duet.measure(wanted, rounds)
         ecc_after = gpu.uncorrected_ecc() if gpu else None
@@ -133,24 +145,39 @@ def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, st
 
 
 class _Sessions:
-    """The hosts of a suite, which can be ended and started anew. Use it as a context manager, as `Hosts`."""
+    """The hosts of a suite, which can be ended and replaced by fresh ones. Use it as a context manager, as `Hosts`."""
 
     def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
         self._trees = trees
         self._environ = environ
         self._held = contextlib.ExitStack()
+        self._spare: Hosts | None = None
 
     def __enter__(self) -> _Sessions:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._held.close()
+        try:
+            self._held.close()
+        finally:
+            if self._spare:
+                self._spare.__exit__(None, None, None)
 
-    def open(self, sides: Sequence[Side]) -> dict[Side, HostClient]:
-        """End the current hosts, and start one for each of these sides that has a tree, in this order."""
+    def open(self, *, spare: bool) -> dict[Side, HostClient]:
+        """Start a host for each side that has a tree; with ``spare``, also those that `renew` will take, at the same time."""
+        hosts = self._held.enter_context(self._started(SIDES))
+        self._spare = self._started(tuple(reversed(SIDES))) if spare else None
+        return dict(hosts.sides)
+
+    def renew(self, sides: Collection[Side]) -> dict[Side, HostClient]:
+        """End the current hosts, and return others in which nothing has run yet. They were forked in the other order."""
         self._held.close()
-        trees = {side: self._trees[side] for side in sides if side in self._trees}
-        return dict(self._held.enter_context(Hosts(trees, self._environ)).sides)
+        spare, self._spare = self._spare, None
+        hosts = self._held.enter_context(spare or self._started([side for side in reversed(SIDES) if side in sides]))
+        return {side: host for side, host in hosts.sides.items() if side in sides}
+
+    def _started(self, sides: Sequence[Side]) -> Hosts:
+        return Hosts({side: self._trees[side] for side in sides if side in self._trees}, self._environ)
 
 
 def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tuple[Listing | None, str | None]:
@@ -171,6 +198,14 @@ def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tupl
         return None, str(error)
 
 
+def _pairs_ahead(need: Sequence[int], free: int | None) -> int:
+    """Return for how many pairs the GPU has memory, half of it at most, and the machine has cores."""
+    if free is None or not need:
+        return 1
+    cores = len(os.sched_getaffinity(0)) // CORES_PER_LANE // len(SIDES)
+    return max(1, min(MOST_AHEAD, cores, free // 2 // max(1, *need)))
+
+
 def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:
     """Raise HostError if any of these hosts does not offer the case."""
     for host in hosts:
@@ -179,19 +214,23 @@ def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:
             raise HostError(f"The {host.side} no longer offers {name}.", "Its benchmarks must be the same at every import.")
 
 
-def _surveyed(
-    cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], gpu: Gpu | None, *, identify: bool
-) -> list[CaseRun]:
-    """Prepare every case on every side; cases that do not fit into the GPU's memory together are unfit."""
-    found: dict[Side, dict[str, PreparedCase | UnpreparedCase]] = {}
-    for side in reversed(SIDES):
-        if side in hosts:
-            duet.progress.stage(f"Compiling and checking the cases of the {side}")
-            there = [case.name for case in cases if not case.skipped and _has(case, side)]
-            twins = {name: one.digest for name, one in found.get("head", {}).items() if isinstance(one, PreparedCase)}
-            found[side] = duet.survey(side, there, identify=identify and len(hosts) == len(SIDES), twins=twins)
-    free = gpu.free_memory_bytes() if gpu else None
-    return [_with_survey(case, {side: found[side].get(case.name) for side in found}, free) for case in cases]
+def _survey(
+    cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], *, identify: bool
+) -> dict[str, dict[Side, PreparedCase | UnpreparedCase]]:
+    """Prepare every case on every side that has it. Return case → side → how that went."""
+    duet.progress.stage("Compiling and checking the cases")
+    wanted = {
+        side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in reversed(SIDES) if side in hosts
+    }
+    lanes = max(1, min(MOST_LANES, len(os.sched_getaffinity(0)) // CORES_PER_LANE // len(wanted)))
+    surveyed = duet.survey(wanted, identify=identify and len(hosts) == len(SIDES), lanes=lanes)
+    names = dict.fromkeys(name for by_case in surveyed.values() for name in by_case)
+    return {name: {side: by_case[name] for side, by_case in surveyed.items() if name in by_case} for name in names}
+
+
+def _bytes_of_pair(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> int:
+    """Return the GPU memory that the workers of a pair need together; those of a CPU are counted too, and nobody asks."""
+    return sum(one.prepared.peak_memory_bytes + CONTEXT_BYTES for one in answers.values() if isinstance(one, PreparedCase))
 
 
 def _has(case: CaseRun, side: Side) -> bool:
@@ -199,7 +238,7 @@ def _has(case: CaseRun, side: Side) -> bool:
     return present and not any(failure.side == side for failure in case.failures)
 
 
-def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | UnpreparedCase | None], free: int | None) -> CaseRun:
+def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | UnpreparedCase], free: int | None) -> CaseRun:
     found = {side: answer for side, answer in answers.items() if isinstance(answer, PreparedCase)}
     broken = {side: answer for side, answer in answers.items() if isinstance(answer, UnpreparedCase)}
     unfit = _no_verdict(broken)
@@ -215,7 +254,7 @@ def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | Unprepared
             "opaque": next((answer.opaque for answer in found.values() if answer.opaque), None),
             "failures": (*case.failures, *(() if unfit else (broken[side].failure for side in SIDES if side in broken))),
             "lost": tuple(one for side in SIDES if (answer := answers.get(side)) for one in answer.lost),
-            "unfit": unfit or _too_big(sum(one.peak_memory_bytes + CONTEXT_BYTES for one in prepared.values()), free),
+            "unfit": unfit or _too_big(_bytes_of_pair(answers), free),
         }
     )
 

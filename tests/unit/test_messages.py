@@ -21,7 +21,6 @@ PREPARED: dict[str, Any] = {
     },
     "tuning": {"BLOCK": 16},
     "error": 0,
-    "call_ms": 0.5,
     "peak_memory_bytes": 1024,
     "stages": ["scores"],
     "foreign": [],

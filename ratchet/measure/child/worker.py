@@ -22,11 +22,12 @@ from ratchet.error_lines import described
 from ratchet.errors import RatchetError
 from ratchet.measure import identity
 from ratchet.measure.child import correctness
+from ratchet.measure.child.autotuning import AutotuneWatch
 from ratchet.measure.child.loader import LoadedTree, use_last_cores
 from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Call, Clock, Samples
 from ratchet.measure.clocks.cpu import CpuClock
-from ratchet.measure.clocks.gpu import EventClock, GraphClock
+from ratchet.measure.clocks.gpu import EventClock, GraphClock, Lead
 from ratchet.measure.messages import DECLARATION
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import begin_section
@@ -59,7 +60,6 @@ class Job:
     clocks: tuple[Clock, ...]
     """One for each place in memory at which the workload was built."""
     cache: Literal["cold", "warm"]
-    call_ms: float
 
 
 def serve(channel: Channel, tree: LoadedTree) -> NoReturn:
@@ -89,6 +89,7 @@ class Worker:
         self._padding: list[object] = []
         self._trials: Trials | None = None
         self._compiler: Compiler | None = None
+        self._autotuning = AutotuneWatch()
 
     def answer(self, message: dict[str, Any]) -> dict[str, Any]:
         """Carry out one request; an error of the author's code becomes a `messages.Trouble`."""
@@ -133,6 +134,7 @@ class Worker:
     ) -> dict[str, Any]:
         """Build a case at several places in memory, call it, and check its result if asked to; it is the prepared case now."""
         self._release()
+        self._autotuning.forget()
         if self._device.type == "cpu":
             self._padding = padding_objects(seed)
         workload = self._tree.build(case, seed, tuning)
@@ -140,27 +142,26 @@ class Worker:
         peak = self._peak(workload)
         more = [self._tree.build(case, seed, tuning) for _ in range(1, self._places(placements, peak))]
         made = self._take_up(case, tuning, (workload, *more), self._clock(workload, clock), cache)
-        call_ms = self._current().call_ms
         self._forget_memory()
         return {
             "workload": self._identity(case, workload, made.name, made.cache),
             "tuning": dict(workload.tuning),
             "error": error,
-            "call_ms": call_ms,
             "peak_memory_bytes": peak,
             "stages": list(workload.stages),
             "foreign": self._tree.provenance.foreign(),
+            "times_itself": self._autotuning.seen or torch.backends.cudnn.benchmark,
         }
 
     def identify(self) -> dict[str, Any]:
         """Return the identity of the prepared case's code. This drops the case: prepare it again to time it."""
         job = self._current()
-        workload, clock, call_ms = job.workload, job.clocks[0], job.call_ms
+        workload, clock = job.workload, job.clocks[0]
         del job
         try:
             # The workload's other placements hold memory that nobody has written yet, so no two processes agree on its content.
             self._release()
-            if self._device.type == "cuda" and _waits_for_host(clock, call_ms):
+            if self._device.type == "cuda" and _waits_for_host(clock):
                 why = "the GPU waits for the host while it is timed, and the host's code is not compared"
                 return vars(identity.Identity("", why))
             del clock  # with what it allocated for itself
@@ -242,10 +243,11 @@ class Worker:
         try:
             workloads = self._trials.tuned(tuning)
             error, first_s = self._trials.check(workloads[0])
-            self._take_up("", tuning, workloads, self._clock(workloads[0], clock), cache)
+            taken_up = self._take_up("", tuning, workloads, self._clock(workloads[0], clock), cache)
+            call_ms = sorted(taken_up.take(3).times_ms)[1]
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but it costs this configuration only
             return {"ending": ending_of(error), "reason": reason_of(error)}
-        return {"ending": "correct", "error": error, "first_s": first_s, "call_ms": self._current().call_ms}
+        return {"ending": "correct", "error": error, "first_s": first_s, "call_ms": call_ms}
 
     def compile(self, case: str, seed: int, tuning: dict[str, Parameter] | None, *, verify: bool) -> dict[str, Any]:
         """Compile a configuration and launch nothing. Afterwards this worker can only compile: `trials.Dry` has no way back."""
@@ -262,9 +264,9 @@ class Worker:
         cache: Literal["cold", "warm"],
     ) -> Clock:
         """Make these workloads, one for each place in memory, the prepared case."""
-        clocks = tuple(make_clock(clock, cache, self._call(each)) for each in workloads)
-        call_ms = sorted(clocks[0].take(3).times_ms)[1]
-        self._job = Job(case, tuning, workloads[0], clocks, cache, call_ms)
+        lead = Lead()
+        clocks = tuple(make_clock(clock, cache, self._call(each), lead) for each in workloads)
+        self._job = Job(case, tuning, workloads[0], clocks, cache)
         return clocks[0]
 
     def _clock(self, workload: Workload, wanted: str) -> str:
@@ -323,10 +325,10 @@ class Worker:
             _empty_cache()
 
 
-def make_clock(name: str, cache: Literal["cold", "warm"], call: Call) -> Clock:
+def make_clock(name: str, cache: Literal["cold", "warm"], call: Call, lead: Lead | None = None) -> Clock:
     """Make the clock of this name (``event``, ``graph`` or ``cpu``); only ``event`` can empty the caches before each sample."""
     if name == "event":
-        return EventClock(call, cache)
+        return EventClock(call, cache, lead)
     return GraphClock(call) if name == "graph" else CpuClock(call)
 
 
@@ -343,8 +345,9 @@ def padding_objects(seed: int) -> list[object]:
     return [*large, *small]
 
 
-def _waits_for_host(clock: Clock, call_ms: float) -> bool:
+def _waits_for_host(clock: Clock) -> bool:
     """Return whether the host's own time is in every one of several blocks: the clock's lead adapts itself between them."""
+    call_ms = sorted(clock.take(3).times_ms)[1]
     count = min(30, max(3, round(EXPOSED_MS / call_ms)))
     return all(_without_collector(clock, count).exposed for _ in range(EXPOSED_TRIES))
 

@@ -31,6 +31,8 @@ _on_stream = torch.cuda.stream
 _CYCLES_PER_SECOND = 2e9  # about the boost clock; a slower clock only sleeps longer
 _LONGEST_S = 0.05
 """Longest head start. A block that takes longer to queue stays `Samples.exposed`."""
+_TRIES = 3
+"""Leads in a row that have to be too short before a case is taken for one that no lead helps."""
 CALLS = 20
 """Calls in one replay of a graph."""
 
@@ -75,12 +77,14 @@ class Lead:
     """A head start for the host: the GPU sleeps until a whole block is queued, so that no sample contains launch latency.
 
     nvbench does this with a blocking kernel; a sleep on the device needs no round trip to the host to end it. Its length adapts
-    itself to how long the host takes to queue a block.
+    itself to how long the host takes to queue a block. All clocks of one case share a lead, so that it is found once.
     """
 
     def __init__(self) -> None:
         self._needed_s = 0.0
         self._started = 0.0
+        self._in_vain = 0
+        """Blocks in a row that the GPU caught up with although their lead was longer than queueing had taken."""
 
     def give(self) -> None:
         """Queue the sleep. Call before queueing a block."""
@@ -90,12 +94,16 @@ class Lead:
     def judge(self, last_but_one: TimedEvent) -> bool:
         """Return whether the GPU has already caught up with the host. Call once the block is queued.
 
-        If so, the next block gets a longer lead, up to what queueing took and a half more.
+        If so, the next block gets a lead of what queueing took and a half more, and then half as much again. A call that waits
+        for the GPU also waits for the sleep, so no lead is long enough for it: after `_TRIES` it gets none, to save time.
         """
         caught_up = last_but_one.has_passed()
-        if caught_up:
-            took = perf_counter() - self._started
-            self._needed_s = min(_LONGEST_S, max(self._needed_s * 1.5, took * 1.5))
+        if not caught_up:
+            self._in_vain = 0
+        elif self._in_vain < _TRIES:
+            took_s = perf_counter() - self._started
+            self._in_vain += self._needed_s > 0
+            self._needed_s = min(_LONGEST_S, 1.5 * (self._needed_s or took_s)) if self._in_vain < _TRIES else 0.0
         return caught_up
 
 
@@ -104,11 +112,11 @@ class EventClock:
 
     name = "event"
 
-    def __init__(self, call: Call, cache: Literal["cold", "warm"]) -> None:
+    def __init__(self, call: Call, cache: Literal["cold", "warm"], lead: Lead | None = None) -> None:
         self.cache: Literal["cold", "warm"] = cache
         self._call = call
         self._flush = L2Flush(torch.device("cuda", torch.cuda.current_device())) if cache == "cold" else None
-        self._lead = Lead()
+        self._lead = lead or Lead()
         self._events: list[tuple[TimedEvent, TimedEvent]] = []
 
     def take(self, count: int) -> Samples:
