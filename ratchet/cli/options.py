@@ -49,6 +49,7 @@ def request_of(cases: tuple[str, ...], given: dict[str, Any]) -> Request:
         base=given.get("base"),
         merge_base=given.get("merge_base"),
         against_baseline=bool(given.get("against_baseline")),
+        bench_from=given.get("bench_from"),
         gpu=gpu,
         gpus=gpus,
         shard=given.get("shard"),

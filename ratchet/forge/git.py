@@ -16,7 +16,7 @@ import struct
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ratchet.cache import abandoned_folders, scratch_folder
 from ratchet.errors import GitError, OutputError, UsageError
@@ -169,8 +169,32 @@ class Repository:
             content = self._run(*whole, "write-tree", extra=extra)
             if content == clean.tree.content:
                 return clean
-            revision = self._run("commit-tree", content, "-p", clean.revision, "-m", "ratchet: uncommitted changes", extra=extra)
-        return Snapshot(revision, clean.tree.model_copy(update={"dirty": True, "content": content}))
+        return self.snapshot_of(clean.tree.model_copy(update={"dirty": True, "content": content}))
+
+    def snapshot_of(self, tree: Tree) -> Snapshot:
+        """Return a tree as it was measured; if its content is not that of its commit, as a dangling commit on top of it."""
+        clean = self.commit_snapshot(tree.commit)
+        if tree.content in ("", clean.tree.content):
+            return clean
+        message = "ratchet: content that was measured"
+        return Snapshot(self._run("commit-tree", tree.content, "-p", clean.revision, "-m", message, extra=AUTHOR), tree)
+
+    def with_folder(self, snapshot: Snapshot, other: Snapshot, folder: str) -> Snapshot:
+        """Return a snapshot that has the ``folder`` of another one in place of its own. UsageError if the other has none."""
+        folder = str(PurePosixPath(folder))
+        if not self._hash_of(f"{other.revision}:{folder}"):
+            raise UsageError(f"{other.revision[:10]} has no folder {folder}/.", "Commit one, or leave --bench-from out.")
+        with contextlib.ExitStack() as stack:
+            try:
+                extra = {"GIT_INDEX_FILE": str(stack.enter_context(scratch_folder("index")) / "index")}
+            except OSError as error:
+                raise _temporary_error(error) from None
+            self._run("read-tree", snapshot.revision, extra=extra)
+            own = self._feed(b"", "ls-files", "-z", "--", f":(top,literal){folder}", extra=extra)
+            self._feed(own, "update-index", "-z", "--force-remove", "--stdin", extra=extra)
+            self._run("read-tree", f"--prefix={folder}/", f"{other.revision}:{folder}", extra=extra)
+            content = self._run("write-tree", extra=extra)
+        return self.snapshot_of(snapshot.tree.model_copy(update={"content": content}))
 
     def add_worktree(self, folder: Path, revision: str) -> None:
         """Check ``revision`` out into ``folder``, which must not exist, as a repository of its own.

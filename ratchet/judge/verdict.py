@@ -113,7 +113,7 @@ def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRe
     for name in dict.fromkeys((*heads, *others)):
         joined = _joined(name, heads, others)
         verdicts.append(_verdict(joined, _judge_apart(joined, thresholds), roofs))
-    joined_run = head.model_copy(update={"reference": reference.head, "kind": "check"})
+    joined_run = head.model_copy(update={"reference": reference.head, "kind": "check", "bench_from": None})
     warning = "The sides were measured at different times: clocks, heat and neighbours do not cancel as in a check."
     return _report(joined_run, tuple(verdicts), policy, (warning, *head.warnings))
 
@@ -242,6 +242,7 @@ def _report(run: RunRecord, cases: tuple[CaseVerdict, ...], policy: Policy, warn
             "started_at": run.started_at,
             "wall_s": run.wall_s,
             "command": run.command,
+            "bench_from": run.bench_from,
             "warnings": warnings,
         }
     )

@@ -285,6 +285,8 @@ class RunRecord(Record):
     reference: Tree | None = None
     reference_missing: str | None = None
     """Why a check has no reference side, so that the stored baseline was used."""
+    bench_from: Literal["head"] | None = None
+    """``head``: every reference was measured with the benchmarks of the head in place of its own."""
     shard: Shard | None = None
     """Which part of the suite this is; `ratchet merge` puts the parts together."""
     cases: tuple[CaseRun, ...]

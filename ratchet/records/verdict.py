@@ -132,6 +132,8 @@ class ReportRecord(Record):
     started_at: AwareDatetime
     wall_s: NotNegative
     command: tuple[str, ...]
+    bench_from: Literal["head"] | None = None
+    """As in the run."""
     warnings: tuple[str, ...] = ()
     profiles: tuple[CaseProfile, ...] = ()
     """Of cases that changed, worst first; without the metrics that have no field of their own."""

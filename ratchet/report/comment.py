@@ -213,6 +213,7 @@ def _commit(page: CommentPage) -> Markdown:
     if report is None:
         return head
     against = f" against {tree(report.reference)}" if report.reference else ""
+    against += f", {words.BENCH_FROM_HEAD}" if report.bench_from else ""
     if report.head.commit == page.head_sha:
         return Markdown(f"{tree(report.head)}{against}")
     return Markdown(f"{head}, measured as {tree(report.head)}{against}")

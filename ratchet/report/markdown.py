@@ -191,7 +191,11 @@ def template(file: str) -> jinja2.Template:
         "shell": shlex.join,
         "plural": units.plural,
     }
-    environment.globals |= {"change_pairs": CHANGE_PAIRS, "session_pairs": SESSION_PAIRS}
+    environment.globals |= {
+        "change_pairs": CHANGE_PAIRS,
+        "session_pairs": SESSION_PAIRS,
+        "bench_from_head": words.BENCH_FROM_HEAD,
+    }
     return environment.get_template(file)
 
 
@@ -227,6 +231,7 @@ def reproduce(report: ReportRecord, listed: Sequence[CaseVerdict]) -> Markdown |
     if not is_hash(report.head) or (report.reference and not is_hash(report.reference)):
         return None
     base = f"check --base {report.reference.commit}" if report.reference else "check" if words.compares(report) else "run"
+    base += " --bench-from head" if report.bench_from else ""
     worst = [case.name for case in listed if case.outcome in _WORST and is_plain(case.name)][:_COMMAND_CASES]
     lines = [f"git checkout {report.head.commit} &&", f"ratchet {base}", *worst]
     return untrusted.fenced([lines[0], " \\\n  ".join(lines[1:])], language="bash")

@@ -105,8 +105,9 @@ def plain_lines(report: ReportRecord) -> list[str]:
 
 
 def _why(report: ReportRecord) -> list[str]:
-    """Return one line for each profile, and one for the changed cases that have none."""
-    lines = [line for profile in report.profiles for line in why_lines(profile)]
+    """Return a line where the sides shared benchmarks, one for each profile, and one for the changed cases that have none."""
+    shared = [f"Measured with the {words.BENCH_FROM_HEAD}."] if report.bench_from else []
+    lines = [*shared, *(line for profile in report.profiles for line in why_lines(profile))]
     if report.unprofiled:
         more = units.plural(len(report.unprofiled), "more changed case")
         lines.append(f"Not profiled: {more}; run `ratchet profile CASE` for each.")

@@ -12,6 +12,7 @@ from ratchet import units
 from ratchet.records import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary, Tree
 
 NOTHING = "–"
+BENCH_FROM_HEAD = "benchmarks of the head on both sides"
 ABOVE = 1.05
 """Share of a measured roof. More than this is not noise: the roof does not limit the case."""
 

@@ -122,6 +122,15 @@ def test_no_answer_is_no_pass() -> None:
     assert "⚠️ The profiles were left out" in text
 
 
+def test_the_heads_benchmarks_are_said() -> None:
+    """A run with the head's benchmarks on both sides says so beside its commits."""
+    page = pages.red()
+    assert page.report is not None
+    text = render_comment(replace(page, report=page.report.model_copy(update={"bench_from": "head"})))
+    line = next(line for line in text.splitlines() if line.startswith("**Commit**"))
+    assert line.endswith(", benchmarks of the head on both sides\\")
+
+
 def many(count: int, name: str = "bench/config_{}") -> CommentPage:
     """A page with so many cases, a third of each of them regressed, failed and improved, with profiles."""
     kinds = (Outcome.REGRESSED, Outcome.FAILED, Outcome.IMPROVED)
