@@ -46,6 +46,8 @@ EFFICIENCY = 0.9
 """Share of the pairs that the capped randomisation test uses effectively on normal noise (research/adversary.py)."""
 MOST_SUGGESTED = 400
 """If more pairs than this would be needed, the advice is a quieter machine instead."""
+HOST_BOUND = 0.5
+"""Share of a side's blocks in which the GPU waited for the host, from which on the case is called host-bound."""
 
 _normal_cdf = statistics.NormalDist().cdf
 
@@ -133,7 +135,8 @@ def judge_case(case: CaseRun, comparison: Comparison | None, thresholds: CaseThr
         return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval.", None
     outcome, reason = decide(comparison, thresholds)
     if outcome is Outcome.INCONCLUSIVE:
-        reason = f"{reason} {settles(comparison, thresholds.policy, case.pair_s)}"
+        waits = bool(host_bound(case))
+        reason = f"{reason} {settles(comparison, thresholds.policy, case.pair_s, waits_for_host=waits)}"
     return outcome, reason, comparison
 
 
@@ -213,8 +216,24 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
     )
 
 
-def settles(comparison: Comparison, policy: Policy, pair_s: float) -> str:
-    """Say what would decide an inconclusive case: more pairs and seconds, or a quieter machine.
+def host_bound(case: CaseRun) -> str:
+    """Say that the GPU mostly waited for the host in a case, in which share of its blocks, and what would help; empty if not."""
+    sides = {"reference": case.reference, "head": case.head}
+    kept = {
+        side: [block for worker in workers for block in worker.blocks if not block.throttled] for side, workers in sides.items()
+    }
+    shares = {side: statistics.fmean(block.exposed for block in blocks) for side, blocks in kept.items() if blocks}
+    bound = {side: units.percent(share) for side, share in shares.items() if share >= HOST_BOUND}
+    if not bound:
+        return ""
+    where = " and ".join(f"{share} of the {side}'s" for side, share in bound.items())
+    graph = "" if case.workload and case.workload.clock == "graph" else 'A CUDA graph (clock="graph"), '
+    advice = f"{graph}{'fewer' if graph else 'Fewer'} launches or a larger size would help."
+    return f"The GPU waited for the host in {where} blocks, so these times hold launch latency and the host's noise. {advice}"
+
+
+def settles(comparison: Comparison, policy: Policy, pair_s: float, *, waits_for_host: bool = False) -> str:
+    """Say what would decide an inconclusive case: more pairs and seconds, a quieter machine, or a GPU that waits less.
 
     It assumes that the interval narrows with the square root of the pairs, and adds 30 %.
     """
@@ -223,10 +242,12 @@ def settles(comparison: Comparison, policy: Policy, pair_s: float) -> str:
     away = abs(centre - gate)
     pairs = 1.3 * comparison.pairs * (reach / away) ** 2 if away > 0 else math.inf
     if comparison.source != "paired" or comparison.other or pairs > MOST_SUGGESTED:
-        return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}: quieten the machine, then measure again."
+        advice = "let the GPU wait less for the host" if waits_for_host else "quieten the machine"
+        return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}: {advice}, then measure again."
     wanted = max(CHANGE_PAIRS if comparison.ratio > 1 + policy.regression else 0, math.ceil(pairs), comparison.pairs + 2)
-    longer = f", {units.wall(pair_s * (wanted - comparison.pairs))} more" if pair_s else ""
-    return f"About {wanted} pairs would settle it{longer}: raise --budget, or --pairs if it is lower."
+    more = wanted - comparison.pairs
+    longer = f" and take {units.wall(pair_s * more)}" if pair_s else ""
+    return f"About {more} more pairs would settle it{longer}: raise --budget, or --pairs if it is lower."
 
 
 def with_smallest_slowdown(comparison: Comparison, thresholds: CaseThresholds, pairs: int) -> Comparison:

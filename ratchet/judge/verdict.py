@@ -21,6 +21,7 @@ from ratchet.judge.outcome import (
     Finding,
     compared,
     decide_apart,
+    host_bound,
     judge_alone,
     judge_case,
     thresholds_for,
@@ -177,6 +178,7 @@ def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
         reference=summaries[0],
         last_lines=lines,
         dropped_blocks=dropped,
+        host_bound=host_bound(case),
     )
 
 

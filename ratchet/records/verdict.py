@@ -102,6 +102,8 @@ class CaseVerdict(Record):
     reference: SideSummary | None = None
     last_lines: tuple[str, ...] = ()
     dropped_blocks: Count = 0
+    host_bound: str = ""
+    """That the GPU waited for the host in most blocks, and what would help; empty where it did not."""
 
     @property
     def changed_ratio(self) -> float | None:

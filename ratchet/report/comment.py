@@ -177,9 +177,15 @@ _EXPLAINED = (Outcome.FAILED, Outcome.REGRESSED, Outcome.IMPROVED, *words.NO_ANS
 
 
 def _because(group: _Group, report: ReportRecord) -> dict[str, str]:
-    """Return a sentence for each case that has one: the cause that its profile shows, else its reason if it has a best commit."""
+    """Return text for each case that has some: the cause that its profile shows, else its reason if it has a best commit.
+
+    A host-bound case says so after that.
+    """
     causes = {each.case: profile.first_sentence(each) for each in report.profiles}
-    texts = {case.name: causes.get(case.name) or (case.reason if case.best else "") for case in group.shown}
+    texts = {
+        case.name: " ".join(filter(None, (causes.get(case.name) or (case.reason if case.best else ""), case.host_bound)))
+        for case in group.shown
+    }
     return {name: text for name, text in texts.items() if text}
 
 

@@ -218,12 +218,17 @@ def machine(fingerprint: Fingerprint) -> dict[str, object]:
 
 
 def reasons(report: ReportRecord, shown: Sequence[CaseVerdict]) -> list[Reason]:
-    """Return the reasons of these outcomes, each sentence once; outcomes that need no reason have none."""
-    grouped: dict[tuple[Outcome, str], list[str]] = {}
-    for case in shown:
-        if words.earned(case, report) not in _SILENT:
-            grouped.setdefault((case.outcome, words.reason(case)), []).append(case.name)
-    return [Reason(words.WORDS[outcome], tuple(names), text) for (outcome, text), names in grouped.items()]
+    """Return the reasons of these outcomes, then which cases are host-bound, each sentence once.
+
+    Outcomes that need no reason have none.
+    """
+    spoken = [case for case in shown if words.earned(case, report) not in _SILENT]
+    sentences = [(words.WORDS[case.outcome], words.reason(case), case.name) for case in spoken]
+    sentences += [(words.HOST_BOUND, case.host_bound, case.name) for case in shown if case.host_bound]
+    grouped: dict[tuple[words.Word, str], list[str]] = {}
+    for word, text, name in sentences:
+        grouped.setdefault((word, text), []).append(name)
+    return [Reason(word, tuple(names), text) for (word, text), names in grouped.items()]
 
 
 def reproduce(report: ReportRecord, listed: Sequence[CaseVerdict]) -> Markdown | None:

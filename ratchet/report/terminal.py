@@ -75,6 +75,9 @@ def print_report(report: ReportRecord, console: Console) -> None:
                 f" {words.WORDS[outcome].text}: {untrusted.clean(words.reason(case))}",
             )
             console.print(line)
+        if case.host_bound:
+            name = untrusted.clean(case.name, untrusted.CELL)
+            console.print(Text.assemble((name, "bold"), f" {words.HOST_BOUND.text}: {untrusted.clean(case.host_bound)}"))
         for last in case.last_lines[-_LAST_LINES:]:
             console.print(Padding(Text(untrusted.output_line(last), style="dim"), (0, 0, 0, 4), expand=False))
     for sentence in _why(report):
@@ -98,6 +101,7 @@ def plain_lines(report: ReportRecord) -> list[str]:
         outcome = words.earned(case, report)
         if outcome not in _QUIET:
             lines.append(f"{outcome} {name}: {untrusted.log_line(words.reason(case))}")
+        lines += [f"{words.HOST_BOUND.text} {name}: {untrusted.log_line(case.host_bound)}"] if case.host_bound else []
         lines += [f"  | {name}: {untrusted.output_line(last)}" for last in case.last_lines[-_LAST_LINES:]]
     lines += _why(report)
     lines += [f"warning: {untrusted.log_line(warning)}" for warning in report.warnings]
