@@ -26,6 +26,7 @@ _REPORTS = re.compile(
     r"|PTXAS error: Internal Triton"
 )
 """Lines by which one program says that another one failed."""
+_RAISED = re.compile(r"^\s*((?:[\w.]+\.)?\w*(?:Error|Exception): .+)", re.MULTILINE)
 _TRITON = re.compile(r"\bat (\d+):(\d+):[ \t]*\n((?:.*\n){1,12}?)[ \t]*\^[ \t]*(?:\n(.+))?")
 """A line and a column within the kernel, up to twelve lines of its source, a caret, and the reason unless a cause has it."""
 _FRAME = re.compile(r'^\s*File "([^"\n]+)", line (\d+)', re.MULTILINE)
@@ -37,7 +38,8 @@ _FOLLOWS = re.compile(
 """What torch adds to every message of a kind."""
 _GOT = re.compile(r": got (\w+\(.*\))$", re.MULTILINE)
 """The error that torch.compile met while it traced."""
-_INSTALLED = ("/site-packages/", "/dist-packages/")
+_NOT_THEIRS = ("/site-packages/", "/dist-packages/", f"{__file__.rpartition('/')[0]}/")
+"""Parts of the paths of installed packages, and of this one, which may lie in the author's tree too."""
 
 
 def described(error: BaseException, tree: str) -> tuple[str, tuple[str, ...]]:
@@ -66,7 +68,7 @@ def error_line(kind: str, text: str, traceback_text: str, tree: str, sources: Ma
     """
     if triton := _triton_error(kind, traceback_text, tree, sources):
         return triton
-    said = compiler_error(text) if "\n" in text.strip() else ""
+    said = first_error(text) if "\n" in text.strip() else ""
     if not said:
         got = _GOT.search(text)
         said = got[1] if got else _FOLLOWS.sub("", text)
@@ -76,10 +78,12 @@ def error_line(kind: str, text: str, traceback_text: str, tree: str, sources: Ma
     return clean(clean(whole.replace(f"{tree}/", ""), LONGEST - len(place)) + place)
 
 
-def compiler_error(log: str) -> str:
-    """Return the first line of a log that names a compiler's or linker's error; empty where there is none."""
+def first_error(log: str) -> str:
+    """Return the first line of a log that names a compiler's or linker's error, else what Python raised; empty for neither."""
     lines = [line.strip() for line in log.splitlines() if _COMPILER.search(line)]
-    return next((line for line in lines if not _REPORTS.search(line)), lines[0] if lines else "")
+    raised = _RAISED.findall(log) if "Traceback (most recent call last)" in log else []
+    named = [line for line in lines if not _REPORTS.search(line)]
+    return next(iter([*named[:1], *raised[-1:], *lines[:1]]), "")
 
 
 def _triton_error(kind: str, text: str, tree: str, sources: Mapping[str, Sequence[str]]) -> str:
@@ -114,7 +118,7 @@ def _triton_error(kind: str, text: str, tree: str, sources: Mapping[str, Sequenc
 
 
 def _in_tree(file: str, tree: str) -> bool:
-    return file.startswith(f"{tree}/") and not any(part in file for part in _INSTALLED)
+    return file.startswith(f"{tree}/") and not any(part in file for part in _NOT_THEIRS)
 
 
 def _within(file: str, tree: str) -> str:

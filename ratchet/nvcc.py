@@ -27,7 +27,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ratchet.cache import cache_root
-from ratchet.error_lines import compiler_error
+from ratchet.error_lines import first_error
 from ratchet.errors import CudaBuildError
 from ratchet.subprocesses import run
 
@@ -193,7 +193,7 @@ def _compile(job: _Job) -> None:
             kept = job.folder.with_suffix(".failed.log")
             kept.write_text(ended.output)
             printed = [line.strip() for line in ended.output.splitlines() if line.strip()]
-            reason = (compiler_error(ended.output) or "; ".join(printed[:3]) or f"exit status {ended.status}").rstrip(".")
+            reason = (first_error(ended.output) or "; ".join(printed[:3]) or f"exit status {ended.status}").rstrip(".")
             raise CudaBuildError(f"nvcc rejected {job.source.name}: {reason}.", f"Its whole output is in {kept}.")
         if any(path.read_bytes() != text for path, text in job.sources.items()):
             # The key was made of the earlier text: the result must not be filed under it.

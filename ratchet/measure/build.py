@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ratchet.cache import cache_root
-from ratchet.error_lines import LONGEST, compiler_error
+from ratchet.error_lines import LONGEST, first_error
 from ratchet.errors import BuildError, OutputError
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.subprocesses import STRAY, run
@@ -92,7 +92,7 @@ def _run(tree: Path, command: Sequence[str], timeout_s: float, environ: Mapping[
     if ended.status is None:
         raise BuildError(f"The build `{shown}` took more than {timeout_s:g} s.", "Raise build_timeout in [tool.ratchet].")
     if ended.status != 0:
-        first = clean(compiler_error(ended.output).replace(f"{tree}/", ""), LONGEST)
+        first = clean(first_error(ended.output).replace(f"{tree}/", ""), LONGEST)
         why = first or " | ".join(last_lines(ended.output, 3)) or "it printed nothing"
         raise BuildError(f"The build `{shown}` failed with status {ended.status}: {why}", "Run it by hand in that commit.")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.error_lines import LONGEST, compiler_error, described, error_line
+from ratchet.error_lines import LONGEST, described, error_line, first_error
 
 TEXTS = Path(__file__).parents[1] / "data" / "error_texts"
 TREE = "/tree"
@@ -21,7 +21,7 @@ def test_sentences(golden: Callable[[str, str], None]) -> None:
     lines = [f"{one['name']}: {error_line(one['type'], one['text'], one['traceback'], TREE, sources)}" for one in raised]
     assert all(len(line.partition(": ")[2]) <= LONGEST and line.isprintable() for line in lines)
     logs = json.loads((TEXTS / "logs.json").read_text())
-    golden("error_lines.txt", "\n".join([*lines, *(f"{name}: {compiler_error(log)}" for name, log in logs.items()), ""]))
+    golden("error_lines.txt", "\n".join([*lines, *(f"{name}: {first_error(log)}" for name, log in logs.items()), ""]))
 
 
 CAUGHT = """Traceback (most recent call last):
@@ -38,6 +38,11 @@ CAUGHT = """Traceback (most recent call last):
     [
         ("ValueError", "no such layout", "ValueError: no such layout (kernels/layouts.py:7)"),
         ("KeyError", "", "KeyError (kernels/layouts.py:7)"),
+        (
+            "RuntimeError",
+            "Caught ValueError in worker 0.\nOriginal Traceback (most recent call last):\n  x\nValueError: too few rows",
+            "RuntimeError: ValueError: too few rows (kernels/layouts.py:7)",
+        ),
         ("OSError", "a\nb\x1b[31m\x00c\x1b[0m", "OSError: a bc (kernels/layouts.py:7)"),
         ("ImportError", "cannot import f (/tree/x/y.py)", "ImportError: cannot import f (x/y.py) (kernels/layouts.py:7)"),
         (
@@ -114,5 +119,5 @@ def test_a_raised_error(tmp_path: Path) -> None:
 
 def test_no_error_in_a_log() -> None:
     """A log without a compiler's error has none; a line that only reports another program's error is better than nothing."""
-    assert compiler_error("everything is fine\nmake: *** [all] Error 2\nError::operator() was inlined") == ""
-    assert compiler_error("x\ncollect2: error: ld returned 1 exit status\n") == "collect2: error: ld returned 1 exit status"
+    assert first_error("everything is fine\nmake: *** [all] Error 2\nError::operator() was inlined") == ""
+    assert first_error("x\ncollect2: error: ld returned 1 exit status\n") == "collect2: error: ld returned 1 exit status"
