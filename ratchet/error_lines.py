@@ -97,24 +97,32 @@ def _triton_error(kind: str, text: str, tree: str, sources: Mapping[str, Sequenc
     block = next((each for each in blocks if (each[4] or "").strip()), blocks[0])
     excerpt = block[3].splitlines()
     line, column = int(block[1]), int(block[2])
-    places = [
-        (file, at + len(excerpt), len(found) - len(found.lstrip()) - (len(excerpt[-1]) - len(excerpt[-1].lstrip())))
-        for file, lines in sources.items()
-        for at in range(len(lines) - len(excerpt) + 1)
-        if [each.strip() for each in excerpt] == [each.strip() for each in lines[at : at + len(excerpt)]]
-        for found in [lines[at + len(excerpt) - 1]]
-    ]
+    source, caret = excerpt[-1].strip(), column - _indent(excerpt[-1])
+    places = _places([each.strip() for each in excerpt], sources)
     if len(places) == 1:
-        file, number, further = places[0]
-        where = f"{_within(file, tree)}:{number}:{column + further + 1}"
+        file, number = places[0]
+        where = f"{_within(file, tree)}:{number}:{_indent(sources[file][number - 1]) + caret + 1}"
     else:
         named = re.match(r"\s*def (\w+)", excerpt[0])
         where = f"line {line}, column {column + 1} of {named[1] if named else 'the kernel'}"
-    source = excerpt[-1].strip()
     if len(source) > _LONGEST_SOURCE:  # the part at the caret
-        start = max(0, column - (len(excerpt[-1]) - len(excerpt[-1].lstrip())) - _LONGEST_SOURCE // 2)
+        start = max(0, caret - _LONGEST_SOURCE // 2)
         source = f"{'…' if start else ''}{source[start : start + _LONGEST_SOURCE]}…"
     return clean(f"{kind} at {where}, “{source}”: {block[4] or 'no reason given'}", LONGEST)
+
+
+def _places(excerpt: list[str], sources: Mapping[str, Sequence[str]]) -> list[tuple[str, int]]:
+    """Return file and number of the last line wherever these lines, without their indentation, follow each other."""
+    places = []
+    for file, found in sources.items():
+        lines = [line.strip() for line in found]
+        ends = range(len(excerpt), len(lines) + 1)
+        places += [(file, end) for end in ends if lines[end - len(excerpt) : end] == excerpt]
+    return places
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _in_tree(file: str, tree: str) -> bool:
