@@ -132,7 +132,8 @@ def judge_case(case: CaseRun, comparison: Comparison | None, thresholds: CaseThr
     if comparison is None:
         broken = _broken(case, "reference")
         because = f" (the reference: {_phrase(broken.message)})" if broken else ""
-        return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval.", None
+        next_step = "" if broken else ": raise --pairs"
+        return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval{next_step}.", None
     outcome, reason = decide(comparison, thresholds)
     if outcome is Outcome.INCONCLUSIVE:
         waits = bool(host_bound(case))
@@ -324,7 +325,8 @@ def _against_stored(case: CaseRun, thresholds: CaseThresholds, stored: BaselineE
     broken = _broken(case, "reference")
     why = f"The reference could not be measured ({_phrase(broken.message)})" if broken else "There was no reference to measure"
     if stored is None:
-        return Outcome.INCONCLUSIVE, f"{why}, and the baseline file has nothing for this machine.", None
+        what = "name a --base that works here, or give the baseline a first entry (`ratchet baseline record`)"
+        return Outcome.INCONCLUSIVE, f"{why}, and the baseline file has nothing for this machine: {what}.", None
     if case.workload != stored.workload:
         return Outcome.CHANGED, f"{why}, and the stored workload differs from this one.", None
     days = days_ms(stored)

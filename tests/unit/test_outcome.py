@@ -92,7 +92,7 @@ CASES = {
     "too few pairs": (
         examples.compared(1.0, 1.0),
         Outcome.INCONCLUSIVE,
-        "Fewer than three pairs were measured, too few for an interval.",
+        "Fewer than three pairs were measured, too few for an interval: raise --pairs.",
     ),
     "reference died early": (
         examples.compared(1.0, 1.0, failures=(REFERENCE_BROKEN,)),
@@ -210,7 +210,7 @@ def test_without_a_reference(failures: tuple[Failure, ...], why: str) -> None:
     case = without_reference(slower(50), *failures)
     outcome, reason, found = judged(case)
     assert (outcome, found) == (Outcome.INCONCLUSIVE, None)
-    assert reason == f"{why}, and the baseline file has nothing for this machine."
+    assert reason.startswith(f"{why}, and the baseline file has nothing for this machine: name a --base that works here, or ")
 
     for known, stored in enumerate((days(), days(0.053), days(0.053, 0.0531))):
         outcome, reason, found = judged(case, stored)
