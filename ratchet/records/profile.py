@@ -114,6 +114,8 @@ class Activity(Record):
     """From the first to the last event of the traced calls."""
     kernels: dict[str, NotNegative] = {}
     """Name → seconds on the device; on the CPU, operators and seconds."""
+    ran: dict[str, Count] = {}
+    """Name → how often this kernel ran in all calls together; empty where the tracer does not say."""
     launches: Count = 0
     copies_s: NotNegative = 0.0
     pageable_copies: Count = 0

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.errors import Exit, FingerprintError
-from ratchet.judge.verdict import exit_code, headline, judge_run, judge_two
+from ratchet.judge.verdict import changed_cases, exit_code, headline, judge_run, judge_two, worst_first
 from ratchet.records import Baseline, CaseRun, CaseVerdict, Failure, Outcome, Policy, ReportRecord
 from tests import examples
 
@@ -31,6 +31,15 @@ def judged(*cases: CaseRun, policy: Policy | None = None, **changes: object) -> 
 
 def slower(percent: float) -> tuple[float, ...]:
     return tuple(ratio * (1 + percent / 100) for ratio in SAME)
+
+
+def test_what_is_traced_is_what_the_report_will_profile() -> None:
+    """Before there is a run, the cases that changed are those that its report calls changed, in the same order."""
+    changes = {"a/same": 0, "b/slow": 10, "c/fast": -20, "d/slowest": 40}
+    cases = [named(name, *slower(percent)) for name, percent in changes.items()]
+    found = changed_cases(cases, POLICY, pairs=20)
+    assert found == ["d/slowest", "b/slow", "c/fast"]
+    assert found == [verdict.name for verdict in worst_first(judged(*cases).cases)]
 
 
 @pytest.mark.parametrize(

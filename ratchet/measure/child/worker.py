@@ -24,6 +24,7 @@ from ratchet.measure import identity
 from ratchet.measure.child import correctness
 from ratchet.measure.child.autotuning import AutotuneWatch
 from ratchet.measure.child.loader import LoadedTree, use_last_cores
+from ratchet.measure.child.trace import trace
 from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Call, Clock, Samples
 from ratchet.measure.clocks.cpu import CpuClock
@@ -183,6 +184,10 @@ class Worker:
         clock = make_clock(name_of_clock, job.cache, job.workload.stages[name])
         taken = _without_collector(clock, samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
+
+    def trace(self) -> dict[str, Any]:
+        """Return the activity of some calls of the prepared case, as torch.profiler sees it."""
+        return {"activity": trace(self._call(self._current().workload), self._tree.spec.device).model_dump(mode="json")}
 
     def finish(self, seed: int) -> dict[str, Any]:
         """Check once more, on inputs from a fresh seed: this detects a result that was kept from earlier calls."""
@@ -366,6 +371,7 @@ _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "identify": Worker.identify,
     "block": Worker.block,
     "stage": Worker.stage,
+    "trace": Worker.trace,
     "finish": Worker.finish,
     "space": Worker.space,
     "open": Worker.open_case,
