@@ -404,7 +404,7 @@ TABLE = [
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.change.__name__}{'-apart' if row.apart else ''}")
 def test_snapshot(row: Row, tmp_path: Path) -> None:
-    """A snapshot has the content of a stash with the untracked files, and changes nothing in the repository."""
+    """A snapshot has the content of a stash with the untracked files, changes nothing in the repository, can be checked out."""
     repo = new_repository(tmp_path / "my repo ü")
     repo = row.change(repo) or repo
     before = traces(repo)
@@ -416,6 +416,8 @@ def test_snapshot(row: Row, tmp_path: Path) -> None:
     assert snapshot.tree.dirty == (content != git(repo, "rev-parse", "HEAD^{tree}"))
     if row.stash:
         assert content == stashed(repo, tmp_path / "index")
+    Repository(repo).add_worktree(tmp_path / "tree", snapshot.revision)
+    assert git(tmp_path / "tree", "status", "--porcelain") == ""
 
 
 def traces(repo: Path) -> list[object]:
