@@ -2,9 +2,9 @@
 
 FOLDER is a git repository with a bench folder, in which each release of the package is a commit with a tag; FILE, such as
 ``src/liger_kernel/ops/layer_norm.py``, changed between the two. The second tag is checked out, and checked as a user would: with
-nothing changed, with a comment or an operator changed in the working tree, with everything timed, with one case. Each check is run
-once to fill the caches of compilers, and then timed. The table holds seconds beyond t, the package's own import in a fresh process.
-The working tree is restored.
+nothing changed, with a comment or an operator changed in the working tree, with everything timed, with one case. Each check is
+run once to fill the caches of compilers, and then timed. The table holds seconds beyond t, the package's own import in a fresh
+process. The working tree is restored.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def _judged(
     roofs: Roofs,
 ) -> tuple[CaseVerdict, ...]:
     comparisons = {case.name: compared(case, policy.confidence) for case in cases}
-    thresholds = thresholds_of_run({name: each for name, each in comparisons.items() if each}, policy, pairs)
+    thresholds = thresholds_of_run({name: comparison for name, comparison in comparisons.items() if comparison}, policy, pairs)
     return tuple(
         _checked(case, comparisons[case.name], thresholds, pairs, stored.get(case.name), best.get(case.name), roofs)
         for case in cases

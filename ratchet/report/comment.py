@@ -181,7 +181,7 @@ def _because(group: _Group, report: ReportRecord) -> dict[str, str]:
 
     A host-bound case says so after that.
     """
-    causes = {each.case: profile.first_sentence(each) for each in report.profiles}
+    causes = {of_case.case: profile.first_sentence(of_case) for of_case in report.profiles}
     texts = {
         case.name: " ".join(filter(None, (causes.get(case.name) or (case.reason if case.best else ""), case.host_bound)))
         for case in group.shown
