@@ -206,7 +206,14 @@ def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
         last_lines=lines,
         dropped_blocks=dropped,
         host_bound=host_bound(case),
+        timed_because=_timed_because(case) if outcome in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE) else None,
     )
+
+
+def _timed_because(case: CaseRun) -> str | None:
+    if case.workload is None or case.workload.device != "cuda" or not case.reference:
+        return None
+    return case.opaque or ("its launches, machine code or data differ" if len(set(case.identity.values())) == 2 else None)
 
 
 def _agreeing(

@@ -104,6 +104,8 @@ class CaseVerdict(Record):
     dropped_blocks: Count = 0
     host_bound: str = ""
     """That the GPU waited for the host in most blocks, and what would help; empty where it did not."""
+    timed_because: str | None = None
+    """Why a case on a GPU that shows no change was timed, although the code of an unchanged one need not be."""
 
     @property
     def changed_ratio(self) -> float | None:

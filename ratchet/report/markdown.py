@@ -137,10 +137,20 @@ def _content(report: ReportRecord, detail: Detail) -> dict[str, Any]:
         "roofs": any(words.roof(case.head) != words.NOTHING for case in shown),
         "roof_notes": words.roof_notes(shown),
         "staged": [case for case in shown if case.head and case.head.stages_ms] if detail.figures else [],
+        "timed": _why_timed(shown) if detail.machine else {},
         "place": "results folder",
         "skipped": [case for case in listed if case.outcome is Outcome.SKIPPED][: detail.cases],
         "warnings": report.warnings[: detail.cases],
     }
+
+
+def _why_timed(shown: Sequence[CaseVerdict]) -> dict[str, list[str]]:
+    """Return why cases without a change were timed → their names."""
+    grouped: dict[str, list[str]] = {}
+    for case in shown:
+        if case.timed_because:
+            grouped.setdefault(case.timed_because, []).append(case.name)
+    return grouped
 
 
 def _red_unnamed(report: ReportRecord, listed: list[CaseVerdict]) -> list[CaseVerdict]:
