@@ -70,6 +70,7 @@ def test_graph_clock(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(gpu, "_replay", replay)
     clock = object.__new__(gpu.GraphClock)
+    clock._before, clock._calls = None, gpu.CALLS
     clock._graph, clock._lead = object(), gpu.Lead()  # type: ignore[assignment]  nothing is captured here
     assert clock.take(2).times_ms == (5.0 / gpu.CALLS,) * 2
 

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ratchet.errors import ForeignModuleError, RatchetError
 from ratchet.measure.child.loader import load_tree, use_last_cores
@@ -25,6 +25,9 @@ from ratchet.measure.tree_spec import TreeSpec, child_command
 from ratchet.records.files import save
 from ratchet.records.profile import Activity
 from ratchet.workload import Device
+
+if TYPE_CHECKING:
+    from ratchet.measure.child.calls import TimedCall
 
 ALLOCATIONS = ("aten::empty", "aten::new_empty", "aten::resize_", "cudaMalloc", "cudaFree", "cudaHostAlloc", "cuMem")
 """Beginnings of the names of calls that allocate or free memory."""
@@ -72,8 +75,10 @@ def main() -> None:
         _give_up(f"the case raised {type(error).__name__}: {error}")
 
 
-def _built(target: ProfileTarget) -> Callable[[], object]:
+def _built(target: ProfileTarget) -> TimedCall:
     """Return the call that a worker would time: the same seed, the same tuning, from the tree's own modules."""
+    from ratchet.measure.child.calls import TimedCall
+
     tree = load_tree(target.tree)
     tree.case(target.case)
     if target.tree.device == "cpu":
@@ -81,8 +86,7 @@ def _built(target: ProfileTarget) -> Callable[[], object]:
     workload = tree.build(target.case, target.seed)
     if foreign := tree.provenance.foreign():
         raise ForeignModuleError(f"The tree loaded {foreign[0]} instead of its own copy.", "Uninstall that package.")
-    run, tuning = workload.run, dict(workload.tuning)
-    return (lambda: run(**tuning)) if tuning else run
+    return TimedCall(workload)
 
 
 def _warmed(call: Callable[[], object], device: Device) -> float:
@@ -98,12 +102,15 @@ def _warmed(call: Callable[[], object], device: Device) -> float:
     return now - started
 
 
-def _marked(call: Callable[[], object], device: Device) -> None:
+def _marked(call: TimedCall, device: Device) -> None:
     import torch
 
+    if call.before is not None:
+        call.before()
+        _settle(device)
     if device == "cuda":
         torch.cuda.profiler.start()
-    call()
+    call.run()
     _settle(device)
     if device == "cuda":
         torch.cuda.profiler.stop()
