@@ -186,6 +186,17 @@ class Rounds:
     """Returns the undecided cases that are measured up to the next look although the time is over."""
     restart: Restart | None = None
     """Called before the pair ``Plan.restart_after``, if any case is left then."""
+    ahead: int = 1
+    """Pairs whose workers get ready at the same time, on a GPU: each then waits for its turn."""
+
+
+@dataclass
+class _Crew:
+    """The workers of one pair, and the case that they have built already."""
+
+    workers: dict[Side, WorkerClient] = field(default_factory=dict)
+    case: str = ""
+    prepared: dict[Side, Prepared] = field(default_factory=dict)
 
 
 class Duet:
@@ -207,7 +218,7 @@ class Duet:
         self.progress = progress
         self._sampler = sampler
         self._random = random.Random(plan.order_seed)  # noqa: S311  an order of cases, not a secret
-        self._workers: dict[Side, WorkerClient] = {}
+        self._crew = _Crew()
         # On the CPU the workers of both sides share their cores.
         self._pool = ThreadPoolExecutor(MOST_AT_ONCE, "ratchet-duet") if plan.clock != "cpu" else None
         self._ending: list[Future[None]] = []
@@ -259,9 +270,9 @@ class Duet:
         side = survey.side
         while survey.left:
             name, spent = survey.left.popleft(), True
-            self._fork_if_missing(side)
+            self._fork_if_missing(self._crew, side)
             try:
-                case, spent = self._survey_case(survey, self._workers[side], name)
+                case, spent = self._survey_case(survey, self._crew.workers[side], name)
                 survey.cases[name] = case
                 if case.prepared.times_itself:
                     self._prepared_alone.add(name)
@@ -303,20 +314,60 @@ class Duet:
                 going = [case for case in going if case.name in undecided]
                 budget.look()
             total = done + len(going) * (last - first)
-            for pair in range(first, last):
+            pair = first
+            while pair < last:
                 order = [case for case in going if results[case.name].left(case.sides) and budget.allows(case.name, first)]
                 if pair and pair == self._plan.restart_after and order and rounds.restart:
                     order = self._restarted(pair, order, results, rounds.restart)
-                self._random.shuffle(order)
-                for case in order:
-                    if budget.allows(case.name, first):
-                        self._measure_pair(pair, case, results[case.name])
-                        done += 1
-                        self.progress.case(case.name, pair, done, total)
-                self._retire_all()
+                stop = self._plan.restart_after if pair < self._plan.restart_after < last else last
+                orders = [self._random.sample(order, len(order)) for _ in range(min(rounds.ahead, stop - pair))]
+                for crew, cases_of_pair in zip(self._crews(pair, orders, results), orders, strict=True):
+                    self._crew = crew
+                    for case in cases_of_pair:
+                        if results[case.name].left(case.sides) and budget.allows(case.name, first):
+                            self._measure_pair(pair, case, results[case.name])
+                            done += 1
+                            self.progress.case(case.name, pair, done, total)
+                    self._retire_all()
+                    pair += 1
             first = last
         self._wait_for_ends()
         return results
+
+    def _crews(self, first: int, orders: Sequence[Sequence[CaseSides]], results: Mapping[str, Measured]) -> list[_Crew]:
+        """Return the workers of the pairs from ``first`` on, of which each side has built the first case of its pair.
+
+        Starting a process and its first case takes longer than timing a case, and processes can do it side by side. Where that
+        fails, the pair begins with no workers, and what happens then counts.
+        """
+        crews = [_Crew() for _ in orders]
+        if self._pool is None or len(orders) == 1 or not orders[0]:
+            return crews
+        sides = [_turn(order[0].sides, flipped=self._order(order[0].name, first + n)[0]) for n, order in enumerate(orders)]
+        self._at_once(
+            [partial(self._fork_if_missing, crew, side) for crew, turn in zip(crews, sides, strict=True) for side in turn]
+        )
+        self._wait_for_ends()
+        builds = [
+            partial(self._build_ahead, crew, order[0].name, first + n, results[order[0].name])
+            for n, (crew, order) in enumerate(zip(crews, orders, strict=True))
+            if order[0].name not in self._prepared_alone
+        ]
+        self._at_once(builds)
+        return crews
+
+    def _build_ahead(self, crew: _Crew, case: str, pair: int, result: Measured) -> None:
+        seed = self._plan.seed + 2 * pair
+        try:
+            calls = [partial(self._prepare, side, worker, case, seed, check=False) for side, worker in crew.workers.items()]
+            crew.prepared = dict(zip(crew.workers, self._at_once(calls), strict=True))
+            crew.case = case
+        except CaseTrouble as error:
+            if isinstance(error, Lost):
+                result.lost.append(error.lost_worker(pair))
+            for worker in crew.workers.values():
+                self._end(worker)
+            crew.workers.clear()
 
     def _restarted(self, pair: int, order: list[CaseSides], results: Mapping[str, Measured], restart: Restart) -> list[CaseSides]:
         """Start new hosts, which measure these cases from this pair on. Return none, and note why, where that fails."""
@@ -382,11 +433,11 @@ class Duet:
 
         ``at_once`` lets both sides build and check at the same time, which takes the memory of both checks.
         """
-        forks, times = (flipped != mirrored for flipped in _order(self._plan.order_seed, case.name, pair))
+        forks, times = (flipped != mirrored for flipped in self._order(case.name, pair))
         sides = _turn(case.sides, flipped=forks)
         prepared = self._prepare_sides(sides, case.name, self._plan.seed + 2 * pair, at_once=at_once)
         workers = {
-            side: WorkerResult(pair, side == sides[0], self._workers[side].ready_s, prepared[side].peak_memory_bytes)
+            side: WorkerResult(pair, side == sides[0], self._crew.workers[side].ready_s, prepared[side].peak_memory_bytes)
             for side in sides
         }
         first = _turn(case.sides, flipped=times)
@@ -404,8 +455,8 @@ class Duet:
                 sampled, _ = self._sample(side, prepared[side], "stage", count, name=stage)
                 workers[side].stages_ms[stage] = sampled.samples_ms
         seed = self._plan.seed + 2 * pair + 1
-        compared = len(sides) == len(workers) == 2 and not prepared["head"].has_reference
-        checks = [partial(self._workers[side].ask, "finish", Checked, seed=seed, evidence=compared) for side in sides]
+        compared = len(sides) == 2 and not prepared["head"].has_reference
+        checks = [partial(self._crew.workers[side].ask, "finish", Checked, seed=seed, evidence=compared) for side in sides]
         checked = dict(zip(sides, self._at_once(checks, really=at_once), strict=True))
         if compared:
             apart = between_sides(checked["head"].evidence, checked["reference"].evidence)
@@ -418,9 +469,13 @@ class Duet:
 
     def _prepare_sides(self, sides: Sequence[Side], case: str, seed: int, *, at_once: bool) -> dict[Side, Prepared]:
         """Build the case in a worker of each side, forked if there is none. Raises CaseTrouble."""
-        self._at_once([partial(self._fork_if_missing, side) for side in sides])
+        crew = self._crew
+        if crew.case == case and set(crew.prepared) == set(sides):
+            crew.case = ""
+            return crew.prepared
+        self._at_once([partial(self._fork_if_missing, crew, side) for side in sides])
         self._wait_for_ends()  # of earlier workers, whose memory is free then
-        calls = [partial(self._prepare, side, self._workers[side], case, seed, check=False) for side in sides]
+        calls = [partial(self._prepare, side, self._crew.workers[side], case, seed, check=False) for side in sides]
         return dict(zip(sides, self._at_once(calls, really=at_once and case not in self._prepared_alone), strict=True))
 
     def _warm_up(self, sides: Sequence[Side], prepared: Mapping[Side, Prepared]) -> int:
@@ -444,7 +499,7 @@ class Duet:
     def _sample(self, side: Side, prepared: Prepared, op: str, count: int, **arguments: object) -> tuple[Sampled, Window]:
         """Return samples of a block or a stage, and when they were taken. Raises CaseTrouble, also where they cannot be true."""
         start = time.monotonic()
-        sampled = self._workers[side].ask(op, Sampled, samples=count, **arguments)
+        sampled = self._crew.workers[side].ask(op, Sampled, samples=count, **arguments)
         window = (start, time.monotonic())
         clock = prepared.workload.clock if op == "block" else "stage"
         problem = problem_of(sampled.samples_ms, count, window[1] - window[0], clock)
@@ -470,9 +525,12 @@ class Duet:
         refuse_foreign(side, prepared.foreign)
         return prepared
 
-    def _fork_if_missing(self, side: Side) -> None:
-        if side not in self._workers:
-            self._workers[side] = self._forked(side)
+    def _order(self, case: str, pair: int) -> tuple[bool, bool]:
+        return _order(self._plan.order_seed, case, pair)
+
+    def _fork_if_missing(self, crew: _Crew, side: Side) -> None:
+        if side not in crew.workers:
+            crew.workers[side] = self._forked(side)
 
     def _forked(self, side: Side) -> WorkerClient:
         worker = self._hosts[side].fork()
@@ -491,12 +549,13 @@ class Duet:
                 self._sampler.own = frozenset(self._pids)
 
     def _retire_all(self) -> None:
-        for side in list(self._workers):
+        for side in list(self._crew.workers):
             self._retire(side)
+        self._crew = _Crew()
 
     def _retire(self, side: Side) -> None:
         """End a worker. On a GPU nobody waits for it: the next one can get its device meanwhile."""
-        worker = self._workers.pop(side, None)
+        worker = self._crew.workers.pop(side, None)
         if worker is not None and self._pool:
             self._ending.append(self._pool.submit(self._end, worker))
         elif worker is not None:

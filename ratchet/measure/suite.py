@@ -32,6 +32,8 @@ CONTEXT_BYTES = 2 << 30
 
 MOST_LANES, CORES_PER_LANE = 4, 2
 """Workers of each side that compile and check cases at once, and the cores that each of them needs."""
+MOST_AHEAD = 4
+"""Pairs whose workers get ready at the same time."""
 SPARE_CORES = 8
 """With so many cores, the second session's processes import the benchmarks beside the first one's, while nothing is timed."""
 
@@ -100,7 +102,9 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Prog
         cases = task.shard.part(cases) if task.shard else cases
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
         duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks)
-        cases = _surveyed(cases, duet, hosts, gpu, identify=not task.time_identical)
+        surveyed = _survey(cases, duet, hosts, identify=not task.time_identical)
+        free = gpu.free_memory_bytes() if gpu else None
+        cases = [_with_survey(case, surveyed.get(case.name, {}), free) for case in cases]
         wanted = [CaseSides(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
 
         def taken(results: Mapping[str, Measured]) -> list[CaseRun]:
@@ -124,6 +128,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Prog
             lambda so_far: task.undecided(taken(so_far)),
             lambda so_far: task.urgent(taken(so_far)),
             restart,
+            _pairs_ahead([_bytes_of_pair(surveyed[case.name]) for case in wanted], free),
         )
         results = duet.measure(wanted, rounds)
         ecc_after = gpu.uncorrected_ecc() if gpu else None
@@ -194,6 +199,14 @@ def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tupl
         return None, str(error)
 
 
+def _pairs_ahead(need: Sequence[int], free: int | None) -> int:
+    """Return for how many pairs the GPU has memory, half of it at most, and the machine has cores."""
+    if free is None or not need:
+        return 1
+    cores = len(os.sched_getaffinity(0)) // CORES_PER_LANE // len(SIDES)
+    return max(1, min(MOST_AHEAD, cores, free // 2 // max(1, *need)))
+
+
 def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:
     """Raise HostError if any of these hosts does not offer the case."""
     for host in hosts:
@@ -202,18 +215,23 @@ def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:
             raise HostError(f"The {host.side} no longer offers {name}.", "Its benchmarks must be the same at every import.")
 
 
-def _surveyed(
-    cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], gpu: Gpu | None, *, identify: bool
-) -> list[CaseRun]:
-    """Prepare every case on every side; cases that do not fit into the GPU's memory together are unfit."""
+def _survey(
+    cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], *, identify: bool
+) -> dict[str, dict[Side, PreparedCase | UnpreparedCase]]:
+    """Prepare every case on every side that has it. Return case → side → how that went."""
     duet.progress.stage("Compiling and checking the cases")
     wanted = {
         side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in reversed(SIDES) if side in hosts
     }
     lanes = max(1, min(MOST_LANES, len(os.sched_getaffinity(0)) // CORES_PER_LANE // len(wanted)))
-    found = duet.survey(wanted, identify=identify and len(hosts) == len(SIDES), lanes=lanes)
-    free = gpu.free_memory_bytes() if gpu else None
-    return [_with_survey(case, {side: found[side].get(case.name) for side in found}, free) for case in cases]
+    surveyed = duet.survey(wanted, identify=identify and len(hosts) == len(SIDES), lanes=lanes)
+    names = dict.fromkeys(name for by_case in surveyed.values() for name in by_case)
+    return {name: {side: by_case[name] for side, by_case in surveyed.items() if name in by_case} for name in names}
+
+
+def _bytes_of_pair(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> int:
+    """Return the GPU memory that the workers of a pair need together; those of a CPU are counted too, and nobody asks."""
+    return sum(one.prepared.peak_memory_bytes + CONTEXT_BYTES for one in answers.values() if isinstance(one, PreparedCase))
 
 
 def _has(case: CaseRun, side: Side) -> bool:
@@ -221,7 +239,7 @@ def _has(case: CaseRun, side: Side) -> bool:
     return present and not any(failure.side == side for failure in case.failures)
 
 
-def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | UnpreparedCase | None], free: int | None) -> CaseRun:
+def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | UnpreparedCase], free: int | None) -> CaseRun:
     found = {side: answer for side, answer in answers.items() if isinstance(answer, PreparedCase)}
     broken = {side: answer for side, answer in answers.items() if isinstance(answer, UnpreparedCase)}
     unfit = _no_verdict(broken)
@@ -247,7 +265,7 @@ def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | Unprepared
             "opaque": next((answer.opaque for answer in found.values() if answer.opaque), None),
             "failures": (*case.failures, *failures),
             "lost": tuple(one for side in SIDES if (answer := answers.get(side)) for one in answer.lost),
-            "unfit": unfit or _too_big(sum(one.peak_memory_bytes + CONTEXT_BYTES for one in prepared.values()), free),
+            "unfit": unfit or _too_big(_bytes_of_pair(answers), free),
         }
     )
 

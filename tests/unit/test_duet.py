@@ -68,6 +68,12 @@ class Script:
     built: list[tuple[Side, int]] = field(default_factory=list)
     """Side and pair, in the order in which workers built the case."""
     timed: list[tuple[Side, int]] = field(default_factory=list)
+    happened: list[str] = field(default_factory=list)
+    """built and timed, in order."""
+    times_itself: bool = False
+    building: int = 0
+    most_building: int = 0
+    """Most workers that were building at one time."""
     alive: int = 0
 
 
@@ -85,13 +91,28 @@ class Worker:
         if op == "prepare":
             self._pair = -1 if words["check"] else (words["seed"] - examples.PLAN.seed) // 2
             script.tries[side, self._pair] += 1
+            tries = script.tries[side, self._pair]
             script.built.append((side, self._pair))
-            trouble = script.trouble(side, self._pair, script.tries[side, self._pair])
+            script.happened.append("built")
+            script.building += 1
+            script.most_building = max(script.most_building, script.building)
+            time.sleep(0.002)
+            script.building -= 1
+            trouble = script.trouble(side, self._pair, tries)
             if trouble:
                 raise trouble
-            return Prepared(workload=WORKLOAD, tuning={}, error=0, peak_memory_bytes=1, stages=(), foreign=())
+            return Prepared(
+                workload=WORKLOAD,
+                tuning={},
+                error=0,
+                peak_memory_bytes=1,
+                stages=(),
+                foreign=(),
+                times_itself=script.times_itself,
+            )
         if op == "block":
             script.timed.append((side, self._pair))
+            script.happened.append("timed")
             return script.sampled(side, words["samples"])
         return Checked(error=0) if expected is Checked else Identified(digest="", opaque="nobody asks")
 
@@ -109,9 +130,9 @@ class Host:
         return Worker(self.side, self.script)
 
 
-def plan(pairs: int = PAIRS, restart_after: int = 0) -> Plan:
+def plan(pairs: int = PAIRS, restart_after: int = 0, clock: str = "cpu") -> Plan:
     return examples.PLAN.model_copy(
-        update={"pairs": pairs, "blocks": 2, "block_ms": 0.3, "clock": "cpu", "restart_after": restart_after}
+        update={"pairs": pairs, "blocks": 2, "block_ms": 0.3, "clock": clock, "restart_after": restart_after}
     )
 
 
@@ -421,3 +442,60 @@ def test_hosts_that_cannot_be_renewed_cost_the_open_cases_only() -> None:
     assert results["a/x"].unfit is None
     assert results["b/x"].unfit == "After 8 pairs its processes could not be started anew: The head no longer offers b/x."
     assert pairs(results["b/x"], "head") == list(range(8))
+
+
+GPU_PLAN = plan(clock="auto")
+"""Of a GPU, where whatever is not timed is done at once."""
+
+
+def test_on_a_gpu_a_case_that_fails_beside_others_is_tried_again_alone() -> None:
+    """Running out of memory because others are built at once is no failure, and is said; a case that always fails does fail."""
+    names = [f"case/{n}" for n in range(6)]
+    script = Script(lambda at, _, tries: out_of_memory(at) if tries <= 2 else None)
+    surveyed = duet_of(script, GPU_PLAN).survey({"head": names, "reference": names}, identify=True, lanes=3)
+    cases = [surveyed[side][name] for side in SIDES for name in names]
+    assert all(isinstance(case, PreparedCase) for case in cases)
+    assert sum(len(case.lost) for case in cases) == 4
+    assert list(surveyed["head"]) == names
+    broken = duet_of(Script(lambda at, *_: raised(at)), GPU_PLAN).survey({"head": names}, identify=True, lanes=3)["head"]
+    assert [type(case) for case in broken.values()] == [UnpreparedCase] * 6
+    assert script.alive == 0
+
+
+def test_on_a_gpu_a_case_that_times_its_own_code_is_built_with_nothing_beside_it() -> None:
+    """A kernel that chose its configuration beside other work chooses again alone, and both sides never build it at once."""
+    script = Script(times_itself=True)
+    duet = duet_of(script, GPU_PLAN)
+    duet.survey({side: [CASE] for side in SIDES}, identify=False, lanes=2)
+    script.most_building = 0
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: (), ahead=4))[CASE]
+    assert pairs(result, "head") == list(range(PAIRS))
+    assert script.most_building == 1
+
+
+def test_on_a_gpu_the_workers_of_several_pairs_get_ready_at_once_and_wait_for_their_turn() -> None:
+    """Timing never overlaps: all blocks of a pair come before those of the next, whoever was ready first; no worker stays."""
+    script = Script()
+    duet = duet_of(script, plan(8, restart_after=5, clock="auto"))
+    hosts: Any = {side: Host(side, script) for side in SIDES}
+    rounds = Rounds((6, 8), 0, lambda _: [CASE], restart=lambda _: hosts, ahead=4)
+    result = duet.measure([CaseSides(CASE, SIDES)], rounds)[CASE]
+    assert [pairs(result, side) for side in SIDES] == [list(range(8))] * 2
+    assert [of for _, of in script.timed] == sorted(of for _, of in script.timed)
+    first_timed = script.happened.index("timed")
+    assert script.happened[:first_timed].count("built") == 8
+    assert script.alive == 0
+    for pair in range(8):
+        forks, _ = _order(plan().order_seed, CASE, pair)
+        assert {side: result.workers[side][pair].started_first for side in SIDES} == {"reference": not forks, "head": forks}
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_on_a_gpu_a_worker_that_is_lost_before_its_turn_is_replaced(side: Side) -> None:
+    """The pair is measured all the same, with both sides, and the loss is recorded."""
+    script = Script(lambda at, pair, tries: killed(at) if (at, pair, tries) == (side, 2, 1) else None)
+    duet = duet_of(script, GPU_PLAN)
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: (), ahead=4))[CASE]
+    assert [pairs(result, at) for at in SIDES] == [list(range(PAIRS))] * 2
+    assert [(one.side, one.pair) for one in result.lost] == [(side, 2)]
+    assert script.alive == 0

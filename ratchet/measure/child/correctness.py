@@ -67,7 +67,7 @@ def check(call: TimedCall, expected: Mapping[str, Part] | None = None) -> Checke
     except WrongResult as error:
         if workload.is_restored or _CHANGES in str(error) or not _reads_what_it_wrote(call, found):
             raise
-        raise WrongResult(f"{error}; its first call is another matter. {_CHANGES}") from None
+        raise WrongResult(f"{error}; it depends on what the call before left behind. {_CHANGES}") from None
     return Checked(0.0, found)
 
 

@@ -9,6 +9,7 @@ process that the hosts and workers have started, those that left for a session o
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import gc
 import importlib.metadata
@@ -79,6 +80,7 @@ def _host(channel: Channel, spec: TreeSpec) -> None:
         channel.send({"error": error.message, "hint": error.hint})
         return
     begin_section("")
+    _compute_triton_key()
     channel.send(_listing(tree))
     gc.collect()
     gc.freeze()  # keeps the workers' collector from copying pages they share with this process
@@ -97,6 +99,16 @@ def _listing(tree: LoadedTree) -> dict[str, Any]:
         "foreign": tree.provenance.foreign(),
         "touched_cuda": torch.cuda.is_initialized(),
     }
+
+
+def _compute_triton_key() -> None:
+    """Have Triton hash its own library of 400 MB here, and not in every worker; a release without this function does."""
+    for module in ("triton.runtime.cache", "triton.compiler.compiler"):
+        key = getattr(sys.modules.get(module), "triton_key", None)
+        if key is not None:
+            with contextlib.suppress(Exception):  # whatever is wrong with Triton, its own first use says it better
+                key()
+            return
 
 
 def _serve(channel: Channel, tree: LoadedTree) -> None:
