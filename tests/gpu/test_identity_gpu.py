@@ -169,6 +169,12 @@ CUDA_CASES: dict[str, tuple[list[Change], list[Change]]] = {
         [("    scale<<<", "    " + OWN_STREAM), ("0, stream>>>", "0, own>>>")],
     ),
 }
+AUTOGRAD = [
+    "b = a.detach().clone().requires_grad_()",
+    "y = b.exp().log() @ a",
+    "(grad,) = torch.autograd.grad(y, b, torch.ones_like(y))",
+    "return y.detach() + 0.0 * grad",
+]
 PLAIN_CASES = {
     "matmul_new": ["return a @ a"],
     "elementwise": ["torch.mm(a, a, out=out)", "out.add_(0.0)", "return out"],
@@ -179,15 +185,19 @@ PLAIN_CASES = {
         "torch.cuda.current_stream().wait_stream(side)",
         "return out",
     ],
+    "allocates": ["return ((a * 1.0)[:, :256] @ (a * 1.0 + 0.0)[:256]) + (a[:, 256:] * 1.0) @ (a[256:] + 0.0)"],
+    "autograd": AUTOGRAD,
+    "autograd_more": [*AUTOGRAD[:-1], "return y.detach() + 0.0 * grad.tanh()"],
     "synchronises": ["torch.mm(a, a, out=out)", "torch.cuda.synchronize()", "return out"],
     "from_host": ["torch.mm(a, a, out=out)", "return out.mul_(pinned.to(device, non_blocking=True))"],
     "slow_host": ["time.sleep(0.03)", "return torch.mm(a, a, out=out)"],
 }
 SAME = ["attention/training_512", "normalize/rows_1k", "normalize/rows_16k", "matmul/square_2048", "copy/mib_256"]
-SAME += ["triton/x", "cuda/x", "matmul_new/x", "elementwise/x", "joined/x"]
+SAME += ["triton/x", "cuda/x", "matmul_new/x", "elementwise/x", "joined/x", "allocates/x", "autograd/x"]
 EQUAL = [("triton_comment", "triton"), ("cuda_comment", "cuda"), ("cuda_host", "cuda")]
 DIFFERENT = [(name, "triton") for name in TRITON_CASES if name not in ("triton", "triton_comment")]
 DIFFERENT += [(name, "cuda") for name in ("cuda_constant", "cuda_macro", "cuda_ptxas", "cuda_variable")]
+DIFFERENT += [("autograd_more", "autograd")]
 OPAQUE = {
     "cuda_default_stream": "a CUDA graph cannot hold its launches",
     "cuda_own_stream": "a stream of its own",
@@ -305,7 +315,7 @@ def assert_equal(one: tuple[Identified, Any], other: tuple[Identified, Any]) -> 
 
 @pytest.mark.parametrize("case", SAME)
 def test_the_same_in_two_trees(sides: Sides, case: str) -> None:
-    """Unchanged work has one digest in two processes, trees and places of memory: Triton, CUDA C++, torch's libraries, copies."""
+    """Unchanged work has one digest in two processes, trees and places of memory: Triton, CUDA C++, torch, autograd."""
     assert_equal(sides.identified("reference", case), sides.identified("head", case))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from ratchet.measure.child.loader import LoadedTree, Provenance
 from ratchet.measure.child.registry import Case, Catalogue
 from ratchet.measure.child.worker import Worker
 from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Identity, Opaque
-from ratchet.measure.identity.launches import Launches, Node, Place, comparable, digest, shown
-from ratchet.measure.identity.memory import Contents, Memory, covering, live, reserved, weights
+from ratchet.measure.identity.launches import Launches, Node, Place, comparable, difference, digest, shown
+from ratchet.measure.identity.memory import Allocations, Contents, Memory, covering, live, reserved, weights
 from ratchet.measure.messages import Identified, parse
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.wire import ProtocolError
@@ -264,10 +265,42 @@ SEGMENTS: list[dict[str, Any]] = [
 
 
 def test_snapshot() -> None:
-    """Of torch's snapshot count the blocks in use, with the bytes asked for, and a graph's own segments, on one device."""
+    """Of torch's snapshot count the blocks in use, with the bytes asked for, and all segments of one device."""
     assert live(SEGMENTS, 0) == [(1 << 30, 500), ((1 << 30) + 1024, 3072)]
-    assert reserved(SEGMENTS, 0, (0, 3)) == [(1 << 31, 8192)]
     assert reserved(SEGMENTS, 0) == [(1 << 30, 4096), (1 << 31, 8192)]
+
+
+def _event(action: str, address: int, size: int) -> dict[str, object]:
+    return {"action": action, "addr": address, "size": size}
+
+
+def test_allocations_of_calls() -> None:
+    """A call can have used what it got, freed or not, and what earlier calls left; of two at one address the larger stands."""
+    allocations = Allocations()
+    first = [
+        _event("alloc", 100, 8),
+        _event("alloc", 200, 16),
+        _event("free_requested", 100, 8),
+        _event("free_completed", 100, 8),
+        _event("alloc", 100, 4),
+        _event("segment_alloc", 100, 4096),
+        _event("free_completed", 100, 4),
+    ]
+    assert allocations.of_call(first) == [(100, 8), (200, 16)]
+    assert allocations.of_call([_event("alloc", 300, 2), _event("free_completed", 200, 16)]) == [(200, 16), (300, 2)]
+    assert allocations.of_call([]) == [(300, 2)]
+
+
+def test_difference_names_the_launch() -> None:
+    """Where two calls do not launch the same, the first launch that differs is named, and what of it."""
+
+    def call(grid: int, value: str) -> list[Any]:
+        return [["kernel", "fill", 0, [1], [], []], ["kernel", "scale", 1, [grid], [], [[0, value]]]], []
+
+    assert difference(call(4, "a"), call(4, "a")) == ""
+    assert difference(call(4, "a"), call(5, "a")) == "launch 2 of 2 (scale) has other grid or block"
+    assert difference(call(4, "a"), call(4, "b")) == "launch 2 of 2 (scale) has other arguments"
+    assert difference(call(4, "a"), [call(4, "a")[0][:1], []]) == "2 launches in one call, 1 in the next"
 
 
 @pytest.mark.parametrize(("at", "start"), [(9, None), (10, 10), (14, 10), (15, 10), (16, None), (20, 20), (25, 20), (26, None)])
@@ -331,11 +364,12 @@ def test_memory() -> None:
     def told() -> tuple[list[object], list[Place | None]]:
         driver = Here(other)
         memory = Memory(driver, contents(driver), ranges)
-        memory.captured([(1 << 50, 4096)], [(1 << 50, 8192)])
+        memory.captured([(1 << 50, 8192)])
+        find = partial(memory.find, [(1 << 50, 4096)])
         asked = [tensors[0].data_ptr() + 8, (1 << 50) + 16, strange.data_ptr(), 12345, 1 << 51]
-        places = [memory.find(each) for each in asked]
+        places = [find(address) for address in asked]
         with pytest.raises(Opaque, match="no tensor holds"):
-            memory.find((1 << 50) + 5000)
+            find((1 << 50) + 5000)
         return memory.told([place.allocation for place in places if place]), places
 
     before, places = told()

@@ -68,16 +68,18 @@ def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
         before = live(torch.cuda.memory_snapshot(), device.index)
         memory = Memory(driver, Contents(driver, device, stream), before)
         recordings = recorder.record_alone(call, times=2)
-        segments = torch.cuda.memory_snapshot()
-        memory.captured(reserved(segments, device.index, tuple(recorder.pool)), reserved(segments, device.index))
+        memory.captured(reserved(torch.cuda.memory_snapshot(), device.index))
         reader = Reader(driver)
-        found = [reader.launches(each.graph.raw_cuda_graph()) for each in recordings]
+        found = [reader.launches(recording.graph.raw_cuda_graph()) for recording in recordings]
         codes = Codes(tree, torch.cuda.get_device_capability(), driver.module)
-    told = [launches.comparable(each, memory.find) for each in found]
+    told = [
+        launches.comparable(one, functools.partial(memory.find, recording.allocations))
+        for one, recording in zip(found, recordings, strict=True)
+    ]
     if not found[0].nodes:
         raise Opaque("a CUDA graph sees no launch of it")
-    if launches.digest(told[0][0]) != launches.digest(told[1][0]):
-        raise Opaque("two calls of it do not launch the same")
+    if difference := launches.difference(told[0][0], told[1][0]):
+        raise Opaque(f"two calls of it do not launch the same: {difference}")
     names = {each.function: each.name for each in found[0].nodes if each.kind == "kernel"}
     code = {function: codes.of(function, name) for function, name in names.items()}
     refuse_namesakes(zip(names.values(), code.values(), strict=True))

@@ -21,11 +21,12 @@ import functools
 import gc
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ratchet.measure.identity.driver import Driver, Opaque
+from ratchet.measure.identity.memory import Allocations, Range
 
 Call = Callable[[], object]
 
@@ -34,6 +35,8 @@ _LONGEST_SLEEP_S = 0.2
 """A call that the GPU cannot sleep through within this time is opaque."""
 _STRAY_S = 2e-6
 """A kernel that waits for another stream, runs and is waited for takes longer than this, however small it is."""
+MOST_EVENTS = 1_000_000
+"""Events that torch's allocator keeps; a call that makes more of them is opaque."""
 _failed: list[Any] = []
 """Graphs whose capture failed: torch's allocator still asks them which memory is theirs, so they must not go."""
 
@@ -47,6 +50,8 @@ class Recording:
     slept: bool
     """The GPU slept all the time, so that ``between_s`` has nothing of the host's in it."""
     between_s: float
+    allocations: list[Range]
+    """Memory that the call can have got for itself."""
 
 
 class Recorder:
@@ -56,11 +61,14 @@ class Recorder:
         import torch
 
         self._stream = torch.cuda.ExternalStream(_blocking_stream(driver))
-        self.pool = torch.cuda.graph_pool_handle()
+        self._pool = torch.cuda.graph_pool_handle()
         self._kept: list[Recording] = []
         """Graphs, which keep the pool alive."""
         self._nothing_s = 0.0
         """`Recording.between_s` of a call that does nothing."""
+        self._allocations = Allocations()
+        self._events = 0
+        """Events of the allocator that were read."""
 
     def warm_up(self, call: Call) -> None:
         """Call once outside of a capture, on the stream of the captures: the call creates here what it needs only once."""
@@ -70,6 +78,7 @@ class Recorder:
         with torch.cuda.stream(self._stream):
             call()
         torch.cuda.synchronize()
+        gc.collect()  # autograd leaves circles of objects that hold tensors
         self._nothing_s = min(self._asleep(lambda: None, 0.5e-3).between_s for _ in range(3))
 
     def record(self, call: Call, sleep_s: float = 0.0) -> Recording:
@@ -92,12 +101,13 @@ class Recorder:
         end.record()
         slept = not start.query()
         torch.cuda.synchronize()
-        done = Recording(graph, took, slept, start.elapsed_time(end) * 1e-3)
+        done = Recording(graph, took, slept, start.elapsed_time(end) * 1e-3, self._allocations.of_call(self._new_events()))
         self._kept.append(done)
         return done
 
     def record_alone(self, call: Call, times: int) -> list[Recording]:
         """Capture a call a few times. Raises Opaque if it launches something that the capture does not see."""
+        self._new_events()  # those of before do not count
         took = self.record(call).took_s
         done = [self._asleep(call, 1e-3 + 2 * took) for _ in range(times)]
         if min(each.between_s for each in done) > self._nothing_s + _STRAY_S:
@@ -112,12 +122,21 @@ class Recorder:
             sleep_s *= 4
         raise Opaque("its launches take too long to queue")
 
+    def _new_events(self) -> list[Mapping[str, Any]]:
+        import torch
+
+        events = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
+        if len(events) >= MOST_EVENTS:
+            raise Opaque("it allocates memory too often")
+        fresh, self._events = events[self._events :], len(events)
+        return list(fresh)
+
     def _capture(self, graph: Any, call: Call) -> None:
         import torch
 
         with torch.cuda.stream(self._stream):
             # "global": a wait for the GPU, by any thread and on any stream, is an error rather than a gap in the graph.
-            graph.capture_begin(pool=self.pool, capture_error_mode="global")
+            graph.capture_begin(pool=self._pool, capture_error_mode="global")
             try:
                 call()
             except BaseException:
@@ -129,15 +148,22 @@ class Recorder:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Switch off the collector, which might free a CUDA object within a capture, and the warning that a graph is empty."""
+    """Switch off the collector, which might free a CUDA object within a capture, and the warning that a graph is empty.
+
+    Meanwhile torch's allocator records what it does.
+    """
+    import torch
+
     gc.collect()
     was_on = gc.isenabled()
     gc.disable()
+    torch.cuda.memory._record_memory_history("all", context=None, max_entries=MOST_EVENTS)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*CUDA Graph is empty")
             yield
     finally:
+        torch.cuda.memory._record_memory_history(None)
         if was_on:
             gc.enable()
 

@@ -29,6 +29,10 @@ _ENVIRONMENT = re.compile(
 """Names of kernels in libraries of the environment, which both sides share. Code of these names that one side built itself
 is looked for first; what is in neither is opaque."""
 
+_TRITONS_HOST_CODE = re.compile(r"(__triton_launcher|cuda_utils)\.")
+"""Libraries that Triton compiles into its cache and that hold no kernel. Of two processes that do so at once, the second replaces
+the file that the first has loaded."""
+
 
 @dataclass(frozen=True)
 class Code:
@@ -45,7 +49,7 @@ class Codes:
     def __init__(self, tree: Path, capability: tuple[int, int], module_of: Callable[[int], int]) -> None:
         there, gone = elf.executable(Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape"))
         roots = elf.roots(tree)
-        if missing := [path for path in gone if not roots.is_shared(path)]:
+        if missing := [path for path in gone if not roots.is_shared(path) and not _TRITONS_HOST_CODE.match(path.name)]:
             raise Opaque(f"the library {missing[0].name} was deleted after it was loaded")
         files = [path for path in there if path.is_file()]
         self._own = [path for path in files if not roots.is_shared(path)]

@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
+from typing import Any
 
 from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Opaque
 from ratchet.measure.identity.elf import plain
@@ -87,6 +88,24 @@ def comparable(launches: Launches, find: Find) -> tuple[list[object], list[Hasha
 def digest(told: object) -> str:
     """Return the SHA-256 of plain values, in canonical JSON."""
     return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def difference(first: Sequence[Any], second: Sequence[Any]) -> str:
+    """Return where two results of `comparable` differ, in a few words; nothing where they are equal."""
+    if digest(first) == digest(second):
+        return ""
+    if len(first[0]) != len(second[0]):
+        return f"{len(first[0])} launches in one call, {len(second[0])} in the next"
+    for number, (one, other) in enumerate(zip(first[0], second[0], strict=True), 1):
+        if digest(one) != digest(other):
+            what = one[1] or one[0]
+            return f"launch {number} of {len(first[0])} ({what[:LONGEST_NAME]}) has other {_field(one, other)}"
+    return "their order differs"
+
+
+def _field(one: Sequence[Any], other: Sequence[Any]) -> str:
+    fields = ("kind", "name", "function", "grid or block", "settings", "arguments")
+    return next(name for name, mine, yours in zip(fields, one, other, strict=True) if digest(mine) != digest(yours))
 
 
 def shown(launches: Launches) -> tuple[str, ...]:

@@ -88,10 +88,32 @@ def live(segments: Segments, device: int) -> list[Range]:
     return sorted((int(block["address"]), int(block["requested_size"])) for block in in_use)
 
 
-def reserved(segments: Segments, device: int, pool: Hashable = None) -> list[Range]:
-    """Return all that torch holds of a device, or its part in one pool: whole segments, by address."""
-    found = [each for each in segments if each["device"] == device and pool in (None, tuple(each.get("segment_pool_id", ())))]
-    return sorted((int(each["address"]), int(each["total_size"])) for each in found)
+def reserved(segments: Segments, device: int) -> list[Range]:
+    """Return all that torch holds of a device: whole segments, by address."""
+    return sorted((int(segment["address"]), int(segment["total_size"])) for segment in segments if segment["device"] == device)
+
+
+class Allocations:
+    """The allocations of captured calls, one call after the other, from the events that torch's allocator records."""
+
+    def __init__(self) -> None:
+        self._live: dict[int, int] = {}
+
+    def of_call(self, events: Iterable[Mapping[str, Any]]) -> list[Range]:
+        """Return all that a call can have used, by address: what was there when it began, and what it got, freed or not.
+
+        Where two allocations had one address in turn, the larger one stands for both: launches name addresses and no times, so
+        which of the two is meant is unknown. But a call that allocates in another order uses other addresses for other things.
+        """
+        used = dict(self._live)
+        for event in events:
+            address, size = int(event["addr"]), int(event["size"])
+            if event["action"] == "alloc":
+                used[address] = max(size, used.get(address, 0))
+                self._live[address] = size
+            elif event["action"] == "free_completed":
+                self._live.pop(address, None)
+        return sorted(used.items())
 
 
 def covering(ranges: Sequence[Range], address: int) -> Range | None:
@@ -120,21 +142,22 @@ class Memory:
         self._contents = contents
         self._before = list(before)
         self._sums = dict(zip(self._before, contents.sums(self._before), strict=True))
-        self._during: list[Range] = []
         self._torch: list[Range] = []
 
-    def captured(self, during: Sequence[Range], everything: Sequence[Range]) -> None:
-        """Note which memory the captured call got for itself (it finds only its own data there), and all memory of torch."""
-        self._during = list(during)
+    def captured(self, everything: Sequence[Range]) -> None:
+        """Note all memory of torch once the calls are captured."""
         self._torch = list(everything)
 
-    def find(self, address: int) -> Place | None:
-        """Return the place of an address, as `launches.Find` describes. Raises Opaque."""
+    def find(self, during: Sequence[Range], address: int) -> Place | None:
+        """Return the place of an address, as `launches.Find` describes. Raises Opaque.
+
+        ``during``, by address, is what a captured call got for itself: it finds only its own data there.
+        """
         if address < _SMALLEST_ADDRESS:
             return None
         if found := covering(self._before, address):
             return Place(Allocation("before", *found), address - found[0])
-        if found := covering(self._during, address):
+        if found := covering(during, address):
             return Place(Allocation("during", *found), address - found[0])
         if covering(self._torch, address):
             # No tensor holds it, so its content at the time of timing is unknown.
