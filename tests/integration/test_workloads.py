@@ -172,7 +172,7 @@ def test_types_are_those_of_the_outputs(checked: Finished) -> None:
     ],
 )
 def test_what_cannot_pass_fails_with_advice(checked: Finished, name: str, said: str) -> None:
-    """A result that is another one than the reference side's, or that cannot be checked, is FAILED, with the place or a remedy."""
+    """A result that is not that of the other side, or that cannot be checked, is FAILED, with its place or a remedy."""
     verdict = checked.verdict(f"{name}/default")
     assert verdict.outcome is Outcome.FAILED
     assert said in verdict.reason
