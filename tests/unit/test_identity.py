@@ -20,8 +20,8 @@ from ratchet.measure.child.loader import LoadedTree, Provenance
 from ratchet.measure.child.registry import Case, Catalogue
 from ratchet.measure.child.worker import Worker
 from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Identity, Opaque
-from ratchet.measure.identity.launches import Launches, Node, Place, comparable, difference, digest, shown
-from ratchet.measure.identity.memory import Allocations, Contents, Memory, covering, live, reserved, weights
+from ratchet.measure.identity.launches import Comparable, Launches, Node, Place, comparable, difference, digest, shown
+from ratchet.measure.identity.memory import Allocation, Allocations, Contents, Memory, covering, live, reserved, weights
 from ratchet.measure.messages import Identified, parse
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.wire import ProtocolError
@@ -67,7 +67,8 @@ def build(told: list[tuple[str, int, list[Any]]], base: int, order: list[int] | 
 
 
 def told_of(launches: Launches, base: int) -> str:
-    return digest(comparable(launches, finder(base))[0])
+    comparables = comparable(launches, finder(base))
+    return digest([comparables.nodes, comparables.edges])
 
 
 @given(kernels, st.permutations(range(16)))
@@ -110,16 +111,16 @@ def test_one_allocation_twice_is_not_two() -> None:
 def test_addresses_within_structures() -> None:
     """An address is found at any multiple of eight bytes of an argument; the bytes around it are compared as they are."""
     node = Node("kernel", "k", values=((0, bytes(range(8)) + address(3, 5, PAGE) + b"tail"),))
-    found, allocations = comparable(Launches((node,), ()), finder(PAGE))
-    assert found[0][0][5] == [[0, "0001020304050607", [0, 5], b"tail".hex()]]  # type: ignore[index]
-    assert allocations == ["at 3"]
+    found = comparable(Launches((node,), ()), finder(PAGE))
+    assert found.nodes[0][5] == [[0, "0001020304050607", [0, 5], b"tail".hex()]]
+    assert found.allocations == ("at 3",)
 
 
 @pytest.mark.parametrize("kind", ["memcpy", "memset"])
 def test_copies_stay_within_the_gpu(kind: str) -> None:
     """A copy or fill of memory that no allocation holds is opaque; of memory that one does, it is compared."""
     inside = Node(kind, shape=(16, 1, 1), values=((0, address(0, 0, PAGE)),))
-    assert comparable(Launches((inside,), ()), finder(PAGE))[1] == ["at 0"]
+    assert comparable(Launches((inside,), ()), finder(PAGE)).allocations == ("at 0",)
     outside = Node(kind, shape=(16, 1, 1), values=((0, address(99, 0, PAGE)),))
     with pytest.raises(Opaque, match="not the GPU's"):
         comparable(Launches((outside,), ()), finder(PAGE))
@@ -294,13 +295,30 @@ def test_allocations_of_calls() -> None:
 def test_difference_names_the_launch() -> None:
     """Where two calls do not launch the same, the first launch that differs is named, and what of it."""
 
-    def call(grid: int, value: str) -> list[Any]:
-        return [["kernel", "fill", 0, [1], [], []], ["kernel", "scale", 1, [grid], [], [[0, value]]]], []
+    def call(grid: int, value: str) -> Comparable:
+        return Comparable((["kernel", "fill", 0, [1], [], []], ["kernel", "scale", 1, [grid], [], [[0, value]]]), (), ())
 
     assert difference(call(4, "a"), call(4, "a")) == ""
     assert difference(call(4, "a"), call(5, "a")) == "launch 2 of 2 (scale) has other grid or block"
     assert difference(call(4, "a"), call(4, "b")) == "launch 2 of 2 (scale) has other arguments"
-    assert difference(call(4, "a"), [call(4, "a")[0][:1], []]) == "2 launches in one call, 1 in the next"
+    assert difference(call(4, "a"), Comparable(call(4, "a").nodes[:1], (), ())) == "2 launches in one call, 1 in the next"
+
+
+def test_memory_of_ones_own_may_lie_anywhere_within_a_process() -> None:
+    """Calls that got their own memory elsewhere are equal without it, and not with it; an address of an input always counts."""
+    own, other, x, y = Allocation("during", 100, 8), Allocation("during", 300, 8), *(Allocation("before", n, 8) for n in (10, 20))
+
+    def call(*allocations: Allocation) -> Comparable:
+        values = [[number, [number, 0]] for number in range(len(allocations))]
+        return Comparable((["kernel", "scale", 0, [1], [], values],), (), allocations)
+
+    def twice(one: Allocation) -> Comparable:
+        return Comparable((["kernel", "scale", 0, [1], [], [[0, [0, 0]], [1, [0, 0]]]],), (), (one,))
+
+    assert difference(call(own, other), twice(own)) != ""
+    assert difference(call(own, other).without_own_memory(), twice(own).without_own_memory()) == ""
+    assert difference(call(x, own).without_own_memory(), call(y, own).without_own_memory()) != ""
+    assert difference(call(x, own).without_own_memory(), call(own, x).without_own_memory()) != ""
 
 
 @pytest.mark.parametrize(("at", "start"), [(9, None), (10, 10), (14, 10), (15, 10), (16, None), (20, 20), (25, 20), (26, None)])

@@ -25,13 +25,13 @@ from ratchet.measure.identity import launches
 from ratchet.measure.identity.capture import Recorder, undisturbed
 from ratchet.measure.identity.code import Codes, refuse_namesakes
 from ratchet.measure.identity.driver import Driver, Identity, Opaque
-from ratchet.measure.identity.launches import Reader
+from ratchet.measure.identity.launches import Comparable, Reader
 from ratchet.measure.identity.memory import Contents, Memory, live, reserved
 from ratchet.untrusted import clean
 
 __all__ = ["Identity", "failed", "of"]
 
-_VERSION = 1
+_VERSION = 2
 
 
 def of(call: Callable[[], Any], tree: Path, device_type: str) -> Identity:
@@ -68,33 +68,47 @@ def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
         before = live(torch.cuda.memory_snapshot(), device.index)
         memory = Memory(driver, Contents(driver, device, stream), before)
         recordings = recorder.record_alone(call, times=2)
+        recordings += [recorder.record(call, holding=True) for _ in range(2)]
         memory.captured(reserved(torch.cuda.memory_snapshot(), device.index))
         reader = Reader(driver)
         found = [reader.launches(recording.graph.raw_cuda_graph()) for recording in recordings]
         codes = Codes(tree, torch.cuda.get_device_capability(), driver.module)
-    told = [
+    if not found[0].nodes:
+        raise Opaque("a CUDA graph sees no launch of it")
+    calls = [
         launches.comparable(one, functools.partial(memory.find, recording.allocations))
         for one, recording in zip(found, recordings, strict=True)
     ]
-    if not found[0].nodes:
-        raise Opaque("a CUDA graph sees no launch of it")
-    if difference := launches.difference(told[0][0], told[1][0]):
-        raise Opaque(f"two calls of it do not launch the same: {difference}")
+    held = calls[2]
+    _refuse_differences(*calls)
     names = {each.function: each.name for each in found[0].nodes if each.kind == "kernel"}
     code = {function: codes.of(function, name) for function, name in names.items()}
     refuse_namesakes(zip(names.values(), code.values(), strict=True))
     variables = [driver.variable(function, name) for function, one in code.items() for name in one.variables]
-    what, allocations = told[0]
     everything = {
         "version": _VERSION,
-        "launches": what,
-        "memory": memory.told(allocations),
+        "launches": [held.nodes, held.edges],
+        "memory": memory.told(held.allocations),
         "code": [[one.origin, one.digests] for one in code.values()],
         "variables": [[size for _, size in variables], memory.variables(variables)],
         "libraries": codes.ambiguous(),
         "settings": driver.settings(stream),
     }
     return Identity(launches.digest(everything), "", launches.shown(found[0]))
+
+
+def _refuse_differences(timed: Comparable, again: Comparable, held: Comparable, held_again: Comparable) -> None:
+    """Raise Opaque where calls of one workload differ.
+
+    Only calls whose memory was held can be compared between processes. That they launch what is timed is shown by a call whose
+    memory was not: its launches are equal in all but the addresses of what the call gets for itself.
+    """
+    if difference := launches.difference(timed.without_own_memory(), again.without_own_memory()):
+        raise Opaque(f"two calls of it do not launch the same: {difference}")
+    if difference := launches.difference(held.without_own_memory(), timed.without_own_memory()):
+        raise Opaque(f"it launches something else while its memory is held: {difference}")
+    if difference := launches.difference(held, held_again):
+        raise Opaque(f"two calls of it do not use memory in the same way: {difference}")
 
 
 @functools.cache

@@ -70,19 +70,42 @@ Find = Callable[[int], Place | None]
 """Returns the place of an address, or None for a number that is not one. Raises Opaque where its target cannot be seen."""
 
 
-def comparable(launches: Launches, find: Find) -> tuple[list[object], list[Hashable]]:
-    """Return values that two processes can compare, and the allocations in them by first appearance. Raises Opaque."""
+@dataclass(frozen=True)
+class Comparable:
+    """The launches of a call as two processes can compare them."""
+
+    nodes: tuple[list[Any], ...]
+    """Kind, name, number of the function, shape, settings, and values; an address in these is [allocation, offset]."""
+    edges: tuple[Edge, ...]
+    allocations: tuple[Hashable, ...]
+    """Those in the values, by first appearance."""
+
+    def without_own_memory(self) -> Comparable:
+        """Return them for a comparison within one process: all addresses of what the call got for itself become one."""
+        places = [None if getattr(one, "kind", "") == "during" else getattr(one, "start", one) for one in self.allocations]
+
+        def place(part: Any) -> Any:
+            if not isinstance(part, list):
+                return part
+            return "own" if places[part[0]] is None else [places[part[0]], part[1]]
+
+        nodes = tuple([*node[:-1], [[at, *map(place, parts)] for at, *parts in node[-1]]] for node in self.nodes)
+        return Comparable(nodes, self.edges, ())
+
+
+def comparable(launches: Launches, find: Find) -> Comparable:
+    """Return the launches of a captured call as two processes can compare them. Raises Opaque."""
     numbers: dict[Hashable, int] = {}
     functions: dict[int, int] = {}  # two kernels may have one name, as Triton's do for each value of a constant
     names = _names([node.name for node in launches.nodes])
-    nodes: list[object] = []
+    nodes: list[list[Any]] = []
     for node, name in zip(launches.nodes, names, strict=True):
         values = [[at, *_without_addresses(value, find, numbers)] for at, value in node.values]
         if node.kind in ("memcpy", "memset") and not all(isinstance(part, list) for _, *parts in values for part in parts):
             raise Opaque("it copies to or from memory that is not the GPU's")
         function = functions.setdefault(node.function, len(functions))
         nodes.append([node.kind, name, function, node.shape, node.settings, values])
-    return [nodes, launches.edges], list(numbers)
+    return Comparable(tuple(nodes), launches.edges, tuple(numbers))
 
 
 def digest(told: object) -> str:
@@ -90,22 +113,16 @@ def digest(told: object) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def difference(first: Sequence[Any], second: Sequence[Any]) -> str:
-    """Return where two results of `comparable` differ, in a few words; nothing where they are equal."""
-    if digest(first) == digest(second):
-        return ""
-    if len(first[0]) != len(second[0]):
-        return f"{len(first[0])} launches in one call, {len(second[0])} in the next"
-    for number, (one, other) in enumerate(zip(first[0], second[0], strict=True), 1):
-        if digest(one) != digest(other):
-            what = one[1] or one[0]
-            return f"launch {number} of {len(first[0])} ({what[:LONGEST_NAME]}) has other {_field(one, other)}"
-    return "their order differs"
-
-
-def _field(one: Sequence[Any], other: Sequence[Any]) -> str:
+def difference(first: Comparable, second: Comparable) -> str:
+    """Return where two calls differ, in a few words; nothing where they are equal."""
+    if len(first.nodes) != len(second.nodes):
+        return f"{len(first.nodes)} launches in one call, {len(second.nodes)} in the next"
     fields = ("kind", "name", "function", "grid or block", "settings", "arguments")
-    return next(name for name, mine, yours in zip(fields, one, other, strict=True) if digest(mine) != digest(yours))
+    for number, (one, other) in enumerate(zip(first.nodes, second.nodes, strict=True), 1):
+        for field, mine, yours in zip(fields, one, other, strict=True):
+            if digest(mine) != digest(yours):
+                return f"launch {number} of {len(first.nodes)} ({(one[1] or one[0])[:LONGEST_NAME]}) has other {field}"
+    return "" if first.edges == second.edges else "their order differs"
 
 
 def shown(launches: Launches) -> tuple[str, ...]:
