@@ -62,9 +62,9 @@ class Workload:
     """The values used today, one for each name in ``tune``."""
     constraints: Sequence[Callable[..., bool]] = ()
     """Functions whose arguments are names of parameters; a combination can work if all return True."""
-    clock: Clock = "event"
+    clock: Clock | None = None
     """On a GPU: ``"event"`` times each call with a cold L2; ``"graph"`` replays 20 calls in a CUDA graph (warm L2); ``"cpu"``
-    times the host."""
+    times the host until ``run`` returns. None: events; the host until the GPU is idle, if nothing in the result is on the GPU."""
 
     def __post_init__(self) -> None:
         declared = [number for number in (self.flops, self.bytes) if number is not None]

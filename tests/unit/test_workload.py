@@ -187,7 +187,7 @@ def test_an_impossible_workload(changes: dict[str, Any], said: str) -> None:
 def test_workload() -> None:
     """A pure copy has no FLOPs, and a tuning lies in its space."""
     made = Workload(**(MADE | {"flops": 0, "tune": {"BLOCK": (16, 32)}, "tuning": {"BLOCK": 32}}))
-    assert (made.clock, made.tolerance, made.stages) == ("event", {}, {})
+    assert (made.clock, made.tolerance, made.stages) == (None, {}, {})
 
 
 @pytest.mark.parametrize("declared", [{"flops": 2.0}, {"bytes": 0}, {"flops": 0}, {"dtype": "int8"}, {"clock": "cpu"}])

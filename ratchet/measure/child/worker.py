@@ -277,11 +277,11 @@ class Worker:
         return clocks[0]
 
     def _clock(self, workload: Workload, wanted: str, parts: Mapping[str, Part]) -> str:
-        """Return the name of the clock: the host's, if no part of the result is on the GPU."""
-        on_host = bool(parts) and not any(isinstance(part, torch.Tensor) and part.is_cuda for part in parts.values())
-        if self._device.type == "cpu" or workload.clock == "cpu" or on_host:
+        """Return the name of the clock: the host's, if no part of the result is on the GPU and the workload names no clock."""
+        on_gpu = not parts or any(isinstance(part, torch.Tensor) and part.is_cuda for part in parts.values())
+        if self._device.type == "cpu" or workload.clock == "cpu" or not (on_gpu or workload.clock):
             return "cpu"
-        return workload.clock if wanted == "auto" else wanted
+        return (workload.clock or "event") if wanted == "auto" else wanted
 
     def _checked(self, call: TimedCall, *, evidence: bool) -> dict[str, Any]:
         """Check a call, and return its error and evidence of its result."""
