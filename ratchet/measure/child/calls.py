@@ -22,6 +22,8 @@ from ratchet.workload import Workload
 
 _CHANGED = "mutated tensor"
 """Names the parts of ``mutates`` in messages: ``mutated tensor [0]``."""
+FEW = 16
+"""Up to so many tensors are copied one by one: unlike a fused copy, that launches the same in each process (`identity`)."""
 _EMPTY = (type(None), tuple, dict)
 
 
@@ -93,10 +95,13 @@ class Kept:
     def restore(self) -> None:
         """Give everything the content of its copy; on a GPU the copying is queued on the current stream."""
         with torch.inference_mode() if self._inference else torch.no_grad():
-            if self._live:
+            if len(self._live) > FEW:
                 torch._foreach_copy_(self._live, self._copies)
-        for tensor, gradient in self._gradients:
-            tensor.grad = gradient
+            else:
+                for tensor, kept in zip(self._live, self._copies, strict=True):
+                    tensor.copy_(kept)
+        for parameter, gradient in self._gradients:
+            parameter.grad = gradient
         for settings, values in self._settings:
             settings.update(values)
 
