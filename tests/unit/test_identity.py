@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,8 +21,20 @@ from ratchet.measure.child.loader import LoadedTree, Provenance
 from ratchet.measure.child.registry import Case, Catalogue
 from ratchet.measure.child.worker import Worker
 from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Identity, Opaque
-from ratchet.measure.identity.launches import Comparable, Launches, Node, Place, comparable, difference, digest, shown
+from ratchet.measure.identity.launches import (
+    Comparable,
+    Launches,
+    Node,
+    Place,
+    TensorAt,
+    Unknown,
+    comparable,
+    difference,
+    digest,
+    shown,
+)
 from ratchet.measure.identity.memory import Allocation, Allocations, Contents, Memory, covering, live, reserved, weights
+from ratchet.measure.identity.operators import Operators, described
 from ratchet.measure.messages import Identified, parse
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.wire import ProtocolError
@@ -302,6 +315,83 @@ def test_difference_names_the_launch() -> None:
     assert difference(call(4, "a"), call(5, "a")) == "launch 2 of 2 (scale) has other grid or block"
     assert difference(call(4, "a"), call(4, "b")) == "launch 2 of 2 (scale) has other arguments"
     assert difference(call(4, "a"), Comparable(call(4, "a").nodes[:1], (), ())) == "2 launches in one call, 1 in the next"
+
+
+SUM = "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfEEEEvT1_"
+
+
+def _sum_over(dims: list[int], content: bytes = b"", start: int = 100) -> Comparable:
+    """A sum of the tensor at ``start``, with these bytes for its arguments."""
+
+    def find(address: int) -> Place | None:
+        return Place(Allocation("before", start, 64), address - start) if start <= address <= start + 64 else None
+
+    operator = ["aten.sum.dim_IntList", [TensorAt(start, ([4, 4], [4, 1], "torch.float32")), dims], [], None]
+    return comparable(Launches((Node("kernel", SUM, (1,), values=((0, content),)),), ()), find, [operator])
+
+
+def test_a_reduction_of_torch_is_compared_by_its_operator() -> None:
+    """Bytes that torch never wrote make no difference; what the sum is over, and of which tensor, does."""
+    assert difference(_sum_over([0], b"rubbish!"), _sum_over([0], b"leftover")) == ""
+    assert difference(_sum_over([0]), _sum_over([1])) == "the operators of torch differ"
+    moved = _sum_over([0], start=900)
+    assert difference(_sum_over([0]), moved) == ""
+    assert moved.allocations == (Allocation("before", 900, 64),)
+    with pytest.raises(Opaque, match="an operator of torch gets a Generator"):
+        comparable(Launches((Node("kernel", SUM),), ()), lambda _: None, [["aten.randn", [Unknown("Generator")], [], None]])
+    assert (
+        comparable(
+            Launches((Node("kernel", "gemm"),), ()), lambda _: None, [["aten.randn", [Unknown("Generator")], [], None]]
+        ).operators
+        == ()
+    )
+
+
+def test_operators_are_recorded_and_their_results_held() -> None:
+    """Each operator of a call, also of its backward pass, is recorded with its arguments as they were before it ran."""
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    kept: list[weakref.ref[torch.Tensor]] = []
+
+    def call() -> None:
+        product = x.detach() * 3.0
+        kept[:] = [weakref.ref(product)]
+        del product
+        torch.autograd.grad((x * 2.0).sum(), x)
+        assert kept[0]() is not None
+
+    recorded = Operators()
+    recorded.held(call)()
+    assert kept[0]() is None
+    names = [name for name, *_ in recorded.calls]
+    assert names.count("aten.mul.Tensor") == 3
+    assert "aten.sum.default" in names
+    again = Operators()
+    again.held(call)()
+    assert again.calls == recorded.calls
+    y = torch.zeros(2)
+    in_place = Operators()
+    in_place.held(lambda: y.add_(1.0))()
+    in_place.held(lambda: y.add_(1.0))()
+    assert in_place.calls[0][1] != in_place.calls[1][1]
+
+
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [
+        (torch.float16, True),
+        ([None, 1, 2.5, "x", torch.device("cpu"), torch.strided], True),
+        (torch.ones(3, 2).T, True),
+        (torch.ones((), dtype=torch.bfloat16), True),
+        (torch.Generator(), False),
+        (torch.zeros(1 << 19), False),
+        (torch.eye(2).to_sparse(), False),
+        (object(), False),
+    ],
+)
+def test_arguments_of_operators(value: object, known: bool) -> None:
+    """Numbers, types and small tensors of the host are compared by value; anything else is of unknown content."""
+    assert isinstance(described(value), Unknown) is not known
+    assert described(value) == described(value)
 
 
 def test_memory_of_ones_own_may_lie_anywhere_within_a_process() -> None:

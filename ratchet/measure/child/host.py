@@ -103,7 +103,7 @@ def _listing(tree: LoadedTree) -> dict[str, Any]:
 
 
 def _prepare_triton() -> None:
-    """Do here what Triton would do in every worker at its first launch: hash its library of 400 MB, and import the rest of itself.
+    """Do here what Triton does in every worker at its first launch: hash its library of 400 MB, and import the rest of itself.
 
     It touches no GPU. A release that names these otherwise goes on doing it in the workers, which costs 0.4 s each.
     """

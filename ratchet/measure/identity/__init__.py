@@ -27,6 +27,7 @@ from ratchet.measure.identity.code import Codes, refuse_namesakes
 from ratchet.measure.identity.driver import Driver, Identity, Opaque
 from ratchet.measure.identity.launches import Comparable, Reader
 from ratchet.measure.identity.memory import Contents, Memory, live, reserved
+from ratchet.measure.identity.operators import Operators
 from ratchet.untrusted import clean
 
 __all__ = ["Identity", "failed", "of"]
@@ -68,7 +69,7 @@ def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
         before = live(torch.cuda.memory_snapshot(), device.index)
         memory = Memory(driver, Contents(driver, device, stream), before)
         recordings = recorder.record_alone(call, times=2)
-        recordings += [recorder.record(call, holding=True) for _ in range(2)]
+        recordings += [recorder.record(call, operators=Operators()) for _ in range(2)]
         memory.captured(reserved(torch.cuda.memory_snapshot(), device.index))
         reader = Reader(driver)
         found = [reader.launches(recording.graph.raw_cuda_graph()) for recording in recordings]
@@ -76,7 +77,7 @@ def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
     if not found[0].nodes:
         raise Opaque("a CUDA graph sees no launch of it")
     calls = [
-        launches.comparable(one, functools.partial(memory.find, recording.allocations))
+        launches.comparable(one, functools.partial(memory.find, recording.allocations), recording.operators)
         for one, recording in zip(found, recordings, strict=True)
     ]
     held = calls[2]
@@ -84,10 +85,12 @@ def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
     names = {each.function: each.name for each in found[0].nodes if each.kind == "kernel"}
     code = {function: codes.of(function, name) for function, name in names.items()}
     refuse_namesakes(zip(names.values(), code.values(), strict=True))
+    if any(launches.REDUCTION.match(name) and code[function].origin != "environment" for function, name in names.items()):
+        raise Opaque("a kernel of its own bears the name of torch's reductions")
     variables = [driver.variable(function, name) for function, one in code.items() for name in one.variables]
     everything = {
         "version": _VERSION,
-        "launches": [held.nodes, held.edges],
+        "launches": [held.nodes, held.edges, held.operators],
         "memory": memory.told(held.allocations),
         "code": [[one.origin, one.digests] for one in code.values()],
         "variables": [[size for _, size in variables], memory.variables(variables)],

@@ -27,6 +27,7 @@ from typing import Any
 
 from ratchet.measure.identity.driver import Driver, Opaque
 from ratchet.measure.identity.memory import Allocations, Range
+from ratchet.measure.identity.operators import Operators
 
 Call = Callable[[], object]
 
@@ -52,6 +53,8 @@ class Recording:
     between_s: float
     allocations: list[Range]
     """Memory that the call can have got for itself."""
+    operators: list[list[Any]] | None = None
+    """See `Operators.calls`; None where they were not recorded."""
 
 
 class Recorder:
@@ -81,11 +84,10 @@ class Recorder:
         gc.collect()  # autograd leaves circles of objects that hold tensors
         self._nothing_s = min(self._asleep(lambda: None, 0.5e-3).between_s for _ in range(3))
 
-    def record(self, call: Call, sleep_s: float = 0.0, *, holding: bool = False) -> Recording:
+    def record(self, call: Call, sleep_s: float = 0.0, operators: Operators | None = None) -> Recording:
         """Capture a call while the GPU sleeps ``sleep_s`` seconds. Raises Opaque for any error; the process is then spent.
 
-        With ``holding``, no result of an operator of torch is freed until the call is over, so that no memory is used for two
-        things in turn. Which free memory torch takes depends on addresses, and so differs between processes.
+        With ``operators``, these are recorded, and no result of one is freed until the call is over.
         """
         import torch
 
@@ -97,7 +99,7 @@ class Recorder:
         start.record()
         began = time.perf_counter()
         try:
-            self._capture(graph, _held(call) if holding else call)
+            self._capture(graph, operators.held(call) if operators else call)
         except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs the identity only
             _failed.append(graph)
             raise Opaque(f"a CUDA graph cannot hold its launches ({_said(error)})", spent=True) from None
@@ -105,7 +107,8 @@ class Recorder:
         end.record()
         slept = not start.query()
         torch.cuda.synchronize()
-        done = Recording(graph, took, slept, start.elapsed_time(end) * 1e-3, self._allocations.of_call(self._new_events()))
+        allocations = self._allocations.of_call(self._new_events())
+        done = Recording(graph, took, slept, start.elapsed_time(end) * 1e-3, allocations, operators.calls if operators else None)
         self._kept.append(done)
         return done
 
@@ -148,28 +151,6 @@ class Recorder:
                     graph.capture_end()
                 raise
             graph.capture_end()
-
-
-def _held(call: Call) -> Call:
-    """Return a call that keeps the result of every operator of torch until it ends, also of those within autograd."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    results: list[object] = []
-
-    class Holding(TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            result = func(*args, **(kwargs or {}))
-            results.append(result)
-            return result
-
-    def holding() -> None:
-        try:
-            with Holding():  # type: ignore[no-untyped-call]  # torch's base class is not typed
-                call()
-        finally:
-            results.clear()
-
-    return holding
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ import ctypes
 import hashlib
 import heapq
 import json
+import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from typing import Any
 from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Opaque
 from ratchet.measure.identity.elf import plain
 
+REDUCTION = re.compile(r"_ZN2at6native\d+reduce_kernel")
+"""Torch's reductions (sum, mean, max, norm). Their arguments are a structure of which parts are never written."""
 ADDRESS_BYTES = 8
 LONGEST_NAME = 100
 
@@ -71,6 +74,21 @@ Find = Callable[[int], Place | None]
 
 
 @dataclass(frozen=True)
+class TensorAt:
+    """A tensor in device memory: its address, and what else an operator knows of it."""
+
+    address: int
+    facts: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """An argument that is not compared; ``what`` says of which kind it is."""
+
+    what: str
+
+
+@dataclass(frozen=True)
 class Comparable:
     """The launches of a call as two processes can compare them."""
 
@@ -78,7 +96,9 @@ class Comparable:
     """Kind, name, number of the function, shape, settings, and values; an address in these is [allocation, offset]."""
     edges: tuple[Edge, ...]
     allocations: tuple[Hashable, ...]
-    """Those in the values, by first appearance."""
+    """Those in the values and operators, by first appearance."""
+    operators: tuple[Any, ...] = ()
+    """The call's operators of torch, as `operators.described`, where a `REDUCTION` is among the nodes."""
 
     def without_own_memory(self) -> Comparable:
         """Return them for a comparison within one process: all addresses of what the call got for itself become one."""
@@ -93,19 +113,27 @@ class Comparable:
         return Comparable(nodes, self.edges, ())
 
 
-def comparable(launches: Launches, find: Find) -> Comparable:
-    """Return the launches of a captured call as two processes can compare them. Raises Opaque."""
+def comparable(launches: Launches, find: Find, operators: Sequence[Any] | None = None) -> Comparable:
+    """Return the launches of a captured call as two processes can compare them. Raises Opaque.
+
+    In the place of a reduction's arguments, the call's ``operators`` are compared.
+    """
     numbers: dict[Hashable, int] = {}
     functions: dict[int, int] = {}  # two kernels may have one name, as Triton's do for each value of a constant
     names = _names([node.name for node in launches.nodes])
     nodes: list[list[Any]] = []
     for node, name in zip(launches.nodes, names, strict=True):
-        values = [[at, *_without_addresses(value, find, numbers)] for at, value in node.values]
+        if REDUCTION.match(node.name):
+            values = []
+        else:
+            values = [[at, *_without_addresses(value, find, numbers)] for at, value in node.values]
         if node.kind in ("memcpy", "memset") and not all(isinstance(part, list) for _, *parts in values for part in parts):
             raise Opaque("it copies to or from memory that is not the GPU's")
         function = functions.setdefault(node.function, len(functions))
         nodes.append([node.kind, name, function, node.shape, node.settings, values])
-    return Comparable(tuple(nodes), launches.edges, tuple(numbers))
+    reduces = operators is not None and any(REDUCTION.match(node.name) for node in launches.nodes)
+    located = tuple(_located(call, find, numbers) for call in operators or ()) if reduces else ()
+    return Comparable(tuple(nodes), launches.edges, tuple(numbers), located)
 
 
 def digest(told: object) -> str:
@@ -122,6 +150,8 @@ def difference(first: Comparable, second: Comparable) -> str:
         for field, mine, yours in zip(fields, one, other, strict=True):
             if digest(mine) != digest(yours):
                 return f"launch {number} of {len(first.nodes)} ({(one[1] or one[0])[:LONGEST_NAME]}) has other {field}"
+    if digest(first.operators) != digest(second.operators):
+        return "the operators of torch differ"
     return "" if first.edges == second.edges else "their order differs"
 
 
@@ -140,6 +170,18 @@ def _line(node: Node) -> str:
     if len(name) > LONGEST_NAME:
         name = name[: LONGEST_NAME - 1] + "…"
     return f"{name} grid {node.shape[:3]} block {node.shape[3:6]}"
+
+
+def _located(value: Any, find: Find, numbers: dict[Hashable, int]) -> Any:
+    """Return the description of an operator with the number of the allocation, and the offset in it, for each address."""
+    if isinstance(value, list):
+        return [_located(part, find, numbers) for part in value]
+    if isinstance(value, Unknown):
+        raise Opaque(f"beside a reduction, an operator of torch gets a {value.what}, which is not compared")
+    if not isinstance(value, TensorAt):
+        return value
+    place = find(value.address)
+    return [*value.facts, None if place is None else [numbers.setdefault(place.allocation, len(numbers)), place.offset]]
 
 
 def _without_addresses(value: bytes, find: Find, numbers: dict[Hashable, int]) -> list[object]:
