@@ -17,6 +17,7 @@ from ratchet.measure.agreement import between_sides
 from ratchet.measure.child import outputs
 from ratchet.measure.child.calls import TimedCall
 from ratchet.measure.child.correctness import WrongResult, check, evidence
+from ratchet.measure.child.trials import Trials
 
 
 @dataclasses.dataclass
@@ -375,3 +376,20 @@ def test_sides_that_differ() -> None:
 
 def _scaled(by: float) -> Workload:
     return on(lambda v: {"y": v * by})
+
+
+def test_tuning_without_a_reference() -> None:
+    """A configuration has to give the result that today's values give; what it changes is restored for each of them."""
+    value = x()
+    made = Workload(
+        run=lambda BLOCK: value.mul_(2.0 if BLOCK < 64 else 3.0),  # noqa: N803
+        mutates=(value,),
+        tune={"BLOCK": (16, 32, 64)},
+        tuning={"BLOCK": 16},
+    )
+    trials = Trials((made,))
+    for block in (16, 32, 16):
+        (call,) = trials.tuned({"BLOCK": block})
+        assert trials.check(call)[0] == 0.0
+    with pytest.raises(WrongResult, match=r"the output is off by 5.00e-01"):
+        trials.check(trials.tuned({"BLOCK": 64})[0])
