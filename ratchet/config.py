@@ -122,8 +122,8 @@ class Settings(BaseModel):
     """Whether a check profiles the cases that changed."""
     profile_cases: Annotated[int, Field(ge=0, le=100)] = 3
     """Most cases that one check profiles: the worst regressions, then the largest improvements."""
-    profile_timeout: Annotated[float, BeforeValidator(parse_duration), Field(ge=1)] = 60.0
-    """Longest that the profilers of one case may take, both sides together."""
+    profile_timeout: Annotated[float, BeforeValidator(parse_duration), Field(ge=1)] = 120.0
+    """Longest that profiling all cases of one run may take, besides importing the trees."""
     baseline_mode: Literal["push", "pull-request", "branch"] = "push"
     """The way that the next baseline reaches the remote: onto the main branch, as a pull request, or on a branch of its own."""
     baseline_branch: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$")] = (

@@ -100,15 +100,15 @@ def build(
 def find_nvcc() -> Path:
     """Find nvcc in ``$CUDACXX``, ``$CUDA_HOME/bin``, the PATH or ``/usr/local/cuda/bin``, in this order."""
     if named := os.environ.get("CUDACXX"):
-        if found := shutil.which(named):
-            return Path(found)
+        if path := shutil.which(named):
+            return Path(path)
         # Falling back to another compiler would change the machine code behind the author's back.
         raise CudaBuildError(f"CUDACXX names {named}, which is not a program on this machine.", "Correct or unset CUDACXX.")
     home = os.environ.get("CUDA_HOME")
     places = [str(Path(home) / "bin" / "nvcc")] if home else []
     for candidate in [*places, "nvcc", *map(str, STANDARD_PLACES)]:
-        if found := shutil.which(candidate):
-            return Path(found)
+        if path := shutil.which(candidate):
+            return Path(path)
     raise CudaBuildError(
         "nvcc was not found, and a benchmark written in CUDA C++ needs it.",
         "Install the CUDA toolkit, or set CUDA_HOME or CUDACXX to where it is.",

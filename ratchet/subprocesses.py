@@ -125,7 +125,34 @@ def run(
 ) -> Ended:
     """Run a command without input and keep the end of its output, both streams together.
 
-    All that it started ends when it ends, when the time is over, and when this process ends.
+    All that it started ends when it ends, when the time is over, and when this process ends. Raises as `started` does.
+    """
+    with started(command, environ=environ, folder=folder, kept_bytes=kept_bytes) as program:
+        return program.wait(time_limit_s)
+
+
+class Program:
+    """A command that runs: see `started`."""
+
+    def __init__(self, guard: subprocess.Popen[bytes], output: Output) -> None:
+        self._guard = guard
+        self._output = output
+
+    def wait(self, time_limit_s: float) -> Ended:
+        """Wait for its end, and end it when the time is over."""
+        try:
+            status: int | None = self._guard.wait(max(0.0, time_limit_s))
+        except subprocess.TimeoutExpired:
+            status = None
+        end_guard(self._guard)
+        return Ended(status, self._output.text())
+
+
+@contextlib.contextmanager
+def started(
+    command: Sequence[str], *, environ: Mapping[str, str], folder: Path, kept_bytes: int = KEPT_BYTES
+) -> Iterator[Program]:
+    """Start a command without input, whose output is kept as `run` keeps it; leaving the context ends all that it started.
 
     Raises OSError where it cannot be started, ValueError where a word of it holds a null byte.
     """
@@ -149,12 +176,9 @@ def run(
         try:
             if reason := reasons.read():
                 raise OSError(int(reason), os.strerror(int(reason)), command[0])
-            status: int | None = guard.wait(max(0.0, time_limit_s))
-        except subprocess.TimeoutExpired:
-            status = None
+            yield Program(guard, output)
         finally:
             end_guard(guard)
-    return Ended(status, output.text())
 
 
 def end_guard(guard: subprocess.Popen[bytes]) -> None:

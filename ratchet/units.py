@@ -18,7 +18,7 @@ def _significant(value: float, count: int) -> str:
 
 
 def _reaches(value: float, limit: float, count: int) -> bool:
-    """Whether ``value``, as it will be shown, is at least ``limit``: 999.97 µs is shown as 1.000 ms."""
+    """Return whether ``value``, as it will be shown, is at least ``limit``: 999.97 µs is shown as 1.000 ms."""
     return float(f"{abs(value):.{count - 1}e}") >= limit
 
 

@@ -132,6 +132,8 @@ def _code_line(text: str) -> str:
 
 def _visible(text: str) -> str:
     """Return the text without terminal commands, control characters and invisible characters."""
+    if text.isprintable():  # nearly every text; one character at a time, a thousand logs take seconds
+        return text
     return "".join(_show(character) for character in _ANSI.sub("", text))
 
 

@@ -12,7 +12,7 @@ done with them is what a check does: prepare, warm up, blocks A B B A, one log r
 - ``path``: does a tree in a path 120 characters longer make its side slower?
 - ``age``: does a tree that is older, and was compiled earlier?
 - ``flush``: which way of emptying the L2 cache makes processes agree? It times ``normalize`` in processes of its own
-  (``--child flush``), because a worker's clock cannot be changed from outside.
+  (`biases_flush.py`), because a worker's clock cannot be changed from outside.
 
 All figures are percent; a log ratio counts as such. Each experiment keeps to its share of ``--seconds``.
 """
@@ -21,9 +21,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import dataclasses
-import gc
 import json
 import math
 import os
@@ -40,8 +38,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from scipy import stats
+from biases_figures import (
+    Line,
+    Row,
+    Summary,
+    chance,
+    print_table,
+    summarise_first,
+    summarise_heavy,
+    summarise_parents,
+    summarise_plain,
+)
+from biases_flush import VARIANTS, summarise_flush
 
 import ratchet
 from ratchet.config import Settings, load_settings
@@ -81,8 +89,6 @@ LEAD_IN_S = 0.1
 LONGER = 120
 """Characters by which ``path`` makes the head's tree deeper."""
 AGE_S = 30 * 86400.0
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -161,34 +167,6 @@ class Found:
         return [case for case in cases if case not in self.troubles]
 
 
-@dataclass(frozen=True)
-class Line:
-    """One figure of the last table, in percent."""
-
-    experiment: str
-    case: str
-    what: str
-    mean: float
-    error: float
-    count: int
-    chance: float = math.nan
-    note: str = ""
-
-    @property
-    def shown(self) -> str:
-        return f"{self.mean:+.3f} ± {self.error:.3f} %"
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The printed result of an experiment."""
-
-    header: tuple[str, ...]
-    table: Sequence[tuple[str, ...]]
-    lines: list[Line]
-    verdict: str
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # Hosts, workers, blocks
 
@@ -238,7 +216,7 @@ class Workers:
         self._hosts = hosts
         self._seed = seed
         self._alive: dict[Side, WorkerClient] = {}
-        self._held: dict[Side, tuple[str, Prepared]] = {}
+        self._held: dict[Side, str] = {}
 
     def __enter__(self) -> Workers:
         return self
@@ -251,35 +229,37 @@ class Workers:
             self._alive[side] = self._hosts[side].fork()
         return self._alive[side]
 
-    def prepare(self, side: Side, case: str) -> Prepared:
+    def prepare(self, side: Side, case: str) -> None:
         settings = self._ground.settings
         prepared = self.fork(side).ask(
             "prepare", Prepared, case=case, seed=self._seed, check=False,
             clock=settings.clock, cache=settings.cache, placements=settings.placements,
         )  # fmt: skip
         refuse_foreign(side, prepared.foreign)
-        self._held[side] = (case, prepared)
-        return prepared
+        self._held[side] = case
 
-    def holding(self, side: Side, case: str) -> Prepared:
-        """Like `prepare`, unless this is the case that the side's worker holds already."""
-        held, prepared = self._held.get(side, ("", None))
-        return prepared if prepared and held == case else self.prepare(side, case)
+    def hold(self, side: Side, case: str) -> None:
+        """Prepare the case, unless the side's worker holds it already."""
+        if self._held.get(side) != case:
+            self.prepare(side, case)
 
     def block(self, side: Side, samples: int, place: int) -> float:
         """The median of one block, in milliseconds."""
         return statistics.median(self._alive[side].ask("block", Sampled, samples=samples, place=place).samples_ms)
 
-    def warm_up(self, sides: Sequence[Side], samples: int) -> None:
-        """Blocks in turns until the last three of each side agree, or time is up."""
+    def warm_up(self, sides: Sequence[Side]) -> int:
+        """Blocks in turns until the last three of each side agree, or time is up. Return the samples of a block."""
         medians: dict[Side, list[float]] = {side: [] for side in sides}
         deadline = time.monotonic() + WARM_S[self._ground.device]
+        samples = FEWEST
         while True:
             for side in sides:
                 medians[side].append(self.block(side, samples, len(medians[side])))
+            call_ms = max(values[-1] for values in medians.values())
+            samples = min(MOST, max(FEWEST, round(self._ground.counts.block_ms / max(call_ms, 1e-9))))
             rounds = len(medians[sides[0]])
             if rounds >= 3 and (all(map(settled, medians.values())) or time.monotonic() > deadline):
-                return
+                return samples
 
     def end(self, *sides: Side) -> None:
         for side in sides:
@@ -292,10 +272,6 @@ class Workers:
 def settled(medians: Sequence[float]) -> bool:
     last = medians[-3:]
     return max(last) - min(last) <= SETTLED * min(last)
-
-
-def samples_in_block(ground: Ground, *prepared: Prepared) -> int:
-    return min(MOST, max(FEWEST, round(ground.counts.block_ms / max(one.call_ms for one in prepared))))
 
 
 def median_log_ratio(upper: Sequence[float], lower: Sequence[float]) -> float:
@@ -330,9 +306,9 @@ def measure_pair(ground: Ground, workers: Workers, order: Order, share: Share, f
         if not share.room():
             return
         try:
-            prepared = [workers.prepare(side, case) for side in from_first(order.prepare)]
-            samples = samples_in_block(ground, *prepared)
-            workers.warm_up(first, samples)
+            for side in from_first(order.prepare):
+                workers.prepare(side, case)
+            samples = workers.warm_up(first)
             medians: dict[Side, list[float]] = {side: [] for side in SIDES}
             for index in range(ground.counts.blocks):
                 for side in first if index % 2 == 0 else tuple(reversed(first)):
@@ -426,10 +402,10 @@ def heavy(ground: Ground, share: Share, found: Found) -> None:
 
 
 def after_lead_ins(ground: Ground, workers: Workers, case: str, tested: Side, other: Side, pair: int) -> Row:
-    load = samples_in_block(ground, workers.holding(other, HEAVY))
-    samples = samples_in_block(ground, workers.prepare(tested, case))
-    workers.warm_up((other,), load)
-    workers.warm_up((tested,), samples)
+    workers.hold(other, HEAVY)
+    workers.prepare(tested, case)
+    load = workers.warm_up((other,))
+    samples = workers.warm_up((tested,))
     rounds: list[dict[str, list[float]]] = []
     for index in range(ground.counts.heavy_rounds):
         turned = (pair + index) % len(LEAD_INS)
@@ -468,10 +444,11 @@ def resident(ground: Ground, share: Share, found: Found) -> None:
 
 
 def alone_and_with(ground: Ground, workers: Workers, case: str, tested: Side, pair: int) -> list[Row]:
-    samples = samples_in_block(ground, workers.prepare(tested, case))
+    workers.prepare(tested, case)
+    samples = workers.warm_up((tested,))
 
     def phase() -> list[float]:
-        workers.warm_up((tested,), samples)
+        workers.warm_up((tested,))
         return [workers.block(tested, samples, index) for index in range(ground.counts.resident_blocks)]
 
     rows = []
@@ -532,42 +509,11 @@ def caches(folder: Path) -> dict[str, str]:
 # Flushing the L2 cache: processes of our own
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A way of emptying the L2 cache before a sample."""
-
-    kind: str
-    times: int = 2
-    """Size of a buffer, in L2 caches."""
-    buffers: int = 4
-    """Buffers: as many as places of the workload, one each, as in a check today; else the samples take them in turn."""
-    before: bool = False
-    """The buffers are allocated before the workload rather than after it."""
-
-
-VARIANTS = {
-    "memset_2x": Variant("memset"),  # what a check does today
-    "memset_1x": Variant("memset", 1),
-    "memset_4x": Variant("memset", 4),
-    "read_2x": Variant("read"),
-    "memset_then_read": Variant("memset_then_read"),
-    "memset_2x_pause": Variant("memset_pause"),
-    "memset_2x_one": Variant("memset", buffers=1),
-    "memset_2x_before": Variant("memset", buffers=1, before=True),
-    "memset_2x_turns": Variant("memset", buffers=8),
-    "none": Variant("none"),
-}
-FLUSHED = ("rows_8k", "rows_16k")
-FLUSH_PLACES, FLUSH_BLOCKS, FLUSH_SAMPLES, FLUSH_WARM_S = 4, 12, 25, 0.2
-PAUSE_CYCLES, PROBE_CYCLES = 40_000, 2_000_000
-LONGEST_PROCESS_S = 60
-
-
 def flush(ground: Ground, share: Share, found: Found) -> None:
     """Fresh processes, one variant after the other, in another order every time."""
     if ground.gpu is None:
         raise RuntimeError("flush needs a GPU")
-    command = [sys.executable, str(Path(__file__).resolve()), "--child", "flush"]
+    command = [sys.executable, str(Path(__file__).resolve().with_name("biases_flush.py"))]
     environ = {
         **ground.environ,
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
@@ -603,467 +549,8 @@ def ask_server(server: subprocess.Popen[str], variant: str, seed: int) -> list[R
     raise RuntimeError(f"the processes of flush ended with status {server.wait()}")
 
 
-def serve_flush() -> None:
-    """The server's end: imports torch and the benchmark once, touches no CUDA, forks a fresh process for each request."""
-    import_normalize()
-    gc.freeze()
-    for line in sys.stdin:
-        request = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            signal.alarm(LONGEST_PROCESS_S)
-            try:
-                rows = flush_process(request["variant"], request["seed"])
-            except BaseException as error:  # noqa: BLE001  told to the controller, whatever it is
-                rows = [{"error": f"{type(error).__name__}: {error}"[:300]}]
-            os.write(1, (json.dumps({"rows": rows}) + "\n").encode())
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        if status != 0:
-            said = {"error": f"ended with status {os.waitstatus_to_exitcode(status)}"}
-            os.write(1, (json.dumps({"rows": [said]}) + "\n").encode())
-
-
-def import_normalize() -> Any:
-    sys.path.insert(0, str(ROOT))
-    from bench.normalize import normalize
-
-    return normalize
-
-
-def flush_process(name: str, seed: int) -> list[Row]:
-    """Everything one process measures: a row for each config, in an order that alternates."""
-    import torch
-
-    gpu = choose_gpu(None, os.environ.get("CUDA_VISIBLE_DEVICES"))
-    rows = []
-    for config in FLUSHED if seed % 2 == 0 else FLUSHED[::-1]:
-        torch.manual_seed(seed)
-        rows.append(flush_config(name, seed, config, gpu))
-        gc.collect()
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-    return rows
-
-
-def flush_config(name: str, seed: int, config: str, gpu: Gpu | None) -> Row:
-    import torch
-
-    device = torch.device("cuda")
-    variant = VARIANTS[name]
-    benchmark = import_normalize()
-    size = variant.times * int(torch.cuda.get_device_properties(device).L2_cache_size)
-    spare = flush_buffers(variant, size) if variant.before else []
-    workloads = [benchmark.build(device=device, **benchmark.configs["cuda"][config]) for _ in range(FLUSH_PLACES)]
-    calls = [call_of(workload.run, dict(workload.tuning)) for workload in workloads]
-    emptied = flusher(variant, spare or flush_buffers(variant, size), size)
-    one = torch.zeros(1, device=device)
-    clock = EventBlocks(emptied, gpu)
-    deadline = time.monotonic() + FLUSH_WARM_S
-    turn = 0
-    while turn < FLUSH_PLACES or time.monotonic() < deadline:
-        clock.take(calls[turn % FLUSH_PLACES], turn)
-        turn += 1
-    clock.forget()
-    blocks = [clock.take(calls[index % FLUSH_PLACES], index) for index in range(FLUSH_BLOCKS)]
-    figures = clock.figures()
-    tiny = [clock.take(lambda: one.add_(1), index) for index in range(2)]
-    samples = np.array(blocks).ravel()
-    low, middle, high = np.percentile(samples, [10, 50, 90])
-    return {
-        "variant": name, "seed": seed, "case": f"normalize/{config}", "samples": samples.size,
-        "median_us": float(middle), "p10_us": float(low), "p90_us": float(high),
-        "blocks_us": [float(np.median(block)) for block in blocks], "tiny_us": float(np.median(np.array(tiny))),
-        "step_us": smallest_step(samples), **figures,
-    }  # fmt: skip
-
-
-def call_of(run: Callable[..., object], tuning: Mapping[str, int]) -> Callable[[], object]:
-    return lambda: run(**tuning)
-
-
-def flush_buffers(variant: Variant, size: int) -> list[Any]:
-    import torch
-
-    return [torch.zeros(size, dtype=torch.uint8, device="cuda") for _ in range(variant.buffers if variant.kind != "none" else 0)]
-
-
-def flusher(variant: Variant, buffers: Sequence[Any], size: int) -> Callable[[int, int], None]:
-    """A function of the block's and the sample's number that queues what empties the cache."""
-    import torch
-
-    views = [buffer.view(torch.float32) for buffer in buffers]
-    total = torch.zeros((), device="cuda")
-    other = torch.zeros(size // 4, device="cuda") if variant.kind == "memset_then_read" else None
-
-    def empty(block: int, sample: int) -> None:
-        if not buffers:
-            return
-        chosen = block % len(buffers) if len(buffers) == FLUSH_PLACES else sample % len(buffers)
-        if variant.kind == "read":
-            torch.sum(views[chosen], dim=0, out=total)
-            return
-        buffers[chosen].zero_()
-        if other is not None:
-            torch.sum(other, dim=0, out=total)
-        if variant.kind == "memset_pause":
-            torch.cuda._sleep(PAUSE_CYCLES)  # time to write back what is on its way
-
-    return empty
-
-
-class EventBlocks:
-    """Blocks of samples between CUDA events, as in ratchet.measure.clocks.gpu, with the GPU's clock read meanwhile."""
-
-    def __init__(self, empty: Callable[[int, int], None], gpu: Gpu | None) -> None:
-        import torch
-
-        self._cuda = torch.cuda
-        self._empty = empty
-        self._gpu = gpu
-        self._driver = ctypes.CDLL("libcuda.so.1")
-        self._lead_cycles = 4_000_000
-        self._events = [
-            (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(FLUSH_SAMPLES)
-        ]
-        self._exposed = 0
-        self._clocks: list[int] = []
-        self._powers: list[float] = []
-        self._probes: list[float] = []
-
-    def take(self, call: Callable[[], object], block: int) -> list[float]:
-        """Microseconds of each sample."""
-        probe = (self._cuda.Event(enable_timing=True), self._cuda.Event(enable_timing=True))
-        self._driver.cuCtxResetPersistingL2Cache()
-        self._cuda._sleep(self._lead_cycles)
-        call()
-        for sample, (start, end) in enumerate(self._events):
-            self._empty(block, sample)
-            start.record()
-            call()
-            end.record()
-        exposed = self._events[-2][1].query()
-        # After the samples and still under load: a sleep lasts a known number of SM cycles.
-        probe[0].record()
-        self._cuda._sleep(PROBE_CYCLES)
-        probe[1].record()
-        if self._gpu is not None:
-            reading = self._gpu.reading()
-            self._clocks += [reading.sm_clock_mhz] if reading.sm_clock_mhz is not None else []
-            self._powers += [reading.power_w] if reading.power_w is not None else []
-        self._cuda.synchronize()
-        if exposed:
-            self._exposed += 1
-            self._lead_cycles = min(2 * self._lead_cycles, 100_000_000)
-        self._probes.append(PROBE_CYCLES / (1000 * probe[0].elapsed_time(probe[1])))
-        return [1000 * start.elapsed_time(end) for start, end in self._events]
-
-    def forget(self) -> None:
-        """Leave out of `figures` what was read so far."""
-        self._exposed = 0
-        self._clocks, self._powers, self._probes = [], [], []
-
-    def figures(self) -> Row:
-        return {
-            "exposed": self._exposed,
-            "sm_mhz": statistics.median(self._clocks) if self._clocks else None,
-            "power_w": statistics.median(self._powers) if self._powers else None,
-            "probe_mhz": statistics.median(self._probes) if self._probes else None,
-        }
-
-
-def smallest_step(samples: np.ndarray[Any, Any]) -> float:
-    """Return the resolution of the events."""
-    steps = np.diff(np.unique(np.round(samples, 4)))
-    return float(steps.min()) if steps.size else 0.0
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # What it means
-
-
-def line_of(experiment: str, case: str, what: str, logs: Sequence[float]) -> Line:
-    """Mean, standard error and the probability of such a mean by chance (Student's t)."""
-    values = 100 * np.array(logs)
-    if len(values) < 2:
-        return Line(experiment, case, what, float(values.mean()) if len(values) else math.nan, math.nan, len(values))
-    error = float(values.std(ddof=1) / math.sqrt(len(values)))
-    return Line(
-        experiment, case, what, float(values.mean()), error, len(values), chance_of(values.mean(), error, len(values) - 1)
-    )
-
-
-def chance_of(mean: float, error: float, freedom: int) -> float:
-    return float(2 * stats.t.sf(abs(mean) / error, freedom)) if error > 0 and freedom > 0 else math.nan
-
-
-def by(rows: Iterable[Row], *keys: str) -> dict[Any, list[Row]]:
-    """Rows grouped by one key, or by the values of several."""
-    groups: dict[Any, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row[keys[0]] if len(keys) == 1 else tuple(row[key] for key in keys), []).append(row)
-    return groups
-
-
-def logs_of(rows: Iterable[Row], key: str = "log_ratio") -> list[float]:
-    return [row[key] for row in rows]
-
-
-def together(experiment: str, what: str, rows: Sequence[Row], key: str, *unit: str) -> Line:
-    """Over all cases: one value for each unit that was measured afresh, the mean of its cases."""
-    return line_of(experiment, "all", what, [statistics.fmean(logs_of(group, key)) for group in by(rows, *unit).values()])
-
-
-def verdict_of(lines: Sequence[Line], everything: Line) -> str:
-    """Says which figures differ from 0 by more than chance would have one of them do in twenty runs."""
-    tested = [line for line in lines if not math.isnan(line.chance)]
-    if not tested:
-        return "too few pairs to say anything"
-    seen = [line for line in tested if line.chance * len(tested) < 0.05]
-    largest = max(tested, key=lambda line: abs(line.mean))
-    if seen:
-        said = "a bias: " + ", ".join(f"{line.case} {line.what} {line.shown}" for line in seen)
-    else:
-        said = f"no bias to be seen; the largest is {largest.case} {largest.what} {largest.shown}"
-    return f"{said}; all cases together {everything.shown}"
-
-
-def summarise_plain(experiment: str, what: str, rows: Sequence[Row]) -> Summary:
-    """Mean log ratio for each case."""
-    unit = ("parent", "pair") if "parent" in rows[0] else ("pair", "swing")
-    lines = [line_of(experiment, case, what, logs_of(group)) for case, group in by(rows, "case").items()]
-    everything = together(experiment, what, rows, "log_ratio", *unit)
-    table = [
-        (line.case, str(line.count), line.shown, percent(spread(logs_of(group))), chance(line.chance))
-        for line, group in zip(lines, by(rows, "case").values(), strict=True)
-    ]
-    return Summary(("case", "n", what, "spread", "p"), table, [*lines, everything], verdict_of(lines, everything))
-
-
-def summarise_parents(experiment: str, rows: Sequence[Row]) -> Summary:
-    table, lines, chances = [], [], []
-    for case, group in by(rows, "case").items():
-        parts = anova(group)
-        means = [statistics.fmean(logs_of(rows)) for rows in by(group, "parent").values()]
-        line = line_of(experiment, case, "head/reference, over parents", means)
-        lines.append(
-            dataclasses.replace(line, note=f"between {parts.between:.3f} %, F {parts.ratio:.2f}, p {chance(parts.chance)}")
-        )
-        chances.append((parts.chance, case))
-        table.append((
-            case, str(len(group)), line.shown, f"{parts.within:.3f} %", f"{parts.between:.3f} %", f"{parts.component:+.4f}",
-            f"{parts.ratio:.2f}", f"{parts.degrees[0]}, {parts.degrees[1]}", chance(parts.chance),
-        ))  # fmt: skip
-    everything = together(experiment, "head/reference, over parents", rows, "log_ratio", "parent")
-    tested = [(p, case) for p, case in chances if not math.isnan(p)]
-    if not tested:
-        said = "too few parents to say anything"
-    else:
-        low, case = min(tested)
-        said = "pairs of other parents differ by more" if low * len(tested) < 0.05 else "parents add nothing that can be seen"
-        said += f": smallest p {chance(low)} of {len(tested)} cases ({case})"
-    header = ("case", "n", "head/reference", "within", "between", "component (%²)", "F", "df", "p")
-    return Summary(header, table, [*lines, everything], f"{said}; all cases together {everything.shown}")
-
-
-@dataclass(frozen=True)
-class Anova:
-    """Standard deviations in percent; ``component`` is the variance between, in percent², and may be negative by chance."""
-
-    within: float
-    between: float
-    component: float
-    ratio: float
-    degrees: tuple[int, int]
-    chance: float
-
-
-def anova(rows: Sequence[Row]) -> Anova:
-    """One-way analysis of variance over parents. What the order of forks does, the same in all, is taken out first."""
-    groups = [group for group in by(rows, "parent").values() if group]
-    values = [100 * np.array(logs_of(group)) for group in groups]
-    signs = [np.array([1.0 if row["forked_first"] == "head" else -1.0 for row in group]) for group in groups]
-    sign_rest = np.concatenate([of_group - of_group.mean() for of_group in signs])
-    value_rest = np.concatenate([of_group - of_group.mean() for of_group in values])
-    power = float(sign_rest @ sign_rest)
-    effect = float(sign_rest @ value_rest) / power if power > 0 else 0.0
-    sizes = np.array([len(of_group) for of_group in values])
-    total = int(sizes.sum())
-    degrees = (len(groups) - 1, total - len(groups) - (1 if power > 0 else 0))
-    if min(degrees) < 1:
-        return Anova(math.nan, math.nan, math.nan, math.nan, degrees, math.nan)
-    within = (float(value_rest @ value_rest) - effect**2 * power) / degrees[1]
-    means = np.array([value.mean() - effect * sign.mean() for value, sign in zip(values, signs, strict=True)])
-    between = float(sizes @ (means - np.average(means, weights=sizes)) ** 2) / degrees[0]
-    component = (between - within) / float((total - (sizes**2).sum() / total) / degrees[0])
-    ratio = between / within if within > 0 else math.nan
-    return Anova(math.sqrt(within), math.sqrt(max(0.0, component)), component, ratio, degrees, float(stats.f.sf(ratio, *degrees)))
-
-
-FIRSTS = ("forked first", "prepared first", "timed first")
-
-
-def summarise_first(experiment: str, rows: Sequence[Row]) -> Summary:
-    """The two arms as they are, then what each kind of being first does by itself (least squares)."""
-    table, lines = [], []
-    for case, group in by(rows, "case").items():
-        same = line_of(experiment, case, "forks, prepares first", arm(group, same=True))
-        crossed = line_of(experiment, case, "forks first, prepares second", arm(group, same=False))
-        effects = [Line(experiment, case, what, *effect) for what, effect in zip(("head", *FIRSTS), firsts(group), strict=True)]
-        lines += [same, crossed, *effects[1:]]
-        table.append((case, str(len(group)), same.shown, crossed.shown, *(line.shown for line in effects)))
-    everything = [
-        line_of(experiment, "all", f"{what} (by pair)", over_cases(rows, key))
-        for what, key in zip(FIRSTS, ("forked_first", "prepared_first", "timed_first"), strict=True)
-    ]
-    effects = [line for line in lines if line.what in FIRSTS]
-    said = verdict_of(effects, everything[0]).rpartition("; all cases")[0] or "too few pairs to say anything"
-    said += "; all cases together: " + ", ".join(f"{line.what} {line.shown}" for line in everything)
-    header = ("case", "n", "forks+prepares first", "forks 1st, prepares 2nd", "head/reference", *FIRSTS)
-    return Summary(header, table, [*lines, *everything], said)
-
-
-def arm(rows: Iterable[Row], *, same: bool) -> list[float]:
-    """Log of the time of the side forked first / the other's, where it also prepares first or does not."""
-    chosen = (row for row in rows if (row["forked_first"] == row["prepared_first"]) == same)
-    return [row["log_ratio"] * sign_of(row, "forked_first") for row in chosen]
-
-
-def sign_of(row: Row, key: str) -> float:
-    return 1.0 if row[key] == "head" else -1.0
-
-
-def over_cases(rows: Sequence[Row], key: str) -> list[float]:
-    return [statistics.fmean(row["log_ratio"] * sign_of(row, key) for row in group) for group in by(rows, "pair").values()]
-
-
-def firsts(rows: Sequence[Row]) -> list[tuple[float, float, int, float]]:
-    """(mean, error, n, chance) of: head/reference, forked first, prepared first, timed first."""
-    design = np.array([[1.0, *(sign_of(row, f"{what.split()[0]}_first") for what in FIRSTS)] for row in rows])
-    values = 100 * np.array(logs_of(rows))
-    freedom = len(rows) - design.shape[1]
-    if freedom < 1 or np.linalg.matrix_rank(design) < design.shape[1]:
-        return [(math.nan, math.nan, len(rows), math.nan)] * design.shape[1]
-    coefficients = np.linalg.lstsq(design, values, rcond=None)[0]
-    rest = values - design @ coefficients
-    errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * float(rest @ rest) / freedom)
-    return [
-        (float(mean), float(error), len(rows), chance_of(float(mean), float(error), freedom))
-        for mean, error in zip(coefficients, errors, strict=True)
-    ]
-
-
-def summarise_heavy(experiment: str, rows: Sequence[Row]) -> Summary:
-    keys = {
-        "heavy_1": "1st block after heavy",
-        "heavy_2": "2nd block after heavy",
-        "idle_1": "1st block after a pause",
-        "idle_2": "2nd block after a pause",
-    }
-    table, lines = [], []
-    for case, group in by(rows, "case").items():
-        of_case = [line_of(experiment, case, what, logs_of(group, key)) for key, what in keys.items()]
-        lines += of_case
-        table.append((case, str(len(group)), *(line.shown for line in of_case)))
-    everything = [together(experiment, what, rows, key, "pair") for key, what in keys.items()]
-    verdict = verdict_of([line for line in lines if line.what == keys["heavy_1"]], everything[0])
-    return Summary(("case", "n", *keys.values()), table, [*lines, *everything], verdict)
-
-
-def summarise_flush(experiment: str, rows: Sequence[Row]) -> Summary:
-    """The spread of process medians, beside the spread of samples in a process."""
-    table, lines = [], []
-    medians: dict[tuple[str, str], list[float]] = {}
-    for (case, variant), group in sorted(by(rows, "case", "variant").items(), key=lambda item: flush_place(*item[0])):
-        logs = [math.log(row["median_us"]) for row in group]
-        medians[case, variant] = logs
-        between = spread(logs)
-        within = statistics.fmean((row["p90_us"] - row["p10_us"]) / 2.563 / row["median_us"] for row in group)
-        blocks = statistics.fmean(spread([math.log(value) for value in row["blocks_us"]]) for row in group)
-        linked = [correlation(logs, logs_of(group, key)) for key in ("sm_mhz", "probe_mhz", "tiny_us")]
-        clocks = [row["probe_mhz"] for row in group if row["probe_mhz"]]
-        lines.append(Line(
-            experiment, case, f"spread between, {variant}", 100 * between, 100 * between / math.sqrt(max(1, 2 * len(group) - 2)),
-            len(group), note=f"within {100 * within:.2f} %",
-        ))  # fmt: skip
-        table.append((
-            case.partition("/")[2], variant, str(len(group)), f"{math.exp(statistics.fmean(logs)):.3f} µs",
-            percent(between), percent(within), percent(blocks), f"{statistics.fmean(clocks):.0f}" if clocks else "", *linked,
-            str(sum(row["exposed"] for row in group)), f"{min(logs_of(group, 'step_us')):.3f}",
-        ))  # fmt: skip
-    header = (
-        "case",
-        "variant",
-        "n",
-        "median",
-        "between",
-        "within",
-        "blocks",
-        "MHz",
-        "r SM",
-        "r probe",
-        "r tiny",
-        "exp.",
-        "step µs",
-    )
-    return Summary(header, table, lines, flush_verdict(medians))
-
-
-def flush_place(case: str, variant: str) -> tuple[int, int]:
-    return FLUSHED.index(case.partition("/")[2]), list(VARIANTS).index(variant)
-
-
-def flush_verdict(medians: Mapping[tuple[str, str], Sequence[float]]) -> str:
-    """The quietest variant that empties the cache, against what a check does today (F test of the variances)."""
-    said = []
-    for case in sorted({case for case, _ in medians}):
-        today = medians.get((case, "memset_2x"), ())
-        others = {
-            name: logs
-            for (of, name), logs in medians.items()
-            if of == case and name not in {"memset_2x", "none"} and len(logs) > 2
-        }
-        if len(today) < 3 or not others:
-            said.append(f"{case}: too few processes")
-            continue
-        best = min(others, key=lambda name: spread(others[name]))
-        ratio = (spread(today) / spread(others[best])) ** 2 if spread(others[best]) > 0 else math.inf
-        p = float(stats.f.sf(ratio, len(today) - 1, len(others[best]) - 1)) * len(others)
-        error = spread(today) / math.sqrt(2 * len(today) - 2)
-        said.append(
-            f"{case}: today {100 * spread(today):.2f} ± {100 * error:.2f} %, least with {best} {percent(spread(others[best]))}"
-            f" (p {chance(min(1.0, p))} after {len(others)} looks)"
-        )
-    return "; ".join(said) or "nothing measured"
-
-
-def spread(values: Sequence[float]) -> float:
-    return statistics.stdev(values) if len(values) > 1 else math.nan
-
-
-def correlation(first_values: Sequence[float], second_values: Sequence[float | None]) -> str:
-    known = [(a, b) for a, b in zip(first_values, second_values, strict=True) if b is not None]
-    if len(known) < 3 or len({b for _, b in known}) < 2 or len({a for a, _ in known}) < 2:
-        return "-"
-    return f"{np.corrcoef(np.array(known).T)[0, 1]:+.2f}"
-
-
-def percent(fraction: float) -> str:
-    return f"{100 * fraction:.2f} %"
-
-
-def chance(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.2g}"
-
-
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
-    for row in (header, *rows):
-        cells = [
-            cell.ljust(width) if index == 0 else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        print("  " + "  ".join(cells).rstrip())
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -1210,11 +697,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--device", choices=("cuda", "cpu"), help="the GPU, if there is one")
     parser.add_argument("--case", action="append", help="instead of the usual cases; repeatable")
     parser.add_argument("--quick", action="store_true", help="a few pairs, to see that it works")
-    parser.add_argument("--seed", type=int, default=1, help="of a single process with --child (1)")
-    parser.add_argument("--child", choices=("flush",), help="be one of the processes of flush")
-    parser.add_argument(
-        "--variant", choices=tuple(VARIANTS), help="of a single process with --child; without it, requests are read"
-    )
     options = parser.parse_args()
     unknown = set(options.experiments) - set(EXPERIMENTS)
     if unknown:
@@ -1224,12 +706,6 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = parse_arguments()
-    if options.child:
-        if options.variant:
-            print(json.dumps(flush_process(options.variant, options.seed), indent=1))
-        else:
-            serve_flush()
-        return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the hosts are ended and the folder goes
     deadline = time.monotonic() + options.seconds
     # The hosts start in another folder, so a relative path to ratchet would be lost.

@@ -304,7 +304,7 @@ def run(harnesses: list[str], processes: int, budget: float, folder: Path) -> di
             if harness == "nvbench":
                 outputs.append(nvbench_output(into))
         longest = max(longest, time.monotonic() - round_started)
-    measured = time.monotonic() - started
+    measuring_s = time.monotonic() - started
     counted: dict[str, dict[str, Counter[str]]] = {}
     if len(outputs) > 1:
         counted, failed = count_verdicts(outputs)
@@ -313,7 +313,7 @@ def run(harnesses: list[str], processes: int, budget: float, folder: Path) -> di
     return {
         "machine": machine,
         "date": time.strftime("%Y-%m-%d"),
-        "seconds": {"measuring": measured, "all": time.monotonic() - started},
+        "seconds": {"measuring": measuring_s, "all": time.monotonic() - started},
         "times_ms": reported,
         "rows": rows,
         "verdicts": counted,

@@ -89,7 +89,8 @@ def compared(beside: str, seed: int, *, forked: bool) -> Comparison:
         duet = Duet(hosts, plan_of(settings, "cpu"), SilentProgress(), None)
         rounds = Rounds((PAIRS,), 0, lambda _: ())
         workers = duet.measure([CaseSides("adds/small", SIDES)], rounds)["adds/small"].workers
-        comparison = compare_workers(*([one.samples() for one in workers[side]] for side in ("head", "reference")), 0.95)
+        head, reference = ([one.samples() for one in workers[side]] for side in ("head", "reference"))
+        comparison = compare_workers(head, reference, 0.95)
         assert comparison is not None
         return comparison
 

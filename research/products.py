@@ -21,8 +21,8 @@ SHARED_BYTES = 227 * 1024
 REGISTERS = 255
 
 
-@triton.jit
-def product(
+@triton.jit  # type: ignore[untyped-decorator]  # triton ships no types
+def product(  # type: ignore[no-untyped-def]  # pointers, which have no type in Triton
     a, b, c, size, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr
 ):  # fmt: skip
     """c = a b, all square and contiguous; ``size`` is a multiple of every block."""

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tuning_spaces import made_up
 
-from ratchet.tune.recorded import Recorded, read_t4, recorded_space, replayed
+from ratchet.tune.recorded import RecordedSpace, read_t4, recorded_space, replayed
 from ratchet.tune.search import Search
 from ratchet.tune.space import Candidates, Space, candidates
 
@@ -53,18 +53,18 @@ def main() -> int:
     return 0
 
 
-def read(path: Path) -> Recorded:
+def read(path: Path) -> RecordedSpace:
     return recorded_space(read_t4(path))
 
 
-def chosen_on() -> dict[str, Recorded]:
+def chosen_on() -> dict[str, RecordedSpace]:
     """The spaces that decided about constants."""
     recorded = {name: read(SPACES / f"convolution_{name}.json.gz") for name in ("a4000", "rtx3090")}
     parts = {f"{name}/{seed}": part(space, seed) for name, space in recorded.items() for seed in range(3)}
     return recorded | parts | made_up()
 
 
-def table(spaces: dict[str, Recorded], strategies: list[str], seeds: range, budgets: list[int]) -> None:
+def table(spaces: dict[str, RecordedSpace], strategies: list[str], seeds: range, budgets: list[int]) -> None:
     everything: dict[str, list[NDArray[np.float64]]] = {strategy: [] for strategy in strategies}
     for name, space in spaces.items():
         failed = sum(time_ms is None for time_ms in space.times) / len(space.times)
@@ -96,7 +96,7 @@ def line(runs: NDArray[np.float64], budgets: list[int]) -> str:
     )
 
 
-def fractions(space: Recorded, strategy: str, seed: int, budgets: list[int]) -> list[float]:
+def fractions(space: RecordedSpace, strategy: str, seed: int, budgets: list[int]) -> list[float]:
     """Return the fraction of the optimum after each of ``budgets``, of which the largest is last, in one search."""
     trace = replayed(space, strategy, seed, budgets[-1]).best_ms
     optimum = space.best_ms or 0.0
@@ -104,7 +104,7 @@ def fractions(space: Recorded, strategy: str, seed: int, budgets: list[int]) -> 
     return [reached[min(budget, len(reached)) - 1] for budget in budgets]
 
 
-def part(space: Recorded, seed: int) -> Recorded:
+def part(space: RecordedSpace, seed: int) -> RecordedSpace:
     """A third of the values of three parameters left out."""
     rng = np.random.default_rng(seed)
     codes, sizes = space.candidates.codes, space.candidates.space.sizes
@@ -121,7 +121,7 @@ def part(space: Recorded, seed: int) -> Recorded:
     values = {name: tuple(sorted({one[name] for one in configurations}, key=str)) for name in names}
     left = Space({name: tuple(v for v in space.candidates.space.parameters[name] if v in set(values[name])) for name in names})
     encoded = np.array([left.encode(one) for one in configurations], dtype=np.int16)
-    return Recorded(Candidates(left, encoded, exact=True), tuple(space.times[place] for place in places))
+    return RecordedSpace(Candidates(left, encoded, exact=True), tuple(space.times[place] for place in places))
 
 
 def overhead() -> None:

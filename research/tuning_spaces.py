@@ -9,19 +9,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet.tune.recorded import Recorded
+from ratchet.tune.recorded import RecordedSpace
 from ratchet.tune.space import Candidates, Space, candidates
 
 Floats = NDArray[np.float64]
 
 
-def made_up() -> dict[str, Recorded]:
+def made_up() -> dict[str, RecordedSpace]:
     """Three of each family."""
     families = {"product": product, "stencil": stencil, "channels": channels, "inside": inside}
     return {f"{name}/{seed}": family(seed) for name, family in families.items() for seed in range(3)}
 
 
-def product(seed: int) -> Recorded:
+def product(seed: int) -> RecordedSpace:
     """A matrix product's tiles: occupancy, memory, arithmetic, with luck of some tiles and noise of 1.5 %."""
     rng = np.random.default_rng(seed)
     tiles, threads, widths = (16, 32, 64, 128), (8, 16, 32), (1, 2, 4, 8)
@@ -61,7 +61,7 @@ def product(seed: int) -> Recorded:
     return _recorded(valid, times, fails)
 
 
-def stencil(seed: int) -> Recorded:
+def stencil(seed: int) -> RecordedSpace:
     """A stencil that does several steps of time in shared memory: halos cost more the more steps, traffic less."""
     rng = np.random.default_rng(100 + seed)
     limit = int(rng.choice([48, 64, 96, 160])) * 1024
@@ -101,7 +101,7 @@ def stencil(seed: int) -> Recorded:
     return _recorded(valid, times, (shared > limit) | (blocks < 1) | (registers > 255))
 
 
-def channels(seed: int) -> Recorded:
+def channels(seed: int) -> RecordedSpace:
     """A sum over many channels with shifts: bound by memory, reuse across rows, unrolling that must divide the channels."""
     rng = np.random.default_rng(200 + seed)
     space = Space(
@@ -139,7 +139,7 @@ def channels(seed: int) -> Recorded:
     return _recorded(valid, times, (blocks < 1) | (registers > 255))
 
 
-def inside(seed: int) -> Recorded:
+def inside(seed: int) -> RecordedSpace:
     """Points in a polygon: weak slopes, methods without an order, and very many configurations near the best."""
     rng = np.random.default_rng(300 + seed)
     space = Space(
@@ -183,5 +183,5 @@ def _habits(valid: Candidates, rng: np.random.Generator, pairs: tuple[tuple[int,
     return factor
 
 
-def _recorded(valid: Candidates, times: Floats, fails: NDArray[np.bool_]) -> Recorded:
-    return Recorded(valid, tuple(None if bad else float(time) for time, bad in zip(times, fails, strict=True)))
+def _recorded(valid: Candidates, times: Floats, fails: NDArray[np.bool_]) -> RecordedSpace:
+    return RecordedSpace(valid, tuple(None if bad else float(time) for time, bad in zip(times, fails, strict=True)))

@@ -14,7 +14,7 @@ from ratchet.records import Baseline, Outcome, Policy, ReportRecord, RunRecord
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.profile import Profiles
 from ratchet.report.comment import CommentPage
-from tests import examples
+from tests import examples, reports
 
 H200 = Path(__file__).parent / "data" / "h200_red"
 RUN_URL = "https://github.com/octocat/kernels/actions/runs/19432117786"
@@ -53,12 +53,12 @@ def slower() -> CommentPage:
 
 def mixed() -> CommentPage:
     """A case of nearly every outcome, a failure with its last lines, a warning."""
-    return page(examples.red_report().model_copy(update={"profiles": (examples.case_profile(),)}))
+    return page(reports.red_report().model_copy(update={"profiles": (examples.case_profile(),)}))
 
 
 def improved() -> CommentPage:
     """One case is faster."""
-    report = examples.green_report()
+    report = reports.green_report()
     profile = examples.case_profile(
         "softmax/rows_4096", ratio=0.876, findings=(), steps_down=("There is no ncu on this machine.",)
     )
@@ -68,25 +68,25 @@ def improved() -> CommentPage:
 def inconclusive() -> CommentPage:
     """One case has no answer, and a part of the artifact was left out."""
     cases = (
-        examples.case("copy/32m", Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %.", 1.0004, 0.0643),
-        examples.case(
+        reports.case("copy/32m", Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %.", 1.0004, 0.0643),
+        reports.case(
             "attention/training_512",
             Outcome.INCONCLUSIVE,
             "The interval reaches from −1.20 % to +5.40 %, across the gate of 3 %.",
             1.021,
             0.0612,
-            comparison=examples.comparison(1.021, 0.033),
+            comparison=reports.comparison(1.021, 0.033),
         ),
     )
-    report = examples.report(cases, headline=headline(cases, Policy(), Exit.PASS))
+    report = reports.report(cases, headline=headline(cases, Policy(), Exit.PASS))
     return page(report, notes=("The profiles were left out: nsight/profiles.json is not JSON.",))
 
 
 def accepted() -> CommentPage:
     """The only regression was taken on purpose."""
     cases = (
-        examples.case("attention/inference_4k", Outcome.REGRESSED, "Slower by 4.10 %.", 1.041, 1.041),
-        examples.case("copy/32m", Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %.", 1.0004, 0.0643),
+        reports.case("attention/inference_4k", Outcome.REGRESSED, "Slower by 4.10 %.", 1.041, 1.041),
+        reports.case("copy/32m", Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %.", 1.0004, 0.0643),
     )
     given = Acceptance(
         case="attention/inference_4k",
@@ -96,13 +96,13 @@ def accepted() -> CommentPage:
         comment=2_481_113_907,
         at=examples.STARTED + timedelta(minutes=20),
     )
-    done = with_acceptances(examples.report(cases, verdict="regression", exit_code=1), [given])
+    done = with_acceptances(reports.report(cases, verdict="regression", exit_code=1), [given])
     return page(done.report, acceptances=done.acceptances)
 
 
 def stale() -> CommentPage:
     """The head moved while it was measured, and the pull request edits the baseline."""
-    return page(examples.green_report(), stale_for="4e" * 20, edited_baseline=True, rejudged=False)
+    return page(reports.green_report(), stale_for="4e" * 20, edited_baseline=True, rejudged=False)
 
 
 def problem() -> CommentPage:
@@ -127,8 +127,8 @@ def hostile() -> CommentPage:
         failed={"reference": nasty},
     )
     taken = Acceptance(case="x/y", reason=nasty[:400], by="octocat", sha="4e" * 20, comment=None, at=examples.STARTED)
-    report = examples.hostile_report()
-    cases = (*report.cases, examples.case("x/y", Outcome.REGRESSED, nasty, 1.2))
+    report = reports.hostile_report()
+    cases = (*report.cases, reports.case("x/y", Outcome.REGRESSED, nasty, 1.2))
     return page(
         report.model_copy(update={"cases": cases, "profiles": (profile,), "unprofiled": (nasty,)}),
         base_ref=nasty,

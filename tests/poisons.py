@@ -16,8 +16,9 @@ from typing import Any
 from ratchet.records import Policy, RunRecord
 from ratchet.records.files import dumps
 from ratchet.records.profile import Profiles
-from tests import examples
-from tests.examples import compared, gone, timed
+from tests import examples, history_examples
+from tests.examples import compared
+from tests.history_examples import gone, timed
 
 POLICY = Policy()
 GREEN = examples.run_of(timed(1.0), timed(0.9, "copy/a"))
@@ -290,7 +291,7 @@ def contradicting() -> Iterator[Poison]:
         "no case": (),
         "only skipped cases": (compared(name="a/b", skipped="No GPU."),),
         "only gone cases": (gone("a/b"),),
-        "only new cases": (examples.new("a/b"),),
+        "only new cases": (history_examples.new("a/b"),),
         "only unfit cases": (timed(1.0, unfit="Hot."),),
         "every block throttled": (compared(name="a/b", head=_throttled(case.head), reference=_throttled(case.reference)),),
     }

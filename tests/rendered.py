@@ -48,7 +48,8 @@ class Page(HTMLParser):
 
 def html_of(markdown: str) -> str:
     """As in a comment: line breaks count, HTML is let through (GitHub's own filter comes later and is not relied on)."""
-    return cmarkgfm.github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_HARDBREAKS)
+    options = Options.CMARK_OPT_UNSAFE | Options.CMARK_OPT_HARDBREAKS
+    return str(cmarkgfm.github_flavored_markdown_to_html(markdown, options=options))
 
 
 def faults(markdown: str, links: tuple[str, ...] = ()) -> list[str]:

@@ -15,7 +15,7 @@ import click
 from ratchet.cli.options import common, request_of
 from ratchet.cli.output import print_result, shown
 from ratchet.commands.baseline.entries import accept_cases, record_baseline, rename_case, show_baseline, verify_baseline
-from ratchet.commands.baseline.push import Way, push_baseline
+from ratchet.commands.baseline.push import PushOptions, push_baseline
 from ratchet.errors import Exit
 from ratchet.forge.actions import append_summary, write_outputs
 from ratchet.report.baseline import (
@@ -45,27 +45,27 @@ def baseline_group() -> None:
 @click.argument("case", required=False)
 @click.option("--history", is_flag=True, help="Show the chain of every case, or of CASE: each step, by how much, who and why.")
 @common
-def baseline_show(case: str | None, history: bool, **given: Any) -> int:
+def baseline_show(case: str | None, history: bool, **options: Any) -> int:
     """Show results/baseline.json."""
     if case and not history:
         raise click.UsageError("Name a case only together with --history.")
-    path, stored = show_baseline(request_of((), given), os.environ)
+    path, stored = show_baseline(request_of((), options), os.environ)
     lines = history_lines(stored, shown(path), case) if history else baseline_lines(stored, shown(path))
-    print_result(stored, lines, as_json=given["as_json"])
+    print_result(stored, lines, as_json=options["as_json"])
     return int(Exit.PASS)
 
 
 @baseline_group.command("record")
 @click.argument("recorded", type=click.Path(path_type=Path), metavar="[RUN.json]...", nargs=-1)
 @common
-def baseline_record(recorded: tuple[Path, ...], **given: Any) -> int:
+def baseline_record(recorded: tuple[Path, ...], **options: Any) -> int:
     """Enter recorded runs into results/baseline.json.
 
     Without a name, that is the last run. New cases enter. A case that is there moves to a commit that two separate runs have
     proven faster than its baseline commit.
     """
-    path, done = record_baseline(recorded, request_of((), given), os.environ)
-    print_result(recorded_fields(done, shown(path)), recorded_lines(done, shown(path)), as_json=given["as_json"])
+    path, done = record_baseline(recorded, request_of((), options), os.environ)
+    print_result(recorded_fields(done, shown(path)), recorded_lines(done, shown(path)), as_json=options["as_json"])
     return int(Exit.PASS)
 
 
@@ -74,7 +74,7 @@ def baseline_record(recorded: tuple[Path, ...], **given: Any) -> int:
 @click.option("--reason", required=True, help="Why the baseline moves, for whoever reads the file later.")
 @_by
 @common
-def baseline_accept(words: tuple[str, ...], reason: str, by: str | None, **given: Any) -> int:
+def baseline_accept(words: tuple[str, ...], reason: str, by: str | None, **options: Any) -> int:
     """Move the baseline of cases on purpose, faster or not.
 
     Their next baseline commit is the head of the recorded run; without a name, of the last one.
@@ -83,8 +83,8 @@ def baseline_accept(words: tuple[str, ...], reason: str, by: str | None, **given
     cases = words[:-1] if recorded else words
     if not cases:
         raise click.UsageError("Name the cases that move, as benchmark/config.")
-    path, moved = accept_cases(cases, recorded, by, reason, request_of((), given), os.environ)
-    print_result(accepted_fields(moved, shown(path)), accepted_lines(moved, shown(path)), as_json=given["as_json"])
+    path, moved = accept_cases(cases, recorded, by, reason, request_of((), options), os.environ)
+    print_result(accepted_fields(moved, shown(path)), accepted_lines(moved, shown(path)), as_json=options["as_json"])
     return int(Exit.PASS)
 
 
@@ -94,11 +94,11 @@ def baseline_accept(words: tuple[str, ...], reason: str, by: str | None, **given
 @click.option("--reason", help="Why, for whoever reads the file later.")
 @_by
 @common
-def baseline_rename(old: str, new: str, reason: str | None, by: str | None, **given: Any) -> int:
+def baseline_rename(old: str, new: str, reason: str | None, by: str | None, **options: Any) -> int:
     """Continue a case under another name, on every machine."""
-    path, done = rename_case(old, new, by, reason, request_of((), given), os.environ)
+    path, done = rename_case(old, new, by, reason, request_of((), options), os.environ)
     fields = {"path": shown(path), "old": old, "new": new, "machines": [chain.machine for chain in done]}
-    print_result(fields, renamed_lines(done, old, new, shown(path)), as_json=given["as_json"])
+    print_result(fields, renamed_lines(done, old, new, shown(path)), as_json=options["as_json"])
     return int(Exit.PASS)
 
 
@@ -112,7 +112,7 @@ def baseline_rename(old: str, new: str, reason: str | None, by: str | None, **gi
 @click.option("--onto", metavar="BRANCH", help="The branch that was measured (default: GITHUB_REF_NAME, or what is checked out).")
 @click.option("--remote", default="origin", help="The remote to push to.")
 @common
-def baseline_push(recorded: tuple[Path, ...], mode: Any, onto: str | None, remote: str, **given: Any) -> int:
+def baseline_push(recorded: tuple[Path, ...], mode: Any, onto: str | None, remote: str, **options: Any) -> int:
     """Enter runs of main into the baseline file of the remote, by a commit of that file alone.
 
     Whatever was pushed meanwhile stays: the steps are applied again on top of it, never by force. With GITHUB_TOKEN, what was
@@ -123,8 +123,8 @@ def baseline_push(recorded: tuple[Path, ...], mode: Any, onto: str | None, remot
         from ratchet.forge.github import GitHub  # PyGithub is an extra, which only this needs
 
         client = GitHub.from_environ(os.environ)
-    done = push_baseline(recorded, Way(remote, mode, onto), client, request_of((), given), os.environ)
-    print_result(forward_fields(done), forward_lines(done), as_json=given["as_json"])
+    done = push_baseline(recorded, PushOptions(remote, mode, onto), client, request_of((), options), os.environ)
+    print_result(forward_fields(done), forward_lines(done), as_json=options["as_json"])
     write_outputs(forward_outputs(done), os.environ)
     append_summary(forward_summary(done), os.environ)
     return int(Exit.PASS)
@@ -132,13 +132,13 @@ def baseline_push(recorded: tuple[Path, ...], mode: Any, onto: str | None, remot
 
 @baseline_group.command("verify")
 @common
-def baseline_verify(**given: Any) -> int:
+def baseline_verify(**options: Any) -> int:
     """Check the chain of every case.
 
     Digests, predecessors and figures must fit, and git must know the commits. Exits with 2 where something does not fit.
     """
-    done = verify_baseline(request_of((), given), os.environ)
+    done = verify_baseline(request_of((), options), os.environ)
     fields = {"path": shown(done.path), "problems": done.problems, "warnings": done.warnings}
     lines = verified_lines(done.baseline, shown(done.path), done.problems, done.warnings)
-    print_result(fields, lines, as_json=given["as_json"])
+    print_result(fields, lines, as_json=options["as_json"])
     return int(Exit.USAGE if done.problems else Exit.PASS)

@@ -48,35 +48,35 @@ from ratchet.report.calibration import (
 @measuring
 @judging
 @common
-def check_command(cases: tuple[str, ...], **given: Any) -> int:
+def check_command(cases: tuple[str, ...], **options: Any) -> int:
     """Compare this checkout with an earlier commit, side by side, and fail on a regression.
 
     CASES are cases, benchmarks, configs or globs of these (see `ratchet list`); all by default.
     """
-    if sum(map(bool, (given["base"], given["merge_base"], given["against_baseline"]))) > 1:
+    if sum(map(bool, (options["base"], options["merge_base"], options["against_baseline"]))) > 1:
         raise click.UsageError("--base, --merge-base and --against-baseline exclude each other.")
-    return _measure(check, cases, given)
+    return _measure(check, cases, options)
 
 
 @click.command("run")
 @click.argument("cases", nargs=-1)
 @measuring
 @common
-def run_command(cases: tuple[str, ...], **given: Any) -> int:
+def run_command(cases: tuple[str, ...], **options: Any) -> int:
     """Time this checkout alone, in place, and write results/current.json."""
-    return _measure(run, cases, given)
+    return _measure(run, cases, options)
 
 
-def _measure(command: Callable[..., Done], cases: tuple[str, ...], given: dict[str, Any]) -> int:
-    with progressing(given) as progress:
-        done = command(request_of(cases, given), progress, os.environ)
-    show(done.report, as_json=given["as_json"])
+def _measure(command: Callable[..., Done], cases: tuple[str, ...], options: dict[str, Any]) -> int:
+    with progressing(options) as progress:
+        done = command(request_of(cases, options), progress, os.environ)
+    show(done.report, as_json=options["as_json"])
     try:
         paths = write(done, os.environ)
     except OutputError as error:
         click.echo(f"ratchet: {error}", err=True)
         return int(max(Exit.REGRESSION, done.report.exit_code) if done.report.exit_code else Exit.NOT_MEASURED)
-    print_paths(paths, quiet=given["as_json"])
+    print_paths(paths, quiet=options["as_json"])
     if done.damage:
         raise DamageError(done.damage)
     return done.report.exit_code
@@ -88,7 +88,7 @@ def _measure(command: Callable[..., Done], cases: tuple[str, ...], given: dict[s
 @measuring
 @judging
 @common
-def calibrate_command(cases: tuple[str, ...], time_s: float, **given: Any) -> int:
+def calibrate_command(cases: tuple[str, ...], time_s: float, **options: Any) -> int:
     """Measure this checkout against itself: what can this machine tell apart, and can it hold the gate?
 
     For each case: the spread between pairs, how often unchanged code would be red, how often a slowdown a sixth beyond the gate
@@ -97,11 +97,11 @@ def calibrate_command(cases: tuple[str, ...], time_s: float, **given: Any) -> in
     """
     if time_s <= 0:
         raise click.UsageError("--time leaves no time to measure.")
-    with progressing(given) as progress:
-        done = calibrate(request_of(cases, given), time_s, progress, os.environ)
+    with progressing(options) as progress:
+        done = calibrate(request_of(cases, options), time_s, progress, os.environ)
     paths = write_calibration(done)
     lines = [*calibration_lines(done.calibration), *(f"Written: {path}" for path in paths)]
-    print_result(done.calibration, lines, as_json=given["as_json"])
+    print_result(done.calibration, lines, as_json=options["as_json"])
     return int(Exit.PASS if done.calibration.holds else Exit.NOT_MEASURED)
 
 
@@ -110,10 +110,10 @@ def calibrate_command(cases: tuple[str, ...], time_s: float, **given: Any) -> in
 @click.argument("head", type=click.Path(path_type=Path), metavar="B.json")
 @judging
 @common
-def compare_command(reference: Path, head: Path, **given: Any) -> int:
+def compare_command(reference: Path, head: Path, **options: Any) -> int:
     """Compare two recorded runs of one machine: is B slower than A?"""
-    report = compare(reference, head, request_of((), given), os.environ)
-    show(report, as_json=given["as_json"])
+    report = compare(reference, head, request_of((), options), os.environ)
+    show(report, as_json=options["as_json"])
     return report.exit_code
 
 
@@ -121,25 +121,25 @@ def compare_command(reference: Path, head: Path, **given: Any) -> int:
 @click.argument("recorded", type=click.Path(path_type=Path), metavar="[RUN.json]", required=False)
 @judging
 @common
-def report_command(recorded: Path | None, **given: Any) -> int:
+def report_command(recorded: Path | None, **options: Any) -> int:
     """Judge a recorded run again and write its report (default: results/current.json)."""
-    done = judge_again(recorded, request_of((), given), os.environ)
-    show(done.report, as_json=given["as_json"])
-    print_paths(write_report(done), quiet=given["as_json"])
+    done = judge_again(recorded, request_of((), options), os.environ)
+    show(done.report, as_json=options["as_json"])
+    print_paths(write_report(done), quiet=options["as_json"])
     return done.report.exit_code
 
 
 @click.command("merge")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @common
-def merge_command(runs: tuple[Path, ...], **given: Any) -> int:
+def merge_command(runs: tuple[Path, ...], **options: Any) -> int:
     """Join the shards of one check (see `ratchet check --shard`) into one run and one verdict.
 
     RUNS are the current.json of all shards; profiles beside them come along.
     """
-    done = merge(runs, request_of((), given), os.environ)
-    show(done.report, as_json=given["as_json"])
-    print_paths(write(done, os.environ), quiet=given["as_json"])
+    done = merge(runs, request_of((), options), os.environ)
+    show(done.report, as_json=options["as_json"])
+    print_paths(write(done, os.environ), quiet=options["as_json"])
     return done.report.exit_code
 
 
@@ -154,7 +154,7 @@ def merge_command(runs: tuple[Path, ...], **given: Any) -> int:
 @click.option("--plant", multiple=True, metavar="CASE=1.035", help="With --simulate: make the head of a case 3.5 % slower.")
 @judging
 @common
-def replay_command(files: tuple[Path, ...], **given: Any) -> int:
+def replay_command(files: tuple[Path, ...], **options: Any) -> int:
     """Judge recorded pairs again: by another gate, or many times over.
 
     A FILE is a recorded run (results/current.json), or a NumPy archive NAME.npz with two arrays of milliseconds for every case,
@@ -165,18 +165,18 @@ def replay_command(files: tuple[Path, ...], **given: Any) -> int:
     planted; caught, the share of planted cases that are red (null without --plant); inconclusive, the share of cases without an
     answer; and pairs_mean, how many pairs a case took. It exits with 0.
     """
-    patterns = tuple(name.strip() for group in given["cases"] for name in group.split(",") if name.strip())
-    request = request_of(patterns, given)
-    request = replace(request, options={**request.options, **{key: given[key] for key in ("confidence", "false_alarm")}})
-    if given["simulate"] is not None:
-        seed = given["draw_seed"] or 0
-        simulated = replay_simulated(files, request, given["simulate"], seed, given["plant"], os.environ)
-        print_result(simulation_json(simulated), simulation_lines(simulated), as_json=given["as_json"])
+    patterns = tuple(name.strip() for group in options["cases"] for name in group.split(",") if name.strip())
+    request = request_of(patterns, options)
+    request = replace(request, options={**request.options, **{key: options[key] for key in ("confidence", "false_alarm")}})
+    if options["simulate"] is not None:
+        seed = options["draw_seed"] or 0
+        simulated = replay_simulated(files, request, options["simulate"], seed, options["plant"], os.environ)
+        print_result(simulation_json(simulated), simulation_lines(simulated), as_json=options["as_json"])
         return int(Exit.PASS)
-    for option, value in (("--pairs", given["pairs"]), ("--seed", given["draw_seed"]), ("--plant", given["plant"] or None)):
+    for option, value in (("--pairs", options["pairs"]), ("--seed", options["draw_seed"]), ("--plant", options["plant"] or None)):
         if value is not None:
             raise UsageError(f"{option} works with --simulate only.", f"Give --simulate N too, or leave {option} out.")
-    return _judge_files(files, request, as_json=given["as_json"])
+    return _judge_files(files, request, as_json=options["as_json"])
 
 
 def _judge_files(files: tuple[Path, ...], request: Request, *, as_json: bool) -> int:

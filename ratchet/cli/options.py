@@ -19,12 +19,12 @@ from ratchet.records.run import Shard
 Command = Callable[..., Any]
 
 
-def request_of(cases: tuple[str, ...], given: dict[str, Any]) -> Request:
+def request_of(cases: tuple[str, ...], options: dict[str, Any]) -> Request:
     """Return what a command asks of the pipeline; an option that a command does not have counts as not given."""
-    gpu, gpus = given.get("gpu"), given.get("gpus")
+    gpu, gpus = options.get("gpu"), options.get("gpus")
     if gpu is not None and gpus not in (None, "all"):
         raise click.UsageError("--gpu and --gpus exclude each other.")
-    settings = (
+    names = (
         "device",
         "pairs",
         "budget",
@@ -37,23 +37,23 @@ def request_of(cases: tuple[str, ...], given: dict[str, Any]) -> Request:
         "improvement_threshold",
         "on_inconclusive",
     )
-    options = {key: given.get(key) for key in settings}
-    options["time_identical"] = given.get("time_identical") or None
-    options["build_cache"] = False if given.get("no_build_cache") else None
-    options["profile"] = "never" if given.get("no_profile") else None
-    options["results"] = str(given["results"].absolute()) if given.get("results") else None
+    settings = {key: options.get(key) for key in names}
+    settings["time_identical"] = options.get("time_identical") or None
+    settings["build_cache"] = False if options.get("no_build_cache") else None
+    settings["profile"] = "never" if options.get("no_profile") else None
+    settings["results"] = str(options["results"].absolute()) if options.get("results") else None
     return Request(
-        folder=given["repo"].resolve(),
+        folder=options["repo"].resolve(),
         command=click.get_current_context().obj,
         patterns=cases,
-        base=given.get("base"),
-        merge_base=given.get("merge_base"),
-        against_baseline=bool(given.get("against_baseline")),
+        base=options.get("base"),
+        merge_base=options.get("merge_base"),
+        against_baseline=bool(options.get("against_baseline")),
         gpu=gpu,
         gpus=gpus,
-        shard=given.get("shard"),
-        wait_s=given.get("wait") or 0.0,
-        options=options,
+        shard=options.get("shard"),
+        wait_s=options.get("wait") or 0.0,
+        options=settings,
     )
 
 

@@ -35,13 +35,13 @@ from ratchet.report.roofline import roofline_lines
 @device
 @waiting
 @common
-def profile_command(cases: tuple[str, ...], set_name: Any, read: bool, compare: bool, **given: Any) -> int:
+def profile_command(cases: tuple[str, ...], set_name: Any, read: bool, compare: bool, **options: Any) -> int:
     """Profile CASES of this checkout, and of an earlier commit beside it, without timing them.
 
     Counters come from Nsight Compute if it is installed and permitted; otherwise torch.profiler gives times. Reports, metrics
     and figures go to results/nsight/. With --read, CASES are report files of any kernel and GPU; this needs no GPU.
     """
-    bases = (given["base"], given["merge_base"], given["against_baseline"], compare)
+    bases = (options["base"], options["merge_base"], options["against_baseline"], compare)
     if sum(map(bool, bases)) > 1:
         raise click.UsageError("--base, --merge-base, --against-baseline and --compare exclude each other.")
     if not cases:
@@ -51,12 +51,12 @@ def profile_command(cases: tuple[str, ...], set_name: Any, read: bool, compare: 
             raise click.UsageError("--read compares files, so it takes no commit.")
         files = read_profiles([Path(case) for case in cases], os.environ)
         fields = files.model_dump(mode="json")
-        print_result(fields, read_lines(files), as_json=given["as_json"])
+        print_result(fields, read_lines(files), as_json=options["as_json"])
         return int(Exit.PASS)
-    with progressing(given) as progress:
-        done = profile(request_of(cases, given), set_name, progress, os.environ, compare=any(bases))
+    with progressing(options) as progress:
+        done = profile(request_of(cases, options), set_name, progress, os.environ, compare=any(bases))
     lines = (line for case in done.profiles for line in profile_lines(case, shown(done.results)))
-    print_result([case.model_dump(mode="json") for case in done.profiles], lines, as_json=given["as_json"])
+    print_result([case.model_dump(mode="json") for case in done.profiles], lines, as_json=options["as_json"])
     return int(Exit.PASS if all(case.head for case in done.profiles) else Exit.NOT_MEASURED)
 
 
@@ -67,7 +67,7 @@ def profile_command(cases: tuple[str, ...], set_name: Any, read: bool, compare: 
 )
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder (default: results/roofline).")
 @common
-def roofline_command(words: tuple[str, ...], profiles: Path | None, out: Path | None, **given: Any) -> int:
+def roofline_command(words: tuple[str, ...], profiles: Path | None, out: Path | None, **options: Any) -> int:
     """Draw how near each case comes to what the machine can do (default: the last run, else the baseline).
 
     A word that ends with .json is a recorded run or a baseline; the others are cases, benchmarks, configs or globs.
@@ -76,9 +76,9 @@ def roofline_command(words: tuple[str, ...], profiles: Path | None, out: Path | 
     if len(files) > 1:
         raise click.UsageError(f"Name one recorded run, not {len(files)}.")
     cases = tuple(word for word in words if not word.endswith(".json"))
-    drawn = draw_roofline(files[0] if files else None, profiles, out, request_of(cases, given), os.environ)
+    drawn = draw_roofline(files[0] if files else None, profiles, out, request_of(cases, options), os.environ)
     paths = (f"{'Picture:' if path.suffix != '.json' else 'Figures:':<9}{shown(path)}" for path in drawn.files)
-    print_result(drawn.roofline, [*roofline_lines(drawn.roofline), *paths], as_json=given["as_json"])
+    print_result(drawn.roofline, [*roofline_lines(drawn.roofline), *paths], as_json=options["as_json"])
     if drawn.step_down:
         click.echo(drawn.step_down, err=True)
     return int(Exit.PASS)

@@ -23,9 +23,9 @@ from ratchet.untrusted import clean
 @click.argument("cases", nargs=-1)
 @device
 @common
-def list_command(cases: tuple[str, ...], **given: Any) -> int:
+def list_command(cases: tuple[str, ...], **options: Any) -> int:
     """List the cases of this checkout, and those that this machine skips."""
-    listed = cases_of_checkout(request_of(cases, given), os.environ)
+    listed = cases_of_checkout(request_of(cases, options), os.environ)
     width = max((len(case.name) for case in listed), default=0)
     lines = []
     for case in listed:
@@ -37,7 +37,7 @@ def list_command(cases: tuple[str, ...], **given: Any) -> int:
             note = " ".join(f"{name}={value}" for name, value in case.config.parameters.items())
         lines.append(f"{clean(case.name):<{width}}  {clean(note)}".rstrip())
     fields = [case.model_dump(mode="json", include={"name", "config", "skipped", "failures"}) for case in listed]
-    print_result(fields, lines, as_json=given["as_json"])
+    print_result(fields, lines, as_json=options["as_json"])
     if any(case.failures for case in listed):
         return int(Exit.REGRESSION)
     return int(Exit.PASS if listed else Exit.NOT_MEASURED)
@@ -46,9 +46,9 @@ def list_command(cases: tuple[str, ...], **given: Any) -> int:
 @click.command("doctor")
 @device
 @common
-def doctor_command(**given: Any) -> int:
+def doctor_command(**options: Any) -> int:
     """Say what this machine can and cannot do, and what to do about it."""
-    root = given["repo"].resolve()
-    checks = doctor.examine(root, given["gpu"], results=root / (given["results"] or "results"))
-    click.echo(doctor.to_json(checks) if given["as_json"] else doctor.render(checks), nl=False)
+    root = options["repo"].resolve()
+    checks = doctor.examine(root, options["gpu"], results=root / (options["results"] or "results"))
+    click.echo(doctor.to_json(checks) if options["as_json"] else doctor.render(checks), nl=False)
     return int(Exit.PASS)

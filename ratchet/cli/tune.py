@@ -53,7 +53,7 @@ from ratchet.untrusted import log_line
 @click.option("--case-timeout", help="Time limit for one step of a configuration (default: 120s).")
 @waiting
 @common
-def tune_command(case: str | None, replay: Path | None, records: tuple[Path, ...], **given: Any) -> int:
+def tune_command(case: str | None, replay: Path | None, records: tuple[Path, ...], **options: Any) -> int:
     """Search the parameters of CASE within a budget, and confirm the best against today's values in pairs.
 
     Writes tuning/CASE.MACHINE.json and tuning/suggestions.md; an earlier record of that name is moved to tuning/earlier.
@@ -62,45 +62,45 @@ def tune_command(case: str | None, replay: Path | None, records: tuple[Path, ...
     if sum((case is not None, replay is not None, bool(records))) != 1:
         raise click.UsageError("Name one case to tune (see `ratchet list`), or a recorded space with --replay, or a --record.")
     if records:
-        return _use_records(records, given)
-    if given["export"]:
+        return _use_records(records, options)
+    if options["export"]:
         raise click.UsageError("--export writes what a --record tried: name one.")
     if replay is None:
-        return _tune(str(case), given)
-    result = tune_replay(replay, given["max_evaluations"], given["search_seed"], given["strategy"])
-    print_result(result, replay_lines(result), as_json=given["as_json"])
+        return _tune(str(case), options)
+    result = tune_replay(replay, options["max_evaluations"], options["search_seed"], options["strategy"])
+    print_result(result, replay_lines(result), as_json=options["as_json"])
     return int(Exit.PASS)
 
 
-def _use_records(paths: tuple[Path, ...], given: dict[str, Any]) -> int:
-    out: Path | None = given["export"]
-    if not given["apply"] and out is None:
+def _use_records(paths: tuple[Path, ...], options: dict[str, Any]) -> int:
+    out: Path | None = options["export"]
+    if not options["apply"] and out is None:
         raise click.UsageError("--record takes a record of an earlier search: say --apply or --export FILE.")
     if out is not None and len(paths) > 1:
         raise click.UsageError(f"--export takes one record at a time, not {len(paths)}.")
     lines = []
     if out is not None:
         lines.append(f"Written: {os.path.relpath(export_tuning(paths[0], out))}")
-    if given["apply"]:
-        applied = apply_recorded(paths, request_of((), given), os.environ)
+    if options["apply"]:
+        applied = apply_recorded(paths, request_of((), options), os.environ)
         lines += [*map(log_line, applied.lines), f"Written: {os.path.relpath(applied.path)}"]
     print_result(None, lines, as_json=False)
     return int(Exit.PASS)
 
 
-def _tune(case: str, given: dict[str, Any]) -> int:
+def _tune(case: str, options: dict[str, Any]) -> int:
     request = TuneRequest(
-        request=replace(request_of((case,), given), patterns=(case,)),
-        budget_s=given["time_budget"] or None,
-        max_evaluations=given["max_evaluations"],
-        strategy=given["strategy"],
-        seed=given["search_seed"],
-        resume=given["resume"],
-        executor=given["executor"],
-        apply=given["apply"],
-        folder=given["tuning"].absolute() if given["tuning"] else None,
+        request=replace(request_of((case,), options), patterns=(case,)),
+        budget_s=options["time_budget"] or None,
+        max_evaluations=options["max_evaluations"],
+        strategy=options["strategy"],
+        seed=options["search_seed"],
+        resume=options["resume"],
+        executor=options["executor"],
+        apply=options["apply"],
+        folder=options["tuning"].absolute() if options["tuning"] else None,
     )
-    with progressing(given) as progress:
+    with progressing(options) as progress:
         try:
             done = tune(request, progress, os.environ)
         except KeyboardInterrupt:
@@ -110,5 +110,5 @@ def _tune(case: str, given: dict[str, Any]) -> int:
     lines = [*tuning_lines(done.record), *(f"Written: {os.path.relpath(path)}" for path in done.paths)]
     if done.kept:
         lines.append(f"Kept: {os.path.relpath(done.kept)}, an earlier record of this case")
-    print_result(None, [dumps(done.record).rstrip()] if given["as_json"] else lines, as_json=False)
+    print_result(None, [dumps(done.record).rstrip()] if options["as_json"] else lines, as_json=False)
     return int(Exit.PASS)

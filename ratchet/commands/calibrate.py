@@ -34,7 +34,7 @@ MOST_PAIRS = 200
 
 
 @dataclass(frozen=True)
-class Calibrated:
+class CalibrationFiles:
     """A calibration, its run, and where their files belong."""
 
     calibration: Calibration
@@ -42,7 +42,7 @@ class Calibrated:
     results: Path
 
 
-def calibrate(request: Request, seconds: float, progress: Progress, environ: Mapping[str, str]) -> Calibrated:
+def calibrate(request: Request, seconds: float, progress: Progress, environ: Mapping[str, str]) -> CalibrationFiles:
     """Measure the checkout against itself for ``seconds`` and judge whether the configured gate can be held.
 
     Every case is timed, although its machine code is equal on both sides, and nothing is decided early. Raises BuildError where
@@ -105,10 +105,10 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
         command=request.command,
         warnings=run.warnings,
     )
-    return Calibrated(calibration, run, results)
+    return CalibrationFiles(calibration, run, results)
 
 
-def write_calibration(done: Calibrated) -> list[Path]:
+def write_calibration(done: CalibrationFiles) -> list[Path]:
     """Write the calibration and its samples. Returns their paths."""
     paths = [done.results / CALIBRATION, done.results / CALIBRATION_SAMPLES]
     save(paths[0], done.calibration)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import reduce
 from importlib import metadata
 from pathlib import Path
 
@@ -26,9 +27,9 @@ from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.drift import Drift, by_commit, drifting
 from ratchet.judge.sequential import looks, suspects, undecided, urgent
 from ratchet.judge.shards import policy_of_part
-from ratchet.judge.verdict import judge_run
+from ratchet.judge.verdict import changed_cases, judge_run
 from ratchet.measure.build import without_secrets
-from ratchet.measure.suite import CaseTask, Suite, list_cases, measure_suite
+from ratchet.measure.suite import CaseTask, Suite, Traces, list_cases, measure_suite
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.files import save
 from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Shard, Tree
@@ -62,6 +63,8 @@ class Pairing:
     patterns: Sequence[str]
     drifts: Mapping[str, Drift] = field(default_factory=dict)
     shard: Shard | None = None
+    traced: bool = True
+    """Whether the cases that changed are traced for their profiles."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
         report = judge_run(record, plan.baseline)
         # Profiled here, since a profile needs the trees, and the device to itself.
         site = ProfileSite(plan.repository, plan.settings, machines[0], trees, progress, plan.environ)
-        report = with_profiles(site, report, record, plan.baseline, plan.results)
+        report = with_profiles(site, report, record, plan.baseline, plan.results, measured.suite.traces)
         changes = watch.changes()
     return Done(record, report, plan.results).with_changes(changes.notes, changes.damage)
 
@@ -192,7 +195,8 @@ def _against_baseline(
     for suite, snapshot in zip(suites[1:], snapshots[1:], strict=True):
         cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
     missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
-    return CheckSuite(replace(suites[0], cases=tuple(cases), reference_missing=missing), snapshots[0].tree)
+    traces = reduce(Traces.joined, (suite.traces for suite in suites))
+    return CheckSuite(replace(suites[0], cases=tuple(cases), reference_missing=missing, traces=traces), snapshots[0].tree)
 
 
 def _against_best(
@@ -213,7 +217,7 @@ def _against_best(
         except (GitError, UsageError):  # the history was rewritten, or the clone is shallow: there is nothing to compare with
             continue
         with worktree(plan.repository, trees, best) as tree:
-            suite = compare(plan, machines, trees.head, Pairing(best, tree, names), progress)
+            suite = compare(plan, machines, trees.head, Pairing(best, tree, names, traced=False), progress)
         measured += [case.model_copy(update={"reference_tree": best.tree}) for case in suite.cases]
     return measured
 
@@ -227,6 +231,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     reference = None if unbuilt else pairing.tree
     timing = plan_of(settings, machines[0].device, restart_after=SESSION_PAIRS)
     policy = policy_of_part(settings.policy, len(machines))
+    most_traced = settings.profile_cases if pairing.traced and settings.profile == "auto" else 0
 
     def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
         task = CaseTask(
@@ -242,6 +247,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
             idle=machine.idle,
             time_identical=settings.time_identical,
             shard=shard,
+            traced=lambda cases: changed_cases(cases, policy, timing.pairs)[:most_traced],
         )
         trees = tree_specs(settings, machine, plan.repository.root, head, reference)
         return measure_suite(trees, task, progress, plan.environ)
@@ -251,4 +257,6 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     shards = [pairing.shard] if count == 1 else parts
     suites = in_parallel(measure_part, list(zip(machines, shards, strict=True)), progress)
     cases = tuple(case for suite in suites for case in suite.cases)
-    return replace(suites[0], cases=cases, reference_missing=str(unbuilt) if unbuilt else suites[0].reference_missing)
+    missing = str(unbuilt) if unbuilt else suites[0].reference_missing
+    traces = reduce(Traces.joined, (suite.traces for suite in suites))
+    return replace(suites[0], cases=cases, reference_missing=missing, traces=traces)

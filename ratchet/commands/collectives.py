@@ -115,11 +115,11 @@ def wanted_of(wish: CollectivesRequest, device: str, ranks: int) -> list[Collect
     """Return every operation with every size, as requested. Raises UsageError."""
     if wish.repeats < FEWEST:
         raise UsageError(f"{wish.repeats} repetitions are too few for an interval.", f"Take --repeats {FEWEST} or more.")
-    operations = [each.strip() for each in (wish.operations or ",".join(OPERATIONS)).split(",")]
+    operations = [name.strip() for name in (wish.operations or ",".join(OPERATIONS)).split(",")]
     for operation in operations:
         if operation not in OPERATIONS:
             raise UsageError(f"There is no collective {operation!r}.", f"Choose from {', '.join(OPERATIONS)}.")
-    sizes = [_bytes(each, ranks) for each in (wish.sizes or wish.default_sizes[device]).split(",")]
+    sizes = [_bytes(text, ranks) for text in (wish.sizes or wish.default_sizes[device]).split(",")]
     return [Collective(operation, size) for operation in dict.fromkeys(operations) for size in dict.fromkeys(sizes)]
 
 
@@ -143,7 +143,7 @@ def _case(collective: Collective, taken: Sequence[Timed], group: Group, machine:
         clock=_clock(machine.device),
         cache="warm",
     )
-    workers = tuple(_worker(number, each) for number, each in enumerate(taken))
+    workers = tuple(_worker(number, timed) for number, timed in enumerate(taken))
     return CaseRun(
         name=f"collectives/{name}",
         benchmark="collectives",

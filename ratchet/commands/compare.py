@@ -37,8 +37,8 @@ def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, s
     results = root / settings.results
     past = load(recorded or results / CURRENT, RunRecord)
     names = {"regression_threshold": "regression", "improvement_threshold": "improvement", "on_inconclusive": "on_inconclusive"}
-    given = {name: getattr(settings.policy, name) for key, name in names.items() if request.options.get(key) is not None}
-    report = judge_run(past, load_baseline(results), past.policy.model_copy(update=given))
+    overrides = {name: getattr(settings.policy, name) for key, name in names.items() if request.options.get(key) is not None}
+    report = judge_run(past, load_baseline(results), past.policy.model_copy(update=overrides))
     return Done(past, with_stored_profiles(report, past, results), results)
 
 
@@ -62,13 +62,13 @@ def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -
 
 def _take_profiles(source: Path, folder: Path) -> None:
     """Copy the profiles beside a shard's run, and their files, into the folder."""
-    found = profile_files.read_index(source).profiles
-    if not found or source.resolve() == folder.resolve():
+    profiles = profile_files.read_index(source).profiles
+    if not profiles or source.resolve() == folder.resolve():
         return
-    for each in found:
-        profile_files.clear(folder, each.case)
-        for name in each.files.values():
+    for profile in profiles:
+        profile_files.clear(folder, profile.case)
+        for name in profile.files.values():
             place = source / Path(name).name
             if place.is_file():
                 profile_files.keep(place, folder, place.name)
-    profile_files.add_to_index(folder, found)
+    profile_files.add_to_index(folder, profiles)

@@ -16,13 +16,13 @@ import numpy as np
 from ratchet.commands.request import Request, load_baseline, root_of
 from ratchet.config import load_settings
 from ratchet.errors import UsageError
-from ratchet.judge.replay import Judged, Pools, judge_pairs, pool_of, simulate
+from ratchet.judge.replay import Pools, ReplayVerdict, judge_pairs, pool_of, simulate
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.child.registry import select, unmatched
 from ratchet.records.archive import load_archive
 from ratchet.records.files import load
 from ratchet.records.run import RunRecord
-from ratchet.report.calibration import Replayed, Simulation
+from ratchet.report.calibration import ReplayedFile, Simulation
 from ratchet.stats.comparison import Pair, pairs_of_medians
 from ratchet.untrusted import clean
 
@@ -37,7 +37,7 @@ _THRESHOLDS = {
 """Setting → its field of a policy."""
 
 
-def replay(files: Sequence[Path], request: Request, environ: Mapping[str, str]) -> list[Replayed]:
+def replay(files: Sequence[Path], request: Request, environ: Mapping[str, str]) -> list[ReplayedFile]:
     """Judge the record in each file: a run by the thresholds given, else by its own; other pairs by the settings.
 
     Raises RecordError for a file that is neither a run nor an archive, UsageError for a pattern that matches no case.
@@ -45,19 +45,21 @@ def replay(files: Sequence[Path], request: Request, environ: Mapping[str, str]) 
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options)
     baseline = load_baseline(root / settings.results)
-    given = {field: getattr(settings.policy, field) for key, field in _THRESHOLDS.items() if request.options.get(key) is not None}
+    overrides = {
+        field: getattr(settings.policy, field) for key, field in _THRESHOLDS.items() if request.options.get(key) is not None
+    }
     names: list[str] = []
     done = []
     for file, recorded in _recorded(files):
         names += _names(recorded)
         chosen = _chosen(recorded, request.patterns)
         if isinstance(chosen, RunRecord):
-            report = judge_run(chosen, baseline, chosen.policy.model_copy(update=given))
-            done.append(Replayed(file, Judged(report.cases, report.headline, report.exit_code), report))
+            report = judge_run(chosen, baseline, chosen.policy.model_copy(update=overrides))
+            done.append(ReplayedFile(file, ReplayVerdict(report.cases, report.headline, report.exit_code), report))
         else:
-            done.append(Replayed(file, judge_pairs(chosen, settings.policy)))
+            done.append(ReplayedFile(file, judge_pairs(chosen, settings.policy)))
     _refuse_unmatched(names, request.patterns, names, "--cases")
-    return [each for each in done if each.judged.cases] or done
+    return [replayed for replayed in done if replayed.judged.cases] or done
 
 
 def replay_simulated(

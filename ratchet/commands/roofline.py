@@ -32,7 +32,7 @@ FOLDER, NAME = "roofline", "roofline"
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedCase:
     """A case with its time."""
 
     name: str
@@ -42,7 +42,7 @@ class Timed:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RooflineFiles:
     """A roofline and its files. ``step_down``: why there is no picture."""
 
     roofline: Roofline
@@ -52,7 +52,7 @@ class Drawn:
 
 def draw_roofline(
     recorded: Path | None, profiles: Path | None, out: Path | None, request: Request, environ: Mapping[str, str]
-) -> Drawn:
+) -> RooflineFiles:
     """Draw the roofline of a recorded run or baseline, as a record and two pictures.
 
     None takes the defaults of the results folder. Raises RecordError for an unreadable file, UsageError for a pattern that
@@ -68,8 +68,8 @@ def draw_roofline(
     try:
         pictures = figure.draw_roofline(made, folder, NAME)
     except PageError as error:
-        return Drawn(made, (folder / f"{NAME}.json",), str(error))
-    return Drawn(made, (*pictures, folder / f"{NAME}.json"))
+        return RooflineFiles(made, (folder / f"{NAME}.json",), str(error))
+    return RooflineFiles(made, (*pictures, folder / f"{NAME}.json"))
 
 
 def of_results(recorded: Path | None, profiles: Path | None, results: Path, patterns: Sequence[str]) -> Roofline:
@@ -77,7 +77,7 @@ def of_results(recorded: Path | None, profiles: Path | None, results: Path, patt
 
     Raises RecordError and UsageError as `draw_roofline` does.
     """
-    path = recorded or next((each for each in (results / CURRENT, results / BASELINE) if each.exists()), None)
+    path = recorded or next((path for path in (results / CURRENT, results / BASELINE) if path.exists()), None)
     if path is None:
         raise UsageError(f"Nothing was measured in {results} yet.", "Measure first with `ratchet run`, or name a recorded run.")
     fingerprint, cases, roofs, notes = _of_baseline(path) if _is_baseline(path) else _of_run(path, load_baseline(results))
@@ -93,7 +93,7 @@ def of_results(recorded: Path | None, profiles: Path | None, results: Path, patt
 
 
 def _assembled(
-    fingerprint: Fingerprint, cases: Sequence[Timed], measured: Roofs, profiles: Sequence[CaseProfile], notes: list[str]
+    fingerprint: Fingerprint, cases: Sequence[TimedCase], measured: Roofs, profiles: Sequence[CaseProfile], notes: list[str]
 ) -> Roofline:
     matched = {case.name: _matching(case, profiles, fingerprint, notes) for case in cases}
     roofs, more = _roofs(fingerprint, measured, tuple(matched.values()))
@@ -101,7 +101,7 @@ def _assembled(
     points = [point for point in found.values() if point]
     if unplaced := [name for name, point in found.items() if point is None]:
         more.append(f"Without declared FLOPs and bytes, and without counters, so not shown: {', '.join(unplaced)}.")
-    far = [each for each in points if each.of_declared is not None and abs(each.of_declared - 1) > pure.AGREEMENT]
+    far = [point for point in points if point.of_declared is not None and abs(point.of_declared - 1) > pure.AGREEMENT]
     if far:
         ratios = ", ".join(f"{point.case} {point.of_declared:.3f}" for point in far)
         more.append(f"Counted FLOPs over declared ones, where they are more than {percent(pure.AGREEMENT)} apart: {ratios}.")
@@ -132,7 +132,7 @@ def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | 
     ), notes
 
 
-def _point(case: Timed, profile: Profile | None, roofs: tuple[Roof, ...], l2_bytes: int | None) -> RooflinePoint | None:
+def _point(case: TimedCase, profile: Profile | None, roofs: tuple[Roof, ...], l2_bytes: int | None) -> RooflinePoint | None:
     """Return the point from counters where there are any, else from the work that the benchmark declares, if it does."""
     point = pure.counted(case.name, None, profile, roofs, case.seconds, warm=is_warm(case.workload)) if profile else None
     if profile is None or point is None:
@@ -140,13 +140,13 @@ def _point(case: Timed, profile: Profile | None, roofs: tuple[Roof, ...], l2_byt
     return point.model_copy(update={"of_declared": pure.agreement(case.workload, profile)})
 
 
-def _matching(case: Timed, profiles: Sequence[CaseProfile], fingerprint: Fingerprint, notes: list[str]) -> Profile | None:
+def _matching(case: TimedCase, profiles: Sequence[CaseProfile], fingerprint: Fingerprint, notes: list[str]) -> Profile | None:
     """Return the profile of this very code on this kind of GPU; where there is one of other code only, add a note."""
     other = False
-    for each in profiles:
-        if each.case != case.name:
+    for of_case in profiles:
+        if of_case.case != case.name:
             continue
-        for tree, profile in ((each.head_tree, each.head), (each.reference_tree, each.reference)):
+        for tree, profile in ((of_case.head_tree, of_case.head), (of_case.reference_tree, of_case.reference)):
             if profile is None or profile.tool != "ncu":
                 continue
             if tree is not None and _same(tree, case.tree) and profile.gpu in (None, fingerprint.gpu):
@@ -163,20 +163,20 @@ def _same(one: Tree, other: Tree) -> bool:
     return one.commit == other.commit and not one.dirty and not other.dirty
 
 
-def _of_run(path: Path, stored: Baseline) -> tuple[Fingerprint, list[Timed], Roofs, list[str]]:
+def _of_run(path: Path, stored: Baseline) -> tuple[Fingerprint, list[TimedCase], Roofs, list[str]]:
     run = load(path, RunRecord)
     fingerprint = run.environment.fingerprint
     cases = [timed for case in run.cases if (timed := _timed(case, run.head))]
     return fingerprint, cases, measured_roofs(run.cases, stored.entries(fingerprint), run.environment.l2_bytes), []
 
 
-def _timed(case: CaseRun, tree: Tree) -> Timed | None:
+def _timed(case: CaseRun, tree: Tree) -> TimedCase | None:
     if case.workload is None or case.performance is None:
         return None
-    return Timed(case.name, case.workload, case.performance.median_time_ms / 1e3, tree)
+    return TimedCase(case.name, case.workload, case.performance.median_time_ms / 1e3, tree)
 
 
-def _of_baseline(path: Path) -> tuple[Fingerprint, list[Timed], Roofs, list[str]]:
+def _of_baseline(path: Path) -> tuple[Fingerprint, list[TimedCase], Roofs, list[str]]:
     """Return the machine of a baseline that was measured last, and its cases."""
 
     def last_measured(part: FingerprintBaseline) -> tuple[float, str]:
@@ -187,8 +187,10 @@ def _of_baseline(path: Path) -> tuple[Fingerprint, list[Timed], Roofs, list[str]
         raise UsageError(f"{path} is empty.", "Measure with `ratchet check`, then `ratchet baseline record`.")
     part = parts[-1]
     entries = {name: entry for name, entry in part.configs.items() if not entry.removed}
-    cases = [Timed(name, entry.workload, entry.median_ms / 1e3, Tree(commit=entry.git_commit)) for name, entry in entries.items()]
-    others = [each.fingerprint.key for each in parts[:-1]]
+    cases = [
+        TimedCase(name, entry.workload, entry.median_ms / 1e3, Tree(commit=entry.git_commit)) for name, entry in entries.items()
+    ]
+    others = [other.fingerprint.key for other in parts[:-1]]
     notes = (
         [f"{path.name} also knows {', '.join(others)}; the figure shows the machine that was measured last."] if others else []
     )

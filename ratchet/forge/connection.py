@@ -107,12 +107,12 @@ class Tries:
 
     def call(self, doing: str, call: Callable[[], T]) -> T:
         """Make a call that may be made twice: it only reads, or the second time changes nothing more."""
-        return self._call(doing, call, (Effect.NOT_YET, Effect.UNKNOWN))
+        return self._call(doing, call, (CallEffect.NOT_YET, CallEffect.UNKNOWN))
 
     def call_once(self, doing: str, call: Callable[[], T]) -> T:
         """Make a call that must not have its effect twice. After UnreachableError, look for the effect before calling again."""
         try:
-            return self._call(doing, call, (Effect.NOT_YET,))
+            return self._call(doing, call, (CallEffect.NOT_YET,))
         except UnreachableError as error:
             raise UnreachableError(f"{error.message} It may have been done all the same.", error.hint) from None
 
@@ -125,12 +125,12 @@ class Tries:
         self._left_s -= wait_s
         self._sleep(wait_s)
 
-    def _call(self, doing: str, call: Callable[[], T], again: tuple[Effect, ...]) -> T:
+    def _call(self, doing: str, call: Callable[[], T], again: tuple[CallEffect, ...]) -> T:
         while True:
             try:
                 return call()
             except KNOWN as problem:
-                trouble = trouble_of(problem, doing, self._secret.get_secret_value())
+                trouble = failure_of(problem, doing, self._secret.get_secret_value())
             if trouble.effect not in again:
                 raise trouble.error
             self.wait(trouble.error, trouble.wait_s)
@@ -157,7 +157,7 @@ KNOWN = (
 )
 
 
-class Effect(Enum):
+class CallEffect(Enum):
     """The effect that a failed call may have had."""
 
     FINAL = "final"
@@ -169,46 +169,50 @@ class Effect(Enum):
 
 
 @dataclass(frozen=True)
-class Trouble:
+class CallFailure:
     """A failed call."""
 
     error: ForgeError
-    effect: Effect
+    effect: CallEffect
     wait_s: float | None = None
     """How long GitHub asks to wait; None if it does not say."""
 
 
-def trouble_of(problem: Exception, doing: str, secret: str) -> Trouble:
+def failure_of(problem: Exception, doing: str, secret: str) -> CallFailure:
     """Explain one of KNOWN. ``doing`` begins the sentence (``Reading pull request 7``); ``secret`` never appears in it."""
     doing = _line(doing, secret)
     if isinstance(problem, GithubException):
         headers = {name.lower(): _line(value, secret) for name, value in (problem.headers or {}).items()}
         return _answered(problem.status, headers, _message(problem.data, secret), doing)
     if isinstance(problem, requests.Timeout):
-        return Trouble(UnreachableError(f"{doing} failed: GitHub did not answer in time.", _LATER), Effect.UNKNOWN)
+        return CallFailure(UnreachableError(f"{doing} failed: GitHub did not answer in time.", _LATER), CallEffect.UNKNOWN)
     if isinstance(problem, requests.exceptions.SSLError):
         hint = "Check GITHUB_API_URL and the certificates of this machine."
-        return Trouble(UnreachableError(f"{doing} failed: GitHub's certificate is not trusted here.", hint), Effect.FINAL)
+        return CallFailure(UnreachableError(f"{doing} failed: GitHub's certificate is not trusted here.", hint), CallEffect.FINAL)
     if isinstance(problem, requests.RequestException):
-        return Trouble(UnreachableError(f"{doing} failed: no connection to GitHub, or it was cut.", _LATER), Effect.UNKNOWN)
+        return CallFailure(
+            UnreachableError(f"{doing} failed: no connection to GitHub, or it was cut.", _LATER), CallEffect.UNKNOWN
+        )
     if isinstance(problem, RuntimeError):
         hint = "Check GITHUB_API_URL and GITHUB_REPOSITORY: a repository that was renamed has a new name."
-        return Trouble(UnreachableError(f"{doing} failed: GitHub says that it has moved.", hint), Effect.FINAL)
+        return CallFailure(UnreachableError(f"{doing} failed: GitHub says that it has moved.", hint), CallEffect.FINAL)
     hint = "Check GITHUB_API_URL, and whether a proxy answers in GitHub's place."
-    found = _line(f"{type(problem).__name__}: {problem}", secret)
-    return Trouble(UnreachableError(f"{doing} failed: the answer is not what GitHub documents ({found}).", hint), Effect.FINAL)
+    text = _line(f"{type(problem).__name__}: {problem}", secret)
+    return CallFailure(
+        UnreachableError(f"{doing} failed: the answer is not what GitHub documents ({text}).", hint), CallEffect.FINAL
+    )
 
 
-def _answered(status: int, headers: Mapping[str, str], message: str, doing: str) -> Trouble:
+def _answered(status: int, headers: Mapping[str, str], message: str, doing: str) -> CallFailure:
     shown = f"{status}: {message}" if message else f"{status}"
     wait_s = _wait_s(status, headers, message)
     if wait_s is not None:
         until = datetime.fromtimestamp(time.time() + wait_s, UTC).strftime("%H:%M:%S")
         error = LimitedError(f"{doing} failed: GitHub's rate limit holds until {until} UTC ({shown}).", _LATER)
-        return Trouble(error, Effect.NOT_YET, wait_s)
+        return CallFailure(error, CallEffect.NOT_YET, wait_s)
     if status >= 500:
-        return Trouble(UnreachableError(f"{doing} failed: GitHub answered {shown}.", _LATER), Effect.UNKNOWN)
-    return Trouble(_refusal(status, headers, shown, doing), Effect.FINAL)
+        return CallFailure(UnreachableError(f"{doing} failed: GitHub answered {shown}.", _LATER), CallEffect.UNKNOWN)
+    return CallFailure(_refusal(status, headers, shown, doing), CallEffect.FINAL)
 
 
 def _refusal(status: int, headers: Mapping[str, str], shown: str, doing: str) -> ForgeError:
@@ -231,9 +235,9 @@ def _wait_s(status: int, headers: Mapping[str, str], message: str) -> float | No
     """Return the seconds until a rate limit ends; None if no limit is the reason."""
     if status not in (403, 429):
         return None
-    asked, reset = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
-    if asked.isdecimal():
-        return float(asked)
+    retry_after, reset = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
+    if retry_after.isdecimal():
+        return float(retry_after)
     if headers.get("x-ratelimit-remaining") == "0" and reset.isdecimal():
         # A second more: the limit ends somewhere within that second.
         return max(0.0, int(reset) - time.time()) + 1

@@ -53,7 +53,7 @@ class GitHub(Connection):
         """Return the paths that a pull request touches; GitHub lists at most 3,000."""
         return self._tries().call(
             f"Reading the files of pull request {number}",
-            lambda: tuple(known(each.filename, "file name") for each in self._api.get_pull(number).get_files()),
+            lambda: tuple(known(file.filename, "file name") for file in self._api.get_pull(number).get_files()),
         )
 
     def open_pull(self, title: str, body: str, head: str, base: str, draft: bool) -> Pull:
@@ -136,7 +136,7 @@ class GitHub(Connection):
         """Return the names of a run's artifacts, with expired ones."""
 
         def read() -> tuple[str, ...]:
-            return tuple(known(each.name, "name") for each in self._api.get_workflow_run(run_id).get_artifacts())
+            return tuple(known(artifact.name, "name") for artifact in self._api.get_workflow_run(run_id).get_artifacts())
 
         return self._tries().call(f"Reading the artifacts of workflow run {run_id}", read)
 
@@ -204,7 +204,7 @@ class GitHub(Connection):
 
         def find() -> int | None:
             there = self._api.get_commit(sha).get_check_runs(check_name=name, status="in_progress", filter="all")
-            return next((known(each.id, "number") for each in there if each.external_id == external_id), None)
+            return next((known(run.id, "number") for run in there if run.external_id == external_id), None)
 
         while True:
             try:
@@ -250,7 +250,9 @@ class GitHub(Connection):
 
     def _ours(self, number: int, marker: str, tries: Tries) -> Comment | None:
         """Return our bot's newest comment that begins with the marker; None if there is none."""
-        mine = [each for each in self._comments(number, tries) if each.author == self.bot and each.body.startswith(marker)]
+        mine = [
+            comment for comment in self._comments(number, tries) if comment.author == self.bot and comment.body.startswith(marker)
+        ]
         return max(mine, key=lambda comment: comment.id, default=None)
 
     def _add_comment(self, number: int, marker: str, body: str, tries: Tries) -> Comment:

@@ -28,7 +28,7 @@ _DENIED = ("403", "401", "permission to", "permission denied", "authentication f
 """Words in the answer to a push, in lower case; git has no codes for them, so an answer in new words is `UNCLEAR`."""
 
 
-class Answer(Enum):
+class PushAnswer(Enum):
     """The answer of a remote to a push."""
 
     TAKEN = "taken"
@@ -42,16 +42,16 @@ class Answer(Enum):
     """Anything else, such as a cut connection: the branch may have moved or not."""
 
 
-def answer_of(output: str) -> Answer:
+def answer_of(output: str) -> PushAnswer:
     """Classify the output of a push that failed."""
     lines = [line.lower() for line in output.splitlines()]
     status = " ".join(line for line in lines if line.startswith("!"))
     if any(word in status for word in _RACE):
-        return Answer.RACE
+        return PushAnswer.RACE
     everything = "\n".join(lines)
     if any(word in everything for word in _PROTECTED):
-        return Answer.PROTECTED
-    return Answer.DENIED if any(word in everything for word in _DENIED) else Answer.UNCLEAR
+        return PushAnswer.PROTECTED
+    return PushAnswer.DENIED if any(word in everything for word in _DENIED) else PushAnswer.UNCLEAR
 
 
 def last_words(output: str) -> str:
@@ -116,12 +116,12 @@ class Remote(Repository):
         flags = [word for parent in parents for word in ("-p", parent)]
         return self._run("commit-tree", tree, *flags, "-m", message, extra={} if self.user() else AUTHOR)
 
-    def push(self, commit: str, branch: str) -> tuple[Answer, str]:
+    def push(self, commit: str, branch: str) -> tuple[PushAnswer, str]:
         """Move a branch forward to a commit, never by force; return the remote's answer and its words."""
         words = ("push", "--porcelain", "--no-verify", "--", self.name, f"{commit}:refs/heads/{branch}")
         done = self._try(*_QUIET, *_BOUNDED, *words)
         if done.returncode == 0:
-            return Answer.TAKEN, ""
+            return PushAnswer.TAKEN, ""
         output = without_passwords(f"{done.stdout}\n{done.stderr}")
         return answer_of(output), last_words(output)
 
@@ -168,7 +168,7 @@ _UNCLEAR_TRIES = 4
 _LONGEST_WAIT_S = 2.0
 
 
-class Protected(GitError):
+class ProtectedBranch(GitError):
     """A rule of the branch forbids the push, so the file has to go another way."""
 
 
@@ -200,7 +200,7 @@ class RemoteFile:
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChange:
     """The new file, and the message of its commit."""
 
     content: bytes
@@ -208,7 +208,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Pushed:
+class PushResult:
     """A finished push. ``commit`` is None if there was nothing to change."""
 
     commit: str | None
@@ -220,31 +220,33 @@ def push_file(
     remote: Remote,
     target: PushTarget,
     path: str,
-    change: Callable[[RemoteFile], Change | None],
+    change: Callable[[RemoteFile], FileChange | None],
     wait: Callable[[float], None] = time.sleep,
-) -> Pushed:
+) -> PushResult:
     """Apply ``change`` to the file as it is on the remote, and push; when overtaken, fetch and apply it again.
 
-    ``change`` is called once per try and must start from its argument. Raises Protected where the branch refuses, GitError where
-    the remote cannot be reached, gives no right to write, or stays unclear.
+    ``change`` is called once per try and must start from its argument. Raises ProtectedBranch where the branch refuses, GitError
+    where the remote cannot be reached, gives no right to write, or stays unclear.
     """
     unclear = 0
     made: str | None = None
     for number in range(1, _TRIES + 1):
         with remote.fetched([target.main, target.branch]) as tips:
             if made and target.branch in tips and remote.is_ancestor(made, tips[target.branch]):
-                return Pushed(made, target.branch, number - 1)  # the answer to the last push was lost, not the push
+                return PushResult(made, target.branch, number - 1)  # the answer to the last push was lost, not the push
             made = _next_commit(remote, target, path, change, tips)
             if made is None:
-                return Pushed(None, target.branch, number)
+                return PushResult(None, target.branch, number)
             answer, words = remote.push(made, target.branch)
-        if answer is Answer.TAKEN:
-            return Pushed(made, target.branch, number)
-        if answer is Answer.PROTECTED:
-            raise Protected(f"{target.branch} takes no push: {words}.", "Let the baseline go by --mode pull-request or branch.")
-        if answer is Answer.DENIED:
+        if answer is PushAnswer.TAKEN:
+            return PushResult(made, target.branch, number)
+        if answer is PushAnswer.PROTECTED:
+            raise ProtectedBranch(
+                f"{target.branch} takes no push: {words}.", "Let the baseline go by --mode pull-request or branch."
+            )
+        if answer is PushAnswer.DENIED:
             raise GitError(f"{remote.name} does not let this token write: {words}.", "Give the job `contents: write`.")
-        unclear += answer is Answer.UNCLEAR
+        unclear += answer is PushAnswer.UNCLEAR
         if unclear >= _UNCLEAR_TRIES:
             raise GitError(f"{target.branch} could not be pushed: {words}.", "Nothing was recorded; run the job again.")
         wait(secrets.SystemRandom().uniform(0, min(_LONGEST_WAIT_S, 0.05 * 2 ** min(number, 10))))
@@ -264,7 +266,7 @@ def commit_on(remote: Remote, tip: str, commit: str, content: str) -> str | None
 
 
 def _next_commit(
-    remote: Remote, target: PushTarget, path: str, change: Callable[[RemoteFile], Change | None], tips: dict[str, str]
+    remote: Remote, target: PushTarget, path: str, change: Callable[[RemoteFile], FileChange | None], tips: dict[str, str]
 ) -> str | None:
     if target.main not in tips:
         raise GitError(f"{remote.name} has no branch {target.main}.", "Name the branch with --onto.")

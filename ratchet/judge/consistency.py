@@ -69,9 +69,9 @@ def _of_case(case: CaseRun, run: RunRecord) -> Iterator[str]:
     ):
         if workers and (workload is None or not present or case.skipped is not None):
             yield f"has samples of a {side} that was not there, or was skipped"
-        if _twice(worker.pair for worker in workers) or any(_twice(block.index for block in each.blocks) for each in workers):
+        if _twice(worker.pair for worker in workers) or any(_twice(block.index for block in worker.blocks) for worker in workers):
             yield f"has a pair or a block of its {side} twice"
-        if len(workers) > run.plan.pairs or any(len(each.blocks) > run.plan.blocks for each in workers):
+        if len(workers) > run.plan.pairs or any(len(worker.blocks) > run.plan.blocks for worker in workers):
             yield f"has more samples of its {side} than were planned"
     both = case.head and case.reference and not case.failures
     if both and _pairs(case.head) != _pairs(case.reference):

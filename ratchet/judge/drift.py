@@ -17,10 +17,11 @@ from ratchet.records.baseline import BaselineEntry
 from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
 
+# All four are choices; what happens at half and at double of the first three stands in docs/decisions/0003-rule.md.
 NEAR = 0.8
 """Share of the gate that the known drift and this change must reach, for the best commit to be worth measuring against."""
 OWN_LEVEL = 0.005
-"""p-value up to which a slowdown is attributed to this change."""
+"""p-value up to which a slowdown is attributed to this change, at each look."""
 OWN_PAIRS = 40
 """Pairs after which no more are measured to find out whether a slowdown is this change's own."""
 POOLED = 3
@@ -50,7 +51,7 @@ def pooled(entry: BaselineEntry) -> float | None:
 
 
 def may_add_up(own: Comparison, drift: Drift, policy: Policy) -> bool:
-    """Whether a case should be held to the best commit: this change slows it, and that may make it past the gate in all.
+    """Return whether a case should be held to the best commit: this change slows it, and that may make it past the gate in all.
 
     Where nothing is known of the drift, a quarter of the gate from this change is what makes it worth looking.
     """
@@ -62,7 +63,7 @@ def may_add_up(own: Comparison, drift: Drift, policy: Policy) -> bool:
 
 
 def is_own(own: Comparison) -> bool:
-    """Whether this change is slower by itself, by however little."""
+    """Return whether this change is slower by itself, by however little."""
     return own.ratio > 1 and own.chance <= OWN_LEVEL
 
 

@@ -46,6 +46,8 @@ EFFICIENCY = 0.9
 """Share of the pairs that the capped randomisation test uses effectively on normal noise (research/adversary.py)."""
 MOST_SUGGESTED = 400
 """If more pairs than this would be needed, the advice is a quieter machine instead."""
+RESERVE = 1.3
+"""Factor on the pairs that should settle a case, since its centre moves as well. A choice (docs/decisions/0003-rule.md)."""
 
 _normal_cdf = statistics.NormalDist().cdf
 
@@ -65,7 +67,7 @@ class CaseThresholds:
     """Spread of a pair in a run whose noise persists from pair to pair, all cases together; 0 where it does not."""
 
     def allows(self, comparison: Comparison, threshold: float) -> bool:
-        """Whether the evidence suffices for a change past ``threshold``, a ratio."""
+        """Return whether the evidence suffices for a change past ``threshold``, a ratio."""
         if comparison.chance > self.level:
             return False
         if comparison.source != "paired":
@@ -101,7 +103,7 @@ def with_persistence(thresholds: CaseThresholds, comparisons: Iterable[Compariso
 
 
 def _persists(correlation: float, pairs: int) -> bool:
-    """Whether an autocorrelation is too large to be chance: that of independent pairs has a standard error of 1/√n."""
+    """Return whether an autocorrelation is too large to be chance: that of independent pairs has a standard error of 1/√n."""
     return correlation * math.sqrt(pairs) > PERSISTENT
 
 
@@ -214,19 +216,26 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
 
 
 def settles(comparison: Comparison, policy: Policy, pair_s: float) -> str:
-    """Say what would decide an inconclusive case: more pairs and seconds, or a quieter machine.
+    """Say what would decide an inconclusive case: more pairs and seconds, or a quieter machine."""
+    wanted = pairs_to_settle(comparison, policy)
+    if wanted is None:
+        return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}: quieten the machine, then measure again."
+    longer = f", {units.wall(pair_s * (wanted - comparison.pairs))} more" if pair_s else ""
+    return f"About {wanted} pairs would settle it{longer}: raise --budget, or --pairs if it is lower."
 
-    It assumes that the interval narrows with the square root of the pairs, and adds 30 %.
+
+def pairs_to_settle(comparison: Comparison, policy: Policy, reserve: float = RESERVE) -> int | None:
+    """Return the pairs that should decide an inconclusive case, if the interval narrows with their square root.
+
+    None where more pairs are no help: too many would be needed, outliers give two answers, or nothing was paired.
     """
     centre, gate = math.log(comparison.ratio), math.log1p(policy.regression)
     reach = math.log(_bound(comparison)) - centre if centre <= gate else centre - math.log(comparison.low)
     away = abs(centre - gate)
-    pairs = 1.3 * comparison.pairs * (reach / away) ** 2 if away > 0 else math.inf
+    pairs = reserve * comparison.pairs * (reach / away) ** 2 if away > 0 else math.inf
     if comparison.source != "paired" or comparison.other or pairs > MOST_SUGGESTED:
-        return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}: quieten the machine, then measure again."
-    wanted = max(CHANGE_PAIRS if comparison.ratio > 1 + policy.regression else 0, math.ceil(pairs), comparison.pairs + 2)
-    longer = f", {units.wall(pair_s * (wanted - comparison.pairs))} more" if pair_s else ""
-    return f"About {wanted} pairs would settle it{longer}: raise --budget, or --pairs if it is lower."
+        return None
+    return max(CHANGE_PAIRS if comparison.ratio > 1 + policy.regression else 0, math.ceil(pairs), comparison.pairs + 2)
 
 
 def with_smallest_slowdown(comparison: Comparison, thresholds: CaseThresholds, pairs: int) -> Comparison:

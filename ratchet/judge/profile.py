@@ -55,7 +55,7 @@ class Roofs:
 
 
 @dataclass(frozen=True)
-class Reached:
+class RoofShare:
     """The share that a case reaches of the roof that binds it."""
 
     roof: str
@@ -85,7 +85,7 @@ def measured_roofs(cases: tuple[CaseRun, ...], stored: Mapping[str, BaselineEntr
 
 
 def is_warm(workload: WorkloadIdentity) -> bool:
-    """Whether the samples found their data in the L2 cache: asked for so, or replayed in a graph."""
+    """Return whether the samples found their data in the L2 cache: asked for so, or replayed in a graph."""
     return workload.device == "cuda" and (workload.cache == "warm" or workload.clock == "graph")
 
 
@@ -99,7 +99,7 @@ def cached(workload: WorkloadIdentity, l2_bytes: int | None) -> Literal["warm", 
     return "fits" if workload.device == "cuda" and l2_bytes and 0 < (workload.bytes or 0) <= l2_bytes else None
 
 
-def share(workload: WorkloadIdentity, seconds: float, roofs: Roofs) -> Reached | None:
+def share(workload: WorkloadIdentity, seconds: float, roofs: Roofs) -> RoofShare | None:
     """Return how near the case comes to the roof that binds it; None where no roof was measured for it."""
     times = {}
     if roofs.bytes_per_s and workload.bytes:
@@ -110,8 +110,8 @@ def share(workload: WorkloadIdentity, seconds: float, roofs: Roofs) -> Reached |
         return None
     roof = max(times, key=lambda name: times[name])
     if roof == COPY and (why := cached(workload, roofs.l2_bytes)):
-        return Reached(roof, None, why)
-    return Reached(roof, times[roof] / seconds)
+        return RoofShare(roof, None, why)
+    return RoofShare(roof, times[roof] / seconds)
 
 
 def _note(

@@ -119,7 +119,7 @@ def _measure(drawn: Sequence[Pair], thresholds: CaseThresholds, pairs: int, drif
 
 
 @dataclass(frozen=True)
-class Judged:
+class ReplayVerdict:
     """The verdict over recorded pairs."""
 
     cases: tuple[CaseVerdict, ...]
@@ -133,17 +133,17 @@ def pool_of(case: CaseRun) -> list[Pair]:
     return pairs_of(case.head, case.reference) if sound else []
 
 
-def judge_pairs(pools: Pools, policy: Policy) -> Judged:
+def judge_pairs(pools: Pools, policy: Policy) -> ReplayVerdict:
     """Judge every case by all its pairs, at the levels of a check that may take as many."""
     comparisons = {name: compare_pairs(pairs, policy.confidence) for name, pairs in pools.items()}
     most = max(map(len, pools.values()), default=0)
     thresholds = thresholds_of_run(comparisons, policy, most)
     cases = tuple(_verdict(name, pairs, comparisons[name], thresholds, most) for name, pairs in pools.items())
     code = exit_code(Counter(case.outcome for case in cases), policy) if cases else Exit.NOT_MEASURED
-    return Judged(cases, headline(cases, policy, code), int(code))
+    return ReplayVerdict(cases, headline(cases, policy, code), int(code))
 
 
-def worst_code(judged: Iterable[Judged]) -> int:
+def worst_code(judged: Iterable[ReplayVerdict]) -> int:
     """Return the exit code of several together: a regression wins, then not measured."""
     codes = {recording.exit_code for recording in judged}
     return next((int(code) for code in (Exit.REGRESSION, Exit.NOT_MEASURED) if code in codes), int(Exit.PASS))
@@ -196,20 +196,20 @@ class CalibrationResult:
 
     @property
     def holds(self) -> bool:
-        """Whether every case holds the configured gate; one that was not measured does not."""
+        """Return whether every case holds the configured gate; one that was not measured does not."""
         return bool(self.cases) and not self.unmeasured and not self.biased and all(case.holds for case in self.cases)
 
 
-def calibrate(run: RunRecord, policy: Policy, pairs: int) -> CalibrationResult:
+def calibrate(run: RunRecord, policy: Policy, pairs: int, checks: int = CHECKS) -> CalibrationResult:
     """Judge a run of unchanged code against itself; ``pairs`` is the most that a check takes of one case."""
     pools = {case.name: pairs_of(case.head, case.reference) for case in run.cases if case.skipped is None}
     enough = {name: pool for name, pool in pools.items() if len(pool) >= FEWEST}
     unmeasured = tuple(name for name in pools if name not in enough)
     if not enough:
         return CalibrationResult((), 0.0, (), unmeasured)
-    unchanged = simulate(enough, policy, pairs=pairs, runs=CHECKS, seed=run.plan.seed)
+    unchanged = simulate(enough, policy, pairs=pairs, runs=checks, seed=run.plan.seed)
     slower = dict.fromkeys(enough, 1 + policy.regression * BEYOND)
-    slowed = simulate(enough, policy, pairs=pairs, runs=CHECKS // 10, seed=run.plan.seed + 1, planted=slower)
+    slowed = simulate(enough, policy, pairs=pairs, runs=checks // 10, seed=run.plan.seed + 1, planted=slower)
     cases = tuple(_case(name, pool, policy, pairs, len(enough), unchanged, slowed) for name, pool in enough.items())
     biased = tuple(case.name for case in cases if _is_biased(case, policy, len(cases)))
     return CalibrationResult(cases, unchanged.any_red, biased, unmeasured)
@@ -246,6 +246,6 @@ def smallest_gate(spread: float, pairs: int, level: float) -> float:
 
 
 def _is_biased(case: CaseCalibration, policy: Policy, cases: int) -> bool:
-    """Whether a side is favoured: by more than chance, and by enough to matter to the gate."""
+    """Return whether a side is favoured: by more than chance, and by enough to matter to the gate."""
     certain = abs(case.bias) > quantile(1 - 0.01 / (2 * cases), case.pairs - 1) * case.bias_error
     return certain and abs(case.bias) > policy.regression / 10

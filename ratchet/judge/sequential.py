@@ -74,7 +74,7 @@ def thresholds_of_run(comparisons: Mapping[str, Comparison | None], policy: Poli
 
 
 def is_decided(comparison: Comparison, thresholds: CaseThresholds, drift: Drift | None = None) -> bool:
-    """Whether more pairs would be a waste."""
+    """Return whether more pairs would be a waste."""
     outcome, _ = decide(comparison, thresholds)
     if outcome in (Outcome.REGRESSED, Outcome.IMPROVED):
         return True

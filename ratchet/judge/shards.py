@@ -34,36 +34,36 @@ def joined(shards: Sequence[RunRecord]) -> RunRecord:
         update={
             "shard": None,
             "policy": first.policy.model_copy(update={"false_alarm": first.policy.false_alarm * of}),
-            "started_at": min(each.started_at for each in shards),
-            "wall_s": max(each.wall_s for each in shards),
-            "reference_missing": next((each.reference_missing for each in shards if each.reference_missing), None),
-            "cases": _in_turn([each.cases for each in numbered.values()]),
-            "best": _in_turn([each.best for each in numbered.values()]),
-            "warnings": tuple(dict.fromkeys(warning for each in numbered.values() for warning in each.warnings)),
+            "started_at": min(run.started_at for run in shards),
+            "wall_s": max(run.wall_s for run in shards),
+            "reference_missing": next((run.reference_missing for run in shards if run.reference_missing), None),
+            "cases": _in_turn([run.cases for run in numbered.values()]),
+            "best": _in_turn([run.best for run in numbered.values()]),
+            "warnings": tuple(dict.fromkeys(warning for run in numbered.values() for warning in run.warnings)),
         }
     )
 
 
 def _numbered(shards: Sequence[RunRecord]) -> dict[int, RunRecord]:
     """Map each number to its shard, in order. Raises the errors of `joined`."""
-    found: dict[int, RunRecord] = {}
-    for each in shards:
-        if each.shard is None or each.kind != "check":
+    numbered: dict[int, RunRecord] = {}
+    for run in shards:
+        if run.shard is None or run.kind != "check":
             raise UsageError("One of the runs is not a shard of a check.", "Measure with `ratchet check --shard I/N`.")
-        if each.shard.number in found:
-            raise UsageError(f"Shard {each.shard} was given twice.", "Name each shard once.")
-        found[each.shard.number] = each
-    sizes = {each.shard.of for each in shards if each.shard}
+        if run.shard.number in numbered:
+            raise UsageError(f"Shard {run.shard} was given twice.", "Name each shard once.")
+        numbered[run.shard.number] = run
+    sizes = {run.shard.of for run in shards if run.shard}
     if len(sizes) != 1:
         raise UsageError(f"The runs are shards of {' and of '.join(map(str, sorted(sizes)))}.", "Merge shards of one check.")
     of = sizes.pop()
-    missing = [str(number) for number in range(1, of + 1) if number not in found]
+    missing = [str(number) for number in range(1, of + 1) if number not in numbered]
     if missing:
         raise IncompleteError(
             f"Missing of {of} shards: {', '.join(missing)}.",
             "See why that runner gave no result, measure the shard again, then merge.",
         )
-    return dict(sorted(found.items()))
+    return dict(sorted(numbered.items()))
 
 
 def _differences(first: RunRecord, other: RunRecord) -> Iterator[str]:

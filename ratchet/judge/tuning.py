@@ -32,36 +32,38 @@ class Ranked:
 
 def ranked(record: TuningRecord) -> tuple[Ranked, ...]:
     """Return the evaluations that were timed, fastest first; dropped ones come after those that were timed in full."""
-    timed = [(number, each) for number, each in enumerate(record.evaluations, 1) if each.median_ms is not None]
+    timed = [(number, evaluation) for number, evaluation in enumerate(record.evaluations, 1) if evaluation.median_ms is not None]
     if compares_with_default(record):
-        found = [Ranked(number, each, each.normalised or 1.0) for number, each in timed]
+        ranking = [Ranked(number, evaluation, evaluation.normalised or 1.0) for number, evaluation in timed]
     else:
-        fastest = min((each.median_ms or 0.0 for _, each in timed), default=1.0)
-        found = [Ranked(number, each, (each.median_ms or 0.0) / fastest) for number, each in timed]
-    return tuple(sorted(found, key=lambda each: (each.evaluation.outcome == "dropped", each.cost, each.number)))
+        fastest = min((evaluation.median_ms or 0.0 for _, evaluation in timed), default=1.0)
+        ranking = [Ranked(number, evaluation, (evaluation.median_ms or 0.0) / fastest) for number, evaluation in timed]
+    return tuple(sorted(ranking, key=lambda entry: (entry.evaluation.outcome == "dropped", entry.cost, entry.number)))
 
 
 def compares_with_default(record: TuningRecord) -> bool:
-    """Whether the evaluations are normalised by the default's time."""
-    return all(each.normalised is not None for each in record.evaluations if each.timed)
+    """Return whether the evaluations are normalised by the default's time."""
+    return all(evaluation.normalised is not None for evaluation in record.evaluations if evaluation.timed)
 
 
 def best_so_far(record: TuningRecord) -> list[float | None]:
     """Return the smallest cost up to each evaluation; None before anything was timed."""
-    costs = {each.number: each.cost for each in ranked(record) if each.evaluation.outcome == "correct"}
-    found: list[float | None] = []
+    costs = {entry.number: entry.cost for entry in ranked(record) if entry.evaluation.outcome == "correct"}
+    curve: list[float | None] = []
     best: float | None = None
     for number in range(1, len(record.evaluations) + 1):
         cost = costs.get(number)
         best = cost if best is None else best if cost is None else min(best, cost)
-        found.append(best)
-    return found
+        curve.append(best)
+    return curve
 
 
 def fastest_confirmed(record: TuningRecord) -> Configuration | None:
     """Return the fastest configuration of those that were compared with the default in pairs; None where none was."""
-    compared = [each for each in record.confirmations if each.comparison is not None]
-    best = min(compared, key=lambda each: each.comparison.ratio if each.comparison else math.inf, default=None)
+    compared = [confirmation for confirmation in record.confirmations if confirmation.comparison is not None]
+    best = min(
+        compared, key=lambda confirmation: confirmation.comparison.ratio if confirmation.comparison else math.inf, default=None
+    )
     return best.configuration if best else None
 
 
@@ -81,35 +83,43 @@ def recommend(confirmations: Sequence[Confirmation], policy: Policy) -> Recommen
     Each finalist was chosen for being fast, so the level of a false alarm is shared among them (Bonferroni).
     """
     rule = thresholds_of_finals(policy, len(confirmations))
-    compared = [(each.comparison, each.configuration) for each in confirmations if each.comparison is not None]
-    improved = [each for each in compared if decide(each[0], rule)[0] is Outcome.IMPROVED]
+    compared = [
+        (confirmation.comparison, confirmation.configuration)
+        for confirmation in confirmations
+        if confirmation.comparison is not None
+    ]
+    improved = [pair for pair in compared if decide(pair[0], rule)[0] is Outcome.IMPROVED]
     if improved:
-        found, configuration = min(improved, key=lambda each: each[0].ratio)
-        return Recommendation(configuration, f"{speedup(found)}.")
-    return Recommendation(None, f"No change recommended: {_why_none([each for each, _ in compared], policy)}.")
+        comparison, configuration = min(improved, key=lambda pair: pair[0].ratio)
+        return Recommendation(configuration, f"{speedup(comparison)}.")
+    return Recommendation(None, f"No change recommended: {_why_none([comparison for comparison, _ in compared], policy)}.")
 
 
 FINAL_LEVEL = 0.05
 """p-value for a suggestion, which a person looks at and a check holds to its own bar: a suggestion fails no build."""
 FINAL_PAIRS = 6
-"""Fewest pairs that can prove a suggestion. The lowest p-value, 2⁻⁶, passes the shared level of 3 finalists; 4 take 7 pairs."""
+"""Fewest pairs behind a suggestion, also where there is one finalist, whom the lowest p-value of five pairs, 2⁻⁵, would prove."""
 
 
 def thresholds_of_finals(policy: Policy, finalists: int) -> CaseThresholds:
-    """Return what a finalist must pass: fewer pairs than a change in a check, since both sides come from one host of one tree."""
-    return CaseThresholds(policy, FINAL_LEVEL / max(1, finalists), fewest=FINAL_PAIRS)
+    """Return what a finalist must pass: fewer pairs than a change in a check, since both sides come from one host of one tree.
+
+    The lowest p-value of n pairs is 2⁻ⁿ, so the level that four finalists share takes seven pairs.
+    """
+    level = FINAL_LEVEL / max(1, finalists)
+    return CaseThresholds(policy, level, fewest=max(FINAL_PAIRS, math.ceil(-math.log2(level))))
 
 
-def speedup(found: Comparison) -> str:
+def speedup(comparison: Comparison) -> str:
     """Say how much faster: ``1.230 times as fast as the default (95 % interval 1.215 to 1.246, 12 pairs)``."""
-    interval = f"{units.threshold(found.confidence)} interval {1 / found.high:.3f} to {1 / found.low:.3f}"
-    return f"{1 / found.ratio:.3f} times as fast as the default ({interval}, {found.pairs} pairs)"
+    interval = f"{units.threshold(comparison.confidence)} interval {1 / comparison.high:.3f} to {1 / comparison.low:.3f}"
+    return f"{1 / comparison.ratio:.3f} times as fast as the default ({interval}, {comparison.pairs} pairs)"
 
 
 def _why_none(compared: Sequence[Comparison], rule: Policy) -> str:
     if not compared:
         return "nothing faster than the default was confirmed"
-    best = min(compared, key=lambda each: each.ratio)
+    best = min(compared, key=lambda comparison: comparison.ratio)
     if best.ratio >= 1:
         return "in interleaved pairs nothing was faster than the default"
     less = f"the best takes {units.percent(1 - best.ratio, 2)} less time in {best.pairs} pairs"
@@ -134,7 +144,7 @@ class ValueEffect:
 
 
 @dataclass(frozen=True)
-class Effect:
+class ParameterEffect:
     """One parameter, with the effect of each of its values."""
 
     name: str
@@ -143,28 +153,28 @@ class Effect:
     """Share, 0 to 1, of the spread of log times that its values alone explain; None where too little was timed to say."""
 
 
-def effects(record: TuningRecord) -> tuple[Effect, ...]:
+def effects(record: TuningRecord) -> tuple[ParameterEffect, ...]:
     """Return each parameter that was tried with more than one value, the one that explains most first.
 
     A search looks longest where it is fast, so these describe what was tried and not the whole space.
     """
-    found = [_effect(name, values, record) for name, values in record.space.items()]
-    several = [each for each in found if sum(value.tried > 0 for value in each.values) > 1]
-    return tuple(sorted(several, key=lambda each: -(each.explains or 0.0)))
+    per_parameter = [_effect(name, values, record) for name, values in record.space.items()]
+    several = [effect for effect in per_parameter if sum(value.tried > 0 for value in effect.values) > 1]
+    return tuple(sorted(several, key=lambda effect: -(effect.explains or 0.0)))
 
 
-def _effect(name: str, values: Sequence[Parameter], record: TuningRecord) -> Effect:
+def _effect(name: str, values: Sequence[Parameter], record: TuningRecord) -> ParameterEffect:
     costs: dict[Parameter, list[float]] = {value: [] for value in values}
     tried = dict.fromkeys(values, 0)
     for evaluation in record.evaluations:
         tried[evaluation.configuration[name]] += 1
-    for each in ranked(record):
-        costs[each.evaluation.configuration[name]].append(each.cost)
+    for entry in ranked(record):
+        costs[entry.evaluation.configuration[name]].append(entry.cost)
     shown = [
-        ValueEffect(value, tried[value], len(found), min(found, default=None), statistics.median(found) if found else None)
-        for value, found in costs.items()
+        ValueEffect(value, tried[value], len(times), min(times, default=None), statistics.median(times) if times else None)
+        for value, times in costs.items()
     ]
-    return Effect(name, tuple(shown), explained({value: found for value, found in costs.items() if found}))
+    return ParameterEffect(name, tuple(shown), explained({value: times for value, times in costs.items() if times}))
 
 
 def explained(costs: Mapping[Parameter, Sequence[float]]) -> float | None:

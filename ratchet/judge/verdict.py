@@ -30,11 +30,13 @@ from ratchet.judge.profile import Roofs, measured_roofs, share
 from ratchet.judge.sequential import thresholds_of_run
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.run import CaseRun, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity
-from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
+from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 from ratchet.stats.comparison import compare_stored, medians_ms
 
 RED = (Outcome.FAILED, Outcome.REGRESSED)
 """Outcomes that make a run exit 1."""
+CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
+"""Outcomes that a profile explains."""
 
 
 def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) -> ReportRecord:
@@ -45,14 +47,39 @@ def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) 
     if run.kind == "run":
         verdicts = tuple(_verdict(case, judge_alone(case), roofs) for case in run.cases)
         return _report(run, verdicts, rule, run.warnings)
-    comparisons = {case.name: compared(case, rule.confidence) for case in run.cases}
-    thresholds = thresholds_of_run({name: each for name, each in comparisons.items() if each}, rule, run.plan.pairs)
-    best = {case.name: case for case in run.best}
-    verdicts = tuple(
-        _checked(case, comparisons[case.name], thresholds, run.plan.pairs, stored.get(case.name), best.get(case.name), roofs)
-        for case in run.cases
-    )
+    verdicts = _judged(run.cases, rule, run.plan.pairs, stored, {case.name: case for case in run.best}, roofs)
     return _report(run, tuple(_with_hints(verdicts, run)), rule, (*_warnings(run, baseline), *run.warnings))
+
+
+def changed_cases(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
+    """Return the names of the cases that changed, the worst first, before there is a run: each against its own reference."""
+    return [verdict.name for verdict in worst_first(_judged(cases, policy, pairs, {}, {}, Roofs(None, {})))]
+
+
+def worst_first(cases: Sequence[CaseVerdict]) -> list[CaseVerdict]:
+    """Return the changed cases: regressions, then slowdowns without proof, the slowest first, then the largest improvements."""
+
+    def order(case: CaseVerdict) -> tuple[int, float]:
+        ratio = case.comparison.ratio if case.comparison else 1.0
+        return CHANGED.index(case.outcome), -ratio if case.outcome in SLOWDOWNS else ratio
+
+    return sorted((case for case in cases if case.outcome in CHANGED), key=order)
+
+
+def _judged(
+    cases: Sequence[CaseRun],
+    policy: Policy,
+    pairs: int,
+    stored: Mapping[str, BaselineEntry],
+    best: Mapping[str, CaseRun],
+    roofs: Roofs,
+) -> tuple[CaseVerdict, ...]:
+    comparisons = {case.name: compared(case, policy.confidence) for case in cases}
+    thresholds = thresholds_of_run({name: comparison for name, comparison in comparisons.items() if comparison}, policy, pairs)
+    return tuple(
+        _checked(case, comparisons[case.name], thresholds, pairs, stored.get(case.name), best.get(case.name), roofs)
+        for case in cases
+    )
 
 
 def _warnings(run: RunRecord, baseline: Baseline) -> list[str]:

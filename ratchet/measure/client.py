@@ -113,6 +113,8 @@ class HostClient:
     """`time.monotonic` seconds: nobody waits longer than this for any worker."""
     l2_bytes: int | None = None
     """Size of the GPU's L2 cache, once a worker has reported it."""
+    import_s: float = 0.0
+    """Seconds from the start of the process until its tree was imported, once it is."""
 
     def __init__(self, side: Side, tree: TreeSpec, channel: wire.Channel, output: Output, common: Output) -> None:
         self.side = side
@@ -122,6 +124,7 @@ class HostClient:
         self._output = output
         self._common = common
         self._listing: Listing | None = None
+        self._started_at = time.monotonic()
 
     def named(self, side: Side) -> HostClient:
         """Return this host under the name of another side, for two sides that share one tree."""
@@ -136,6 +139,7 @@ class HostClient:
         """Wait until the tree is imported and return what it offers. Raises HostError or ForeignModuleError."""
         if self._listing is None:
             self._listing = self._received_listing()
+            self.import_s = time.monotonic() - self._started_at
         return self._listing
 
     def _received_listing(self) -> Listing:

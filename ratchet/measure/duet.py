@@ -22,13 +22,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
-from ratchet.errors import HostError
+from ratchet.errors import HostError, RatchetError
 from ratchet.measure.agreement import between_sides
 from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Lost, WorkerClient, refuse_foreign
 from ratchet.measure.device.telemetry import Sampler, Window
 from ratchet.measure.lost import always_on_head, beyond_hardware, could_not_measure, in_every_try, problem_of, worth_repeating
-from ratchet.measure.messages import Checked, Identified, Prepared, Sampled
-from ratchet.records.profile import Peaks
+from ratchet.measure.messages import Checked, Identified, Prepared, Sampled, Traced
+from ratchet.records.profile import Activity, Peaks
 from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples, stored_ms
 from ratchet.workload import Parameter
 
@@ -150,6 +150,14 @@ class UnpreparedCase:
     lost: tuple[LostWorker, ...] = ()
     unfit: str | None = None
     """Why this is no verdict on the code, and what to do."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What torch.profiler saw of one side of a case, or why it saw nothing."""
+
+    activity: Activity | None
+    trouble: str = ""
 
 
 @dataclass
@@ -296,6 +304,21 @@ class Duet:
             return PreparedCase(prepared, lost=lost), False
         identified = worker.ask("identify", Identified)
         return PreparedCase(prepared, identified.digest, identified.opaque, lost), identified.spent
+
+    def trace(self, side: Side, cases: Sequence[str]) -> dict[str, Trace]:
+        """Trace some calls of each case on one side with torch.profiler. Trouble costs the trace of that case, and no more."""
+        traces: dict[str, Trace] = {}
+        for name in cases:
+            try:
+                self._fork_if_missing(self._crew, side)
+                self._wait_for_ends()  # of workers whose copies and kernels would be in the trace's way
+                self._prepare(side, self._crew.workers[side], name, self._plan.seed, check=False)
+                traces[name] = Trace(self._crew.workers[side].ask("trace", Traced).activity)
+            except RatchetError as error:
+                self._retire(side)
+                traces[name] = Trace(None, f"Under torch.profiler {error}")
+        self._retire(side)
+        return traces
 
     def measure(self, cases: Sequence[CaseSides], rounds: Rounds) -> dict[str, Measured]:
         """Measure every case in rounds of pairs, until nothing is undecided, the last round is over, or the budget is spent.

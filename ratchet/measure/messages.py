@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from ratchet.measure.wire import ProtocolError
 from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records.profile import Activity
 from ratchet.records.run import SampleMs, WorkloadIdentity
 from ratchet.records.tuning import Ending
 from ratchet.untrusted import clean
@@ -122,6 +123,12 @@ class Sampled(Record):
 
     samples_ms: Annotated[tuple[SampleMs, ...], Field(min_length=1)]
     exposed: bool = False
+
+
+class Traced(Record):
+    """What torch.profiler saw of the prepared case."""
+
+    activity: Activity
 
 
 class SpaceFound(Record):

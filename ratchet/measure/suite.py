@@ -1,7 +1,8 @@
 """Measure the benchmarks of one or two trees on one device: start hosts, prepare every case, time pairs, record every case.
 
-`ratchet check`, `run` and `calibrate` call `measure_suite`; `list_cases` serves those that need only the names. It starts child
-processes through `client.Hosts` and reads the GPU's sensors in a thread. It writes no file; the caller stores the records.
+`ratchet check`, `run` and `calibrate` call `measure_suite`; `list_cases` serves those that need only the names, `trace_cases`
+those that only profile. It starts child processes through `client.Hosts` and reads the GPU's sensors in a thread. It writes no
+file; the caller stores the records.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ratchet.errors import HostError
+from ratchet.errors import HostError, RatchetError
 from ratchet.measure.agreement import between_sides
 from ratchet.measure.client import HostClient, HostLost, Hosts
 from ratchet.measure.device.fitness import problem_during
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Sampler
-from ratchet.measure.duet import CaseSides, Duet, Measured, PreparedCase, Progress, Rounds, UnpreparedCase
+from ratchet.measure.duet import CaseSides, Duet, Measured, PreparedCase, Progress, Rounds, Trace, UnpreparedCase
 from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
@@ -25,7 +26,7 @@ from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.profile import Peaks
 from ratchet.records.run import CaseRun, Failure, Plan, Shard, Side
 from ratchet.stats.comparison import performance
-from ratchet.units import size
+from ratchet.units import plural, size
 
 CONTEXT_BYTES = 2 << 30
 """Generous size of one process's CUDA context, the buffer that flushes L2, and a workload's other placements."""
@@ -67,6 +68,20 @@ class CaseTask:
     """Time cases whose machine code is the same on both sides too."""
     shard: Shard | None = None
     """The part of the selected cases that is measured here; None: all."""
+    traced: Undecided = lambda _: ()
+    """Which measured cases are traced with torch.profiler at the end, for their profiles."""
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What torch.profiler saw of cases, in workers of hosts that had imported the trees anyway."""
+
+    cases: Mapping[str, Mapping[Side, Trace]] = field(default_factory=dict)
+    import_s: float = 0.0
+    """Seconds that importing a tree took; of the slower side."""
+
+    def joined(self, other: Traces) -> Traces:
+        return Traces({**self.cases, **other.cases}, max(self.import_s, other.import_s))
 
 
 @dataclass(frozen=True)
@@ -81,6 +96,7 @@ class Suite:
     """Why the reference could not even be imported."""
     l2_bytes: int | None = None
     """Size of the GPU's L2 cache."""
+    traces: Traces = Traces()
 
 
 def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Progress, environ: Mapping[str, str]) -> Suite:
@@ -132,17 +148,41 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Prog
         )
         results = duet.measure(wanted, rounds)
         ecc_after = gpu.uncorrected_ecc() if gpu else None
+        measured = taken(results)
+        traces = _traced(duet, hosts, list(task.traced(measured)))
     done = [
         _completed(case, results[case.name], sampler, (ecc_before, ecc_after), task.confidence) if case.name in results else case
-        for case in taken(results)
+        for case in measured
     ]
-    return Suite(tuple(done), head.torch, head.cuda, head.triton, missing, hosts["head"].l2_bytes)
+    return Suite(tuple(done), head.torch, head.cuda, head.triton, missing, hosts["head"].l2_bytes, traces)
 
 
 def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:
     """Return the cases of one tree; none is measured. Raises as `measure_suite` does."""
     with Hosts({"head": tree}, environ) as hosts:
         return choose_cases(hosts.sides["head"].listing(), None, patterns)
+
+
+def trace_cases(
+    trees: Mapping[Side, TreeSpec], cases: Sequence[str], plan: Plan, progress: Progress, environ: Mapping[str, str]
+) -> Traces:
+    """Trace cases on each of these trees, with hosts that import them for this. Trouble is in the traces."""
+    with Hosts(trees, environ) as hosts:
+        return _traced(Duet(hosts.sides, plan, progress, None), hosts.sides, cases)
+
+
+def _traced(duet: Duet, hosts: Mapping[Side, HostClient], cases: Sequence[str]) -> Traces:
+    traces: dict[str, dict[Side, Trace]] = {name: {} for name in cases}
+    for side, host in hosts.items() if cases else ():
+        duet.progress.stage(f"Tracing {plural(len(cases), 'case')} of the {side}")
+        try:
+            host.listing()
+            found = duet.trace(side, cases)
+        except RatchetError as error:  # the tree cannot be imported
+            found = dict.fromkeys(cases, Trace(None, str(error)))
+        for name, trace in found.items():
+            traces[name][side] = trace
+    return Traces(traces, max(host.import_s for host in hosts.values()))
 
 
 class _Sessions:

@@ -255,9 +255,9 @@ def kernel_profile(raw: RawKernel, index: int) -> KernelProfile:
     """Return the record of the ``index``-th launch (from 0). The metrics must be finite."""
     metrics = raw.metrics
     duration = first(metrics, _DURATION)
-    given: dict[str, Any] = {field: first(metrics, names) for field, names in NAMES.items()}
+    figures: dict[str, Any] = {field: first(metrics, names) for field, names in NAMES.items()}
     for field in ("registers", "passes"):
-        given[field] = None if given[field] is None else round(given[field])
+        figures[field] = None if figures[field] is None else round(figures[field])
     return KernelProfile(
         name=raw.name,
         function=bare(raw.name),
@@ -277,7 +277,7 @@ def kernel_profile(raw: RawKernel, index: int) -> KernelProfile:
         peaks=peaks(metrics),
         rules=tuple(sorted(raw.rules, key=lambda rule: (rule.scope != "global", -(rule.speedup_percent or 0.0)))),
         metrics=metrics,
-        **given,
+        **figures,
     )
 
 

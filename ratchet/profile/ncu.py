@@ -1,28 +1,37 @@
 """Run profilers as child processes, Nsight Compute in particular: find them, limit their time, say in a sentence what went wrong.
 
-`ratchet.commands.profile.cases` records reports with `take`; the readers use `run`, `find_program` and `newest`. Starts and ends
+`ratchet.commands.profile.sides` records reports with `take`; the readers use `run`, `find_program` and `newest`. Starts and ends
 programs and writes the report file; everything that goes wrong is a `ProfileError`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
 import shutil
 import signal
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from ratchet import subprocesses
 from ratchet.errors import RatchetError
 from ratchet.records.profile import Profile
 from ratchet.untrusted import clean
 
+Key = TypeVar("Key", bound=Hashable)
+
 
 class ProfileError(RatchetError):
     """A profiler gave nothing usable; the sentence says why and what to do. It costs a profile, never the verdict."""
 
     section = "profiles"
+
+
+class CountersHeldError(ProfileError):
+    """Another process holds the GPU's counters."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +66,18 @@ def run(command: Sequence[str | Path], where: Surroundings) -> Ended:
 
     Raises ProfileError where it cannot be started.
     """
+    with contextlib.ExitStack() as running:
+        ended = _started(command, where, running).wait(where.time_limit_s)
+    return Ended(ended.status, ended.output)
+
+
+def _started(command: Sequence[str | Path], where: Surroundings, running: contextlib.ExitStack) -> subprocesses.Program:
+    words = [str(word) for word in command]
     try:
-        ended = subprocesses.run(
-            [str(word) for word in command], environ=where.environ, folder=where.folder, time_limit_s=where.time_limit_s
-        )
+        return running.enter_context(subprocesses.started(words, environ=where.environ, folder=where.folder))
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise ProfileError(f"{Path(command[0]).name} cannot be started: {clean(why or str(error))}.") from None
-    return Ended(ended.status, ended.output)
 
 
 def find_program(name: str, places: Iterable[Path], environ: Mapping[str, str]) -> Path | None:
@@ -107,6 +120,23 @@ def _version(path: Path) -> tuple[tuple[int, ...], str]:
 SetName = Literal["full", "detailed", "basic"]
 MOST_KERNELS = 16
 """Kernels of one call; each is replayed some forty times for a full set of counters."""
+SECTIONS = (
+    "SpeedOfLight",
+    "LaunchStats",
+    "Occupancy",
+    "MemoryWorkloadAnalysis",
+    "MemoryWorkloadAnalysis_Tables",
+    "WarpStateStats",
+    "InstructionStats",
+    "ComputeWorkloadAnalysis",
+)
+"""What the diagnosis reads first: a fraction of the replays of a full set, which adds rooflines and single instructions."""
+FULL_PASSES = 38
+"""Replays of a launch for a full set, as on an H200."""
+PASS_S = 0.05
+"""Seconds that a replay takes besides the kernel: 38 of each of six launches took 14 s on an H200, memory restored each time."""
+WRITE_S = 30.0
+"""Seconds beyond the time limit that ncu has to write what it collected, once the program that it profiles has ended."""
 NO_PERMISSION = (
     "Allow them with the driver option NVreg_RestrictProfilingToAdminUsers=0, or give the container CAP_SYS_ADMIN"
     " (docker run --cap-add SYS_ADMIN)."
@@ -128,6 +158,21 @@ class Wish:
     set_name: SetName = "full"
     cold_cache: bool = True
     """Whether caches are emptied before each replay, as they are before each sample of a cold measurement."""
+    kernels: tuple[str, ...] = ()
+    """Bare names of the kernels that are replayed; none: all of them."""
+    launches: int = MOST_KERNELS
+    """Most launches that are replayed."""
+    is_brief: bool = False
+    """Whether `SECTIONS` stand in for the set."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One process of ncu: the command that it profiles, made for so many seconds, and where its report goes."""
+
+    command: Callable[[float], Sequence[str]]
+    report: Path
+    """A path that ends in ``.ncu-rep``."""
 
 
 def find_ncu(environ: Mapping[str, str]) -> Path:
@@ -139,23 +184,54 @@ def find_ncu(environ: Mapping[str, str]) -> Path:
     return program
 
 
-def take(ncu: Path, command: Sequence[str], report: Path, wish: Wish, where: Surroundings, *, own_error: str) -> None:
-    """Profile what ``command`` marks and leave the report at ``report``, a path that ends in ``.ncu-rep``.
+def take(
+    ncu: Path, tasks: Mapping[Key, Task], wish: Wish, where: Surroundings, *, own_error: str
+) -> dict[Key, ProfileError | None]:
+    """Profile what each command marks, all at once. Return each one's error in a sentence; None where there is a report.
 
-    ``own_error`` is how a line begins on which the command itself says why it cannot be called. Raises ProfileError with one
-    sentence for whatever leaves no report.
+    Processes of ncu wait for each other's replays. Where one refuses to, it is run again alone. Beside an error there may be a
+    report too, of what came before it. ``own_error`` is how a line begins on which the command says why it cannot be called.
     """
-    report.unlink(missing_ok=True)
-    options = ["--set", wish.set_name, "--clock-control", "none", "--cache-control", "all" if wish.cold_cache else "none"]
+    ends = time.monotonic() + where.time_limit_s
+    errors = _taken(ncu, tasks, wish, where, own_error)
+    for key, error in errors.items():
+        left = ends - time.monotonic()
+        if isinstance(error, CountersHeldError) and len(tasks) > 1 and left > 0:
+            errors |= _taken(ncu, {key: tasks[key]}, wish, replace(where, time_limit_s=left), own_error)
+    return errors
+
+
+def _taken(
+    ncu: Path, tasks: Mapping[Key, Task], wish: Wish, where: Surroundings, own_error: str
+) -> dict[Key, ProfileError | None]:
+    ends = time.monotonic() + where.time_limit_s + WRITE_S
+    errors: dict[Key, ProfileError | None] = {}
+    with contextlib.ExitStack() as running:
+        programs = {}
+        for key, task in tasks.items():
+            task.report.unlink(missing_ok=True)
+            try:
+                command: list[str | Path] = [ncu, *_options(wish, task.report), *task.command(where.time_limit_s)]
+                programs[key] = _started(command, where, running)
+            except ProfileError as error:
+                errors[key] = error
+        for key, program in programs.items():
+            ended = program.wait(ends - time.monotonic())
+            errors[key] = _trouble(Ended(ended.status, ended.output), where.time_limit_s, own_error)
+            report = tasks[key].report
+            if errors[key] is None and not (report.is_file() and report.stat().st_size):
+                errors[key] = ProfileError("ncu succeeded but wrote no report.", "Run it by hand, or see `ncu --version`.")
+    return errors
+
+
+def _options(wish: Wish, report: Path) -> list[str]:
+    options = [word for name in SECTIONS for word in ("--section", name)] if wish.is_brief else ["--set", wish.set_name]
+    options += ["--clock-control", "none", "--cache-control", "all" if wish.cold_cache else "none"]
     options += ["--profile-from-start", "off", "--target-processes", "application-only"]
-    options += ["--launch-count", str(MOST_KERNELS), "--force-overwrite", "--export", str(report)]
-    trouble = _trouble(run([ncu, *options, *command], where), where.time_limit_s, own_error)
-    if trouble is not None:
-        report.unlink(missing_ok=True)  # what a profiler that failed leaves behind is no report
-        raise trouble
-    if not report.is_file() or report.stat().st_size == 0:
-        report.unlink(missing_ok=True)
-        raise ProfileError("ncu succeeded but wrote no report.", "Run it by hand, or see `ncu --version`.")
+    if wish.kernels:
+        names = "|".join(map(re.escape, wish.kernels))
+        options += ["--kernel-name-base", "function", "--kernel-name", f"regex:^({names})$"]
+    return [*options, "--launch-count", str(wish.launches), "--force-overwrite", "--export", str(report)]
 
 
 def accepted(profile: Profile, wanted: str | None) -> Profile:
@@ -181,7 +257,7 @@ def _trouble(ended: Ended, time_limit_s: float, own_error: str) -> ProfileError 
     if "ERR_NVGPUCTRPERM" in ended.output:
         return ProfileError(f"This user may not read the GPU's counters (ERR_NVGPUCTRPERM{_restricted()}).", NO_PERMISSION)
     if ended.line_with(*_COUNTERS_HELD):
-        return ProfileError(
+        return CountersHeldError(
             "Another program holds the GPU's counters, perhaps DCGM.", "Pause it with `dcgmi profile --pause`, and profile again."
         )
     if own := ended.line_with(own_error):

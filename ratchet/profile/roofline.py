@@ -156,7 +156,7 @@ def report_peaks(profiles: Iterable[Profile | None]) -> Peaks:
     """Return the peaks of these reports, each from the longest kernel that has it: short kernels know clocks badly."""
     kernels = [kernel for profile in profiles if profile for kernel in profile.kernels]
     best: dict[str, float] = {}
-    for kernel in sorted(kernels, key=lambda each: -(each.duration_s or 0.0)):
+    for kernel in sorted(kernels, key=lambda kernel: -(kernel.duration_s or 0.0)):
         peaks = kernel.peaks
         rates = {**peaks.flops_per_s, _DRAM: peaks.dram_bytes_per_s, _L2: peaks.l2_bytes_per_s}
         for name, rate in rates.items():
@@ -239,7 +239,7 @@ def best_roofs(roofs: Iterable[Roof]) -> dict[str, Roof]:
     """Return precision or kind → the roof that a case is read against."""
     order = {source: rank for rank, source in enumerate(_SOURCES)}
     best: dict[str, Roof] = {}
-    for roof in sorted(roofs, key=lambda each: (order[each.source], -each.rate)):
+    for roof in sorted(roofs, key=lambda roof: (order[roof.source], -roof.rate)):
         best.setdefault(roof.precision or roof.kind, roof)
     return best
 

@@ -36,14 +36,14 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Sides:
+class ArchivedCase:
     """Milliseconds of one case, (pairs, blocks, samples), the same shape on both sides: ``CASE|A`` is the reference."""
 
     reference: Floats
     head: Floats
 
 
-def load_archive(path: Path) -> dict[str, Sides]:
+def load_archive(path: Path) -> dict[str, ArchivedCase]:
     """Map each case to its samples. Nothing in the file is ever unpickled.
 
     Raises RecordError naming the file and the array where the file is missing, too large, damaged, empty or not an archive, and
@@ -80,14 +80,14 @@ def _name(path: Path, key: str) -> str:
     return name
 
 
-def _sides(path: Path, archive: np.lib.npyio.NpzFile, name: str) -> Sides:
+def _sides(path: Path, archive: np.lib.npyio.NpzFile, name: str) -> ArchivedCase:
     for side, other in ("AB", "BA"):
         if f"{name}|{side}" not in archive.files:
             raise RecordError(f"{path}: {_shown(f'{name}|{other}')} has no partner {_shown(f'{name}|{side}')}.", _LAYOUT)
     reference, head = (_times(path, archive, f"{name}|{side}") for side in "AB")
     if reference.shape != head.shape:
         raise RecordError(f"{path}: the arrays of {_shown(name)} have shapes {reference.shape} and {head.shape}.", _LAYOUT)
-    return Sides(reference, head)
+    return ArchivedCase(reference, head)
 
 
 def _times(path: Path, archive: np.lib.npyio.NpzFile, key: str) -> Floats:

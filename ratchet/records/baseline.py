@@ -135,7 +135,7 @@ class BaselineEntry(Figures):
 
     @property
     def removed(self) -> bool:
-        """Whether the case was gone when it was last looked for; its chain waits for it to return."""
+        """Return whether the case was gone when it was last looked for; its chain waits for it to return."""
         return self.steps[-1].kind is StepKind.REMOVED
 
     @property

@@ -41,7 +41,7 @@ class Fingerprint(Record):
         return f"{slug[:40].rstrip('-')}.{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
     def is_same_hardware(self, other: Fingerprint) -> bool:
-        """Whether only software differs, such as the driver or torch after an update."""
+        """Return whether only software differs, such as the driver or torch after an update."""
         hardware = {"device", "gpu", "gpu_memory_bytes", "mig", "cpu_threads"} | (set() if self.gpu else {"cpu"})
         return self.model_dump(include=hardware) == other.model_dump(include=hardware)
 

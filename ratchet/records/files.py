@@ -244,9 +244,9 @@ def _quoted(value: object) -> str:
 
 def _rounded(value: Any, field: str = "") -> Any:
     if isinstance(value, dict):
-        return {key: _rounded(each, key) for key, each in value.items()}
+        return {key: _rounded(inner, key) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_rounded(each, field) for each in value]
+        return [_rounded(inner, field) for inner in value]
     if field == "samples_ms" and isinstance(value, float):
         return stored_ms(value)
     return value
@@ -257,20 +257,20 @@ def _put(value: Any, newline: str, put: Callable[[str], None]) -> None:
     inner = f"{newline}  "
     if isinstance(value, dict) and value:
         between = f"{{{inner}"
-        for key, each in value.items():
+        for key, entry in value.items():
             put(f"{between}{_scalar(key)}: ")
-            if key == "blocks" and each and isinstance(each, list):
-                lines = f",{inner}  ".join(map(_scalar, each))
+            if key == "blocks" and entry and isinstance(entry, list):
+                lines = f",{inner}  ".join(map(_scalar, entry))
                 put(f"[{inner}  {lines}{inner}]")
             else:
-                _put(each, inner, put)
+                _put(entry, inner, put)
             between = f",{inner}"
         put(f"{newline}}}")
-    elif isinstance(value, list) and any(isinstance(each, _NOT_PLAIN) for each in value):
+    elif isinstance(value, list) and any(isinstance(entry, _NOT_PLAIN) for entry in value):
         between = f"[{inner}"
-        for each in value:
+        for entry in value:
             put(between)
-            _put(each, inner, put)
+            _put(entry, inner, put)
             between = f",{inner}"
         put(f"{newline}]")
     else:
@@ -371,12 +371,12 @@ class _Text:
     def up_to(self, mark: bytes) -> bytes | None:
         """Return the text before the next ``mark``, and skip both; None, and skip nothing, where there is no such mark."""
         start = self._place
-        while (found := self._buffer.find(mark, start)) < 0:
+        while (end := self._buffer.find(mark, start)) < 0:
             start = max(0, len(self._buffer) - self._place - len(mark) + 1)
             if not self._read_on():
                 return None
-        before = self._buffer[self._place : found]
-        self._place = found + len(mark)
+        before = self._buffer[self._place : end]
+        self._place = end + len(mark)
         return before
 
     def take(self, count: int) -> bytes:

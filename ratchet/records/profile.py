@@ -114,6 +114,8 @@ class Activity(Record):
     """From the first to the last event of the traced calls."""
     kernels: dict[str, NotNegative] = {}
     """Name → seconds on the device; on the CPU, operators and seconds."""
+    ran: dict[str, Count] = {}
+    """Name → how often this kernel ran in all calls together; empty where the tracer does not say."""
     launches: Count = 0
     copies_s: NotNegative = 0.0
     pageable_copies: Count = 0
@@ -168,7 +170,7 @@ class Finding(Record):
 
     @property
     def needs_action(self) -> bool:
-        """Whether ``advice`` is something to try; it is not for what makes the head faster."""
+        """Return whether ``advice`` is something to try; it is not for what makes the head faster."""
         return self.effect != "faster"
 
 
@@ -215,7 +217,7 @@ class Profiles(Record):
 
     def of(self, case: str) -> CaseProfile | None:
         """Return the entry of one case; None where it has none."""
-        return next((each for each in self.profiles if each.case == case), None)
+        return next((profile for profile in self.profiles if profile.case == case), None)
 
 
 def without_metrics(profile: CaseProfile) -> CaseProfile:
@@ -226,4 +228,4 @@ def without_metrics(profile: CaseProfile) -> CaseProfile:
 def _slim(profile: Profile | None) -> Profile | None:
     if profile is None:
         return None
-    return profile.model_copy(update={"kernels": tuple(each.model_copy(update={"metrics": {}}) for each in profile.kernels)})
+    return profile.model_copy(update={"kernels": tuple(kernel.model_copy(update={"metrics": {}}) for kernel in profile.kernels)})

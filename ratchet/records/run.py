@@ -275,7 +275,7 @@ class CaseRun(Record):
 
     @property
     def identical(self) -> bool:
-        """Whether both sides have the same machine code, launched in the same way, on the same workload."""
+        """Return whether both sides have the same machine code, launched in the same way, on the same workload."""
         digests = set(self.identity.values())
         return len(self.identity) == 2 and len(digests) == 1 and self.workload == self.reference_workload
 

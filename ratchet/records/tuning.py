@@ -134,9 +134,9 @@ class TuningRecord(Record):
     @model_validator(mode="after")
     def _lies_in_its_space(self) -> TuningRecord:
         tried: tuple[Evaluation | Confirmation, ...] = (*self.evaluations, *self.confirmations, *self.others)
-        for configuration in (self.default, *([self.best] if self.best else []), *(each.configuration for each in tried)):
+        for configuration in (self.default, *([self.best] if self.best else []), *(entry.configuration for entry in tried)):
             self.check_configuration(configuration)
-        if elsewhere := [each.config for each in self.confirmations if each.config != self.config]:
+        if elsewhere := [confirmation.config for confirmation in self.confirmations if confirmation.config != self.config]:
             raise ValueError(f"a confirmation is of {elsewhere[0]}, the record of {self.config}")
         if self.best is not None and self.confirmed(self.best) is None:
             raise ValueError("best is a configuration that was never confirmed")
@@ -157,12 +157,14 @@ class TuningRecord(Record):
     @property
     def wall_s(self) -> float:
         """Seconds of all sessions together."""
-        return sum(each.wall_s for each in self.sessions)
+        return sum(session.wall_s for session in self.sessions)
 
     def confirmed(self, configuration: Mapping[str, Parameter]) -> Comparison | None:
         """Return how a configuration compares with the default on this case; None where that was not confirmed."""
-        found = [each.comparison for each in self.confirmations if each.configuration == configuration]
-        return found[-1] if found else None
+        comparisons = [
+            confirmation.comparison for confirmation in self.confirmations if confirmation.configuration == configuration
+        ]
+        return comparisons[-1] if comparisons else None
 
     def differences(self, other: TuningRecord) -> list[str]:
         """Return one line for each difference that keeps evaluations of the two records apart: ``space: BLOCK …``."""
@@ -251,7 +253,7 @@ class TuningFile:
         count = len(self._known)
         if any(one is not other for one, other in zip(self._known, record.evaluations[:count], strict=True)):
             raise ValueError("a tuning record only grows")
-        self._texts += [_text(each) for each in record.evaluations[count:]]
+        self._texts += [_text(evaluation) for evaluation in record.evaluations[count:]]
         self._known = record.evaluations
         before, after = frame.split(_EMPTY)
         evaluations = ",\n".join(self._texts)
@@ -263,7 +265,7 @@ def keep_earlier(path: Path) -> Path:
 
     Raises OutputError where the folder or the disk refuses.
     """
-    target = next(each for each in _places(path) if not each.exists())
+    target = next(place for place in _places(path) if not place.exists())
     try:
         target.parent.mkdir(exist_ok=True)
         return path.rename(target)
@@ -330,8 +332,8 @@ class Tuned(Record):
 
     def parameters(self, case: str, device: str) -> dict[str, Parameter]:
         """Return the applied parameters; empty where nothing was applied for this case on this device."""
-        found = self.cases.get(case, {}).get(device)
-        return dict(found.parameters) if found else {}
+        tuned = self.cases.get(case, {}).get(device)
+        return dict(tuned.parameters) if tuned else {}
 
 
 def device_name(fingerprint: Fingerprint) -> str:

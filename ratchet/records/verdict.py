@@ -113,7 +113,7 @@ class CaseVerdict(Record):
         """
         own, best = self.comparison, self.best
         if self.outcome in SLOWDOWNS:
-            return next((found.ratio for found in (own, best) if found and found.ratio > 1), None)
+            return next((comparison.ratio for comparison in (own, best) if comparison and comparison.ratio > 1), None)
         return own.ratio if self.outcome is Outcome.IMPROVED and own and own.ratio < 1 else None
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ratchet import units
-from ratchet.judge.baseline.steps import Accepted, Move, MoveKind, Recorded, Renamed
+from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Move, MoveKind, RenamedCase
 from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline, Measurement, Step
 from ratchet.report.words import aligned
 from ratchet.untrusted import CELL, clean, fenced, inert, log_line
@@ -132,7 +132,7 @@ WORDS = {
 """Kinds of moves whose word for people differs from their value."""
 
 
-def recorded_lines(done: Recorded, path: str) -> list[str]:
+def recorded_lines(done: BaselineUpdate, path: str) -> list[str]:
     """Return a sum, then a line for each case that moved, then what to do about it."""
     several = len({move.machine for move in done.moves}) > 1
     counts = Counter(WORDS.get(move.kind, move.kind.value) for move in done.moves)
@@ -164,7 +164,7 @@ def recorded_lines(done: Recorded, path: str) -> list[str]:
     return lines
 
 
-def recorded_fields(done: Recorded, path: str) -> dict[str, Any]:
+def recorded_fields(done: BaselineUpdate, path: str) -> dict[str, Any]:
     """Return JSON fields for other programs."""
     moves = [
         {
@@ -183,7 +183,7 @@ def recorded_fields(done: Recorded, path: str) -> dict[str, Any]:
     return {"path": path, "moves": moves, "unchanged": done.unchanged, "left_out": done.left_out}
 
 
-def accepted_fields(done: Sequence[Accepted], path: str) -> dict[str, Any]:
+def accepted_fields(done: Sequence[AcceptedCase], path: str) -> dict[str, Any]:
     """Return JSON fields for other programs."""
     moves = [
         {
@@ -198,7 +198,7 @@ def accepted_fields(done: Sequence[Accepted], path: str) -> dict[str, Any]:
     return {"path": path, "accepted": moves}
 
 
-def accepted_lines(done: Sequence[Accepted], path: str) -> list[str]:
+def accepted_lines(done: Sequence[AcceptedCase], path: str) -> list[str]:
     """Return a line for each case: from where to where, by how much, who and why."""
     return [
         log_line(
@@ -210,7 +210,7 @@ def accepted_lines(done: Sequence[Accepted], path: str) -> list[str]:
     ] + [log_line(f"{path}: {len(done)} moved. Commit the file, so that others see it.")]
 
 
-def renamed_lines(done: Sequence[Renamed], old: str, new: str, path: str) -> list[str]:
+def renamed_lines(done: Sequence[RenamedCase], old: str, new: str, path: str) -> list[str]:
     """Return a line for each machine on which the case was renamed."""
     lines = []
     for renamed in done:
@@ -240,12 +240,12 @@ def _move_row(move: Move, several: bool) -> tuple[str, ...]:
     return WORDS.get(move.kind, move.kind.value), move.case, time, change, f"{words} [{move.machine}]" if several else words
 
 
-def _from_to(done: Accepted) -> str:
+def _from_to(done: AcceptedCase) -> str:
     now = milliseconds(done.after.median_ms)
     return f"{milliseconds(done.before.median_ms)} → {now}" if done.before else f"no baseline → {now}"
 
 
-def _change_of_accepted(done: Accepted) -> str:
+def _change_of_accepted(done: AcceptedCase) -> str:
     measurement = done.measurement
     if measurement is None:
         return "not measured side by side"
@@ -264,7 +264,7 @@ _STEPS = (MoveKind.IMPROVED, MoveKind.FIRST, MoveKind.CHANGED, MoveKind.REMOVED,
 
 
 @dataclass(frozen=True)
-class Forward:
+class PushSummary:
     """The result of moving the baseline file of the remote."""
 
     path: str
@@ -273,14 +273,14 @@ class Forward:
     branch: str
     commit: str | None
     """None where there was nothing to change."""
-    recorded: Recorded
-    accepted: tuple[Accepted, ...] = ()
+    recorded: BaselineUpdate
+    accepted: tuple[AcceptedCase, ...] = ()
     notes: tuple[str, ...] = ()
     """One sentence for each thing that did not happen, with the reason."""
     pull_url: str = ""
 
 
-def title(recorded: Recorded, accepted: Sequence[Accepted]) -> str:
+def title(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase]) -> str:
     """Return the title of the commit: ``perf: ratchet baseline forward (attention/training_512, copy/a and 2 more)``."""
     moved = [step.case for step in accepted] + [move.case for kind in _STEPS for move in recorded.moves if move.kind is kind]
     if moved:
@@ -289,7 +289,7 @@ def title(recorded: Recorded, accepted: Sequence[Accepted]) -> str:
     return f"perf: ratchet baseline notes ({_names(waiting)})" if waiting else "perf: ratchet baseline notes (times of today)"
 
 
-def commit_message(recorded: Recorded, accepted: Sequence[Accepted], mode: str) -> str:
+def commit_message(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase], mode: str) -> str:
     """Return the title, and a line for each case that moved.
 
     ``[skip ci]`` keeps the commit from starting workflows; a pull request goes without, because its checks must run.
@@ -300,14 +300,14 @@ def commit_message(recorded: Recorded, accepted: Sequence[Accepted], mode: str) 
     return "\n".join([f"{title(recorded, accepted)}{skip}", "", *map(inert, lines)])
 
 
-def pull_body(recorded: Recorded, accepted: Sequence[Accepted], path: str) -> str:
+def pull_body(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase], path: str) -> str:
     """Return the text of the pull request, about its newest commit."""
     lines = fenced(_steps(recorded, accepted, path), most=60)
     rest = "Earlier steps are in the other commits of this pull request."
     return f"Measurements of main move `{path}`. The newest steps:\n\n{lines}\n\n{rest}\n"
 
 
-def forward_lines(done: Forward) -> list[str]:
+def forward_lines(done: PushSummary) -> list[str]:
     """Return lines for what moved, where it went, and what did not happen."""
     where = f"pushed {short(done.commit)}." if done.commit else "nothing to push."
     where += f" {done.pull_url} takes it to main." if done.commit and done.pull_url else ""
@@ -315,14 +315,14 @@ def forward_lines(done: Forward) -> list[str]:
     return [*steps, log_line(f"{done.branch}: {where}"), *(log_line(note, 600) for note in done.notes)]
 
 
-def forward_fields(done: Forward) -> dict[str, Any]:
+def forward_fields(done: PushSummary) -> dict[str, Any]:
     """Return JSON fields for other programs."""
     fields = recorded_fields(done.recorded, done.path) | {"accepted": accepted_fields(done.accepted, done.path)["accepted"]}
     where = {"mode": done.mode, "branch": done.branch, "commit": done.commit, "pull_request": done.pull_url or None}
     return fields | where | {"notes": done.notes}
 
 
-def forward_outputs(done: Forward) -> dict[str, str]:
+def forward_outputs(done: PushSummary) -> dict[str, str]:
     """Return outputs for later steps of a workflow; ``moved`` is JSON with the names of the cases."""
     moved = [step.case for step in done.accepted] + [move.case for move in done.recorded.moves if move.kind in _STEPS]
     return {
@@ -334,12 +334,12 @@ def forward_outputs(done: Forward) -> dict[str, str]:
     }
 
 
-def forward_summary(done: Forward) -> str:
+def forward_summary(done: PushSummary) -> str:
     """Return Markdown for the summary of the workflow step."""
     return f"### Baseline\n\n{fenced(forward_lines(done), most=200)}\n"
 
 
-def _steps(recorded: Recorded, accepted: Sequence[Accepted], path: str) -> list[str]:
+def _steps(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase], path: str) -> list[str]:
     taken = accepted_lines(accepted, path)[:-1]  # the last one asks for a commit, which this is
     return [*taken, *recorded_lines(recorded, path)]
 

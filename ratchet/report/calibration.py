@@ -1,6 +1,6 @@
 """Text and JSON fields for `ratchet calibrate` and `ratchet replay`.
 
-`ratchet.cli.check` prints them; `ratchet.commands.replay` fills `Replayed` and `Simulation`. Pure.
+`ratchet.cli.check` prints them; `ratchet.commands.replay` fills `ReplayedFile` and `Simulation`. Pure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet import units
-from ratchet.judge.replay import Judged, Rates
+from ratchet.judge.replay import Rates, ReplayVerdict
 from ratchet.records import CaseVerdict, Outcome, Policy, ReportRecord
 from ratchet.records.calibration import Calibration, CaseCalibration
 from ratchet.report import words
@@ -68,11 +68,11 @@ def _sentences(done: Calibration) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayedFile:
     """One file, judged again. Only a recorded run has a whole report; a NumPy archive of pairs has none."""
 
     file: Path
-    judged: Judged
+    judged: ReplayVerdict
     report: ReportRecord | None = None
 
 
@@ -91,12 +91,12 @@ class Simulation:
     """Case → pairs to draw from; a case without any was left out."""
 
 
-def file_line(done: Replayed) -> str:
+def file_line(done: ReplayedFile) -> str:
     """Return the line that says which of several files the next lines are about."""
     return f"# {log_line(done.file)}"
 
 
-def judged_lines(judged: Judged) -> list[str]:
+def judged_lines(judged: ReplayVerdict) -> list[str]:
     """Return one aligned line a case, then the reasons of those that are not unchanged, and last the headline."""
     rows = [_verdict_row(case) for case in judged.cases]
     lines = words.aligned(rows, "<<>^>>>")
@@ -108,7 +108,7 @@ def judged_lines(judged: Judged) -> list[str]:
     return [*lines, log_line(judged.headline)]
 
 
-def judged_json(done: Sequence[Replayed], exit_code: int) -> dict[str, Any]:
+def judged_json(done: Sequence[ReplayedFile], exit_code: int) -> dict[str, Any]:
     """Return all files as JSON fields for other programs."""
     files = [
         {

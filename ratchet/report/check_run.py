@@ -98,7 +98,7 @@ def _title(case: CaseVerdict) -> str:
 def _message(page: CommentPage, case: CaseVerdict) -> str:
     """Return the reason of the outcome, and the cause where a profile shows one."""
     profiles = page.report.profiles if page.report else ()
-    cause = next((profile.first_sentence(each) for each in profiles if each.case == case.name), "")
+    cause = next((profile.first_sentence(of_case) for of_case in profiles if of_case.case == case.name), "")
     return untrusted.plain(f"{untrusted.clean(case.reason)} {untrusted.clean(cause)}", MESSAGE)
 
 

@@ -178,7 +178,7 @@ _EXPLAINED = (Outcome.FAILED, Outcome.REGRESSED, Outcome.IMPROVED, *words.NO_ANS
 
 def _because(group: _Group, report: ReportRecord) -> dict[str, str]:
     """Return a sentence for each case that has one: the cause that its profile shows, else its reason if it has a best commit."""
-    causes = {each.case: profile.first_sentence(each) for each in report.profiles}
+    causes = {of_case.case: profile.first_sentence(of_case) for of_case in report.profiles}
     texts = {case.name: causes.get(case.name) or (case.reason if case.best else "") for case in group.shown}
     return {name: text for name, text in texts.items() if text}
 

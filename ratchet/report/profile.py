@@ -27,7 +27,7 @@ RULES = 3
 
 
 @dataclass(frozen=True)
-class Row:
+class FigureRow:
     """One figure of both sides, as text."""
 
     title: str
@@ -41,7 +41,7 @@ class Table:
     """Figures of one kernel, or of the traced calls."""
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[FigureRow, ...]
 
 
 def _percent(value: float) -> str:
@@ -178,7 +178,7 @@ def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
     yield f"   {label}{untrusted.log_line(finding.advice)} ({finding.confidence} confidence)"
 
 
-def _cells(row: Row) -> tuple[str, str, str, str]:
+def _cells(row: FigureRow) -> tuple[str, str, str, str]:
     return untrusted.log_line(row.title, 60), row.reference, row.head, row.change
 
 
@@ -193,7 +193,7 @@ def _of_kernel(head: KernelProfile | None, reference: KernelProfile | None) -> T
     return Table(kernel.function if kernel else "", tuple(rows))
 
 
-def _counters(head: KernelProfile | None, reference: KernelProfile | None, *, every: bool) -> Iterator[Row]:
+def _counters(head: KernelProfile | None, reference: KernelProfile | None, *, every: bool) -> Iterator[FigureRow]:
     """Yield a row for each figure that a side has; without ``every``, only those that reports show and that are not 0."""
     for title, field, text in _FIGURES:
         values = [getattr(kernel, field) if kernel else None for kernel in (reference, head)]
@@ -201,7 +201,7 @@ def _counters(head: KernelProfile | None, reference: KernelProfile | None, *, ev
             yield _row(title, values, text)
 
 
-def _limiter(head: KernelProfile | None, reference: KernelProfile | None) -> Row:
+def _limiter(head: KernelProfile | None, reference: KernelProfile | None) -> FigureRow:
     return _text_row("Occupancy limited by", [kernel.occupancy_limiter if kernel else None for kernel in (reference, head)])
 
 
@@ -209,9 +209,9 @@ def _of_activity(head: Activity | None, reference: Activity | None) -> Table:
     """Return times of one call, since the sides may have been traced over different numbers of calls."""
     sides = (reference, head)
 
-    def row(title: str, values: Sequence[float | None], text: Callable[[float], str] = units.duration) -> Row:
-        each = zip(values, sides, strict=True)
-        return _row(title, [None if value is None or side is None else value / max(1, side.calls) for value, side in each], text)
+    def row(title: str, values: Sequence[float | None], text: Callable[[float], str] = units.duration) -> FigureRow:
+        pairs = zip(values, sides, strict=True)
+        return _row(title, [None if value is None or side is None else value / max(1, side.calls) for value, side in pairs], text)
 
     def longest(name: str) -> float:
         return max(side.kernels.get(name, 0.0) / max(1, side.calls) for side in sides if side)
@@ -232,7 +232,7 @@ def _of_activity(head: Activity | None, reference: Activity | None) -> Table:
     return Table("Times of one call, as traced", tuple(rows))
 
 
-def _row(title: str, values: Sequence[float | None], text: Callable[[float], str]) -> Row:
+def _row(title: str, values: Sequence[float | None], text: Callable[[float], str]) -> FigureRow:
     """Format one figure. ``values``: of the reference and of the head, in this order."""
     before, after = values
     left, right = (words.NOTHING if value is None else text(value) for value in values)
@@ -244,12 +244,12 @@ def _row(title: str, values: Sequence[float | None], text: Callable[[float], str
             change = f"{after - before:+.1f} points".replace("-", "−")
         elif before > 0 and after > 0:
             change = units.change(after / before, 1)
-    return Row(title, left, right, change)
+    return FigureRow(title, left, right, change)
 
 
-def _text_row(title: str, values: Sequence[str | None]) -> Row:
+def _text_row(title: str, values: Sequence[str | None]) -> FigureRow:
     left, right = (untrusted.log_line(text, 40) if text else words.NOTHING for text in values)
-    return Row(title, left, right, "" if words.NOTHING in (left, right) else "=" if left == right else "changed")
+    return FigureRow(title, left, right, "" if words.NOTHING in (left, right) else "=" if left == right else "changed")
 
 
 # One kernel of a report file, for ``ratchet profile --read``.
@@ -271,7 +271,7 @@ def _kernel_lines(head: KernelProfile | None, reference: KernelProfile | None, *
     yield from (f"  ncu: {_rule_line(rule)}" for rule in one.rules[:RULES])
 
 
-def _rows(head: KernelProfile | None, reference: KernelProfile | None) -> Iterator[Row]:
+def _rows(head: KernelProfile | None, reference: KernelProfile | None) -> Iterator[FigureRow]:
     sides = (reference, head)
     for what in ("grid", "block"):
         extents = [getattr(side, what) if side else None for side in sides]

@@ -65,7 +65,7 @@ def slope_text(group: Sequence[Roof]) -> str:
 
 def ceiling_text(group: Sequence[Roof]) -> str:
     """Return the words beside a ceiling that one or several roofs share."""
-    names = list(dict.fromkeys(roof.precision or "" for roof in sorted(group, key=lambda each: each.precision or "")))
+    names = list(dict.fromkeys(roof.precision or "" for roof in sorted(group, key=lambda roof: roof.precision or "")))
     plain = [precision_text(name) for name in names if not name.startswith("tensor_")]
     matrix = [precision_text(name).removesuffix(" tensor") for name in names if name.startswith("tensor_")]
     words = [*plain, *([f"{', '.join(matrix)} tensor"] if matrix else [])]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from ratchet import units, untrusted
-from ratchet.judge.tuning import Effect, Ranked, best_so_far, compares_with_default, effects, fastest_confirmed, ranked
+from ratchet.judge.tuning import ParameterEffect, Ranked, best_so_far, compares_with_default, effects, fastest_confirmed, ranked
 from ratchet.records.tuning import Configuration, Confirmation, Ending, Evaluation, ReplayResult, TuningRecord, tuning_path
 from ratchet.records.verdict import Comparison
 from ratchet.report.markdown import is_plain, machine, template
@@ -29,14 +29,14 @@ _VALUE = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
 @dataclass(frozen=True)
-class Way:
+class Recipe:
     """One way to apply a configuration."""
 
     title: str
     code: Markdown
 
 
-def ways(configuration: Mapping[str, Parameter], record: str) -> tuple[Way, ...]:
+def ways(configuration: Mapping[str, Parameter], record: str) -> tuple[Recipe, ...]:
     """Return ways to apply a configuration: with CMake, nvcc, Triton, and ratchet, which reads the file ``record``.
 
     There are none where a shell could read a name or value as more than a word, because people paste these lines.
@@ -45,12 +45,14 @@ def ways(configuration: Mapping[str, Parameter], record: str) -> tuple[Way, ...]
     if not is_plain(record) or not all(_NAME.fullmatch(name) and _VALUE.fullmatch(value) for name, value in words):
         return ()
     defines = [f"{name}={value}" for name, value in words]
-    flags = " ".join(f"-D{each}" for each in defines)
+    flags = " ".join(f"-D{define}" for define in defines)
     return (
-        Way("Compile-time flags (CMake)", fenced([f"target_compile_definitions(kernel PRIVATE {' '.join(defines)})"], "cmake")),
-        Way("nvcc flags (CUDA C++)", fenced([f"nvcc {flags} kernel.cu"], "bash")),
-        Way("A launch in Triton", fenced([_for_triton(configuration)], "python")),
-        Way("The tuned parameters of this repository", fenced([f"ratchet tune --record {record} --apply"], "bash")),
+        Recipe(
+            "Compile-time flags (CMake)", fenced([f"target_compile_definitions(kernel PRIVATE {' '.join(defines)})"], "cmake")
+        ),
+        Recipe("nvcc flags (CUDA C++)", fenced([f"nvcc {flags} kernel.cu"], "bash")),
+        Recipe("A launch in Triton", fenced([_for_triton(configuration)], "python")),
+        Recipe("The tuned parameters of this repository", fenced([f"ratchet tune --record {record} --apply"], "bash")),
     )
 
 
@@ -80,7 +82,7 @@ _MEANINGS: dict[Ending, str] = {
 
 
 @dataclass(frozen=True)
-class Row:
+class FastestRow:
     """One line of the table of the fastest."""
 
     configuration: Configuration
@@ -100,36 +102,36 @@ class FailedWith:
 
 
 @dataclass(frozen=True)
-class Parts:
+class CaseSection:
     """Content of the section of one case."""
 
     record: TuningRecord
     heading: str
-    found: Configuration | None
+    best: Configuration | None
     """Recommended, or else the fastest that was found; None where nothing was timed."""
     comparison: Comparison | None
     latency: str
     default_latency: str
-    rows: tuple[Row, ...]
-    effects: tuple[Effect, ...]
+    rows: tuple[FastestRow, ...]
+    effects: tuple[ParameterEffect, ...]
     failures: tuple[FailedWith, ...]
     dropped: int
     chart: Markdown | None
     picture: str | None
-    ways: tuple[Way, ...]
+    ways: tuple[Recipe, ...]
     machine: Mapping[str, object]
     compares: bool
 
 
-def parts_of(record: TuningRecord, heading: str, picture: str | None = None) -> Parts:
+def parts_of(record: TuningRecord, heading: str, picture: str | None = None) -> CaseSection:
     """Return everything that the template prints of one case. ``picture``: address of its plot, if there is one."""
     timed, compares = ranked(record), compares_with_default(record)
     best = record.best or fastest_confirmed(record) or (timed[0].evaluation.configuration if timed else None)
     file = tuning_path(PurePosixPath("tuning"), record.case, record.environment.fingerprint).as_posix()
-    return Parts(
+    return CaseSection(
         record=record,
         heading=heading,
-        found=best,
+        best=best,
         comparison=record.confirmed(best) if best else None,
         latency=_latency(timed, best),
         default_latency=_latency(timed, record.default),
@@ -150,12 +152,12 @@ def _latency(timed: Sequence[Ranked], configuration: Configuration | None) -> st
     return units.duration(median / 1e3) if median else NOTHING
 
 
-def _row(row: Ranked, record: TuningRecord) -> Row:
+def _row(row: Ranked, record: TuningRecord) -> FastestRow:
     evaluation = row.evaluation
     confirmed = record.confirmed(evaluation.configuration)
     shown = f"{change(confirmed)} {interval(confirmed)}" if confirmed else NOTHING
     time = units.duration((evaluation.median_ms or 0.0) / 1e3)
-    return Row(evaluation.configuration, time, f"{row.cost:.3f}×", shown, evaluation.outcome == "dropped")
+    return FastestRow(evaluation.configuration, time, f"{row.cost:.3f}×", shown, evaluation.outcome == "dropped")
 
 
 def _failures(evaluations: Sequence[Evaluation]) -> tuple[FailedWith, ...]:

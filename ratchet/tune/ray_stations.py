@@ -125,7 +125,7 @@ class _Actor:
             self._station.withdraw()
         for task in tasks:
             self._station.submit(Task.model_validate_json(task))
-        done = [each.model_dump_json() for each in self._station.results(timeout_s)]
+        done = [result.model_dump_json() for result in self._station.results(timeout_s)]
         return done, self._station.room, self._station.places
 
     def end(self) -> None:
@@ -145,7 +145,7 @@ class RayStation:
         self._room = 0
         self._places: tuple[str, ...] = ()
         self._name = "a node of the Ray cluster"
-        self._told: list[Done] = []
+        self._unreported: list[Done] = []
         self._report: Report = self._keep
         self._thread: threading.Thread | None = None
 
@@ -183,10 +183,10 @@ class RayStation:
 
     def results(self, timeout_s: float) -> list[Done]:
         with self._changed:
-            if not self._told:
+            if not self._unreported:
                 self._changed.wait(timeout_s)
-            told, self._told = self._told, []
-        return told
+            results, self._unreported = self._unreported, []
+        return results
 
     def withdraw(self) -> None:
         with self._changed:
@@ -220,14 +220,14 @@ class RayStation:
 
     def _heard(self, done: list[str], room: int, places: tuple[str, ...]) -> list[Done]:
         """Return the actor's results as records, and note its room. A station that has no place any more is gone."""
-        found = [Done.model_validate_json(each) for each in done]
+        results = [Done.model_validate_json(text) for text in done]
         with self._changed:
-            for each in found:
-                self._in_hand.pop(each.task.number, None)
+            for result in results:
+                self._in_hand.pop(result.task.number, None)
             self._room = room
             if self._thread is None or self._places:
                 self._places = tuple(places)
-        return found
+        return results
 
     def _lose(self, why: str) -> None:
         """Report every task in hand as lost."""
@@ -240,7 +240,7 @@ class RayStation:
 
     def _keep(self, done: Done) -> None:
         with self._changed:
-            self._told.append(done)
+            self._unreported.append(done)
             self._changed.notify()
 
 

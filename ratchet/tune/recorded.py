@@ -61,7 +61,7 @@ def read_t4(path: Path) -> list[Result]:
         raise RecordError(f"{path} is no T4 file: it has no list of results.", _AGAIN)
     if not results:
         raise RecordError(f"{path} has no results: nothing was recorded.", _AGAIN)
-    found: dict[tuple[Value, ...], Result] = {}
+    by_configuration: dict[tuple[Value, ...], Result] = {}
     names: list[str] = []
     for number, entry in enumerate(results):
         try:
@@ -72,15 +72,15 @@ def read_t4(path: Path) -> list[Result]:
         names = names or list(result.configuration)
         if result.configuration.keys() != set(names):
             raise RecordError(f"{path}: results[{number}] has other parameters than results[0].", _AGAIN)
-        found[tuple(result.configuration[name] for name in names)] = result
-    return list(found.values())
+        by_configuration[tuple(result.configuration[name] for name in names)] = result
+    return list(by_configuration.values())
 
 
 def t4_text(results: Sequence[Result], metadata: Mapping[str, Any] | None = None) -> str:
     """Return the text of a T4 file, in the spelling of Kernel Tuner 1.5."""
     table = {
         "metadata": {"timeunit": "milliseconds", **(metadata or {})},
-        "results": [_entry(each) for each in results],
+        "results": [_entry(result) for result in results],
         "schema_version": SCHEMA,
     }
     return json.dumps(table, allow_nan=False) + "\n"
@@ -126,7 +126,7 @@ def _result(entry: dict[str, Any]) -> Result:
         configuration,
         _ms(entry) if invalidity == CORRECT else None,
         invalidity,
-        tuple(float(each) for each in times.get("runtimes") or ()),
+        tuple(float(time) for time in times.get("runtimes") or ()),
         float(times.get("compilation_time", times.get("compilation", 0.0)) or 0.0),
         str(entry.get("timestamp", "")),
     )
@@ -135,7 +135,7 @@ def _result(entry: dict[str, Any]) -> Result:
 def _ms(entry: dict[str, Any]) -> float | None:
     """Return the measurement that is the objective, in milliseconds; None where an error stands in its place."""
     objective = (entry.get("objectives") or ["time"])[0]
-    measurement = next((each for each in entry["measurements"] if each["name"] == objective), None)
+    measurement = next((candidate for candidate in entry["measurements"] if candidate["name"] == objective), None)
     if measurement is None:
         raise ValueError(f"there is no measurement of {objective}")
     unit = str(measurement.get("unit", "")).lower()
@@ -171,7 +171,7 @@ def _entry(result: Result) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedSpace:
     """The measurements of a space."""
 
     candidates: Candidates
@@ -181,7 +181,7 @@ class Recorded:
     @property
     def best_ms(self) -> float | None:
         """The optimum; None where all failed."""
-        return min((each for each in self.times if each is not None), default=None)
+        return min((time for time in self.times if time is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -196,38 +196,38 @@ class Trace:
     """The strategies that `auto` used, or the strategy that was asked for."""
 
 
-def recorded_space(results: Sequence[Result]) -> Recorded:
+def recorded_space(results: Sequence[Result]) -> RecordedSpace:
     """Make a space whose candidates are the recorded configurations, values sorted where they are numbers."""
     names = list(results[0].configuration)
-    values = {name: list(dict.fromkeys(each.configuration[name] for each in results)) for name in names}
-    space = Space({name: tuple(_sorted(each)) for name, each in values.items()})
-    codes = np.array([space.encode(each.configuration) for each in results], dtype=np.int16)
-    return Recorded(Candidates(space, codes, exact=True), tuple(each.ms for each in results))
+    values = {name: list(dict.fromkeys(result.configuration[name] for result in results)) for name in names}
+    space = Space({name: tuple(_sorted(options)) for name, options in values.items()})
+    codes = np.array([space.encode(result.configuration) for result in results], dtype=np.int16)
+    return RecordedSpace(Candidates(space, codes, exact=True), tuple(result.ms for result in results))
 
 
-def replayed(recorded: Recorded, strategy: str, seed: int, evaluations: int | None) -> Trace:
+def replayed(recorded: RecordedSpace, strategy: str, seed: int, evaluations: int | None) -> Trace:
     """Search until ``evaluations`` are used or everything was tried; one at a time. Raises UsageError as `Search` does."""
     search = Search(recorded.candidates, strategy, seed, evaluations)
     tried: list[int] = []
     best: list[float | None] = []
     while evaluations is None or len(tried) < evaluations:
-        asked = search.ask()
-        if not asked:
+        proposed = search.ask()
+        if not proposed:
             break
-        place = _known(recorded.candidates.index(asked[0]))
+        place = _known(recorded.candidates.index(proposed[0]))
         value = recorded.times[place]
-        search.tell(asked[0], value)
+        search.tell(proposed[0], value)
         tried.append(place)
         before = best[-1] if best else None
         best.append(value if before is None or (value is not None and value < before) else before)
     return Trace(tuple(tried), tuple(best), search.strategy)
 
 
-def configuration_of(recorded: Recorded, trace: Trace) -> Configuration | None:
+def configuration_of(recorded: RecordedSpace, trace: Trace) -> Configuration | None:
     """Return the best configuration that the search found; None where every one that it tried failed."""
     if not trace.best_ms or trace.best_ms[-1] is None:
         return None
-    place = next(each for each in trace.tried if recorded.times[each] == trace.best_ms[-1])
+    place = next(tried for tried in trace.tried if recorded.times[tried] == trace.best_ms[-1])
     return recorded.candidates.configuration(place)
 
 
@@ -238,5 +238,5 @@ def _known(place: int | None) -> int:
 
 
 def _sorted(values: Sequence[int | float | str | bool]) -> list[int | float | str | bool]:
-    numbers = [each for each in values if isinstance(each, int | float)]
+    numbers = [value for value in values if isinstance(value, int | float)]
     return sorted(numbers) if len(numbers) == len(values) else list(values)

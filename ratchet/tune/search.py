@@ -41,15 +41,15 @@ class Search:
 
     def ask(self, count: int = 1) -> list[dict[str, Value]]:
         """Return the next configurations, the default first; fewer than ``count``, or none, where the space is exhausted."""
-        asked: list[dict[str, Value]] = []
-        while len(asked) < count and self._seen.left:
+        proposed: list[dict[str, Value]] = []
+        while len(proposed) < count and self._seen.left:
             first = self._first if self._first is not None and not self._seen.taken[self._first] else None
             place = first if first is not None else self._strategy.next()
             self._seen.take(place)
             if self._strategy.to_come is not None:
                 self._strategy.to_come -= 1
-            asked.append(self._seen.candidates.configuration(place))
-        return asked
+            proposed.append(self._seen.candidates.configuration(place))
+        return proposed
 
     def expect(self, evaluations: int) -> None:
         """Correct the budget: ``evaluations`` more are now expected."""

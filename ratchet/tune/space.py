@@ -94,8 +94,8 @@ class Candidates:
         code = self.space.encode(configuration)
         if code is None:
             return None
-        found = int(self._index.find(code[None, :])[0])
-        return found if found >= 0 else None
+        place = int(self._index.find(code[None, :])[0])
+        return place if place >= 0 else None
 
     def neighbours(self, place: int) -> Places:
         """Return the rows that differ from this one in one parameter."""
@@ -105,8 +105,8 @@ class Candidates:
         for column, size in enumerate(self.space.sizes):
             moved[row : row + size, column] = np.arange(size)
             row += size
-        found = self._index.find(moved)
-        return np.asarray(found[(found >= 0) & (found != place)])
+        places = self._index.find(moved)
+        return np.asarray(places[(places >= 0) & (places != place)])
 
 
 class _Index:
@@ -201,13 +201,13 @@ class _Rule:
         for values in self._values:
             self.combinations *= len(values)
         if self.combinations <= TABLE:
-            told = (self._told(row) for row in itertools.product(*self._values))
+            allowed = (self._allows(row) for row in itertools.product(*self._values))
             shape = [len(values) for values in self._values]
-            self._table = np.fromiter(told, dtype=np.bool_, count=self.combinations).reshape(shape)
+            self._table = np.fromiter(allowed, dtype=np.bool_, count=self.combinations).reshape(shape)
 
     @property
     def slow(self) -> bool:
-        """Whether it has to be called for every row."""
+        """Return whether it has to be called for every row."""
         return self._table is None and not self._takes_arrays
 
     def holds(self, codes: Codes, bound: list[int]) -> Mask:
@@ -215,24 +215,24 @@ class _Rule:
         own = [codes[:, bound.index(column)] for column in self._at]
         if self._table is not None:
             return np.asarray(self._table[tuple(own)])
-        told = self._told_at_once(own) if self._takes_arrays else None
-        if told is not None and self._agrees(own, told):
-            return told
+        allowed = self._allowed_at_once(own) if self._takes_arrays else None
+        if allowed is not None and self._agrees(own, allowed):
+            return allowed
         rows = self._rows(own, np.arange(len(codes)))
-        return np.fromiter((self._told(row) for row in rows), dtype=np.bool_, count=len(codes))
+        return np.fromiter((self._allows(row) for row in rows), dtype=np.bool_, count=len(codes))
 
     @functools.cached_property
     def _takes_arrays(self) -> bool:
-        """Whether it gives the same answers for arrays as for single rows, tried on random ones."""
+        """Return whether it gives the same answers for arrays as for single rows, tried on random ones."""
         own = [self._rng.integers(len(values), size=CHECKED).astype(np.int16) for values in self._values]
-        told = self._told_at_once(own)
-        return told is not None and self._agrees(own, told)
+        allowed = self._allowed_at_once(own)
+        return allowed is not None and self._agrees(own, allowed)
 
-    def _agrees(self, own: list[Codes], told: Mask) -> bool:
-        tried = self._rng.integers(len(told), size=min(CHECKED, len(told)))
-        return all(self._told(row) == told[at] for at, row in zip(tried, self._rows(own, tried), strict=True))
+    def _agrees(self, own: list[Codes], allowed: Mask) -> bool:
+        tried = self._rng.integers(len(allowed), size=min(CHECKED, len(allowed)))
+        return all(self._allows(row) == allowed[at] for at, row in zip(tried, self._rows(own, tried), strict=True))
 
-    def _told(self, row: tuple[Value, ...]) -> bool:
+    def _allows(self, row: tuple[Value, ...]) -> bool:
         arguments = dict(zip(self._names, row, strict=True))
         try:
             return bool(self._constraint(**arguments))
@@ -241,15 +241,17 @@ class _Rule:
                 f"A constraint fails for {arguments}: {type(error).__name__}: {error} in: {self.text}", "Correct it."
             ) from None
 
-    def _told_at_once(self, own: list[Codes]) -> Mask | None:
+    def _allowed_at_once(self, own: list[Codes]) -> Mask | None:
         """Return the answers for all rows from one call; None where it does not take arrays."""
         arrays = [np.array(values)[column] for values, column in zip(self._values, own, strict=True)]
         try:
             with np.errstate(all="raise"):
-                told = self._constraint(**dict(zip(self._names, arrays, strict=True)))
+                allowed = self._constraint(**dict(zip(self._names, arrays, strict=True)))
         except Exception:  # noqa: BLE001  written for plain values: asked row by row
             return None
-        return told if isinstance(told, np.ndarray) and told.dtype == np.bool_ and told.shape == own[0].shape else None
+        return (
+            allowed if isinstance(allowed, np.ndarray) and allowed.dtype == np.bool_ and allowed.shape == own[0].shape else None
+        )
 
     def _rows(self, own: list[Codes], at: NDArray[np.intp] | NDArray[np.int64]) -> Iterator[tuple[Value, ...]]:
         columns = [[values[code] for code in column[at].tolist()] for values, column in zip(self._values, own, strict=True)]
@@ -277,9 +279,9 @@ def _extended(codes: Codes, size: int, ready: list[_Rule], bound: list[int], rng
     if slow and len(codes) * size > CALLS:
         codes = codes[rng.permutation(len(codes))]
     kept: list[Codes] = []
-    rows, last, found = max(1, (CALLS // 8 if slow else CHUNK) // size), "", 0
+    rows, last, valid = max(1, (CALLS // 8 if slow else CHUNK) // size), "", 0
     for first in range(0, len(codes), rows):
-        if slow and found and first * size >= CALLS:
+        if slow and valid and first * size >= CALLS:
             return np.concatenate(kept), False
         part = codes[first : first + rows]
         more = np.empty((len(part) * size, len(bound)), dtype=np.int16)
@@ -290,8 +292,8 @@ def _extended(codes: Codes, size: int, ready: list[_Rule], bound: list[int], rng
             more = more[rule.holds(more, bound)] if before else more
             last = rule.text if before and not len(more) else last
         kept.append(more)
-        found += len(more)
-    if not found:
+        valid += len(more)
+    if not valid:
         raise UsageError(
             f"No configuration is valid: nothing that the constraints before it allow passes: {last}",
             "Loosen it, or give its parameters other values.",

@@ -31,7 +31,7 @@ class Answer:
 
     @property
     def from_github(self) -> bool:
-        """Whether it is one that GitHub itself could give, rather than a broken line or a proxy."""
+        """Return whether it is one that GitHub itself could give, rather than a broken line or a proxy."""
         return not self.cut and not isinstance(self.body, str) and (self.done or self.status >= 400)
 
 

@@ -204,7 +204,7 @@ class State:
         return done.stdout.decode().strip() if done.returncode == 0 else None
 
     def is_ancestor(self, commit: str, tip: str) -> bool:
-        """Whether one commit is another, or lies in its history."""
+        """Return whether one commit is another, or lies in its history."""
         if self.origin is not None:
             return self._git("merge-base", "--is-ancestor", commit, tip).returncode == 0
         return commit == tip or any(self.is_ancestor(commit, parent) for parent in self.parents.get(tip, ()))

@@ -6,12 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.profile.cases import INSTEAD, NO_KERNEL, ProfileRequest, SideProfile, profile_side
+from ratchet.commands.machine import plan_of
+from ratchet.commands.profile.sides import INSTEAD, NO_KERNEL, Budget, ProfileRequest, SideProfile, profile_sides
 from ratchet.config import Settings
 from ratchet.measure.build import benchmark_environ
-from ratchet.measure.child.profile_target import ProfileTarget
+from ratchet.measure.child.profile_target import SEPARATOR
+from ratchet.measure.suite import trace_cases
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile.ncu import ProfileError, Wish, find_ncu
+from ratchet.profile.readers import read
+from ratchet.records.run import Side
+from ratchet.report.progress import SilentProgress
 from tests.integration.playground import HARNESS, PROOF, Playground, commit, new_repository
 
 torch = pytest.importorskip("torch")
@@ -38,12 +43,14 @@ def scale(*, device, size):
 """
 
 
-def look(case: str, tmp_path: Path, environ: dict[str, str], time_limit_s: float = 60) -> SideProfile:
+def look(folder: Path, environ: dict[str, str], *cases: str, both_sides: bool = False) -> dict[str, dict[Side, SideProfile]]:
+    """Trace cases of this repository in forked workers, and count them in one process a side."""
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
     tree = TreeSpec.of(Settings(), HARNESS, checkout=HARNESS, device="cuda", gpu_uuid=uuid)
-    return profile_side(
-        ProfileTarget(tree, case, 1), ProfileRequest(benchmark_environ(environ, tree), tmp_path, time_limit_s, Wish())
-    )
+    trees: dict[Side, TreeSpec] = {"reference": tree, "head": tree} if both_sides else {"head": tree}
+    traces = trace_cases(trees, cases, plan_of(Settings(), "cuda"), SilentProgress(), environ)
+    request = ProfileRequest(trees, 1, benchmark_environ(environ, tree), folder, Budget(120, traces.import_s))
+    return profile_sides(request, dict.fromkeys(cases, Wish()), traces.cases)
 
 
 def needs_counters(looked: SideProfile) -> None:
@@ -55,7 +62,7 @@ def needs_counters(looked: SideProfile) -> None:
 @pytest.mark.parametrize("case", ["attention/training_512", "normalize/rows_16k"])
 def test_counters_of_one_call(case: str, tmp_path: Path) -> None:
     """ncu sees the one launch of the case and nothing of its tuning, with figures, and torch.profiler's view beside it."""
-    looked = look(case, tmp_path, Playground(tmp_path).environ())
+    looked = look(tmp_path, Playground(tmp_path).environ(), case)[case]["head"]
     needs_counters(looked)
     assert looked.profile is not None, looked.steps_down
     assert looked.profile.tool == "ncu", looked.steps_down
@@ -72,9 +79,30 @@ def test_counters_of_one_call(case: str, tmp_path: Path) -> None:
     assert looked.reports["ncu-rep"].stat().st_size > 0
 
 
+def test_two_cases_share_a_process_on_both_sides(tmp_path: Path) -> None:
+    """Two cases under one ncu a side: each has its own launch and no other, from one report that both name; so has each side."""
+    cases = ("attention/training_512", "normalize/rows_16k")
+    looked = look(tmp_path, Playground(tmp_path).environ(), *cases, both_sides=True)
+    needs_counters(looked[cases[0]]["head"])
+    names = set()
+    for case in cases:
+        for one in looked[case].values():
+            assert one.steps_down == []
+            assert one.profile is not None
+            (only,) = one.profile.kernels
+            assert only.duration_s
+            assert one.profile.activity is not None
+            assert any(only.function in name for name in one.profile.activity.kernels)
+            names.add((case, only.function))
+    assert len(names) == 2
+    reports = {looked[case][side].reports["ncu-rep"] for case in cases for side in looked[case]}
+    assert len(reports) == 2
+    assert all(SEPARATOR in [kernel.function for kernel in read(report).kernels] for report in reports)
+
+
 def test_a_copy_has_no_counters(tmp_path: Path) -> None:
     """A call that launches no kernel is traced, and the report says why there are no counters."""
-    looked = look("copy/mib_256", tmp_path, Playground(tmp_path).environ())
+    looked = look(tmp_path, Playground(tmp_path).environ(), "copy/mib_256")["copy/mib_256"]["head"]
     assert looked.profile is not None, looked.steps_down
     if looked.profile.tool == "torch":
         assert NO_KERNEL in looked.steps_down
@@ -89,7 +117,8 @@ def test_without_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise ProfileError("ncu (Nsight Compute) is not installed.")
 
     monkeypatch.setattr("ratchet.profile.ncu.find_ncu", nowhere)
-    looked = look("attention/training_512", tmp_path, Playground(tmp_path).environ())
+    case = "attention/training_512"
+    looked = look(tmp_path, Playground(tmp_path).environ(), case)[case]["head"]
     assert looked.profile is not None, looked.steps_down
     assert looked.profile.tool == "torch"
     assert INSTEAD in looked.steps_down

@@ -8,15 +8,10 @@ from types import ModuleType
 
 import pytest
 
-from ratchet.commands.profile.cases import ProfileRequest, profile_side
-from ratchet.config import Settings
-from ratchet.measure.build import benchmark_environ
-from ratchet.measure.child.profile_target import ProfileTarget
-from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile import roofline
-from ratchet.profile.ncu import Wish
 from ratchet.records.profile import Profile
 from ratchet.records.run import WorkloadIdentity
+from tests.gpu.test_profile_gpu import look
 from tests.integration.playground import HARNESS, Playground
 
 torch = pytest.importorskip("torch")
@@ -30,10 +25,7 @@ def attention(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def counted(case: str, tmp_path: Path) -> Profile:
-    uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
-    tree = TreeSpec.of(Settings(), HARNESS, checkout=HARNESS, device="cuda", gpu_uuid=uuid)
-    environ = benchmark_environ(Playground(tmp_path).environ(), tree)
-    looked = profile_side(ProfileTarget(tree, case, 1), ProfileRequest(environ, tmp_path, 60, Wish()))
+    looked = look(tmp_path, Playground(tmp_path).environ(), case)[case]["head"]
     if looked.profile is None or looked.profile.tool != "ncu":
         pytest.skip(" ".join(looked.steps_down))
     return looked.profile

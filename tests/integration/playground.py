@@ -193,7 +193,7 @@ class Playground:
 
 
 def _is_usual(env: Mapping[str, str]) -> bool:
-    """Whether these variables mean the same to a process that has started already."""
+    """Return whether these variables mean the same to a process that has started already."""
     return not any(name.startswith(("PYTHON", "LD_", "LC_", "LANG", "OMP_", "CUDA_")) for name in env)
 
 

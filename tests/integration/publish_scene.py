@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ratchet.commands.github.publish import Published, PublishRequest, publish
+from ratchet.commands.github.publish import Publication, PublishRequest, publish
 from ratchet.forge.github import GitHub
 from ratchet.judge.github.acceptance import acknowledgement
 from ratchet.records import CaseRun, Tree
@@ -14,8 +14,8 @@ from ratchet.records.acceptance import Acceptance
 from ratchet.records.files import save
 from ratchet.report.comment import MARKER
 from tests import examples
-from tests.examples import timed
 from tests.fake_github import Check, FakeGitHub
+from tests.history_examples import timed
 
 NAME = "attention/training_512"
 HEAD, LATER = "3f2a1bc98d" + "0" * 30, "4e" * 20
@@ -68,7 +68,7 @@ class Scene:
         """One that does not wait."""
         return GitHub(self.fake.token, self.fake.url, self.state.repository, patience_s=0, sleep=lambda _: None, **changes)
 
-    def publish(self, **changes: Any) -> Published:
+    def publish(self, **changes: Any) -> Publication:
         return publish(PublishRequest(self.place, **changes), self.client(), self.environ)
 
     def ours(self) -> list[str]:

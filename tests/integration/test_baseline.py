@@ -15,7 +15,7 @@ from ratchet.records import Baseline, CaseRun, RunRecord, Tree
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.files import load, save
 from tests import examples
-from tests.examples import gone, new, timed
+from tests.history_examples import gone, new, timed
 from tests.integration.playground import Playground, only_json
 
 NAME = "attention/training_512"

@@ -16,8 +16,8 @@ from ratchet.records import Baseline, CaseRun, Tree
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.files import save
 from tests import examples
-from tests.examples import new, timed
 from tests.fake_github import FakeGitHub, State
+from tests.history_examples import new, timed
 from tests.integration.playground import Finished, Playground, commit, git, new_repository, only_json
 
 NAME = "attention/training_512"

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import csv
-import gzip
+import fcntl
+import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from ratchet.commands.profile.cases import INSTEAD, ProfileRequest, profile_side
-from ratchet.commands.profile.results import INDEX, stem_of, write_metrics
+from ratchet.commands.profile.results import FOLDER, INDEX, add_to_index, stem_of, write_metrics
+from ratchet.commands.profile.sides import INSTEAD, NOT_IN_TIME, Budget, ProfileRequest, SideProfile, profile_sides
 from ratchet.config import Settings
-from ratchet.measure.child.profile_target import MARK, TROUBLE, ProfileTarget
+from ratchet.measure.child.profile_target import MARK, SEPARATOR, TROUBLE, ProfileTarget, read_status
+from ratchet.measure.duet import Trace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile.ncu import Wish
 from ratchet.profile.readers import read
 from ratchet.records.files import load
 from ratchet.records.profile import Activity, CaseProfile, KernelProfile, Profile, Profiles
+from ratchet.records.run import Side
 from ratchet.records.verdict import Outcome
 from ratchet.workload import Device
 from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Finished, Playground, only_json
@@ -99,26 +102,32 @@ def test_only_so_many_cases_are_profiled(make: Callable[..., Playground]) -> Non
 
 
 def test_a_case_that_fails_when_profiled_keeps_its_verdict(make: Callable[..., Playground]) -> None:
-    """A head that cannot be called outside a worker is slower all the same, and the report says why it has no profile."""
-    trick = "import sys\nif any('target' in word for word in sys.orig_argv):\n    raise OSError('not here')\n"
-    play = make({"bench/adds.py": ADDS}, {"bench/adds.py": trick + SLOW_ADDS})
+    """A head that cannot be called under the profiler is slower all the same, and the report says why it has no profile."""
+    trick = "        if torch.autograd.profiler._is_profiler_enabled:\n            raise OSError('not here')\n"
+    head = SLOW_ADDS.replace("    def run():\n", "    def run():\n" + trick)
+    play = make({"bench/adds.py": ADDS}, {"bench/adds.py": head})
     done = check(play)
     assert done.code == 3, done
     found = done.report.profiles[0]
     assert found.head is None
-    assert "not among the cases of this tree" in found.failed["head"]
+    assert "Under torch.profiler OSError: not here" in found.failed["head"]
     assert found.reference is not None
     assert "No profile of the head" in done.markdown
-
-
-def test_the_time_limit_holds(make: Callable[..., Playground]) -> None:
-    """A case that never returns under the profiler is ended at the limit of its side."""
-    trick = "import sys, time\nif any('target' in word for word in sys.orig_argv):\n    time.sleep(600)\n"
-    play = make({"bench/adds.py": ADDS}, {"bench/adds.py": trick + SLOW_ADDS})
-    done = check(play, RATCHET_PROFILE_TIMEOUT="20s")
-    assert done.code == 3, done
-    assert "torch.profiler hung: it did not end within 9 s" in done.report.profiles[0].failed["head"]
     assert_clean(play)
+
+
+def test_a_check_imports_no_tree_again_for_a_trace(make: Callable[..., Playground]) -> None:
+    """What torch.profiler sees of a changed case comes from workers of the processes that were measured."""
+    note = "import os\nopen(os.environ['IMPORTS'], 'a').write('x')\n"
+    play = make({"bench/adds.py": note + ADDS}, {"bench/adds.py": note + SLOW_ADDS})
+    imports = play.temp / "imports"
+    done = check(play, IMPORTS=str(imports))
+    imports_of_check = len(imports.read_text(encoding="utf-8"))
+    imports.unlink()
+    assert done.report.profiles[0].head is not None
+    check(play, "--no-profile", IMPORTS=str(imports))
+    assert imports_of_check == len(imports.read_text(encoding="utf-8"))
+    imports.unlink()
 
 
 def test_by_hand(make: Callable[..., Playground]) -> None:
@@ -157,8 +166,14 @@ def test_wrong_words(play: Playground, words: tuple[str, ...], sentence: str) ->
     assert sentence in done.err
 
 
-def target(play: Playground, case: str = "adds/small", device: Device = "cpu") -> ProfileTarget:
-    return ProfileTarget(TreeSpec.of(Settings(), play.repo, checkout=play.repo, device=device, gpu_uuid=None), case, seed=1)
+def spec(play: Playground, device: Device = "cpu") -> TreeSpec:
+    return TreeSpec.of(Settings(), play.repo, checkout=play.repo, device=device, gpu_uuid=None)
+
+
+def called(play: Playground, folder: Path, *cases: str, time_limit_s: float = 60) -> tuple[Finished, dict[str, str]]:
+    """How the profiled process ends, and what it says of each case."""
+    command = ProfileTarget(spec(play), cases, seed=1).command(time_limit_s, status=folder / "status", turn=folder / "turn")
+    return play.finish(play.start_python(*command[1:])), read_status(folder / "status")
 
 
 @pytest.mark.parametrize(
@@ -174,92 +189,263 @@ def test_the_profiled_process_says_what_is_wrong(
     make: Callable[..., Playground], tmp_path: Path, text: str, case: str, sentence: str
 ) -> None:
     """What an author's code does wrong is one marked line and a status of its own, never a trace."""
-    play = make({"bench/adds.py": text})
-    written = tmp_path / "activity.json"
-    command = target(play, case).command(60, trace=written)
-    done = play.finish(play.start_python(*command[1:]))
+    done, status = called(make({"bench/adds.py": text}), tmp_path, case)
     assert done.code == TROUBLE, done
     (line,) = (line for line in done.err.splitlines() if line.startswith(MARK))
     assert sentence in line
-    assert not written.exists()
+    assert sentence in status[case]
 
 
-def test_the_profiled_process_ends_itself(make: Callable[..., Playground]) -> None:
-    """It outlives neither its time limit nor a profiler that was killed and could not end it."""
-    play = make({"bench/adds.py": "import time\ntime.sleep(600)\n" + ADDS})
-    done = play.finish(play.start_python(*target(play).command(1)[1:]))
-    assert done.code < 0
+def test_a_case_that_raises_costs_no_other_case(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """One process calls all cases in the order that was asked for, and says which of them came through."""
+    play = make({"bench/adds.py": ADDS, "bench/bad.py": EXTRA.replace("out = x + 1", "raise ValueError('no')")})
+    done, status = called(play, tmp_path, "adds/small", "extra/small", "adds/none")
+    assert done.code == 0, done
+    assert list(status) == ["adds/small", "extra/small", "adds/none"]
+    assert status["adds/small"] == ""
+    assert "the case raised ValueError: no" in status["extra/small"]
+    assert "not among the cases" in status["adds/none"]
 
 
-class OnGpu(ProfileTarget):
-    """Says that it is on a GPU, so that ncu is asked. What it does under torch.profiler is as written down here."""
-
-    activity = Activity(calls=10, wall_s=1e-3, kernels={"uncoalesced(const float *, float *)": 1e-3}, launches=10, gaps_s=0.0)
-
-    def command(self, time_limit_s: float, *, trace: Path | None = None, calls: int = 1) -> list[str]:
-        if trace is None:
-            return super().command(time_limit_s, calls=calls)
-        code = "import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(sys.argv[2])"
-        return [sys.executable, "-c", code, str(trace), self.activity.model_dump_json()]
+def test_the_profiled_process_keeps_what_came_before_its_limit(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """When the time is over, the case that is being called has no line, those before it keep theirs, and the end is no error."""
+    endless = EXTRA.replace("out = x + 1", "time.sleep(600)")
+    play = make({"bench/adds.py": ADDS, "bench/bad.py": endless})
+    done, status = called(play, tmp_path, "adds/small", "extra/small", time_limit_s=15)
+    assert (done.code, status) == (0, {"adds/small": ""}), done
 
 
-def on_gpu(play: Playground) -> OnGpu:
-    return OnGpu(**vars(target(play, device="cuda")))
+def test_the_profiled_process_ends_itself(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """It outlives neither its time limit nor a profiler that was killed, whatever the author's code catches."""
+    deaf = "import time\nwhile True:\n    try:\n        time.sleep(600)\n    except BaseException:\n        pass\n"
+    done, status = called(make({"bench/adds.py": deaf + ADDS}), tmp_path, "adds/small", time_limit_s=1)
+    assert (done.code, status) == (1, {}), done
 
 
-def surroundings(play: Playground, tmp_path: Path, **tools: str) -> ProfileRequest:
-    """With programs of these names, which run this Python code, ahead of any installed ones."""
+def test_processes_of_one_turn_use_the_device_one_after_the_other(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """Whoever comes second waits after its imports: what one process does would count as the other's memory traffic."""
+    play = make({"bench/adds.py": ADDS})
+    with (tmp_path / "turn").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        done, status = called(play, tmp_path, "adds/small", time_limit_s=8)
+    assert (done.code, status) == (TROUBLE, {})
+    assert called(play, tmp_path, "adds/small")[1] == {"adds/small": ""}
+
+
+# Counters, with programs that stand in for ncu: they do as it does with the cases in its argument.
+
+SCALE = "scale(const float *, float *)"
+"""The kernel of the recorded report."""
+BAD = "uncoalesced"
+
+
+def activity(**ran: int) -> Activity:
+    """Ten calls that launch these kernels so often; each takes a microsecond."""
+    return Activity(
+        calls=10,
+        wall_s=1e-3,
+        kernels={name: count * 1e-5 for name, count in ran.items()},
+        ran={name: 10 * count for name, count in ran.items()},
+        launches=10 * sum(ran.values()),
+        gaps_s=0.0,
+    )
+
+
+RECORDED = f"""
+recorded = {str(DATA / "coalescing_bad.ncu-rep.gz")!r}
+import gzip, json
+words = sys.argv[1:]
+report = pathlib.Path(words[words.index("--export") + 1])
+argument = json.loads(words[-1])
+with report.with_suffix(".words").open("a") as said:
+    said.write(json.dumps(words) + "\\n")
+lines = [json.dumps(dict(case=case, trouble="")) for case in argument["target"]["cases"]]
+pathlib.Path(argument["status"]).write_text("\\n".join(lines))
+report.write_bytes(gzip.decompress(pathlib.Path(recorded).read_bytes()))
+"""
+"""Says that all cases came through, and leaves the recorded report, of one launch."""
+RAISES = RECORDED.replace('trouble=""', 'trouble="the case raised OSError: no"') + "sys.exit(70)"
+
+
+def profiled(
+    play: Playground,
+    tmp_path: Path,
+    traced: Mapping[str, Mapping[Side, Trace]],
+    *,
+    wish: Wish = Wish(),  # noqa: B008  frozen
+    timeout_s: float = 60,
+    **tools: str,
+) -> dict[str, dict[Side, SideProfile]]:
+    """Profile with programs of these names, which run this Python code, ahead of any installed ones."""
     folder = tmp_path / "tools"
     folder.mkdir()
-    for name, body in tools.items():
+    for name, body in {"nsys": "sys.exit(1)", **tools}.items():
         (folder / name).write_text(f"#!{sys.executable}\nimport pathlib, sys\n{body}\n", encoding="utf-8")
         (folder / name).chmod(0o755)
     environ = play.environ({"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"})
-    return ProfileRequest(environ, tmp_path, 60, Wish())
+    trees: dict[Side, TreeSpec] = {side: spec(play, "cuda") for side in next(iter(traced.values()))}
+    request = ProfileRequest(trees, 1, environ, tmp_path, Budget(timeout_s))
+    return profile_sides(request, dict.fromkeys(traced, wish), traced)
+
+
+def head(found: Activity | None, trouble: str = "") -> dict[Side, Trace]:
+    return {"head": Trace(found, trouble)}
+
+
+def said(folder: Path, stem: str) -> list[list[str]]:
+    """The words that each process of ncu got which was to write this report."""
+    return [json.loads(line) for line in (folder / f"{stem}.words").read_text(encoding="utf-8").splitlines()]
 
 
 def test_without_permission_the_trace_stands_in(play: Playground, tmp_path: Path) -> None:
     """Where ncu may not read the counters, what torch.profiler traced is the profile, and both things are said."""
     refusal = "print('==ERROR== ERR_NVGPUCTRPERM - no permission')\nsys.exit(1)"
-    looked = profile_side(on_gpu(play), surroundings(play, tmp_path, ncu=refusal, nsys="sys.exit(1)"))
-    assert looked.profile is not None
-    assert (looked.profile.tool, looked.profile.activity) == ("torch", OnGpu.activity)
-    assert any("ERR_NVGPUCTRPERM" in sentence and "CAP_SYS_ADMIN" in sentence for sentence in looked.steps_down)
-    assert INSTEAD in looked.steps_down
-    assert any("nsys wrote no report" in sentence for sentence in looked.steps_down)
-    assert looked.reports == {}
+    found = profiled(play, tmp_path, {"a/b": head(activity(scale=1))}, ncu=refusal)["a/b"]["head"]
+    assert found.profile is not None
+    assert (found.profile.tool, found.profile.activity) == ("torch", activity(scale=1))
+    assert any("ERR_NVGPUCTRPERM" in sentence and "CAP_SYS_ADMIN" in sentence for sentence in found.steps_down)
+    assert INSTEAD in found.steps_down
+    assert found.reports == {}
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_a_report_is_read_and_has_to_hold_the_wanted_kernel(
-    play: Playground, tmp_path: Path, wanted: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_any_profiler_both_errors_are_said(play: Playground, tmp_path: Path) -> None:
+    """Where torch.profiler saw nothing and ncu fails, nsys is tried, and every one of them says why it gave nothing."""
+    found = profiled(play, tmp_path, {"a/b": head(None, "Under torch.profiler no.")}, ncu="sys.exit(3)")["a/b"]["head"]
+    assert found.profile is None
+    assert found.steps_down[0] == "Under torch.profiler no."
+    assert "ncu failed with status 3" in found.steps_down[1]
+    assert "nsys wrote no report" in found.steps_down[2]
+
+
+@pytest.mark.parametrize("wanted", ["scale", "gemm"])
+def test_a_report_is_read_and_has_to_hold_the_wanted_kernel(play: Playground, tmp_path: Path, wanted: str) -> None:
     """A recorded report becomes the profile of the side, with the trace beside it; of another kernel, it is refused."""
-    recorded = tmp_path / "recorded.ncu-rep"
-    recorded.write_bytes(gzip.decompress((DATA / "coalescing_bad.ncu-rep.gz").read_bytes()))
-    copies = f"pathlib.Path(sys.argv[sys.argv.index('--export') + 1]).write_bytes(pathlib.Path({str(recorded)!r}).read_bytes())"
-    name = read(recorded).kernels[0].name if wanted else "gemm(int)"
-    monkeypatch.setattr(OnGpu, "activity", OnGpu.activity.model_copy(update={"kernels": {name: 1e-3}}))
-    looked = profile_side(on_gpu(play), surroundings(play, tmp_path, ncu=copies, nsys="sys.exit(1)"))
-    assert looked.profile is not None
-    assert looked.profile.activity == OnGpu.activity
-    if wanted:
-        assert (looked.profile.tool, looked.steps_down) == ("ncu", [])
-        assert looked.profile.kernels[0].duration_s
-        assert looked.reports["ncu-rep"].read_bytes() == recorded.read_bytes()
+    trace = activity(**{wanted: 1})
+    found = profiled(play, tmp_path, {"a/b": head(trace)}, ncu=RECORDED)["a/b"]["head"]
+    assert found.profile is not None
+    assert found.profile.activity == trace
+    if wanted == "scale":
+        assert (found.profile.tool, found.steps_down) == ("ncu", [])
+        assert found.profile.kernels[0].duration_s
+        assert found.reports == {"ncu-rep": tmp_path / "a.b.head.ncu-rep"}
     else:
-        assert looked.profile.tool == "torch"
-        assert any("lacks gemm, which takes most of the time" in sentence for sentence in looked.steps_down)
+        assert found.profile.tool == "torch"
+        assert any("lacks gemm, which takes most of the time" in sentence for sentence in found.steps_down)
 
 
 def test_a_report_that_cannot_be_read_is_a_step_down(play: Playground, tmp_path: Path) -> None:
     """A report that ncu left damaged costs the counters, and the sentence of its reader is said."""
-    damaged = "pathlib.Path(sys.argv[sys.argv.index('--export') + 1]).write_bytes(b'no report at all')"
-    looked = profile_side(on_gpu(play), surroundings(play, tmp_path, ncu=damaged, nsys="sys.exit(1)"))
-    assert looked.profile is not None
-    assert looked.profile.tool == "torch"
-    assert len(looked.steps_down) >= 2
-    assert looked.steps_down[0].startswith("The report of ncu")
+    damaged = RECORDED + "report.write_bytes(b'no report at all')"
+    found = profiled(play, tmp_path, {"a/b": head(activity(scale=1))}, ncu=damaged)["a/b"]["head"]
+    assert found.profile is not None
+    assert found.profile.tool == "torch"
+    assert found.steps_down[0].startswith("The report of ncu")
+
+
+def test_both_sides_replay_the_kernels_that_matter_on_either(play: Playground, tmp_path: Path) -> None:
+    """Both sides count kernels of the same names, so that none seems to be gone, and the profile says which are left out."""
+    sides: dict[Side, Trace] = {
+        "reference": Trace(activity(scale=96, fill=4)),
+        "head": Trace(activity(scale=90, fill=6, cast=3, add=1)),
+    }
+    found = profiled(play, tmp_path, {"a/b": sides}, ncu=RECORDED)["a/b"]
+    for side in sides:
+        (words,) = said(tmp_path, f"a.b.{side}")
+        assert "regex:^(scale|fill)$" in words
+    assert found["head"].profile is not None
+    left_out = "2 of 4 kernels, 96 % of the call's time on the GPU, were profiled; left out: cast, add."
+    assert left_out in found["head"].profile.warnings
+    assert found["reference"].profile is not None
+    assert not any("left out" in warning for warning in found["reference"].profile.warnings)
+
+
+def test_cases_share_one_process_a_side(play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches belong to the case whose separator they follow; both cases name the one report that they share."""
+    traced = {"a/b": head(activity(scale=1)), "c/d": head(activity(scale=1, gemm=1)), "e/f": head(activity(many=17))}
+    separator = KernelProfile(name=SEPARATOR, function=SEPARATOR, index=0)
+
+    def both(path: Path, environ: Mapping[str, str]) -> Profile:
+        whole = read(path, environ)
+        (launch,) = whole.kernels
+        other = launch.model_copy(update={"name": "gemm", "function": "gemm"})
+        return whole.model_copy(update={"kernels": (separator, launch, separator, launch, other)})
+
+    monkeypatch.setattr("ratchet.profile.readers.read", both)
+    found = profiled(play, tmp_path, traced, ncu=RECORDED)
+    profiles = {case: one["head"].profile for case, one in found.items()}
+    kernels = {case: [kernel.function for kernel in one.kernels] for case, one in profiles.items() if one}
+    assert kernels == {"a/b": ["scale"], "c/d": ["scale", "gemm"], "e/f": []}
+    (report,) = {found[case]["head"].reports["ncu-rep"] for case in ("a/b", "c/d")}
+    assert report.name.startswith("a.b+1.")
+    (words,) = said(tmp_path, report.stem)
+    assert f"regex:^(scale|gemm|{SEPARATOR})$" in words
+    assert words[words.index("--launch-count") + 1] == "34"
+    (words,) = said(tmp_path, "e.f.head")  # too many launches for the others to wait for
+    assert "regex:^(many)$" in words
+    assert words[words.index("--launch-count") + 1] == "16"
+
+
+def test_a_case_that_fails_under_ncu_costs_no_other_case(play: Playground, tmp_path: Path) -> None:
+    """What one case raised, and that the time was over before another one, is said of each; the traces stand in."""
+    body = RECORDED.replace("lines = [", "lines = [json.dumps({'case': 'c/d', 'trouble': 'the case raised OSError: no'})] or [")
+    traced = {"a/b": head(activity(scale=1)), "c/d": head(activity(scale=1))}
+    found = profiled(play, tmp_path, traced, ncu=body)
+    assert found["c/d"]["head"].steps_down == ["Under ncu the case raised OSError: no", INSTEAD]
+    assert found["a/b"]["head"].steps_down == [NOT_IN_TIME, INSTEAD]
+
+
+def test_a_report_of_a_failure_is_that_of_the_cases_that_came_through(play: Playground, tmp_path: Path) -> None:
+    """An ncu that fails after a case came through has that case's counters in its report; one that failed at once has none."""
+    came = profiled(play, tmp_path, {"a/b": head(activity(scale=1))}, ncu=RECORDED + "sys.exit(9)")["a/b"]["head"]
+    assert came.profile is not None
+    assert came.profile.tool == "ncu"
+    (tmp_path / "second").mkdir()
+    failed = profiled(play, tmp_path / "second", {"a/b": head(activity(scale=1))}, ncu=RAISES)["a/b"]["head"]
+    assert failed.profile is not None
+    assert (failed.profile.tool, failed.steps_down[0]) == ("torch", "Under ncu the case raised OSError: no")
+
+
+def test_where_time_is_short_fewer_counters_are_collected(play: Playground, tmp_path: Path) -> None:
+    """A full set that would not end in time is cut to the sections that the diagnosis reads, and the profile says so."""
+    found = profiled(play, tmp_path, {"a/b": head(activity(scale=16))}, ncu=RECORDED, timeout_s=20)["a/b"]["head"]
+    (words,) = said(tmp_path, "a.b.head")
+    assert "--section" in words
+    assert "--set" not in words
+    assert found.profile is not None
+    assert any(warning.startswith("All counters would take about 30 s, and 20 s were left") for warning in found.profile.warnings)
+
+
+def test_at_the_time_limit_what_came_before_it_stays(play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A case whose counters were written before the time was over keeps them; one that was not finished says what to raise."""
+    body = RECORDED.replace("for case in argument", "for case in ['a/b'] or argument") + "import time\ntime.sleep(600)"
+    traced = {"a/b": head(activity(scale=1)), "c/d": head(None, "Under torch.profiler no.")}
+    monkeypatch.setattr("ratchet.profile.ncu.WRITE_S", 0.0)
+    found = profiled(play, tmp_path, traced, ncu=body, timeout_s=8)
+    assert found["a/b"]["head"].profile is not None
+    assert found["a/b"]["head"].profile.tool == "ncu"
+    assert NOT_IN_TIME in found["c/d"]["head"].steps_down
+
+
+def test_imports_are_not_paid_from_the_time_limit() -> None:
+    """Twice the seconds that a host needed to import are added to what ncu may take, and are not missing afterwards."""
+    budget = Budget(60, import_s=20)
+    with budget.spend() as limit:
+        assert limit == 100
+    assert budget.left_s == 60
+
+
+def test_a_shared_report_goes_with_the_last_case_that_names_it(tmp_path: Path) -> None:
+    """A new profile of one case keeps the report that another one still names; no other file is touched."""
+    folder = tmp_path / FOLDER
+    folder.mkdir()
+    for name in ("a+1.head.ncu-rep", "own.ncu-rep"):
+        (folder / name).touch()
+    shared = {"head.ncu-rep": f"{FOLDER}/a+1.head.ncu-rep"}
+    add_to_index(folder, [CaseProfile(case="a", files=shared), CaseProfile(case="b", files=shared)])
+    add_to_index(folder, [CaseProfile(case="a")])
+    assert (folder / "a+1.head.ncu-rep").exists()
+    add_to_index(folder, [CaseProfile(case="b")])
+    assert {path.name for path in folder.iterdir()} == {"own.ncu-rep", INDEX}
 
 
 def test_names_of_files_are_plain() -> None:

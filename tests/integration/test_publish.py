@@ -16,8 +16,8 @@ from ratchet.judge.github.acceptance import LABEL
 from ratchet.records import Policy, Tree
 from ratchet.records.files import dumps, save
 from ratchet.report.comment import run_id_of
-from tests import examples
-from tests.examples import timed
+from tests import examples, history_examples, reports
+from tests.history_examples import timed
 from tests.integration.playground import Finished
 from tests.integration.publish_scene import BOT, FIRST, HEAD, LATER, NAME, RED, RUN, SAME, Scene
 
@@ -73,7 +73,7 @@ def test_a_job_can_fail_with_the_verdict(scene: Scene, command: Callable[..., Fi
 
 def test_a_slowdown_without_proof_asks_for_a_person(scene: Scene, command: Callable[..., Finished]) -> None:
     """What is slower by too few pairs for a proof is no pass, no regression and not neutral: its check run needs a person."""
-    scene.artifact(examples.compared(*(1.1 * ratio for ratio in examples.STEADY[:8])))
+    scene.artifact(examples.compared(*(1.1 * ratio for ratio in history_examples.STEADY[:8])))
     done = command("--fail-on", "regression")
     assert done.code == 3
     assert scene.check.conclusion == "action_required"
@@ -184,7 +184,7 @@ def test_the_artifact_s_own_policy_says_nothing(scene: Scene) -> None:
 def test_a_verdict_in_the_artifact_says_nothing(scene: Scene) -> None:
     """A report that calls the run green changes nothing: only samples are read."""
     scene.artifact(RED)
-    save(scene.place / "report.json", examples.report((), verdict="pass"))
+    save(scene.place / "report.json", reports.report((), verdict="pass"))
     assert scene.publish().verdict == "regression"
 
 

@@ -14,7 +14,7 @@ from ratchet.records import Tree
 from ratchet.records.files import dumps, save
 from ratchet.records.profile import Profiles
 from tests import examples
-from tests.examples import timed
+from tests.history_examples import timed
 from tests.integration.playground import Finished
 from tests.integration.publish_scene import HEAD, LATER, NAME, RED, SAME, Scene
 

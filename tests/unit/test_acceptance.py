@@ -23,7 +23,7 @@ from ratchet.judge.github.acceptance import (
 from ratchet.records import Outcome, ReportRecord
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.forge import Comment
-from tests import examples
+from tests import examples, reports
 
 BOT, PERSON = "github-actions[bot]", "a-maintainer"
 HEAD = examples.HEAD.commit
@@ -149,8 +149,8 @@ def test_what_is_no_acknowledgement(body: str) -> None:
 
 
 def red(*names: str) -> ReportRecord:
-    cases = [examples.case(name, Outcome.REGRESSED, "Slower.", 1.04 + 0.01 * place) for place, name in enumerate(names)]
-    return examples.report(tuple(cases), verdict="regression", exit_code=1, headline="Regression.")
+    cases = [reports.case(name, Outcome.REGRESSED, "Slower.", 1.04 + 0.01 * place) for place, name in enumerate(names)]
+    return reports.report(tuple(cases), verdict="regression", exit_code=1, headline="Regression.")
 
 
 def test_an_accepted_regression_fails_nothing() -> None:
@@ -173,9 +173,9 @@ def test_the_other_regressions_still_fail() -> None:
 
 def test_a_slowdown_without_proof_can_be_accepted() -> None:
     """Whoever accepts a slowdown need not wait for the proof: the run passes, and the headline calls it a slowdown."""
-    slower = examples.case(CASE, Outcome.SLOWER, "Slower, but not proven.", 1.2)
-    same = examples.case("gemm/2k", Outcome.UNCHANGED, "Same.", 1.0)
-    report = examples.report((slower, same), verdict="not measured", exit_code=3)
+    slower = reports.case(CASE, Outcome.SLOWER, "Slower, but not proven.", 1.2)
+    same = reports.case("gemm/2k", Outcome.UNCHANGED, "Same.", 1.0)
+    report = reports.report((slower, same), verdict="not measured", exit_code=3)
     done = with_acceptances(report, [acceptance()])
     assert (done.report.verdict, done.report.exit_code, done.acceptances) == ("pass", 0, (acceptance(),))
     assert done.report.headline == "No regression past the gate of 3 %: 1 unchanged; 1 slowdown accepted on purpose."
@@ -183,7 +183,7 @@ def test_a_slowdown_without_proof_can_be_accepted() -> None:
 
 def test_only_a_slowdown_can_be_accepted() -> None:
     """A wrong result stays red whoever accepts it, and an acceptance of a case that is not red is left over."""
-    report = examples.red_report()
+    report = reports.red_report()
     given = [acceptance(case="gemm/fp8_4k"), acceptance(case="softmax/rows_512"), acceptance(case="no/such")]
     done = with_acceptances(report, given)
     assert done.report == report
@@ -192,6 +192,6 @@ def test_only_a_slowdown_can_be_accepted() -> None:
 
 def test_an_unfit_machine_is_not_accepted_away() -> None:
     """Where another case could not be measured, accepting the regression leaves no pass."""
-    cases = (*red(CASE).cases, examples.case("gemm/8k", Outcome.UNFIT, "Hot."))
-    done = with_acceptances(examples.report(cases, verdict="regression", exit_code=1), [acceptance()])
+    cases = (*red(CASE).cases, reports.case("gemm/8k", Outcome.UNFIT, "Hot."))
+    done = with_acceptances(reports.report(cases, verdict="regression", exit_code=1), [acceptance()])
     assert (done.report.verdict, done.report.exit_code) == ("not measured", 3)

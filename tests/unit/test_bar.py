@@ -21,17 +21,17 @@ from ratchet.judge.outcome import (
 )
 from ratchet.records import Comparison, Outcome, Policy
 from ratchet.stats.comparison import compare_pairs
-from tests import examples
+from tests import pair_examples, reports
 
 POLICY = Policy()
-BAR = examples.bar()
+BAR = pair_examples.bar()
 
 
 def seen(ratio: float = 1.1, **changes: object) -> Comparison:
     """A comparison of twenty pairs in two sessions that agree, with a narrow interval and the smallest p-value."""
     usual = {"pairs": 20, "chance": 2**-20, "sessions": (ratio, ratio)}
     spread = {"spread": changes.pop("spread", 0.003)}
-    return examples.comparison(ratio, **(usual | changes)).model_copy(update=spread)
+    return reports.comparison(ratio, **(usual | changes)).model_copy(update=spread)
 
 
 # The evidence
@@ -96,7 +96,7 @@ def test_cases_and_looks_share_the_false_alarms() -> None:
 
 def test_twenty_pairs_can_prove_a_change_of_two_hundred_cases() -> None:
     """Twenty pairs that all agree pass the level of 200 cases at every look."""
-    assert examples.bar(cases=200).level > 2**-20
+    assert pair_examples.bar(cases=200).level > 2**-20
 
 
 def test_other_times_are_not_held_to_pairs() -> None:
@@ -170,7 +170,7 @@ def test_persistence_is_noticed(rho: float, share: float) -> None:
         draws = rng.normal(0, 0.02, (11, 20))
         for pair in range(1, 20):
             draws[:, pair] = rho * draws[:, pair - 1] + math.sqrt(1 - rho**2) * draws[:, pair]
-        cases = [examples.looked_at(examples.pairs(draw), BAR, 20) for draw in draws.tolist()]
+        cases = [pair_examples.looked_at(pair_examples.pairs(draw), BAR, 20) for draw in draws.tolist()]
         raised += with_persistence(BAR, cases).persistent > 0
     assert raised <= share * 60 if rho == 0 else raised >= share * 60
 
@@ -183,11 +183,11 @@ def test_persistence_is_noticed(rho: float, share: float) -> None:
 )
 def test_four_in_five_of_the_smallest_slowdowns_are_red(spread: float, pairs: int, cases: int) -> None:
     """Of slowdowns as large as the MDE, 72 to 86 of 100 are red once all pairs are taken: some look as if noise persisted."""
-    bar = examples.bar(cases=cases, most=pairs)
+    bar = pair_examples.bar(cases=cases, most=pairs)
     smallest = smallest_slowdown(spread, bar, pairs)
     assert smallest is not None
     draws = np.random.default_rng(12).normal(math.log1p(smallest), spread, (400, pairs))
-    found = [compare_pairs(examples.pairs(draw), 0.95) for draw in draws.tolist()]
+    found = [compare_pairs(pair_examples.pairs(draw), 0.95) for draw in draws.tolist()]
     red = sum(decide(each, bar)[0] is Outcome.REGRESSED for each in found if each) / len(draws)
     assert 0.72 <= red <= 0.86
 
@@ -215,21 +215,21 @@ def test_both_sessions_past(pairs: int, least: float) -> None:
 
 def test_smallest_slowdown_grows_and_shrinks() -> None:
     """It is never below the gate, grows with spread, cases and persistence, shrinks with pairs, and is finite."""
-    bar = examples.bar()
+    bar = pair_examples.bar()
     assert smallest_slowdown(0.0, bar, 100) == pytest.approx(0.03, rel=1e-3)
     by_spread = [smallest_slowdown(spread, bar, 100) or 0 for spread in (0.0, 0.003, 0.02, 0.1, 5.0, 500.0)]
     assert by_spread == sorted(by_spread)
     assert by_spread[-1] == math.expm1(60)
     by_pairs = [smallest_slowdown(0.02, bar, pairs) or 0 for pairs in (20, 28, 40, 100)]
     assert by_pairs == sorted(by_pairs, reverse=True)
-    assert (smallest_slowdown(0.3, examples.bar(cases=200), 20) or 0) > (smallest_slowdown(0.3, bar, 20) or 0)
+    assert (smallest_slowdown(0.3, pair_examples.bar(cases=200), 20) or 0) > (smallest_slowdown(0.3, bar, 20) or 0)
     margin = smallest_slowdown(0.02, bar, 100, margin=0.06) or 0
     assert margin == pytest.approx((1 + (smallest_slowdown(0.02, bar, 100) or 0)) * math.exp(0.06) - 1)
 
 
 def test_few_pairs_can_prove_no_slowdown() -> None:
     """Where fewer pairs may be taken than a regression takes, there is no smallest slowdown."""
-    assert smallest_slowdown(0.003, examples.bar(most=19), 19) is None
+    assert smallest_slowdown(0.003, pair_examples.bar(most=19), 19) is None
     assert with_smallest_slowdown(seen(detectable=None), BAR, 12).detectable is None
 
 
@@ -269,7 +269,7 @@ def test_so_many_pairs_do_settle_it() -> None:
     rng = np.random.default_rng(15)
     decided = []
     for _ in range(150):
-        pairs = examples.pairs(rng.normal(0, 0.03, 400))
+        pairs = pair_examples.pairs(rng.normal(0, 0.03, 400))
         few = compare_pairs(pairs[:6], 0.95)
         assert few is not None
         said = settles(few, POLICY, 0.0)

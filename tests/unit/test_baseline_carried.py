@@ -6,7 +6,7 @@ from ratchet.judge.baseline.update import CARRIED, record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline
 from ratchet.records.baseline import StepKind
-from tests import examples
+from tests import examples, history_examples
 
 OLD = examples.FINGERPRINT.model_copy(update={"driver": "575.10", "torch": "2.8.0+cu129"})
 OTHER_GPU = OLD.model_copy(update={"gpu": "NVIDIA L4", "gpu_memory_bytes": 24 * 2**30})
@@ -15,7 +15,7 @@ NAME = "attention/training_512"
 
 def known(fingerprint=OLD, commit: int = 7) -> Baseline:
     """A baseline of one machine, whose best commit has this number."""
-    entry = examples.first_entry(NAME, fingerprint, git_commit=examples.commit(commit))
+    entry = examples.first_entry(NAME, fingerprint, git_commit=history_examples.commit(commit))
     return examples.stored({NAME: entry}, fingerprint)
 
 
@@ -27,18 +27,18 @@ def entered(baseline: Baseline, run):
 
 def test_the_best_commit_outlives_an_update():
     """A run against the best commit of the older software enters that commit, with figures of today, and says why."""
-    run = examples.check_of(examples.timed(1.01), day=1, head=9, reference=7)
+    run = history_examples.check_of(history_examples.timed(1.01), day=1, head=9, reference=7)
     entry = entered(known(), run)
     assert entry is not None
-    assert entry.git_commit == examples.commit(7)
+    assert entry.git_commit == history_examples.commit(7)
     assert [(step.kind, step.reason) for step in entry.steps] == [(StepKind.FIRST, CARRIED)]
 
 
 def test_another_commit_is_entered_where_the_best_one_was_not_measured():
     """A run against some other commit enters its head, as on a machine that nothing is known of."""
-    entry = entered(known(), examples.check_of(examples.timed(1.0), day=1, head=9, reference=8))
+    entry = entered(known(), history_examples.check_of(history_examples.timed(1.0), day=1, head=9, reference=8))
     assert entry is not None
-    assert entry.git_commit == examples.commit(9)
+    assert entry.git_commit == history_examples.commit(9)
 
 
 def test_other_hardware_carries_nothing():
@@ -52,13 +52,13 @@ def test_an_uncertain_first_figure_waits():
     """A new case whose own times scatter past the gate does not enter; a steady one does."""
     ratios = [1.0, 1.6, 0.7, 1.4, 0.8, 1.5, 0.6, 1.3]
     restless = examples.compared(*ratios, reference=(), reference_workload=None, in_reference=False)
-    assert entered(Baseline(), examples.check_of(restless, day=1, head=9)) is None
-    assert entered(Baseline(), examples.check_of(examples.new(), day=1, head=9)) is not None
+    assert entered(Baseline(), history_examples.check_of(restless, day=1, head=9)) is None
+    assert entered(Baseline(), history_examples.check_of(history_examples.new(), day=1, head=9)) is not None
 
 
 def test_a_slowdown_without_proof_does_not_enter():
     """A head that looks slower, with too few pairs to prove it, is no first entry."""
-    few = examples.compared(*(1.2 * ratio for ratio in examples.STEADY[:8]))
-    run = examples.check_of(few, day=1, head=9)
+    few = examples.compared(*(1.2 * ratio for ratio in history_examples.STEADY[:8]))
+    run = history_examples.check_of(few, day=1, head=9)
     assert judge_run(run, Baseline()).cases[0].outcome == "SLOWER"
     assert entered(Baseline(), run) is None

@@ -10,9 +10,11 @@ from ratchet.judge.replay import calibrate, simulate, smallest_gate
 from ratchet.records import Calibration, CaseRun, Policy
 from ratchet.report.calibration import calibration_lines
 from ratchet.stats.comparison import Pair
-from tests import examples
+from tests import examples, pair_examples
 
 POLICY = Policy()
+CHECKS = 300
+"""Simulated checks, a tenth of what the command takes: none of these cases is close to an edge."""
 
 
 def noisy(name: str, spread: float, pairs: int = 60, shift: float = 0.0) -> CaseRun:
@@ -23,7 +25,7 @@ def noisy(name: str, spread: float, pairs: int = 60, shift: float = 0.0) -> Case
 
 def test_a_quiet_machine_holds_the_gate() -> None:
     """With pairs that spread by 0.3 % a gate of 3 % is held: nothing is red, everything a sixth beyond it is caught."""
-    found = calibrate(examples.run_of(noisy("a", 0.003), noisy("b", 0.001)), POLICY, 20)
+    found = calibrate(examples.run_of(noisy("a", 0.003), noisy("b", 0.001)), POLICY, 20, CHECKS)
     assert found.holds
     assert found.any_red == 0
     assert [case.caught for case in found.cases] == [1.0, 1.0]
@@ -36,15 +38,15 @@ def test_a_quiet_machine_holds_the_gate() -> None:
 
 def test_more_pairs_detect_less() -> None:
     """What all pairs can show is less than what the first twenty can; with fewer pairs than a regression takes, nothing is."""
-    (case,) = calibrate(examples.run_of(noisy("a", 0.02)), POLICY, 40).cases
+    (case,) = calibrate(examples.run_of(noisy("a", 0.02)), POLICY, 40, CHECKS).cases
     assert (case.detectable_most or 1) < (case.detectable_first or 0)
-    (few,) = calibrate(examples.run_of(noisy("a", 0.003)), POLICY, 12).cases
+    (few,) = calibrate(examples.run_of(noisy("a", 0.003)), POLICY, 12, CHECKS).cases
     assert (few.detectable_first, few.detectable_most, few.holds, few.caught) == (None, None, False, 0.0)
 
 
 def test_a_noisy_case_is_not_blessed() -> None:
     """A case whose pairs spread by 5 % cannot hold a gate of 3 %, and the gate that it needs is named."""
-    found = calibrate(examples.run_of(noisy("a", 0.003), noisy("b", 0.05)), POLICY, 20)
+    found = calibrate(examples.run_of(noisy("a", 0.003), noisy("b", 0.05)), POLICY, 20, CHECKS)
     assert not found.holds
     assert [case.holds for case in found.cases] == [True, False]
     assert found.gate == found.cases[1].gate > 0.05
@@ -52,16 +54,16 @@ def test_a_noisy_case_is_not_blessed() -> None:
 
 def test_a_favoured_side_is_found() -> None:
     """A mean that is not zero beyond chance means that the two sides were not measured alike."""
-    found = calibrate(examples.run_of(noisy("a", 0.003, shift=0.01), noisy("b", 0.003)), POLICY, 20)
+    found = calibrate(examples.run_of(noisy("a", 0.003, shift=0.01), noisy("b", 0.003)), POLICY, 20, CHECKS)
     assert found.biased == ("a",)
     assert not found.holds
 
 
 def test_too_few_pairs_bless_nothing() -> None:
     """A case with fewer than twelve pairs is named as unmeasured; with none that has more, there is nothing to say."""
-    found = calibrate(examples.run_of(noisy("a", 0.003), noisy("b", 0.003, pairs=11)), POLICY, 20)
+    found = calibrate(examples.run_of(noisy("a", 0.003), noisy("b", 0.003, pairs=11)), POLICY, 20, CHECKS)
     assert (found.unmeasured, found.holds) == (("b",), False)
-    assert calibrate(examples.run_of(noisy("b", 0.003, pairs=11)), POLICY, 20).cases == ()
+    assert calibrate(examples.run_of(noisy("b", 0.003, pairs=11)), POLICY, 20, CHECKS).cases == ()
 
 
 @pytest.mark.parametrize("spread", [0.001, 0.004, 0.012])
@@ -69,7 +71,7 @@ def test_the_suggested_gate_holds(spread: float) -> None:
     """At the gate it suggests, a slowdown a sixth beyond it is caught about 95 times in 100, and unchanged code is not red."""
     rng = random.Random(7)
     pool = [Pair(rng.gauss(0, spread), 1.0, 1.0) for _ in range(4000)]
-    gate = smallest_gate(spread, 20, examples.bar(most=20).level)
+    gate = smallest_gate(spread, 20, pair_examples.bar(most=20).level)
     policy = POLICY.model_copy(update={"regression": gate})
     slowed = simulate({"a": pool}, policy, pairs=20, runs=300, planted={"a": 1 + gate * 7 / 6})
     assert slowed.caught is not None
@@ -78,7 +80,7 @@ def test_the_suggested_gate_holds(spread: float) -> None:
 
 
 def calibration(found_from: list[CaseRun], **changes: object) -> Calibration:
-    found = calibrate(examples.run_of(*found_from), POLICY, 20)
+    found = calibrate(examples.run_of(*found_from), POLICY, 20, CHECKS)
     run = examples.run_record()
     usual = {
         "holds": found.holds, "gate": found.gate, "any_red": found.any_red, "checks": 3000, "biased": found.biased,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from ratchet import Workload
 from ratchet.measure.agreement import between_sides
 from ratchet.measure.child import outputs
-from ratchet.measure.child.calls import TimedCall
+from ratchet.measure.child.calls import TimedCall, seed_all
 from ratchet.measure.child.correctness import WrongResult, check, evidence
 from ratchet.measure.child.trials import Trials
 
@@ -135,6 +136,7 @@ KINDS: dict[str, Callable[[], Workload]] = {
     "rprop": lambda: training(torch.optim.Rprop),
     "expanded": lambda: on(lambda v: v[:1].expand(64)),
     "uneven": lambda: on(lambda v: (v.sum(), v.long(), v > 0, 3, None)),
+    "random_on_the_host": lambda: Workload(run=lambda: (np.random.rand(3), random.random())),
     "dropout": lambda: on(lambda v: torch.dropout(v, 0.5, True)),
 }
 
@@ -157,7 +159,7 @@ def test_calls_repeat(kind: str) -> None:
     call = TimedCall(KINDS[kind]())
     found = []
     for _ in range(3):
-        torch.manual_seed(3)
+        seed_all(3)
         found.append({place: _plain(part) for place, part in call.evidence(call()).items()})
     assert found[0].keys() == found[1].keys() == found[2].keys()
     for place, part in found[0].items():

@@ -24,7 +24,7 @@ from ratchet.records import Baseline, BaselineEntry, CaseRun, Fingerprint, RunRe
 from ratchet.records.baseline import Step, StepKind
 from ratchet.records.files import dumps, load
 from tests import examples
-from tests.examples import check_of, commit, gone, new, timed
+from tests.history_examples import check_of, commit, gone, new, timed
 
 OLD, NAME = "attention/train", "attention/training_512"
 OTHER = Fingerprint(device="cpu", torch="2.9.1+cpu", cpu="AMD EPYC 9654", cpu_threads=8)
@@ -114,7 +114,7 @@ def other_values(place: tuple[Any, ...], value: Any) -> list[Any]:
 
 
 def is_found(text: str, folder: Path) -> bool:
-    """Whether loading or verifying this file tells of a problem."""
+    """Return whether loading or verifying this file tells of a problem."""
     path = folder / "baseline.json"
     path.write_text(text, encoding="utf-8")
     try:

@@ -15,13 +15,13 @@ from ratchet.records.acceptance import Acceptance
 from ratchet.records.forge import ANNOTATIONS_A_CALL, LARGEST_CHECK_TEXT
 from ratchet.report.check_run import candidate_paths, check_output, workflow_commands
 from ratchet.report.comment import CommentPage
-from tests import examples, pages
+from tests import examples, pages, reports
 from tests.rendered import faults
 
 
 def of(*outcomes: Outcome, **changes: object) -> CommentPage:
-    cases = tuple(examples.case(f"bench/c{n}", outcome, "Because.", 1.05) for n, outcome in enumerate(outcomes))
-    return pages.page(examples.report(cases, **changes))
+    cases = tuple(reports.case(f"bench/c{n}", outcome, "Because.", 1.05) for n, outcome in enumerate(outcomes))
+    return pages.page(reports.report(cases, **changes))
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_a_pass_without_proof_says_so() -> None:
 
 def test_an_accepted_slowdown_needs_no_proof() -> None:
     """Once a person accepted what is slower without proof, nothing is left to ask for."""
-    case, same = (examples.case(f"a/{outcome}", outcome, "x", 1.1) for outcome in (Outcome.SLOWER, Outcome.UNCHANGED))
+    case, same = (reports.case(f"a/{outcome}", outcome, "x", 1.1) for outcome in (Outcome.SLOWER, Outcome.UNCHANGED))
     given = Acceptance(case=case.name, reason="x", by="a-maintainer", sha=examples.HEAD.commit, comment=1, at=examples.STARTED)
-    done = with_acceptances(examples.report((case, same), verdict="not measured", exit_code=3), [given])
+    done = with_acceptances(reports.report((case, same), verdict="not measured", exit_code=3), [given])
     end, output = check_output(pages.page(done.report, acceptances=done.acceptances, paths={"a": "bench/a.py"}))
     assert (end, output.annotations) == ("success", ())
     assert output.title == "No regression past the gate of 3 %: 1 unchanged; 1 slowdown accepted on purpose."
@@ -129,8 +129,8 @@ def test_a_path_is_plain_and_relative(path: str) -> None:
 
 def test_only_the_worst_are_annotated() -> None:
     """Of a hundred red cases the fifty worst get an annotation, and an accepted one gets none."""
-    cases = tuple(examples.case(f"bench/c{n}", Outcome.REGRESSED, "Slower.", 1.05 + n / 100) for n in range(100))
-    page = pages.page(examples.report(cases, verdict="regression"), paths={"bench": "bench/bench.py"})
+    cases = tuple(reports.case(f"bench/c{n}", Outcome.REGRESSED, "Slower.", 1.05 + n / 100) for n in range(100))
+    page = pages.page(reports.report(cases, verdict="regression"), paths={"bench": "bench/bench.py"})
     titles = [each.title for each in check_output(page)[1].annotations]
     assert len(titles) == ANNOTATIONS_A_CALL
     assert titles[0].startswith("bench/c99 ")
@@ -141,9 +141,9 @@ def test_only_the_worst_are_annotated() -> None:
 def test_a_large_report_fits() -> None:
     """Summary and text keep to GitHub's limit with a thousand cases of long names."""
     cases = tuple(
-        examples.case(f"{'<&|`' * 30}{n}", Outcome.FAILED, "`<" * 200, last_lines=("x" * 300,) * 50) for n in range(1000)
+        reports.case(f"{'<&|`' * 30}{n}", Outcome.FAILED, "`<" * 200, last_lines=("x" * 300,) * 50) for n in range(1000)
     )
-    _, output = check_output(pages.page(examples.report(cases, verdict="regression")))
+    _, output = check_output(pages.page(reports.report(cases, verdict="regression")))
     assert len(output.summary) <= LARGEST_CHECK_TEXT
     assert len(output.text) <= LARGEST_CHECK_TEXT
     assert len(output.title) <= 300
@@ -174,7 +174,7 @@ def test_lines_for_the_log() -> None:
 @given(st.text(max_size=80), st.text(max_size=300))
 def test_no_text_leaves_its_place_in_a_line(name: str, reason: str) -> None:
     """Whatever a case is called, a line is one command, with our two or one properties."""
-    page = pages.page(examples.report((examples.case(name, Outcome.FAILED, reason),), verdict="regression"))
+    page = pages.page(reports.report((reports.case(name, Outcome.FAILED, reason),), verdict="regression"))
     [line] = workflow_commands(page)
     assert len(line.splitlines()) == 1
     assert re.fullmatch(r"::error title=[^:,\r\n]*::[^\r\n]*", line)

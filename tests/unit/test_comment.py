@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ratchet.errors import UsageError
 from ratchet.records import Outcome
 from ratchet.report.comment import LIMIT, MOST_BARS, CommentPage, chart_of_changes, marker, render_comment, run_id_of, sha_of
-from tests import examples, pages
+from tests import examples, pages, reports
 from tests.pages import RUN_URL
 from tests.rendered import Page, faults
 
@@ -126,13 +126,13 @@ def many(count: int, name: str = "bench/config_{}") -> CommentPage:
     """A page with so many cases, a third of each of them regressed, failed and improved, with profiles."""
     kinds = (Outcome.REGRESSED, Outcome.FAILED, Outcome.IMPROVED)
     cases = tuple(
-        examples.case(
+        reports.case(
             name.format(n), kinds[n % 3], f"Reason {n} <&|`[]*~$\\> " * 20, 1.1 + n / 1000, last_lines=("<&|`x" * 60,) * 30
         )
         for n in range(count)
     )
     profiles = tuple(examples.case_profile(case.name) for case in cases[:30])
-    report = examples.report(cases, verdict="regression", headline="<&|`[]*~$\\>" * 60, exit_code=1, warnings=("<@x" * 200,) * 50)
+    report = reports.report(cases, verdict="regression", headline="<&|`[]*~$\\>" * 60, exit_code=1, warnings=("<@x" * 200,) * 50)
     return pages.page(report.model_copy(update={"profiles": profiles, "unprofiled": tuple(case.name for case in cases)}))
 
 
@@ -166,8 +166,8 @@ def test_the_order_in_which_detail_goes() -> None:
 @given(st.text(max_size=60), st.text(max_size=60), st.integers(min_value=8_000, max_value=60_000))
 def test_any_text_stays_text(name: str, reason: str, limit: int) -> None:
     """Whatever a case is called and whatever is said of it, nothing in the comment becomes live, and it fits."""
-    cases = tuple(examples.case(f"{name}{n}", outcome, reason, 1.1, last_lines=(reason,)) for n, outcome in enumerate(Outcome))
-    report = examples.report(cases, headline=reason, warnings=(reason,), verdict="regression", exit_code=1)
+    cases = tuple(reports.case(f"{name}{n}", outcome, reason, 1.1, last_lines=(reason,)) for n, outcome in enumerate(Outcome))
+    report = reports.report(cases, headline=reason, warnings=(reason,), verdict="regression", exit_code=1)
     profile = examples.case_profile(f"{name}1", steps_down=(reason,))
     text = render_comment(pages.page(report.model_copy(update={"profiles": (profile,)}), base_ref=name, problem=reason), limit)
     assert faults(text, pages.LINKS) == []
@@ -192,8 +192,8 @@ BAR = re.compile(r"(?:[A-Za-z0-9_./+…-]+|case \d+) +[+−]?[0-9.e+]+ %\*? +[�
 @given(st.lists(st.tuples(st.text(max_size=40), st.floats(min_value=1e-26, max_value=1e26)), max_size=30))
 def test_any_chart_is_safe(taken: list[tuple[str, float]]) -> None:
     """No name reaches a chart that is not plain; each line has a change and a bar on one side of a line that stands straight."""
-    found = [examples.comparison(1.0).model_copy(update={"ratio": ratio}) for _, ratio in taken]
-    cases = [examples.case(name, Outcome.UNCHANGED, "x", comparison=each) for (name, _), each in zip(taken, found, strict=True)]
+    found = [reports.comparison(1.0).model_copy(update={"ratio": ratio}) for _, ratio in taken]
+    cases = [reports.case(name, Outcome.UNCHANGED, "x", comparison=each) for (name, _), each in zip(taken, found, strict=True)]
     made = chart_of_changes(cases)
     assert (made is None) == (len(taken) < 2)
     if made:
@@ -206,7 +206,7 @@ def test_any_chart_is_safe(taken: list[tuple[str, float]]) -> None:
 def test_bars_grow_from_none_to_both_sides() -> None:
     """Slower is to the right, faster to the left, and lengths are in the proportion of the changes."""
     ratios = {"a/slow": 1.1, "a/slower": 1.2, "a/same": 1.0, "a/fast": 0.9}
-    made = chart_of_changes([examples.case(name, Outcome.UNCHANGED, "x", ratio) for name, ratio in ratios.items()])
+    made = chart_of_changes([reports.case(name, Outcome.UNCHANGED, "x", ratio) for name, ratio in ratios.items()])
     assert made is not None
     sides = [tuple(map(len, line.rsplit("  ", 1)[-1].strip().split("│"))) for line in made.split("\n")[1:-1]]
     assert sides == [(0, 12), (0, 24), (0, 0), (12, 0)]
@@ -214,7 +214,7 @@ def test_bars_grow_from_none_to_both_sides() -> None:
 
 def test_one_bar_is_no_chart() -> None:
     """A single compared case gets no chart."""
-    assert "at a glance" not in render_comment(pages.page(examples.report((examples.case("a/b", Outcome.UNCHANGED, "x", 1.0),))))
+    assert "at a glance" not in render_comment(pages.page(reports.report((reports.case("a/b", Outcome.UNCHANGED, "x", 1.0),))))
 
 
 def test_commands_hold_plain_names_only() -> None:

@@ -10,7 +10,8 @@ from ratchet.judge.consistency import contradictions, with_own_figures
 from ratchet.records import CaseRun, RunRecord
 from ratchet.records.run import Shard
 from tests import examples, pages
-from tests.examples import blocks, compared, gone, new, run_of, timed
+from tests.examples import blocks, compared, run_of
+from tests.history_examples import gone, new, timed
 
 CASE = timed(1.0)
 

@@ -11,7 +11,7 @@ from ratchet.judge.drift import Drift, by_commit, drifting, held_to_best, is_own
 from ratchet.judge.outcome import decide
 from ratchet.records import BaselineEntry, Comparison, Outcome, Policy, Tree
 from ratchet.records.baseline import Candidate, Measurement
-from tests import examples
+from tests import examples, history_examples, pair_examples, reports
 
 POLICY = Policy()
 BEST = Tree(commit="1" * 40)
@@ -21,7 +21,7 @@ def entry_with(*ratios: float, **changes: object) -> BaselineEntry:
     """An entry that merges of these ratios to its commit were measured of."""
     merges = (
         Candidate(
-            commit=examples.commit(10 + number),
+            commit=history_examples.commit(10 + number),
             measurement=Measurement(
                 started_at=examples.STARTED,
                 ended_at=examples.STARTED,
@@ -72,14 +72,14 @@ def test_measurements_of_main_are_pooled(ratios: tuple[float, ...], expected: fl
 )
 def test_may_add_up(ratio: float, chance: float, pairs: int, known: float | None, worth: bool) -> None:
     """A change that slows its case, and with what is known before it nearly past the gate, is worth the best commit."""
-    own = examples.comparison(ratio, chance=chance, pairs=pairs)
+    own = reports.comparison(ratio, chance=chance, pairs=pairs)
     assert may_add_up(own, Drift("1" * 40, known), POLICY) is worth
 
 
 @pytest.mark.parametrize(("ratio", "chance", "own"), [(1.001, 0.005, True), (1.001, 0.0051, False), (0.9, 0.0, False)])
 def test_a_slowdown_of_its_own(ratio: float, chance: float, own: bool) -> None:
     """However little slower, what chance gives once in two hundred times is the change's own."""
-    assert is_own(examples.comparison(ratio, chance=chance)) is own
+    assert is_own(reports.comparison(ratio, chance=chance)) is own
 
 
 def test_drifting() -> None:
@@ -115,21 +115,21 @@ def test_by_commit(names: list[str], groups: dict[str, list[str]]) -> None:
     assert list(found.items()) == list(groups.items())
 
 
-SMALL, WHOLE = examples.comparison(1.012), examples.comparison(1.041, pairs=20)
+SMALL, WHOLE = reports.comparison(1.012), reports.comparison(1.041, pairs=20)
 HELD = {
     "blamed": ((Outcome.UNCHANGED, "Why.", SMALL), WHOLE, True),
     "blamed though undecided": ((Outcome.INCONCLUSIVE, "Why.", SMALL), WHOLE, True),
-    "blamed for little": ((Outcome.UNCHANGED, "Why.", examples.comparison(1.012, chance=0.005)), WHOLE, True),
+    "blamed for little": ((Outcome.UNCHANGED, "Why.", reports.comparison(1.012, chance=0.005)), WHOLE, True),
     "red already": ((Outcome.REGRESSED, "Why.", SMALL), WHOLE, False),
     "slower already": ((Outcome.SLOWER, "Why.", SMALL), WHOLE, False),
-    "faster": ((Outcome.IMPROVED, "Why.", examples.comparison(0.9)), WHOLE, False),
+    "faster": ((Outcome.IMPROVED, "Why.", reports.comparison(0.9)), WHOLE, False),
     "new": ((Outcome.NEW, "Why.", None), WHOLE, False),
     "nothing known": ((Outcome.INCONCLUSIVE, "Why.", None), WHOLE, False),
-    "no part in it": ((Outcome.UNCHANGED, "Why.", examples.comparison(0.999)), WHOLE, False),
-    "perhaps no part": ((Outcome.UNCHANGED, "Why.", examples.comparison(1.012, chance=0.01)), WHOLE, False),
-    "inside the gate": ((Outcome.UNCHANGED, "Why.", SMALL), examples.comparison(1.029, pairs=20), False),
-    "perhaps inside": ((Outcome.UNCHANGED, "Why.", SMALL), examples.comparison(1.041, pairs=20, chance=0.01), False),
-    "too few pairs": ((Outcome.UNCHANGED, "Why.", SMALL), examples.comparison(1.041, pairs=19), False),
+    "no part in it": ((Outcome.UNCHANGED, "Why.", reports.comparison(0.999)), WHOLE, False),
+    "perhaps no part": ((Outcome.UNCHANGED, "Why.", reports.comparison(1.012, chance=0.01)), WHOLE, False),
+    "inside the gate": ((Outcome.UNCHANGED, "Why.", SMALL), reports.comparison(1.029, pairs=20), False),
+    "perhaps inside": ((Outcome.UNCHANGED, "Why.", SMALL), reports.comparison(1.041, pairs=20, chance=0.01), False),
+    "too few pairs": ((Outcome.UNCHANGED, "Why.", SMALL), reports.comparison(1.041, pairs=19), False),
 }
 
 
@@ -137,7 +137,7 @@ HELD = {
 def test_held_to_best(name: str) -> None:
     """What was not red turns red only if head is past the gate against the best commit, and this change has a part in it."""
     finding, best, blamed = HELD[name]
-    found = held_to_best(finding, best, BEST, examples.bar())
+    found = held_to_best(finding, best, BEST, pair_examples.bar())
     if blamed:
         said = "Slower by 1.20 % here, which makes it 4.10 % slower than the best commit 1111111111: past the gate of 3 %."
         assert found == (Outcome.REGRESSED, said, finding[2])
@@ -147,11 +147,11 @@ def test_held_to_best(name: str) -> None:
 
 # Merges one after another
 
-BAR = examples.bar(cases=8)
+BAR = pair_examples.bar(cases=8)
 
 
 def is_blamed(rng: np.random.Generator, here: float, whole: float, known: float | None = None) -> bool:
-    """Whether a change slower by ``here`` is red where it makes its case slower by ``whole`` than the best commit."""
+    """Return whether a change slower by ``here`` is red where it makes its case slower by ``whole`` than the best commit."""
     drift = Drift(BEST.commit, known)
     own = measured(rng, here, drift)
     finding = (*decide(own, BAR), own)
@@ -162,7 +162,7 @@ def is_blamed(rng: np.random.Generator, here: float, whole: float, known: float 
 
 def measured(rng: np.random.Generator, ratio: float, drift: Drift | None = None) -> Comparison:
     """Pairs of 0.3 % spread, looked at as a check does, of one of eight cases."""
-    return examples.looked_at(examples.pairs(rng.normal(math.log(ratio), 0.003, 100)), BAR, drift=drift)
+    return pair_examples.looked_at(pair_examples.pairs(rng.normal(math.log(ratio), 0.003, 100)), BAR, drift=drift)
 
 
 def test_slow_merges_are_caught() -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -16,9 +16,9 @@ from ratchet.errors import HostError
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
 from ratchet.measure.duet import CaseSides, Duet, Measured, PreparedCase, Rounds, UnpreparedCase, _order
 from ratchet.measure.lost import repeats
-from ratchet.measure.messages import Checked, Evidence, Identified, Prepared, Sampled
+from ratchet.measure.messages import Checked, Evidence, Identified, Prepared, Sampled, Traced
 from ratchet.records.files import dumps
-from ratchet.records.profile import Peaks
+from ratchet.records.profile import Activity, Peaks
 from ratchet.records.run import CaseRun, LostWorker, Plan, Side
 from tests import examples
 
@@ -113,6 +113,8 @@ class Worker:
                 times_itself=script.times_itself,
                 has_reference=script.results is None,
             )
+        if op == "trace":
+            return Traced(activity=Activity(calls=1, wall_s=1))
         if op == "block":
             script.timed.append((side, self._pair))
             script.happened.append("timed")
@@ -517,3 +519,28 @@ def test_on_a_gpu_a_worker_that_is_lost_before_its_turn_is_replaced(side: Side) 
     assert [pairs(result, at) for at in SIDES] == [list(range(PAIRS))] * 2
     assert [(one.side, one.pair) for one in result.lost] == [(side, 2)]
     assert script.alive == 0
+
+
+@pytest.mark.parametrize("trouble", [raised, killed, hung, nonsense])
+def test_trouble_with_a_trace_costs_that_trace(trouble: Callable[[Side], CaseTrouble]) -> None:
+    """A case that cannot be traced says why, the next one is traced by a fresh worker, and none is left."""
+    script = Script(lambda at, _, tries: trouble(at) if tries == 1 else None)
+    traces = duet_of(script).trace("head", ["a", "b"])
+    assert traces["a"].activity is None
+    assert traces["a"].trouble == f"Under torch.profiler {trouble('head')}"
+    assert traces["b"].activity == Activity(calls=1, wall_s=1)
+    assert script.alive == 0
+
+
+def test_trouble_with_a_host_costs_the_traces_of_its_side() -> None:
+    """Where no worker can be forked any more, each trace of that side says so, and nothing is raised."""
+
+    def dead() -> NoReturn:
+        raise HostError("The head's process died.")
+
+    duet = duet_of(Script())
+    duet._hosts["head"].fork = dead  # type: ignore[method-assign]  # a host that has ended
+    assert {trace.trouble for trace in duet.trace("head", ["a", "b"]).values()} == {
+        "Under torch.profiler The head's process died."
+    }
+    assert duet.trace("reference", ["a"])["a"].activity is not None

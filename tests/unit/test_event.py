@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.errors import UsageError
-from ratchet.judge.github.event import Change, CommentMade, Dispatched, Event, Labelled, Push, WorkflowRunDone, parse_event
+from ratchet.judge.github.event import (
+    ChangeEvent,
+    CommentEvent,
+    DispatchEvent,
+    Event,
+    LabelEvent,
+    PushEvent,
+    WorkflowRunEvent,
+    parse_event,
+)
 
 SHA, BASE = "3f" * 20, "9e" * 20
 PULL = {
@@ -59,16 +68,16 @@ EVENTS: dict[str, dict[str, Any]] = {
     },
 }
 PARSED: dict[str, tuple[type[Event], dict[str, Any]]] = {
-    "pull_request": (Change, {"action": "synchronize"}),
+    "pull_request": (ChangeEvent, {"action": "synchronize"}),
     "pull_request_target": (
-        Labelled,
+        LabelEvent,
         {"action": "labeled", "number": 7, "label": "ratchet:accept", "actor": "a-maintainer", "head_sha": SHA},
     ),
-    "push": (Push, {"before": BASE}),
-    "merge_group": (Change, {"action": "checks_requested"}),
-    "workflow_run": (WorkflowRunDone, {"run_id": 900}),
+    "push": (PushEvent, {"before": BASE}),
+    "merge_group": (ChangeEvent, {"action": "checks_requested"}),
+    "workflow_run": (WorkflowRunEvent, {"run_id": 900}),
     "issue_comment": (
-        CommentMade,
+        CommentEvent,
         {
             "action": "created",
             "comment_id": 11,
@@ -98,7 +107,7 @@ def test_fields_are_read_where_github_writes_them(name: str) -> None:
 def test_inputs_are_texts() -> None:
     """A ticked box and an input that was not given come as text."""
     found = parse_event("workflow_dispatch", EVENTS["workflow_dispatch"])
-    assert isinstance(found, Dispatched)
+    assert isinstance(found, DispatchEvent)
     assert dict(found.inputs) == {"pr": "7", "draft": "true", "x": ""}
 
 
@@ -115,7 +124,7 @@ def changed(name: str, place: str, value: object) -> dict[str, Any]:
 def test_what_may_be_missing() -> None:
     """A comment under an issue is one, of no pull request."""
     under_issue = parse_event("issue_comment", changed("issue_comment", "issue.pull_request", None))
-    assert isinstance(under_issue, CommentMade)
+    assert isinstance(under_issue, CommentEvent)
     assert under_issue.pull_request is None
 
 

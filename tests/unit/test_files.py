@@ -21,7 +21,7 @@ from ratchet.errors import OutputError, RecordError
 from ratchet.records import Baseline, Block, CaseRun, Config, ReportRecord, RunRecord, files
 from ratchet.records.files import dumps, load, save, save_over
 from ratchet.records.schema import SCHEMAS, schema, write_schemas
-from tests import examples
+from tests import examples, reports
 
 ROOT = Path(__file__).parents[2]
 FIELD = "fingerprints.h200.affef97004.configs.attention/training_512"
@@ -55,10 +55,10 @@ def refusal(path: Path, text: str | bytes) -> str:
         (examples.run_record(), RunRecord),
         (examples.baseline(), Baseline),
         (Baseline(), Baseline),
-        (examples.green_report(), ReportRecord),
-        (examples.red_report(), ReportRecord),
-        (examples.run_report(), ReportRecord),
-        (examples.hostile_report(), ReportRecord),
+        (reports.green_report(), ReportRecord),
+        (reports.red_report(), ReportRecord),
+        (reports.run_report(), ReportRecord),
+        (reports.hostile_report(), ReportRecord),
     ],
 )
 def test_round_trip(record: Any, kind: type[Any], tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ratchet.judge.baseline import steps
-from ratchet.judge.baseline.steps import Accepted, Person, Recorded
+from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person
 from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline
 from ratchet.report.baseline import (
-    Forward,
+    PushSummary,
     commit_message,
     forward_fields,
     forward_lines,
@@ -18,12 +18,13 @@ from ratchet.report.baseline import (
     forward_summary,
     title,
 )
-from tests.examples import STARTED, check_of, new, timed
+from tests.examples import STARTED
+from tests.history_examples import check_of, new, timed
 
 HOSTILE = "a/[skip ci] `x`\n\nCo-authored-by: @octocat ##[error]"
 
 
-def moved() -> tuple[Recorded, tuple[Accepted, ...]]:
+def moved() -> tuple[BaselineUpdate, tuple[AcceptedCase, ...]]:
     """A case that was accepted, one that entered, one that waits, and one with a hostile name."""
     first = check_of(new("copy/a"), new("gemm/2k"), day=0, head=0)
     before = record(Baseline(), [(first, judge_run(first, Baseline()))]).baseline
@@ -40,7 +41,7 @@ def test_commit_and_log(golden: Callable[[str, str], None]) -> None:
     done, accepted = moved()
     message = commit_message(done, accepted, "push")
     notes = ("main takes no push: a rule. It goes by a pull request instead.",)
-    story = Forward(
+    story = PushSummary(
         "results/baseline.json", "pull-request", "ratchet-baseline", "c" * 40, done, accepted, notes, "https://example.org/7"
     )
     golden("baseline_forward.txt", "\n".join([message, "", "---", *forward_lines(story), "", "---", forward_summary(story)]))
@@ -59,16 +60,16 @@ def test_titles() -> None:
     done, accepted = moved()
     hostile = "a/[\u200bskip ci] `x` Co-authored-by: @\u200boctocat ##[\u200berror]"
     assert title(done, accepted) == f"perf: ratchet baseline forward (copy/a, gemm/4k, {hostile})"
-    nothing = Recorded(Baseline(), (), (), {}, {})
+    nothing = BaselineUpdate(Baseline(), (), (), {}, {})
     assert title(nothing, ()) == "perf: ratchet baseline notes (times of today)"
-    waiting = Recorded(Baseline(), done.moves[:1], (), {}, {})
+    waiting = BaselineUpdate(Baseline(), done.moves[:1], (), {}, {})
     assert title(waiting, ()) == "perf: ratchet baseline notes (gemm/2k)"
 
 
 def test_for_machines() -> None:
     """Fields and outputs name the cases that moved, the way, the commit and the pull request."""
     done, accepted = moved()
-    story = Forward("results/baseline.json", "push", "main", None, done, accepted)
+    story = PushSummary("results/baseline.json", "push", "main", None, done, accepted)
     assert forward_fields(story)["commit"] is None
     assert [each["case"] for each in forward_fields(story)["accepted"]] == ["copy/a"]
     outputs = forward_outputs(story)

@@ -12,7 +12,7 @@ from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, RunRecord
 from tests import examples
-from tests.examples import check_of, commit, new, timed
+from tests.history_examples import check_of, commit, new, timed
 
 NAME = "attention/training_512"
 

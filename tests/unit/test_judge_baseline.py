@@ -10,13 +10,13 @@ import pytest
 
 from ratchet.errors import UsageError
 from ratchet.judge.baseline.chain import problems
-from ratchet.judge.baseline.steps import MoveKind, Recorded
+from ratchet.judge.baseline.steps import BaselineUpdate, MoveKind
 from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, BaselineEntry, CaseRun, Failure, Fingerprint, RunRecord, Tree
 from ratchet.records.baseline import MOST_DAYS, MOST_MERGES
-from tests import examples
-from tests.examples import check_of, commit, gone, new, timed
+from tests import examples, history_examples
+from tests.history_examples import check_of, commit, gone, new, timed
 
 NAME = "attention/training_512"
 KEY = examples.FINGERPRINT.key
@@ -24,17 +24,17 @@ OTHER = Fingerprint(device="cpu", torch="2.9.1+cpu", cpu="AMD EPYC 9654", cpu_th
 OTHER_WORK = examples.WORKLOAD.model_copy(update={"flops": 1e9})
 
 
-def recorded(baseline: Baseline, *runs: RunRecord) -> Recorded:
+def recorded(baseline: Baseline, *runs: RunRecord) -> BaselineUpdate:
     done = record(baseline, [(run, judge_run(run, baseline)) for run in runs])
     assert problems(done.baseline) == []
     return done
 
 
-def kinds(done: Recorded) -> list[MoveKind]:
+def kinds(done: BaselineUpdate) -> list[MoveKind]:
     return [move.kind for move in done.moves]
 
 
-def entry_of(done: Recorded, name: str = NAME) -> BaselineEntry:
+def entry_of(done: BaselineUpdate, name: str = NAME) -> BaselineEntry:
     return done.baseline.entries(examples.FINGERPRINT)[name]
 
 
@@ -49,7 +49,7 @@ def test_a_new_case_enters() -> None:
     assert kinds(done) == [MoveKind.FIRST]
     assert (entry.git_commit, entry.timestamp) == (commit(1), examples.STARTED)
     assert entry.median_ms == pytest.approx(1.0, abs=1e-3)
-    assert entry.pair_medians_ms == pytest.approx(examples.STEADY)
+    assert entry.pair_medians_ms == pytest.approx(history_examples.STEADY)
     assert entry.throughput_gflops == pytest.approx(examples.WORKLOAD.flops / entry.median_ms * 1e-6)
     (step,) = entry.steps
     assert (step.kind, step.commit, step.predecessor, step.median_ms) == ("first", commit(1), None, entry.median_ms)
@@ -213,7 +213,7 @@ def merge(ratio: float, head: int, day: float | None = None, reference: int = 1,
     return check_of(timed(ratio, **changes), day=head if day is None else day, head=head, reference=reference)
 
 
-def merges_of(done: Recorded) -> list[tuple[str, float]]:
+def merges_of(done: BaselineUpdate) -> list[tuple[str, float]]:
     return [(each.commit, round(each.measurement.ratio, 3)) for each in entry_of(done).merges]
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.judge.outcome import decide
 from ratchet.judge.tuning import (
     Recommendation,
     best_so_far,
@@ -17,11 +18,13 @@ from ratchet.judge.tuning import (
     fastest_confirmed,
     ranked,
     recommend,
+    thresholds_of_finals,
 )
 from ratchet.records.run import Policy
 from ratchet.records.tuning import Confirmation
+from ratchet.records.verdict import Outcome
 from ratchet.stats.comparison import compare_pairs
-from tests import examples
+from tests import pair_examples
 from tests import tuning_examples as sample
 
 POLICY = Policy()
@@ -103,9 +106,19 @@ def test_a_suggestion_takes_six_pairs(pairs: int, recommended: bool) -> None:
     assert (found.best is not None) is recommended
 
 
+@pytest.mark.parametrize(("finalists", "fewest"), [(1, 6), (2, 6), (3, 6), (4, 7), (7, 8)])
+def test_the_fewest_pairs_of_a_suggestion_can_prove_it(finalists: int, fewest: int) -> None:
+    """With the fewest pairs that a suggestion takes, pairs that all agree pass the level shared among the finalists."""
+    rule = thresholds_of_finals(POLICY, finalists)
+    found = compare_pairs(pair_examples.pairs([-0.3] * fewest), 0.95)
+    assert found is not None
+    assert rule.fewest == fewest
+    assert decide(found, rule)[0] is Outcome.IMPROVED
+
+
 def test_a_finalist_that_is_slower_in_stalled_pairs() -> None:
     """Few pairs of which some stalled, so that the two halves of the evidence disagree, end without a recommendation."""
-    found = compare_pairs(examples.pairs([0.0, 0.001, -0.001, 0.0005, 0.0, 3.0, 3.0]), 0.95)
+    found = compare_pairs(pair_examples.pairs([0.0, 0.001, -0.001, 0.0005, 0.0, 3.0, 3.0]), 0.95)
     recommendation = recommend([Confirmation(configuration=sample.WINNER, config="c", comparison=found)], POLICY)
     assert recommendation == Recommendation(
         None, "No change recommended: in interleaved pairs nothing was faster than the default."

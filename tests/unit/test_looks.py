@@ -12,12 +12,12 @@ from ratchet.judge.outcome import compared, decide
 from ratchet.judge.sequential import is_decided, looks, looks_for_change, suspects, thresholds_of_run, undecided, urgent
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, CaseRun, Outcome, Policy
-from tests import examples
+from tests import examples, history_examples, pair_examples, reports
 
 POLICY = Policy()
-SAME = examples.STEADY
+SAME = history_examples.STEADY
 NOISE = (0.9, 1.1, 1.02, 0.95, 1.08, 1.03, 0.98, 1.07)
-BAR = examples.bar()
+BAR = pair_examples.bar()
 FAR = Drift("1" * 40, 1.02)
 """Main is 2 % slower than the best commit."""
 UNKNOWN = Drift("1" * 40, None)
@@ -88,7 +88,7 @@ DECIDED = [
 @pytest.mark.parametrize(("ratio", "changes", "pairs", "drift", "decided"), DECIDED)
 def test_is_decided(ratio: float, changes: dict[str, object], pairs: int, drift: Drift | None, *, decided: bool) -> None:
     """That nothing changed is believed at any look, a change from twenty pairs on, and what is neither takes more pairs."""
-    seen = examples.comparison(ratio, pairs=pairs, **changes)
+    seen = reports.comparison(ratio, pairs=pairs, **changes)
     assert is_decided(seen, BAR, drift) is decided
 
 
@@ -102,7 +102,7 @@ def test_undecided() -> None:
         examples.compared(*(1.1 * ratio for ratio in SAME[:12]), name="a/slow at twelve"),
         examples.compared(1.0, 1.0, name="a/two pairs"),
         examples.compared(*part[:6], name="a/part"),
-        examples.new("a/new"),
+        history_examples.new("a/new"),
         examples.compared(name="a/skipped", skipped="x"),
     ]
     assert undecided(cases, POLICY, 100) == {"a/noise", "a/slow at twelve", "a/two pairs"}
@@ -153,7 +153,7 @@ def test_urgent_cases_lack_pairs(pairs: int, most: int, names: list[str]) -> Non
 def test_no_case_without_an_interval_is_urgent() -> None:
     """A case that chance explains, that has two pairs or no reference asks for nothing."""
     wild = examples.compared(0.8, 1.4, 0.9, 1.5, 0.85, 1.2, name="a/wild")
-    assert urgent([wild, suspect("a/two", 50, 2), examples.new("a/new")], POLICY, 100) == []
+    assert urgent([wild, suspect("a/two", 50, 2), history_examples.new("a/new")], POLICY, 100) == []
 
 
 # Held to the best commit
@@ -162,14 +162,14 @@ def test_no_case_without_an_interval_is_urgent() -> None:
 def test_suspects() -> None:
     """Cases whose own slowdown may make them too slow in all are to be measured against the best commit, each under its own."""
     cases = [
-        *(examples.timed(1.012, f"a/{letter}") for letter in "abc"),
-        examples.timed(1.0, "a/same"),
-        examples.timed(1.1, "a/red"),
-        examples.timed(0.9, "a/fast"),
-        examples.timed(1.012, "a/best"),
-        examples.timed(1.005, "a/small"),
-        examples.timed(1.005, "a/small and far"),
-        examples.new("a/new"),
+        *(history_examples.timed(1.012, f"a/{letter}") for letter in "abc"),
+        history_examples.timed(1.0, "a/same"),
+        history_examples.timed(1.1, "a/red"),
+        history_examples.timed(0.9, "a/fast"),
+        history_examples.timed(1.012, "a/best"),
+        history_examples.timed(1.005, "a/small"),
+        history_examples.timed(1.005, "a/small and far"),
+        history_examples.new("a/new"),
     ]
     drifts = {case.name: UNKNOWN for case in cases if case.name != "a/best"}
     drifts |= {"a/b": Drift("2" * 40, 1.015), "a/small and far": FAR}

@@ -9,7 +9,7 @@ import pytest
 
 from ratchet.records import Outcome, Policy, ReportRecord
 from ratchet.report.markdown import render_markdown
-from tests import examples
+from tests import examples, reports
 
 Golden = Callable[[str, str], None]
 
@@ -17,25 +17,25 @@ Golden = Callable[[str, str], None]
 @pytest.mark.parametrize("name", ["green", "red", "slower", "run", "hostile", "cached"])
 def test_report(name: str, golden: Golden) -> None:
     """The whole report is what it was when somebody last looked at it."""
-    golden(f"report_{name}.md", render_markdown(getattr(examples, f"{name}_report")()))
+    golden(f"report_{name}.md", render_markdown(getattr(reports, f"{name}_report")()))
 
 
 def test_the_verdict_is_first() -> None:
     """The first line says in words whether the run passes, and which case is worst."""
-    first = render_markdown(examples.red_report()).splitlines()[0]
+    first = render_markdown(reports.red_report()).splitlines()[0]
     assert first.startswith("❌ **2 of 13 cases are slower than the gate of 3 % allows")
     assert "`attention/inference_4k` +5.2 %" in first
 
 
 def test_a_case_that_the_headline_names_is_not_named_twice() -> None:
     """A headline with the worst case's name stands alone."""
-    report = examples.red_report().model_copy(update={"headline": "attention/inference_4k is 5.21 % slower"})
+    report = reports.red_report().model_copy(update={"headline": "attention/inference_4k is 5.21 % slower"})
     assert render_markdown(report).splitlines()[0] == "❌ **attention/inference_4k is 5.21 % slower**"
 
 
 def test_the_worst_case_is_first() -> None:
     """The table goes by outcome and then by how much slower the head is."""
-    names = re.findall(r"^\| `([^`]+)`", render_markdown(examples.red_report()).split("### Why")[0], re.MULTILINE)
+    names = re.findall(r"^\| `([^`]+)`", render_markdown(reports.red_report()).split("### Why")[0], re.MULTILINE)
     assert names[:3] == ["gemm/fp8_4k", "attention/inference_4k", "layernorm/hidden_4096"]
     assert names[-1] == "copy/32m"
 
@@ -43,14 +43,14 @@ def test_the_worst_case_is_first() -> None:
 @pytest.mark.parametrize("outcome", [Outcome.INCONCLUSIVE, Outcome.UNFIT])
 def test_no_answer_is_no_pass(outcome: Outcome) -> None:
     """A passing run with a case without an answer is marked so, and the case is never called unchanged."""
-    text = render_markdown(examples.report((examples.case("a/b", outcome, "Too noisy.", 1.01),)))
+    text = render_markdown(reports.report((reports.case("a/b", outcome, "Too noisy.", 1.01),)))
     assert text.startswith("⚠️ **")
     assert "unchanged" not in text.split("<details>")[0]
 
 
 def test_a_run_without_reference_claims_nothing() -> None:
     """`ratchet run` shows times and throughput and no outcome of a comparison."""
-    text = render_markdown(examples.run_report())
+    text = render_markdown(reports.run_report())
     assert "61.20\u00a0µs" in text
     for word in ("✅", "unchanged", "regressed", "Cliff", "reference", "How to read"):
         assert word not in text
@@ -58,9 +58,9 @@ def test_a_run_without_reference_claims_nothing() -> None:
 
 def test_a_stored_reference_is_marked() -> None:
     """A change against a stored time has a star, and the star is explained."""
-    stored = examples.comparison(1.01, source="stored")
-    case = examples.case("a/b", Outcome.UNCHANGED, "Inside the gate.", 1.01, comparison=stored)
-    text = render_markdown(examples.report((case,), reference=None))
+    stored = reports.comparison(1.01, source="stored")
+    case = reports.case("a/b", Outcome.UNCHANGED, "Inside the gate.", 1.01, comparison=stored)
+    text = render_markdown(reports.report((case,), reference=None))
     assert "against the times stored in the baseline" in text
     assert "+1.00\u00a0%&#42;" in text
     assert "measured on another day" in text
@@ -68,16 +68,16 @@ def test_a_stored_reference_is_marked() -> None:
 
 def test_the_same_reason_is_said_once() -> None:
     """Cases with one reason share one line."""
-    cases = tuple(examples.case(f"a/{n}", Outcome.IDENTICAL, "The machine code is the same on both sides.") for n in range(12))
-    lines = [line for line in render_markdown(examples.report(cases)).splitlines() if "The machine code is the same" in line]
+    cases = tuple(reports.case(f"a/{n}", Outcome.IDENTICAL, "The machine code is the same on both sides.") for n in range(12))
+    lines = [line for line in render_markdown(reports.report(cases)).splitlines() if "The machine code is the same" in line]
     assert len(lines) == 1
     assert "and 2 more" in lines[0]
 
 
 def test_commands_to_paste_hold_only_plain_names() -> None:
     """A name that a shell could read as more than a name gets into no command."""
-    report = examples.report(
-        tuple(examples.case(name, Outcome.REGRESSED, "Slower.", 1.1) for name in ("ok/a", "$(reboot)/b", "--base/c", "x;y/d"))
+    report = reports.report(
+        tuple(reports.case(name, Outcome.REGRESSED, "Slower.", 1.1) for name in ("ok/a", "$(reboot)/b", "--base/c", "x;y/d"))
     )
     block = render_markdown(report).split("```bash\n")[1].split("```")[0]
     assert block.split() == [
@@ -96,19 +96,19 @@ def test_commands_to_paste_hold_only_plain_names() -> None:
 
 def test_no_command_without_true_hashes() -> None:
     """A head that is no hash gives no command at all."""
-    assert "git checkout" not in render_markdown(examples.hostile_report())
+    assert "git checkout" not in render_markdown(reports.hostile_report())
 
 
 def test_a_chosen_gate_is_shown_as_chosen() -> None:
     """A gate of half a percent is not rounded away."""
-    report = examples.green_report().model_copy(update={"policy": Policy(regression=0.005)})
+    report = reports.green_report().model_copy(update={"policy": Policy(regression=0.005)})
     assert "the gate of 0.5 %" in render_markdown(report)
 
 
 def many(count: int) -> ReportRecord:
-    cases = [examples.case(f"bench/config_{n}", Outcome.UNCHANGED, "Inside the gate.", 1.0) for n in range(count)]
-    worst = examples.case("bench/worst", Outcome.REGRESSED, "5 % slower.", 1.05, last_lines=("x" * 250,) * 30)
-    return examples.report(
+    cases = [reports.case(f"bench/config_{n}", Outcome.UNCHANGED, "Inside the gate.", 1.0) for n in range(count)]
+    worst = reports.case("bench/worst", Outcome.REGRESSED, "5 % slower.", 1.05, last_lines=("x" * 250,) * 30)
+    return reports.report(
         (*cases, worst), verdict="regression", headline="1 case is slower", exit_code=1, warnings=("w" * 300,) * 50
     )
 
@@ -127,14 +127,19 @@ def test_a_long_report_fits_a_comment(limit: int) -> None:
 def test_a_hostile_report_fits_a_comment() -> None:
     """Text that is longest when escaped does not push a report over its limit."""
     nasty = "<>&|`[]" * 60
-    cases = tuple(examples.case(f"{nasty}{n}", Outcome.FAILED, f"{nasty}{n}", last_lines=(nasty,) * 50) for n in range(60))
-    report = examples.report(cases, headline=nasty, warnings=(nasty,) * 60, verdict="regression", command=(nasty,))
+    cases = tuple(reports.case(f"{nasty}{n}", Outcome.FAILED, f"{nasty}{n}", last_lines=(nasty,) * 50) for n in range(60))
+    report = reports.report(cases, headline=nasty, warnings=(nasty,) * 60, verdict="regression", command=(nasty,))
     assert len(render_markdown(report, limit=65_536)) <= 65_536
 
 
 def test_every_line_of_a_table_has_its_columns() -> None:
     """No text adds or removes a column."""
-    for report in (examples.red_report(), examples.hostile_report(), examples.run_report(), examples.green_report()):
+    for report in (
+        reports.red_report(),
+        reports.hostile_report(),
+        reports.run_report(),
+        reports.green_report(),
+    ):
         table: list[int] = []
         for line in [*render_markdown(report).split("\n"), ""]:
             if line.startswith(("| ", "|:")):

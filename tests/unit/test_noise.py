@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, CaseRun, CaseVerdict, Outcome, WorkerSamples
-from tests import examples
+from tests import examples, pair_examples
 
 Floats = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Floats]
@@ -31,7 +31,7 @@ def runs(noise: Noise, count: int = 150, seed: int = 0) -> list[list[Outcome]]:
 
 def outcomes(*cases: list[float]) -> dict[str, Outcome]:
     """What a check of up to forty pairs says of cases whose log ratios came in this order."""
-    return examples.outcomes({str(case): examples.pairs(logs) for case, logs in enumerate(cases)}, most=MOST)
+    return pair_examples.outcomes({str(case): pair_examples.pairs(logs) for case, logs in enumerate(cases)}, most=MOST)
 
 
 def count(found: list[list[Outcome]], outcome: Outcome) -> float:

@@ -13,10 +13,10 @@ from ratchet import units
 from ratchet.judge.outcome import Finding, compared, days_ms, decide, decide_apart, judge_alone, judge_case, settles
 from ratchet.records import BaselineEntry, CaseRun, Failure, Outcome, Policy
 from ratchet.records.baseline import Day
-from tests import examples
+from tests import examples, history_examples, pair_examples, reports
 
 POLICY = Policy()
-SAME = examples.STEADY
+SAME = history_examples.STEADY
 STORED = examples.baseline().fingerprints[examples.FINGERPRINT.key].configs["attention/training_512"]
 HEAD_BROKEN = Failure(side="head", stage="check", message="the result is wrong.")
 REFERENCE_BROKEN = Failure(side="reference", stage="prepare", message="ValueError: no such\nlayout.")
@@ -24,7 +24,7 @@ OTHER_WORK = examples.WORKLOAD.model_copy(update={"flops": 1.0, "dtype": "float1
 
 
 def judged(case: CaseRun, stored: BaselineEntry | None = None, policy: Policy = POLICY) -> Finding:
-    return judge_case(case, compared(case, policy.confidence), examples.bar(policy), stored)
+    return judge_case(case, compared(case, policy.confidence), pair_examples.bar(policy), stored)
 
 
 def slower(percent: float, pairs: int = 24) -> CaseRun:
@@ -252,23 +252,23 @@ def test_one_value_a_day(hours: Sequence[int], medians: Sequence[float], by_day:
 
 def test_two_times_are_held_to_more() -> None:
     """Between two times only a whole interval past the gate is red, of however few values; what else the rule says stays."""
-    bar = examples.bar()
+    bar = pair_examples.bar()
     apart = {"source": "stored", "pairs": 6}
-    near, past = (examples.comparison(1.04, low=low, high=1.05, **apart) for low in (1.03, 1.031))
+    near, past = (reports.comparison(1.04, low=low, high=1.05, **apart) for low in (1.03, 1.031))
     assert decide(near, bar)[0] is Outcome.REGRESSED
     assert decide_apart(near, bar) == (
         Outcome.INCONCLUSIVE,
         "Slower, but not by more than separate times may differ: `ratchet check` can tell.",
     )
     assert decide_apart(past, bar) == decide(past, bar) == (Outcome.REGRESSED, "Slower by 4.00 %, past the gate of 3 %.")
-    for other in (examples.comparison(1.0), examples.comparison(0.9), examples.comparison(1.0, 0.2)):
+    for other in (reports.comparison(1.0), reports.comparison(0.9), reports.comparison(1.0, 0.2)):
         assert decide_apart(other, bar) == decide(other, bar)
 
 
 def test_two_times_without_proof() -> None:
     """A whole interval past the gate that chance could have given is slower without proof, and a check is what can prove it."""
-    found = examples.comparison(1.2, low=1.05, high=1.3, chance=0.02, source="stored")
-    outcome, reason = decide_apart(found, examples.bar())
+    found = reports.comparison(1.2, low=1.05, high=1.3, chance=0.02, source="stored")
+    outcome, reason = decide_apart(found, pair_examples.bar())
     assert outcome is Outcome.SLOWER
     assert reason.endswith("The two sides were measured at different times: `ratchet check` compares them side by side.")
 
@@ -302,7 +302,7 @@ def test_alone() -> None:
 )
 def test_edges(ratio: float, low: float, high: float, outcome: Outcome) -> None:
     """At the thresholds themselves the rule is exact."""
-    assert decide(examples.comparison(ratio, low=low, high=high, pairs=20), examples.bar())[0] is outcome
+    assert decide(reports.comparison(ratio, low=low, high=high, pairs=20), pair_examples.bar())[0] is outcome
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_edges(ratio: float, low: float, high: float, outcome: Outcome) -> None:
 )
 def test_without_proof(ratio: float, low: float, outcome: Outcome) -> None:
     """Pairs too few for a regression are slower without proof exactly where the whole interval is past the gate."""
-    assert decide(examples.comparison(ratio, low=low, high=1.2, pairs=19), examples.bar())[0] is outcome
+    assert decide(reports.comparison(ratio, low=low, high=1.2, pairs=19), pair_examples.bar())[0] is outcome
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_without_proof(ratio: float, low: float, outcome: Outcome) -> None:
 )
 def test_unchanged_takes_the_bound(high: float, bound: float | None, outcome: Outcome) -> None:
     """No slowdown is shown by the 99 % interval's upper end, since a case is looked at several times."""
-    found, reason = decide(examples.comparison(1.0, low=0.99, high=high, bound=bound), examples.bar())
+    found, reason = decide(reports.comparison(1.0, low=0.99, high=high, bound=bound), pair_examples.bar())
     assert found is outcome
     if bound and found is Outcome.INCONCLUSIVE:
         assert reason == (
@@ -340,19 +340,19 @@ def test_unchanged_takes_the_bound(high: float, bound: float | None, outcome: Ou
 def test_outliers_decide_nothing_alone() -> None:
     """A case is unchanged only if it is so with its outliers and without them."""
     seen = {"high": 1.001, "bound": 1.002, "pairs": 20, "rogues": 4}
-    both = examples.comparison(1.0, other=(0.99, 1.02, 1.0299), **seen)
-    assert decide(both, examples.bar())[0] is Outcome.UNCHANGED
+    both = reports.comparison(1.0, other=(0.99, 1.02, 1.0299), **seen)
+    assert decide(both, pair_examples.bar())[0] is Outcome.UNCHANGED
 
-    outcome, reason = decide(examples.comparison(1.0, other=(0.99, 1.1, 1.2), **seen), examples.bar())
+    outcome, reason = decide(reports.comparison(1.0, other=(0.99, 1.1, 1.2), **seen), pair_examples.bar())
     assert outcome is Outcome.INCONCLUSIVE
     assert reason == "4 of 20 pairs are outliers, and with them or without them the answer differs."
 
-    outcome, reason = decide(examples.comparison(1.0, other=(1.05, 1.1, 1.2), **seen), examples.bar())
+    outcome, reason = decide(reports.comparison(1.0, other=(1.05, 1.1, 1.2), **seen), pair_examples.bar())
     assert outcome is Outcome.SLOWER
     assert reason == "Slower, but not proven: 4 of 20 pairs are outliers, and with them it is slower by 5.00 % to 10.00 %."
 
-    kept = examples.comparison(1.0, other=(1.05, 1.1, 1.2), **(seen | {"rogues": 0}))  # the other reading is without them
-    outcome, reason = decide(kept, examples.bar())
+    kept = reports.comparison(1.0, other=(1.05, 1.1, 1.2), **(seen | {"rogues": 0}))  # the other reading is without them
+    outcome, reason = decide(kept, pair_examples.bar())
     assert outcome is Outcome.INCONCLUSIVE
     assert reason.startswith("Many pairs are outliers")
 
@@ -366,8 +366,8 @@ THRESHOLDS = st.floats(0.001, 0.5)
 def test_what_each_outcome_takes(bounds: list[float], gate: float, goal: float, pairs: int, chance: float) -> None:
     """A change needs interval, threshold, pairs and p-value; past the gate without these is slower, and never a pass."""
     low, ratio, high, bound = bounds
-    seen = examples.comparison(ratio, low=low, high=high, bound=bound, pairs=pairs, chance=chance)
-    outcome, reason = decide(seen, examples.bar(Policy(regression=gate, improvement=goal)))
+    seen = reports.comparison(ratio, low=low, high=high, bound=bound, pairs=pairs, chance=chance)
+    outcome, reason = decide(seen, pair_examples.bar(Policy(regression=gate, improvement=goal)))
     proof = pairs >= 20 and chance == 0
     expected = (
         Outcome.REGRESSED
@@ -387,5 +387,5 @@ def test_what_each_outcome_takes(bounds: list[float], gate: float, goal: float, 
 
 def test_the_gate_in_words() -> None:
     """A gate is shown as it was chosen."""
-    found = examples.comparison(1.2, pairs=20)
-    assert decide(found, examples.bar(Policy(regression=0.0005)))[1] == "Slower by 20.00 %, past the gate of 0.05 %."
+    found = reports.comparison(1.2, pairs=20)
+    assert decide(found, pair_examples.bar(Policy(regression=0.0005)))[1] == "Slower by 20.00 %, past the gate of 0.05 %."

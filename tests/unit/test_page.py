@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests import examples, tuning_examples
+from tests import examples, reports, tuning_examples
 
 pytest.importorskip("matplotlib")
 
@@ -114,7 +114,7 @@ def both_sides(profile: CaseProfile, **changes: Any) -> Roofline:
 
 
 def verdict(outcome: Outcome = Outcome.REGRESSED, ratio: float = 1.0521) -> CaseVerdict:
-    return examples.case("attention/inference_4k", outcome, "5.2 % slower.", ratio, 1.041)
+    return reports.case("attention/inference_4k", outcome, "5.2 % slower.", ratio, 1.041)
 
 
 def stored_roofline(device: str = "NVIDIA H200", points: int = 99) -> Roofline:

@@ -17,10 +17,10 @@ from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, Block, CaseRun, Comparison, Outcome, Policy, WorkerSamples
 from ratchet.stats.comparison import Pair, cliffs_delta, compare_pairs, compare_stored, compare_workers, performance
 from ratchet.stats.estimate import estimate, estimate_apart, estimate_between_days
-from tests import examples
+from tests import examples, pair_examples, reports
 
 STEADY = settings(deadline=None, derandomize=True, max_examples=80)
-BAR = examples.bar(cases=4)
+BAR = pair_examples.bar(cases=4)
 POLICY = BAR.policy
 NAMES = [f"c{index}" for index in range(8)]
 
@@ -44,7 +44,7 @@ def of(found: Comparison | None) -> Comparison:
 
 
 def seen(logs: list[float], shift: float = 0.0) -> Comparison:
-    return of(compare_pairs(examples.pairs(log + shift for log in logs), 0.95))
+    return of(compare_pairs(pair_examples.pairs(log + shift for log in logs), 0.95))
 
 
 def is_red(logs: list[float], shift: float = 0.0, bar: CaseThresholds = BAR) -> bool:
@@ -179,7 +179,7 @@ def test_more_of_it_stays_red(logs: list[float], shift: float, more: list[float]
 def test_more_confidence_is_wider(logs: list[float], shift: float, one: float, other: float) -> None:
     """An interval of more confidence holds one of less, and the estimate and its p-value do not depend on it."""
     found = [
-        of(compare_pairs(examples.pairs(log + shift for log in logs), confidence))
+        of(compare_pairs(pair_examples.pairs(log + shift for log in logs), confidence))
         for confidence in (min(one, other), max(one, other))
     ]
     assert found[1].low <= found[0].low <= found[0].ratio <= found[0].high <= found[1].high
@@ -190,7 +190,7 @@ def test_more_confidence_is_wider(logs: list[float], shift: float, one: float, o
 @given(st.one_of(LOGS, ENOUGH), SHIFTS, st.floats(0.001, 0.2), st.floats(0.001, 0.2))
 def test_a_larger_gate_is_never_stricter(logs: list[float], shift: float, one: float, other: float) -> None:
     """What is red at a gate is red at every smaller one, and what is unchanged at one is so at every larger one or improved."""
-    gates = (examples.bar(Policy(regression=gate), cases=4) for gate in sorted((one, other)))
+    gates = (pair_examples.bar(Policy(regression=gate), cases=4) for gate in sorted((one, other)))
     low, high = (decide(seen(logs, shift), bar)[0] for bar in gates)
     assert high is not Outcome.REGRESSED or low is Outcome.REGRESSED
     assert high is not Outcome.SLOWER or low in (Outcome.SLOWER, Outcome.REGRESSED)
@@ -202,7 +202,7 @@ def test_a_larger_gate_is_never_stricter(logs: list[float], shift: float, one: f
 
 CHANCES = st.one_of(st.just(0.0), st.floats(0, 0.5), st.floats(1e-9, 1e-3))
 FOUND = st.builds(
-    lambda ratio, chance, width: examples.comparison(ratio, ratio * width, chance=chance, pairs=20),
+    lambda ratio, chance, width: reports.comparison(ratio, ratio * width, chance=chance, pairs=20),
     st.sampled_from([0.8, 0.94, 0.99, 1.0, 1.01, 1.031, 1.05, 1.3]),
     CHANCES,
     st.sampled_from([0.001, 0.02, 0.2]),
@@ -333,7 +333,7 @@ def test_records_refuse_an_empty_block() -> None:
 def test_records_refuse_what_is_no_figure(field: str, bad: float) -> None:
     """A comparison holds no NaN, no infinity and nothing negative."""
     with pytest.raises(ValidationError, match=field):
-        Comparison(**{**examples.comparison(1.0).model_dump(), field: bad})
+        Comparison(**{**reports.comparison(1.0).model_dump(), field: bad})
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

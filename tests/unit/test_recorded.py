@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ratchet.judge.replay import Judged, judge_pairs, pool_of, worst_code
+from ratchet.judge.replay import ReplayVerdict, judge_pairs, pool_of, worst_code
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, Block, Failure, Outcome, Policy, WorkerSamples
 from ratchet.records.archive import load_archive
@@ -94,4 +94,4 @@ def test_only_sound_pairs_are_pooled() -> None:
 @pytest.mark.parametrize(("codes", "worst"), [((0, 3, 1), 1), ((0, 3), 3), ((0, 0), 0), ((), 0)])
 def test_of_several_files_red_wins(codes: tuple[int, ...], worst: int) -> None:
     """One red file makes all red; without one, what was not measured counts."""
-    assert worst_code(Judged((), "", code) for code in codes) == worst
+    assert worst_code(ReplayVerdict((), "", code) for code in codes) == worst

@@ -8,37 +8,40 @@ from pathlib import Path
 import pytest
 
 from ratchet.errors import GitError
-from ratchet.forge.push import Answer, Change, PushTarget, Remote, RemoteFile, answer_of, push_file
+from ratchet.forge.push import FileChange, PushAnswer, PushTarget, Remote, RemoteFile, answer_of, push_file
 
 
 @pytest.mark.parametrize(
     ("said", "answer"),
     [
-        ("!\tabc:refs/heads/main\t[rejected] (fetch first)\nerror: failed to push some refs to 'x'", Answer.RACE),
-        ("!\tabc:refs/heads/main\t[rejected] (non-fast-forward)", Answer.RACE),
-        ("!\tabc:refs/heads/main\t[remote rejected] (failed to update ref)", Answer.RACE),
-        ("!\tabc:refs/heads/main\t[remote rejected] (cannot lock ref 'refs/heads/main': is at 1 but expected 2)", Answer.RACE),
-        ("!\tabc:refs/heads/main\t[remote rejected] (incorrect old value provided)", Answer.RACE),
+        ("!\tabc:refs/heads/main\t[rejected] (fetch first)\nerror: failed to push some refs to 'x'", PushAnswer.RACE),
+        ("!\tabc:refs/heads/main\t[rejected] (non-fast-forward)", PushAnswer.RACE),
+        ("!\tabc:refs/heads/main\t[remote rejected] (failed to update ref)", PushAnswer.RACE),
+        (
+            "!\tabc:refs/heads/main\t[remote rejected] (cannot lock ref 'refs/heads/main': is at 1 but expected 2)",
+            PushAnswer.RACE,
+        ),
+        ("!\tabc:refs/heads/main\t[remote rejected] (incorrect old value provided)", PushAnswer.RACE),
         (
             "remote: error: GH006: Protected branch update failed for refs/heads/main.\n"
             "!\tabc:refs/heads/main\t[remote rejected] (protected branch hook declined)",
-            Answer.PROTECTED,
+            PushAnswer.PROTECTED,
         ),
         (
             "remote: error: GH013: Repository rule violations found for refs/heads/main.\n"
             "!\tabc:refs/heads/main\t[remote rejected] (push declined due to repository rule violations)",
-            Answer.PROTECTED,
+            PushAnswer.PROTECTED,
         ),
-        ("!\tabc:refs/heads/main\t[remote rejected] (pre-receive hook declined)", Answer.PROTECTED),
-        ("remote: Permission to o/r.git denied to github-actions[bot].\nfatal: unable to access: error: 403", Answer.DENIED),
-        ("fatal: could not read Username for 'https://github.com': terminal prompts disabled", Answer.DENIED),
-        ("fatal: Authentication failed for 'https://github.com/o/r.git/'", Answer.DENIED),
-        ("fatal: the remote end hung up unexpectedly", Answer.UNCLEAR),
-        ("fatal: unable to access 'https://github.com/': Could not resolve host: github.com", Answer.UNCLEAR),
-        ("", Answer.UNCLEAR),
+        ("!\tabc:refs/heads/main\t[remote rejected] (pre-receive hook declined)", PushAnswer.PROTECTED),
+        ("remote: Permission to o/r.git denied to github-actions[bot].\nfatal: unable to access: error: 403", PushAnswer.DENIED),
+        ("fatal: could not read Username for 'https://github.com': terminal prompts disabled", PushAnswer.DENIED),
+        ("fatal: Authentication failed for 'https://github.com/o/r.git/'", PushAnswer.DENIED),
+        ("fatal: the remote end hung up unexpectedly", PushAnswer.UNCLEAR),
+        ("fatal: unable to access 'https://github.com/': Could not resolve host: github.com", PushAnswer.UNCLEAR),
+        ("", PushAnswer.UNCLEAR),
     ],
 )
-def test_answers(said: str, answer: Answer) -> None:
+def test_answers(said: str, answer: PushAnswer) -> None:
     """A race is tried again, a rule is gone around, a missing right ends it, and all else is unclear."""
     assert answer_of(said) is answer
 
@@ -46,7 +49,7 @@ def test_answers(said: str, answer: Answer) -> None:
 class Stubborn(Remote):
     """A remote that always gives the same answer."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: PushAnswer) -> None:
         self.name, self.answer, self.root = "origin", answer, Path()
         self.pushes = 0
 
@@ -62,7 +65,7 @@ class Stubborn(Remote):
     def is_ancestor(self, commit: str, tip: str) -> bool:
         return False
 
-    def push(self, commit: str, branch: str) -> tuple[Answer, str]:
+    def push(self, commit: str, branch: str) -> tuple[PushAnswer, str]:
         self.pushes += 1
         return self.answer, "words"
 
@@ -74,25 +77,25 @@ class _Open:
     def __exit__(self, *_: object) -> None: ...
 
 
-def _same(_: RemoteFile) -> Change:
-    return Change(b"{}", "message")
+def _same(_: RemoteFile) -> FileChange:
+    return FileChange(b"{}", "message")
 
 
 @pytest.mark.parametrize(
     ("answer", "pushes", "said"),
     [
-        (Answer.UNCLEAR, 4, "could not be pushed: words."),
-        (Answer.DENIED, 1, "does not let this token write: words."),
-        (Answer.PROTECTED, 1, "main takes no push: words."),
-        (Answer.RACE, 200, "moved 200 times"),
+        (PushAnswer.UNCLEAR, 4, "could not be pushed: words."),
+        (PushAnswer.DENIED, 1, "does not let this token write: words."),
+        (PushAnswer.PROTECTED, 1, "main takes no push: words."),
+        (PushAnswer.RACE, 200, "moved 200 times"),
     ],
 )
-def test_every_push_comes_to_an_end(answer: Answer, pushes: int, said: str) -> None:
+def test_every_push_comes_to_an_end(answer: PushAnswer, pushes: int, said: str) -> None:
     """Whatever a remote goes on answering, the tries end in one sentence, and the waits between them are short."""
     remote = Stubborn(answer)
     waits: list[float] = []
     wait: Callable[[float], None] = waits.append
     with pytest.raises(GitError, match=said):
         push_file(remote, PushTarget("push", "main", "side"), "x", _same, wait)
-    assert (remote.pushes, len(waits)) == (pushes, pushes if answer is Answer.RACE else pushes - 1)
+    assert (remote.pushes, len(waits)) == (pushes, pushes if answer is PushAnswer.RACE else pushes - 1)
     assert all(0 <= each <= 2 for each in waits)

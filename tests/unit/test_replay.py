@@ -10,11 +10,11 @@ import pytest
 from ratchet.judge.drift import Drift
 from ratchet.judge.replay import Rates, draw, simulate, slowed_by
 from ratchet.records import Outcome, Policy
-from tests import examples
+from tests import pair_examples
 
 POLICY = Policy()
-QUIET = examples.recorded_pairs(*examples.QUIET)
-SURE = {"a/x": examples.pairs([0.0, 0.0004, -0.0004]), "a/y": examples.pairs([0.0, 0.0005, -0.0005])}
+QUIET = pair_examples.recorded_pairs(*pair_examples.QUIET)
+SURE = {"a/x": pair_examples.pairs([0.0, 0.0004, -0.0004]), "a/y": pair_examples.pairs([0.0, 0.0005, -0.0005])}
 
 
 def test_rates_of_what_is_sure() -> None:
@@ -35,7 +35,7 @@ def test_slower_without_proof_is_no_answer() -> None:
 
 def test_rates_of_what_is_slower_in_the_pool() -> None:
     """Pairs recorded of slower code are red in every run, and only a planted case is not counted as a false alarm."""
-    pools = SURE | {"a/y": examples.pairs([0.1, 0.101, 0.099])}
+    pools = SURE | {"a/y": pair_examples.pairs([0.1, 0.101, 0.099])}
     found = simulate(pools, POLICY, pairs=20, runs=20)
     assert (found.any_red, found.red) == (1.0, {"a/x": 0.0, "a/y": 1.0})
     assert simulate(pools, POLICY, pairs=20, runs=20, planted={"a/y": 1.0}).any_red == 0.0
@@ -43,7 +43,7 @@ def test_rates_of_what_is_slower_in_the_pool() -> None:
 
 def test_no_answer_is_counted() -> None:
     """Pairs that differ by tens of percent hardly ever give an answer, however many are taken, and take them all."""
-    wild = {"a/x": examples.pairs([0.3, -0.3, 0.1, -0.1])}
+    wild = {"a/x": pair_examples.pairs([0.3, -0.3, 0.1, -0.1])}
     found = simulate(wild, POLICY, pairs=12, runs=100)
     assert (found.any_red, found.pairs_mean) == (0.0, 12.0)
     assert 0.85 <= found.inconclusive <= 1
@@ -51,7 +51,7 @@ def test_no_answer_is_counted() -> None:
 
 def test_the_same_seed_draws_the_same() -> None:
     """A replay can be repeated, and another seed draws other pairs."""
-    pool = {"a/x": examples.pairs([0.03, -0.03, 0.01, -0.01])}
+    pool = {"a/x": pair_examples.pairs([0.03, -0.03, 0.01, -0.01])}
     first, again, other = (simulate(pool, POLICY, pairs=20, runs=50, seed=seed) for seed in (1, 1, 2))
     assert first == again
     assert first != other
@@ -60,9 +60,9 @@ def test_the_same_seed_draws_the_same() -> None:
 @pytest.mark.parametrize("pairs", [3, 6, 8, 20])
 def test_it_judges_as_a_check_does(pairs: int) -> None:
     """One run over pools of equal pairs gives each case the outcome that a check of these pairs has."""
-    pools = {f"a/{index}": examples.pairs([log]) for index, log in enumerate((0.0, 0.029, 0.031, 0.1, -0.1))}
+    pools = {f"a/{index}": pair_examples.pairs([log]) for index, log in enumerate((0.0, 0.029, 0.031, 0.1, -0.1))}
     found = simulate(pools, POLICY, pairs=pairs, runs=1)
-    checked = examples.outcomes({name: pool * pairs for name, pool in pools.items()}, POLICY, pairs)
+    checked = pair_examples.outcomes({name: pool * pairs for name, pool in pools.items()}, POLICY, pairs)
     assert found.red == {name: float(outcome is Outcome.REGRESSED) for name, outcome in checked.items()}
     assert sum(found.red.values()) == (2 if pairs == 20 else 0)
     assert found.inconclusive == (0 if pairs == 20 else 2 / 5)
@@ -70,7 +70,7 @@ def test_it_judges_as_a_check_does(pairs: int) -> None:
 
 def test_a_drifting_case_takes_more_pairs() -> None:
     """A draw looks longer at a small slowdown of a case that drifts, and at no other."""
-    part = examples.pairs([0.004, 0.003, 0.009, -0.003])
+    part = pair_examples.pairs([0.004, 0.003, 0.009, -0.003])
     taken = {}
     for drifts in ({}, {"a/x": Drift("1" * 40, 1.028)}):
         rng = random.Random(2)
@@ -83,13 +83,13 @@ def test_a_drifting_case_takes_more_pairs() -> None:
 
 def test_slowed_by() -> None:
     """A head that takes twice as long has twice the time, and a reference as before."""
-    (pair,) = slowed_by(2.0, examples.pairs([0.0]))
+    (pair,) = slowed_by(2.0, pair_examples.pairs([0.0]))
     assert (pair.log_ratio, pair.head_ms, pair.reference_ms) == (math.log(2), 2.0, 1.0)
 
 
 def test_planting_slows_the_head_only() -> None:
     """A planted factor is one on the ratio: pairs already faster by it are then unchanged."""
-    pool = {"a/x": examples.pairs([math.log(0.9), math.log(0.9) + 1e-3])}
+    pool = {"a/x": pair_examples.pairs([math.log(0.9), math.log(0.9) + 1e-3])}
     assert simulate(pool, POLICY, pairs=8, runs=5, planted={"a/x": 1 / 0.9}).red == {"a/x": 0.0}
 
 
@@ -131,7 +131,7 @@ def test_slower_code_is_caught(gate: float, planted: float, caught: float) -> No
     assert found.pairs_mean <= 24
 
 
-@pytest.mark.parametrize("case", examples.QUIET)
+@pytest.mark.parametrize("case", pair_examples.QUIET)
 def test_one_slower_case_among_seven(case: str) -> None:
     """A single slower case is caught beside seven that did not change, and they stay as they were."""
     found = simulate(QUIET, POLICY, pairs=100, runs=40, seed=3, planted={case: 1.035})
@@ -142,8 +142,8 @@ def test_one_slower_case_among_seven(case: str) -> None:
 
 def test_a_launch_bound_case_is_hardly_ever_red() -> None:
     """A case whose pairs differ by up to 45 %, for neither side, makes at most one of 300 runs red, and no quiet neighbour."""
-    recorded = [pair.log_ratio for pair in examples.recorded_pairs("warm:attn_512")["warm:attn_512"]]
-    either = examples.pairs([way * log for log in recorded for way in (1, -1)])
+    recorded = [pair.log_ratio for pair in pair_examples.recorded_pairs("warm:attn_512")["warm:attn_512"]]
+    either = pair_examples.pairs([way * log for log in recorded for way in (1, -1)])
     found = simulate({"launch": either, "copy": QUIET["copy"]}, POLICY, pairs=40, runs=300, seed=4)
     assert found.any_red <= 1 / 300
     assert found.red["copy"] == 0

@@ -22,7 +22,7 @@ from ratchet.report.baseline import (
     verified_lines,
 )
 from tests import examples
-from tests.examples import check_of, commit, gone, new, timed
+from tests.history_examples import check_of, commit, gone, new, timed
 
 NAME = "attention/training_512"
 FILE = "results/baseline.json"

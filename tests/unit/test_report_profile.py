@@ -13,7 +13,7 @@ from ratchet.records.profile import CaseProfile, Finding, Profile
 from ratchet.report.markdown import render_markdown
 from ratchet.report.profile import first_sentence, profile_lines, tables, why_lines
 from ratchet.report.terminal import plain_lines
-from tests import examples
+from tests import examples, reports
 
 FALLEN = examples.case_profile(
     head=examples.traced(10, 2e-5, launches=30, gaps_s=1e-4, pageable_copies=1),
@@ -45,7 +45,7 @@ NASTY = examples.case_profile(
 
 
 def report(*profiles: CaseProfile, unprofiled: tuple[str, ...] = ()) -> str:
-    return render_markdown(examples.red_report().model_copy(update={"profiles": profiles, "unprofiled": unprofiled}))
+    return render_markdown(reports.red_report().model_copy(update={"profiles": profiles, "unprofiled": unprofiled}))
 
 
 def test_report(golden: Callable[[str, str], None]) -> None:
@@ -110,7 +110,7 @@ def test_without_a_finding_it_says_so() -> None:
 
 def test_the_end_of_a_check_names_the_cause() -> None:
     """The plain lines of a check hold the first finding of each case, and how many cases have none."""
-    changed = examples.red_report().model_copy(update={"profiles": (examples.case_profile(),), "unprofiled": ("gemm/2k",)})
+    changed = reports.red_report().model_copy(update={"profiles": (examples.case_profile(),), "unprofiled": ("gemm/2k",)})
     lines = plain_lines(changed)
     assert "Why attention/inference_4k: Registers 128 → 255 and 1.2 MB of spills: occupancy halved." in lines
     assert "Not profiled: 1 more changed case; run `ratchet profile CASE` for each." in lines
@@ -138,6 +138,6 @@ def test_hostile_text_stays_text() -> None:
 def test_profiles_fit_a_comment(limit: int) -> None:
     """Many profiles do not push a report over its limit."""
     verdicts = tuple(CaseVerdict(name=f"a/{n}", outcome=Outcome.REGRESSED, reason="Slower.") for n in range(100))
-    many = examples.report(verdicts, profiles=tuple(examples.case_profile(f"a/{n}") for n in range(100)))
+    many = reports.report(verdicts, profiles=tuple(examples.case_profile(f"a/{n}") for n in range(100)))
     assert len(render_markdown(many, limit=limit)) <= limit
     assert len(re.findall(r"\*\*`a/\d+`\*\*", render_markdown(many))) == 100

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from ratchet.judge.replay import Judged, Rates, judge_pairs
+from ratchet.judge.replay import Rates, ReplayVerdict, judge_pairs
 from ratchet.records import Policy
 from ratchet.report.calibration import (
-    Replayed,
+    ReplayedFile,
     Simulation,
     file_line,
     judged_json,
@@ -42,7 +42,7 @@ SIMULATION = Simulation(
 )
 
 
-def judged() -> Judged:
+def judged() -> ReplayVerdict:
     """A slower case, one that is the same, two with too few pairs, one whose name is an attack."""
     noise = (0.999, 1.0, 1.001, 1.0005, 0.9995, 1.0, 1.0, 0.9998)
 
@@ -56,7 +56,7 @@ def judged() -> Judged:
 def test_verdicts_of_recorded_pairs(golden: Golden) -> None:
     """A line a case, its reason where something is to be said, and the headline; a name from a file is only ever text."""
     lines = judged_lines(judged())
-    golden("replay_judged.txt", "\n".join([file_line(Replayed(Path("a\x1b[31m.npz"), judged())), *lines, ""]))
+    golden("replay_judged.txt", "\n".join([file_line(ReplayedFile(Path("a\x1b[31m.npz"), judged())), *lines, ""]))
     assert not any(line.startswith(("::", "##[")) for line in lines)
 
 
@@ -97,7 +97,7 @@ def test_json_of_drawn_pull_requests() -> None:
 
 def test_json_of_recorded_pairs() -> None:
     """Machines get the verdict of each file with its cases, and the exit code of all."""
-    found = json.loads(json.dumps(judged_json([Replayed(Path("a.npz"), judged())], 1)))
+    found = json.loads(json.dumps(judged_json([ReplayedFile(Path("a.npz"), judged())], 1)))
     assert found["exit_code"] == 1
     assert [each["file"] for each in found["files"]] == ["a.npz"]
     outcomes = [case["outcome"] for case in found["files"][0]["cases"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.judge.profile import Reached, Roofs, measured_roofs, share
+from ratchet.judge.profile import Roofs, RoofShare, measured_roofs, share
 from ratchet.judge.verdict import judge_run
 from ratchet.records import BaselineEntry, CaseRun, Performance
 from tests import examples
@@ -73,7 +73,7 @@ def test_share(flops: float, size: float, dtype: str, found: tuple[str, float] |
     """The roof that takes longer binds, and a product is only read against products of its own dtype."""
     workload = examples.WORKLOAD.model_copy(update={"flops": flops, "bytes": size, "dtype": dtype})
     reached = share(workload, 2e-3, Roofs(4e12, {"bfloat16": 1e15}))
-    assert reached == (found if found is None else Reached(found[0], pytest.approx(found[1])))
+    assert reached == (found if found is None else RoofShare(found[0], pytest.approx(found[1])))
 
 
 def test_a_report_uses_stored_roofs() -> None:
@@ -114,13 +114,13 @@ def test_what_lies_in_l2_has_no_share_of_the_copy(changes: dict[str, object], ca
 def test_what_lies_in_l2_is_held_to_products() -> None:
     """Products take as long wherever their operands lie."""
     workload = examples.WORKLOAD.model_copy(update={"flops": 1e12, "bytes": 1e6, "cache": "warm"})
-    assert share(workload, 2e-3, Roofs(4e12, {"bfloat16": 1e15}, L2)) == Reached("matmul", pytest.approx(0.5))
+    assert share(workload, 2e-3, Roofs(4e12, {"bfloat16": 1e15}, L2)) == RoofShare("matmul", pytest.approx(0.5))
 
 
 def test_where_l2_is_not_known() -> None:
     """Records without a size of L2 are read as before, warm ones excepted."""
     workload = examples.WORKLOAD.model_copy(update={"flops": 0.0, "bytes": 1e6})
-    assert share(workload, 1e-6, Roofs(1e12, {})) == Reached("copy", pytest.approx(1.0))
+    assert share(workload, 1e-6, Roofs(1e12, {})) == RoofShare("copy", pytest.approx(1.0))
 
 
 def test_a_copy_in_l2_is_no_roof() -> None:

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from ratchet.errors import Exit, IncompleteError, UsageError
 from ratchet.judge.shards import joined, policy_of_part
 from ratchet.records.run import CaseRun, RunRecord, Shard
-from tests.examples import run_of, timed
+from tests.examples import run_of
+from tests.history_examples import timed
 
 WHOLE = tuple(timed(1.0 + number / 1000, f"attention/case_{number}") for number in range(7))
 

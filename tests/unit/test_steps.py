@@ -8,12 +8,12 @@ import pytest
 
 from ratchet.errors import UsageError
 from ratchet.judge.baseline.chain import problems
-from ratchet.judge.baseline.steps import Accepted, Person, accept, likely_renames, rename
+from ratchet.judge.baseline.steps import AcceptedCase, Person, accept, likely_renames, rename
 from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, BaselineEntry, CaseRun, Failure, Fingerprint, RunRecord
 from tests import examples
-from tests.examples import check_of, commit, gone, new, timed
+from tests.history_examples import check_of, commit, gone, new, timed
 
 NAME = "attention/training_512"
 NOW = examples.STARTED + timedelta(days=9)
@@ -27,7 +27,7 @@ def recorded(baseline: Baseline, *runs: RunRecord) -> Baseline:
 
 def accepted(
     baseline: Baseline, run: RunRecord, *names: str, person: Person = PERSON
-) -> tuple[dict[str, BaselineEntry], list[Accepted]]:
+) -> tuple[dict[str, BaselineEntry], list[AcceptedCase]]:
     after, moved = accept(baseline, run, judge_run(run, baseline), names or (NAME,), person)
     assert problems(after) == []
     return after.entries(examples.FINGERPRINT), moved

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ratchet.records import Outcome, ReportRecord
 from ratchet.report.terminal import plain_lines, print_report
-from tests import examples
+from tests import reports
 
 
 def printed(report: ReportRecord, width: int, *, colours: bool = False) -> str:
@@ -27,43 +27,43 @@ def printed(report: ReportRecord, width: int, *, colours: bool = False) -> str:
 @pytest.mark.parametrize("name", ["green", "red", "slower", "run", "hostile", "cached"])
 def test_print_report(name: str, width: int, golden: Callable[[str, str], None]) -> None:
     """The table is what it was when somebody last looked at it."""
-    text = printed(getattr(examples, f"{name}_report")(), width)
+    text = printed(getattr(reports, f"{name}_report")(), width)
     golden(f"terminal_{name}_{width}.txt", "".join(f"{line.rstrip()}\n" for line in text.splitlines()))
 
 
 @pytest.mark.parametrize("width", range(36, 160, 4))
 def test_names_and_outcomes_stay_whole(width: int) -> None:
     """However narrow, every case is on one line with its whole name and outcome, and no line is wider than the terminal."""
-    lines = printed(examples.red_report(), width).splitlines()
+    lines = printed(reports.red_report(), width).splitlines()
     table = lines[: lines.index("")]
     assert len(table) == 2 + 13
-    for case in examples.red_report().cases:
+    for case in reports.red_report().cases:
         assert any(line.startswith(f"{case.name} ") and line.rstrip().endswith(case.outcome.lower()) for line in table)
     assert all(cell_len(line) <= width for line in lines)
 
 
 def test_the_interval_is_there_at_80_columns() -> None:
     """At 80 columns the reference, the head, the change and its interval are shown."""
-    row = next(line for line in printed(examples.red_report(), 80).splitlines() if line.startswith("attention/inference_4k"))
+    row = next(line for line in printed(reports.red_report(), 80).splitlines() if line.startswith("attention/inference_4k"))
     assert row.split() == ["attention/inference_4k", "1.041", "ms", "1.095", "ms", "+5.2", "%", "[+5.0,", "+5.4]", "regressed"]
 
 
 def test_faster_within_the_gate_is_no_slowdown() -> None:
     """A case that is UNCHANGED with its whole interval below zero keeps the name of its outcome, and is not called unchanged."""
-    lines = [line for line in plain_lines(examples.cached_report()) if "norm/rows_2k" in line]
+    lines = [line for line in plain_lines(reports.cached_report()) if "norm/rows_2k" in line]
     assert [(line.split()[0], line.endswith("no slowdown")) for line in lines] == [("UNCHANGED", True)]
-    row = next(line for line in printed(examples.cached_report(), 80).splitlines() if line.startswith("norm/rows_2k"))
+    row = next(line for line in printed(reports.cached_report(), 80).splitlines() if line.startswith("norm/rows_2k"))
     assert row.rstrip().endswith("no slowdown")
 
 
 def test_the_headline_is_last() -> None:
     """The last line is the verdict."""
-    assert printed(examples.red_report(), 120).splitlines()[-1] == examples.red_report().headline
+    assert printed(reports.red_report(), 120).splitlines()[-1] == reports.red_report().headline
 
 
 def test_a_long_name_keeps_both_ends() -> None:
     """A name wider than the terminal shows its beginning and its end."""
-    report = examples.report((examples.case(f"benchmark_{'x' * 80}/config_512", Outcome.UNCHANGED, "Same.", 1.0),))
+    report = reports.report((reports.case(f"benchmark_{'x' * 80}/config_512", Outcome.UNCHANGED, "Same.", 1.0),))
     row = printed(report, 60).splitlines()[2]
     assert row.startswith("benchmark_")
     assert "…" in row
@@ -72,7 +72,7 @@ def test_a_long_name_keeps_both_ends() -> None:
 
 def test_markup_of_others_is_text() -> None:
     """Square brackets in a name are shown, not obeyed, and no foreign escape sequence reaches the terminal."""
-    text = printed(examples.hostile_report(), 120, colours=True)
+    text = printed(reports.hostile_report(), 120, colours=True)
     assert "[/red]bold/c" in text
     assert "\x1b[31m</td>" not in text
     assert "\u202e" not in text
@@ -80,21 +80,21 @@ def test_markup_of_others_is_text() -> None:
 
 def test_plain_lines(golden: Callable[[str, str], None]) -> None:
     """A log gets one line a case and the headline last, without colours."""
-    lines = plain_lines(examples.red_report())
+    lines = plain_lines(reports.red_report())
     golden("plain_red.txt", "".join(f"{line}\n" for line in lines))
-    assert lines[-1] == examples.red_report().headline
+    assert lines[-1] == reports.red_report().headline
 
 
 def test_plain_lines_of_what_is_not_proven(golden: Callable[[str, str], None]) -> None:
     """Each slowdown without proof says by how much and what is missing; the headline begins with them."""
-    lines = plain_lines(examples.slower_report())
+    lines = plain_lines(reports.slower_report())
     golden("plain_slower.txt", "".join(f"{line}\n" for line in lines))
     assert lines[-1].startswith("Slower, but not proven: 5 of 9 cases; worst: ")
 
 
 def test_plain_lines_of_a_run() -> None:
     """A run without a reference says what it measured and claims no outcome."""
-    assert plain_lines(examples.run_report())[:2] == [
+    assert plain_lines(reports.run_report())[:2] == [
         "MEASURED  attention/training_512  61.20 µs",
         "MEASURED  copy/32m                64.30 µs",
     ]
@@ -102,7 +102,7 @@ def test_plain_lines_of_a_run() -> None:
 
 def test_plain_lines_command_no_runner() -> None:
     """No line of a hostile report is a command to the runner, and each is one line."""
-    report = examples.hostile_report().model_copy(update={"headline": "::error::x\n::warning::y"})
+    report = reports.hostile_report().model_copy(update={"headline": "::error::x\n::warning::y"})
     for line in plain_lines(report):
         assert not line.lstrip().startswith("::")
         assert "##[" not in line

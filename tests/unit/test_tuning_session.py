@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.tune.session import Session, finalists
+from ratchet.commands.tune.session import TuningSession, finalists
 from ratchet.errors import HostError
 from ratchet.records.files import load
 from ratchet.records.tuning import Configuration, Confirmation, Done, Evaluation, Task, TuningRecord
@@ -76,9 +76,9 @@ def answer(task: Task, number: int) -> Done:
 
 def session(
     tmp_path: Path, most: int | None = None, before: tuple[Evaluation, ...] = (), seconds: float | None = None
-) -> Session:
+) -> TuningSession:
     record = sample.record(evaluations=before, confirmations=(), others=(), best=None, verdict="")
-    return Session(record, tmp_path / "x.json", Budget(time.monotonic(), seconds), most, SilentProgress())
+    return TuningSession(record, tmp_path / "x.json", Budget(time.monotonic(), seconds), most, SilentProgress())
 
 
 def test_a_slow_gpu_neither_wins_nor_loses(tmp_path: Path) -> None:

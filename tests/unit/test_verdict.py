@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.errors import Exit, FingerprintError
-from ratchet.judge.verdict import exit_code, headline, judge_run, judge_two
+from ratchet.judge.verdict import changed_cases, exit_code, headline, judge_run, judge_two, worst_first
 from ratchet.records import Baseline, CaseRun, CaseVerdict, Failure, Outcome, Policy, ReportRecord
-from tests import examples
+from tests import examples, history_examples, reports
 
 POLICY = Policy()
 STRICT = Policy(on_inconclusive="fail")
-SAME = examples.STEADY
+SAME = history_examples.STEADY
 NOISE = (0.9, 1.1, 1.02, 0.95, 1.08, 1.03, 0.98, 1.07)
 CRASH = Failure(side="head", stage="measure", message="crashed", last_lines=("boom",))
 NOTHING_TIMED = (Outcome.SKIPPED, Outcome.MISSING, Outcome.UNFIT)
@@ -31,6 +31,15 @@ def judged(*cases: CaseRun, policy: Policy | None = None, **changes: object) -> 
 
 def slower(percent: float) -> tuple[float, ...]:
     return tuple(ratio * (1 + percent / 100) for ratio in SAME)
+
+
+def test_what_is_traced_is_what_the_report_will_profile() -> None:
+    """Before there is a run, the cases that changed are those that its report calls changed, in the same order."""
+    changes = {"a/same": 0, "b/slow": 10, "c/fast": -20, "d/slowest": 40}
+    cases = [named(name, *slower(percent)) for name, percent in changes.items()]
+    found = changed_cases(cases, POLICY, pairs=20)
+    assert found == ["d/slowest", "b/slow", "c/fast"]
+    assert found == [verdict.name for verdict in worst_first(judged(*cases).cases)]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +211,7 @@ def test_missing_reference_warns() -> None:
 def test_a_new_case_that_does_the_work_of_one_that_went() -> None:
     """A new case whose work is that of a missing one is told how to keep its history; any other new case is not."""
     other = examples.WORKLOAD.model_copy(update={"flops": 1.0})
-    found = judged(examples.new("a/new"), examples.gone("a/old"), examples.new("a/other", workload=other))
+    found = judged(history_examples.new("a/new"), history_examples.gone("a/old"), history_examples.new("a/other", workload=other))
     assert [case.outcome for case in found.cases] == [Outcome.NEW, Outcome.MISSING, Outcome.NEW]
     assert found.cases[0].reason == (
         "The reference has no such case; it is timed alone. It does the work of a/old, which is gone. "
@@ -252,7 +261,7 @@ def test_what_was_not_compared_takes_no_share() -> None:
     idle = (
         named("f/x", failures=(CRASH,), head=(), reference=()),
         named("s/x", skipped="needs x"),
-        *(examples.new(f"n/{index}") for index in range(8)),
+        *(history_examples.new(f"n/{index}") for index in range(8)),
         named("i/x", identity={"head": "a", "reference": "a"}),
     )
     (alone,) = judged(named("a/faint", *FAINT), plan=TWENTY).cases
@@ -485,7 +494,7 @@ def test_two_runs_warn() -> None:
 @given(st.lists(st.sampled_from(list(Outcome)), max_size=6), st.sampled_from([POLICY, STRICT]))
 def test_headline_of_anything(outcomes: list[Outcome], policy: Policy) -> None:
     """Any mix of outcomes has a headline that counts what it does not name and ends in one full stop."""
-    cases = tuple(examples.case(f"a/{index}", outcome, "Why.") for index, outcome in enumerate(outcomes))
+    cases = tuple(reports.case(f"a/{index}", outcome, "Why.") for index, outcome in enumerate(outcomes))
     counts = {outcome: outcomes.count(outcome) for outcome in outcomes}
     said = headline(cases, policy, exit_code(counts, policy))
     assert said.endswith(".")

@@ -73,7 +73,7 @@ def test_a_fork_is_found_by_its_branch(slow: Slow) -> None:
 
 def test_a_hostile_name_is_a_name(scene: Scene, tmp_path: Path) -> None:
     """Title and branch full of commands run nothing, command nothing, and appear in no comment."""
-    run = scene.measure(scene.open_pull(SLOW_ADDS, branch=BRANCH, title=TITLE))
+    run = scene.measure(scene.open_pull(QUIET, branch=BRANCH, title=TITLE))
     report = scene.report(run)
     assert report.conclusion == "success", report.log
     assert not list(tmp_path.rglob("pwned*"))

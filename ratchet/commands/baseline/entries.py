@@ -19,13 +19,13 @@ from ratchet.forge.git import Repository
 from ratchet.judge.baseline import steps
 from ratchet.judge.baseline import update as judge_baseline
 from ratchet.judge.baseline.chain import problems
-from ratchet.judge.baseline.steps import Accepted, Person, Recorded, Renamed
+from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person, RenamedCase
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import save_over
 
 
 @dataclass(frozen=True)
-class Verified:
+class Verification:
     """The faults of a baseline file, and warnings about commits that could not be looked up."""
 
     path: Path
@@ -34,21 +34,21 @@ class Verified:
     warnings: tuple[str, ...]
 
 
-def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping[str, str]) -> tuple[Path, Recorded]:
+def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping[str, str]) -> tuple[Path, BaselineUpdate]:
     """Enter recorded runs (by default the last one) into the baseline file. Return the file and the steps.
 
     Raises RecordError for a run that cannot be read or a baseline that does not verify, OutputError where it cannot be written.
     """
     path, before = _intact(request, environ)
-    done = [judge_again(each, request, environ) for each in recorded or (None,)]
-    after = judge_baseline.record(before, [(each.run, each.report) for each in done])
+    done = [judge_again(run, request, environ) for run in recorded or (None,)]
+    after = judge_baseline.record(before, [(result.run, result.report) for result in done])
     _save(path, before, after.baseline)
     return path, after
 
 
 def accept_cases(
     names: Sequence[str], recorded: Path | None, by: str | None, reason: str, request: Request, environ: Mapping[str, str]
-) -> tuple[Path, list[Accepted]]:
+) -> tuple[Path, list[AcceptedCase]]:
     """Make the head of a recorded run (by default the last one) the baseline commit of these cases, on purpose.
 
     Raises as `record_baseline` does, and UsageError where it is unknown who does this.
@@ -62,7 +62,7 @@ def accept_cases(
 
 def rename_case(
     old: str, new: str, by: str | None, reason: str | None, request: Request, environ: Mapping[str, str]
-) -> tuple[Path, list[Renamed]]:
+) -> tuple[Path, list[RenamedCase]]:
     """Continue a case's chain under another name. Raises as `accept_cases` does."""
     path, before = _intact(request, environ)
     commit = Repository(request.folder).head()
@@ -71,11 +71,11 @@ def rename_case(
     return path, moved
 
 
-def verify_baseline(request: Request, environ: Mapping[str, str]) -> Verified:
+def verify_baseline(request: Request, environ: Mapping[str, str]) -> Verification:
     """Check the chain of every case, and that git knows the commits."""
     path, stored = show_baseline(request, environ)
     lost, warnings = _unknown_commits(stored, request.folder)
-    return Verified(path, stored, (*problems(stored), *lost), tuple(warnings))
+    return Verification(path, stored, (*problems(stored), *lost), tuple(warnings))
 
 
 def show_baseline(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:

@@ -16,26 +16,26 @@ from ratchet.commands.github.judge_again import acceptances_of, by_case, intact_
 from ratchet.commands.request import BASELINE, Request
 from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, UsageError
-from ratchet.forge.push import Change, Mode, Protected, PushTarget, Remote, RemoteFile, commit_on, push_file
+from ratchet.forge.push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
 from ratchet.judge.baseline import steps
 from ratchet.judge.baseline import update as judge_baseline
 from ratchet.judge.baseline.chain import joined
-from ratchet.judge.baseline.steps import Accepted, Person, Recorded
-from ratchet.judge.github.event import Push
+from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person
+from ratchet.judge.github.event import PushEvent
 from ratchet.judge.verdict import judge_run
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.baseline import Baseline, StepKind
 from ratchet.records.files import dumps, load
 from ratchet.records.run import Policy, RunRecord
 from ratchet.records.verdict import ReportRecord
-from ratchet.report.baseline import Forward, commit_message, pull_body, title
+from ratchet.report.baseline import PushSummary, commit_message, pull_body, title
 
 if TYPE_CHECKING:  # PyGithub is an extra; without a token nothing here needs it
     from ratchet.forge.github import GitHub
 
 
 @dataclass(frozen=True)
-class Way:
+class PushOptions:
     """The way of the baseline to the remote; None means as the settings and the checkout say."""
 
     remote: str = "origin"
@@ -45,8 +45,8 @@ class Way:
 
 
 def push_baseline(
-    recorded: Sequence[Path], way: Way, github: GitHub | None, request: Request, environ: Mapping[str, str]
-) -> Forward:
+    recorded: Sequence[Path], way: PushOptions, github: GitHub | None, request: Request, environ: Mapping[str, str]
+) -> PushSummary:
     """Enter runs of the main branch into the baseline file of the remote, with what was accepted in their pull requests.
 
     Without ``github``, acceptances are unknown and a pull request has to be opened by hand. Raises UsageError and RecordError for
@@ -59,11 +59,11 @@ def push_baseline(
         raise UsageError(f"{target.side} is the branch that was measured.", "Set baseline_branch to another one.")
     runs = tuple(_checked(load(path, RunRecord), environ) for path in recorded)
     acceptances = _acceptances(github, _pushed_commits(clone, runs, environ)) if github else ()
-    moving = Moving(clone, target, _path_in(clone, settings), settings.policy, runs, acceptances)
+    moving = BaselineChange(clone, target, _path_in(clone, settings), settings.policy, runs, acceptances)
     notes: tuple[str, ...] = ()
     try:
         pushed = push_file(clone, target, moving.path, moving)
-    except Protected as error:
+    except ProtectedBranch as error:
         if target.mode != "push" or target.main == target.side:
             raise
         notes = (f"{error.message} It goes by a pull request instead.",)
@@ -71,7 +71,7 @@ def push_baseline(
         moving = replace(moving, target=target)
         pushed = push_file(clone, target, moving.path, moving)
     notes = (*notes, *moving.notes)
-    done = Forward(moving.path, target.mode, pushed.branch, pushed.commit, moving.recorded, moving.accepted, notes)
+    done = PushSummary(moving.path, target.mode, pushed.branch, pushed.commit, moving.recorded, moving.accepted, notes)
     if target.mode != "pull-request" or pushed.commit is None:
         return done
     if github is None:
@@ -83,7 +83,7 @@ def push_baseline(
 def _pushed_commits(clone: Remote, runs: Sequence[RunRecord], environ: Mapping[str, str]) -> list[str]:
     """Return the measured commits and those of the same push: a merge queue pushes several pull requests at once."""
     event = event_of(environ) if environ.get("GITHUB_EVENT_NAME") == "push" and environ.get("GITHUB_EVENT_PATH") else None
-    before = event.before if isinstance(event, Push) else ""
+    before = event.before if isinstance(event, PushEvent) else ""
     pushed = [clone.first_parents(before, run.head.commit) if before else [run.head.commit] for run in runs]
     return list(dict.fromkeys(commit for commits in pushed for commit in commits))
 
@@ -123,7 +123,7 @@ def _path_in(clone: Remote, settings: Settings) -> str:
 
 
 @dataclass
-class Moving:
+class BaselineChange:
     """The steps of some runs. `push_file` calls it once per try; the results of the last call are kept."""
 
     remote: Remote
@@ -132,11 +132,11 @@ class Moving:
     policy: Policy
     runs: tuple[RunRecord, ...]
     acceptances: tuple[Acceptance, ...]
-    recorded: Recorded = field(default_factory=lambda: Recorded(Baseline(), (), (), {}, {}))
-    accepted: tuple[Accepted, ...] = ()
+    recorded: BaselineUpdate = field(default_factory=lambda: BaselineUpdate(Baseline(), (), (), {}, {}))
+    accepted: tuple[AcceptedCase, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def __call__(self, file: RemoteFile) -> Change | None:
+    def __call__(self, file: RemoteFile) -> FileChange | None:
         """Return the next file; None if nothing changes. Raises GitError, RecordError or UsageError before a push."""
         main = intact_baseline(file.content, f"{self.path} of {self.target.main}")
         waiting = None if file.waiting is None else intact_baseline(file.waiting, f"{self.path} of {self.target.side}")
@@ -148,7 +148,7 @@ class Moving:
         after, self.accepted, self.notes = with_accepted(self.recorded.baseline, measured, self.acceptances)
         if after in ((waiting or Baseline(),) if apart else (main, waiting)):
             return None
-        return Change(dumps(after).encode(), commit_message(self.recorded, self.accepted, self.target.mode))
+        return FileChange(dumps(after).encode(), commit_message(self.recorded, self.accepted, self.target.mode))
 
 
 def landed(remote: Remote, run: RunRecord, tip: str, branch: str) -> RunRecord:
@@ -164,12 +164,12 @@ def landed(remote: Remote, run: RunRecord, tip: str, branch: str) -> RunRecord:
 
 def with_accepted(
     baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]], acceptances: Sequence[Acceptance]
-) -> tuple[Baseline, tuple[Accepted, ...], tuple[str, ...]]:
+) -> tuple[Baseline, tuple[AcceptedCase, ...], tuple[str, ...]]:
     """Move each accepted case to the head that was measured; return the baseline, the moves, and why others did not move.
 
     A case that this commit's acceptance moved before stays, so that a job may run again.
     """
-    accepted: list[Accepted] = []
+    accepted: list[AcceptedCase] = []
     notes: list[str] = []
     for run, report in measured:
         for acceptance in by_case(acceptances, report):

@@ -18,7 +18,7 @@ from ratchet.errors import UsageError
 from ratchet.forge.github import GitHub
 from ratchet.judge.github.acceptance import LABEL, WRITERS, acknowledged_in, acknowledgement
 from ratchet.judge.github.command import Accept, BadCommand, ProfileWanted, parse_command
-from ratchet.judge.github.event import CommentMade, Dispatched, Event, Labelled
+from ratchet.judge.github.event import CommentEvent, DispatchEvent, Event, LabelEvent
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.forge import Comment, Pull
 from ratchet.report.comment import marker, run_id_of, sha_of
@@ -38,12 +38,12 @@ class CommandReply:
     """Whether a command was carried out."""
 
 
-class Refused(Exception):
+class CommandRefused(Exception):
     """The command is not carried out. Its text is one sentence of Markdown, in which a stranger's words are escaped."""
 
 
 @dataclass(frozen=True)
-class Order:
+class CommandContext:
     """A command in a pull request. Each question to GitHub about it is asked once."""
 
     github: GitHub
@@ -75,24 +75,24 @@ def answer(event: Event, github: GitHub, environ: Mapping[str, str], report_id: 
 
     Raises UsageError for an event that cannot hold a command, ForgeError where GitHub does not do its part.
     """
-    if isinstance(event, CommentMade):
+    if isinstance(event, CommentEvent):
         return _answer_comment(event, github, environ, report_id)
-    if isinstance(event, Labelled):
+    if isinstance(event, LabelEvent):
         if (event.action, event.label) != ("labeled", LABEL):
             return CommandReply(f"Only setting the label {LABEL} is a command.")
-        return _answer_label(Order(github, event.number, event.actor, None, environ, report_id), event.head_sha)
-    if isinstance(event, Dispatched):
-        given = {key: event.inputs.get(key, "") for key in _INPUTS}
-        wrong = [key for key, pattern in _INPUTS.items() if not re.fullmatch(pattern, given[key])]
+        return _answer_label(CommandContext(github, event.number, event.actor, None, environ, report_id), event.head_sha)
+    if isinstance(event, DispatchEvent):
+        inputs = {key: event.inputs.get(key, "") for key in _INPUTS}
+        wrong = [key for key, pattern in _INPUTS.items() if not re.fullmatch(pattern, inputs[key])]
         if wrong:
             raise UsageError(f"The input {wrong[0]} is missing or not valid.", "A label starts this; see docs/github.md.")
         # The bot speaks for whoever set the label; a person who starts the workflow by hand speaks for nobody else.
-        by = given["actor"] if event.actor == github.bot else event.actor
-        return _answer_label(Order(github, int(given["pr"]), by, None, environ, report_id), given["sha"])
+        by = inputs["actor"] if event.actor == github.bot else event.actor
+        return _answer_label(CommandContext(github, int(inputs["pr"]), by, None, environ, report_id), inputs["sha"])
     raise UsageError("This event holds no command.", "Commands come by issue_comment, or by a label; see docs/github.md.")
 
 
-def _answer_comment(event: CommentMade, github: GitHub, environ: Mapping[str, str], report_id: str) -> CommandReply:
+def _answer_comment(event: CommentEvent, github: GitHub, environ: Mapping[str, str], report_id: str) -> CommandReply:
     if event.action != "created" or event.pull_request is None or event.author == github.bot:
         return CommandReply("Only a person's new comment on a pull request can hold a command.")
     if parse_command(event.body) is None:
@@ -101,17 +101,17 @@ def _answer_comment(event: CommentMade, github: GitHub, environ: Mapping[str, st
     command = parse_command(comment.body) if comment else None
     if comment is None or command is None:
         return CommandReply("The comment was deleted or changed before it was read.")
-    order = Order(github, event.number, comment.author, comment, environ, report_id)
+    order = CommandContext(github, event.number, comment.author, comment, environ, report_id)
     try:
         _refuse_stranger(order, comment)
         if isinstance(command, BadCommand):
-            raise Refused(command.sentence)
+            raise CommandRefused(command.sentence)
         github.react(comment.id, "eyes")
         if isinstance(command, Accept):
             _accept(order, comment, command)
         else:
             _profile(order, comment, command)
-    except Refused as refusal:
+    except CommandRefused as refusal:
         return _reply_refusal(order, refusal)
     github.react(comment.id, "+1")
     done = "Accepted" if isinstance(command, Accept) else "Profiling"
@@ -119,22 +119,22 @@ def _answer_comment(event: CommentMade, github: GitHub, environ: Mapping[str, st
     return CommandReply(f"{done}: {', '.join(command.cases)} at {head}, asked for by {comment.author}.", done=True)
 
 
-def _answer_label(order: Order, sha: str) -> CommandReply:
+def _answer_label(order: CommandContext, sha: str) -> CommandReply:
     """Accept every regression of the present head, if it is the head ``sha`` that was labelled."""
     try:
         if order.github.permission(order.by) not in WRITERS:
-            raise Refused(f"{name(order.by)} set the label {name(LABEL)}, which takes write access to the repository.")
+            raise CommandRefused(f"{name(order.by)} set the label {name(LABEL)}, which takes write access to the repository.")
         if order.pull.state != "open" or LABEL not in order.pull.labels:
             return CommandReply("The pull request is closed, or the label was taken off again.")
         if sha != order.pull.head_sha:
-            raise Refused(
+            raise CommandRefused(
                 f"The head has moved since {name(LABEL)} was set. Take the label off, look at the new report, and set it again."
             )
         _refuse_unreported(order)
-    except Refused as refusal:
+    except CommandRefused as refusal:
         return _reply_refusal(order, refusal)
     before = acknowledged_in(order.comments, order.github.bot)
-    known = [each for each in before if (each.sha, each.comment, each.by) == (sha, None, order.by)]
+    known = [acceptance for acceptance in before if (acceptance.sha, acceptance.comment, acceptance.by) == (sha, None, order.by)]
     reason = f"The label {LABEL} was set."
     every = Acceptance(case=EVERY, reason=reason, by=order.by, sha=sha, comment=None, at=datetime.now(UTC))
     # A job that runs again acknowledges with the same first line, so that no second reply is made.
@@ -142,7 +142,7 @@ def _answer_label(order: Order, sha: str) -> CommandReply:
     return CommandReply(f"Accepted: every regression at {sha[:10]}, by the label that {order.by} set.", done=True)
 
 
-def _accept(order: Order, comment: Comment, command: Accept) -> None:
+def _accept(order: CommandContext, comment: Comment, command: Accept) -> None:
     """Acknowledge the acceptance for the present head, and have the run published again."""
     _refuse_unreported(order)
     _refuse_unknown_cases(order, command.cases)
@@ -152,7 +152,7 @@ def _accept(order: Order, comment: Comment, command: Accept) -> None:
     _acknowledge(order, acceptances, f"{name(order.by)} accepts {cases}: {markdown(command.reason)}")
 
 
-def _profile(order: Order, comment: Comment, command: ProfileWanted) -> None:
+def _profile(order: CommandContext, comment: Comment, command: ProfileWanted) -> None:
     """Have both sides of the cases profiled at the present head, once the reviewers of the GPU's environment agree."""
     _refuse_unknown_cases(order, command.cases)
     inputs = {"case": " ".join(command.cases), "base": order.pull.base_sha, "sha": order.pull.head_sha}
@@ -162,7 +162,7 @@ def _profile(order: Order, comment: Comment, command: ProfileWanted) -> None:
     order.github.reply(order.number, f"{first}\n{text} If it has reviewers, it waits for their approval.", first)
 
 
-def _acknowledge(order: Order, acceptances: list[Acceptance], sentence: str) -> None:
+def _acknowledge(order: CommandContext, acceptances: list[Acceptance], sentence: str) -> None:
     first = acknowledgement(acceptances)
     until = f"This holds for {order.pull.head_sha} alone, and ends when the head moves. The report is on its way."
     order.github.reply(order.number, f"{first}\n{sentence}.\n\n{until}", first)
@@ -170,38 +170,42 @@ def _acknowledge(order: Order, acceptances: list[Acceptance], sentence: str) -> 
     order.github.dispatch(REPORT, order.github.default_branch(), {"run_id": str(run_id)})
 
 
-def _refuse_stranger(order: Order, comment: Comment) -> None:
+def _refuse_stranger(order: CommandContext, comment: Comment) -> None:
     """Raise Refused unless this person may give commands here, and gave this one."""
     if order.github.permission(comment.author) not in WRITERS:
-        raise Refused(f"{name(comment.author)}, this takes write access to the repository.")
+        raise CommandRefused(f"{name(comment.author)}, this takes write access to the repository.")
     if comment.updated_at != comment.created_at:
-        raise Refused("The comment was edited, so it is not certain who wrote the command. Write a new one.")
+        raise CommandRefused("The comment was edited, so it is not certain who wrote the command. Write a new one.")
     if order.pull.state != "open":
-        raise Refused("The pull request is closed: there is nothing to do.")
+        raise CommandRefused("The pull request is closed: there is nothing to do.")
 
 
-def _refuse_unreported(order: Order) -> None:
+def _refuse_unreported(order: CommandContext) -> None:
     """Raise Refused unless there is a report of the present head, older than the command: an unseen result cannot be accepted."""
     head, report = order.pull.head_sha, order.report
     if report is None or sha_of(report.body) != head or run_id_of(report.body) is None:
-        raise Refused(f"There is no report of the head {head[:10]} yet. Wait for it, look at it, and give the command again.")
+        raise CommandRefused(
+            f"There is no report of the head {head[:10]} yet. Wait for it, look at it, and give the command again."
+        )
     renewed = order.comment is not None and report.updated_at > order.comment.created_at
-    accepted_before = any(each.sha == head for each in acknowledged_in(order.comments, order.github.bot))
+    accepted_before = any(acceptance.sha == head for acceptance in acknowledged_in(order.comments, order.github.bot))
     if renewed and not accepted_before:
-        raise Refused(f"The report of {head[:10]} came after the comment. Look at it, and give the command again.")
+        raise CommandRefused(f"The report of {head[:10]} came after the comment. Look at it, and give the command again.")
 
 
-def _refuse_unknown_cases(order: Order, cases: tuple[str, ...]) -> None:
+def _refuse_unknown_cases(order: CommandContext, cases: tuple[str, ...]) -> None:
     """Raise Refused for cases that neither the base ref's baseline nor our report names."""
     stored = rules_at(order.github, order.pull.base_ref, order.environ, {}).baseline
     known = {case for _, case, _ in stored.every()}
     text = order.report.body if order.report else ""
     unknown = [case for case in cases if case not in known and f"`{case}`" not in text]
     if unknown:
-        raise Refused(f"There is no case {', '.join(map(name, unknown[:5]))}. Name it as the report does, benchmark/config.")
+        raise CommandRefused(
+            f"There is no case {', '.join(map(name, unknown[:5]))}. Name it as the report does, benchmark/config."
+        )
 
 
-def _reply_refusal(order: Order, refusal: Refused) -> CommandReply:
+def _reply_refusal(order: CommandContext, refusal: CommandRefused) -> CommandReply:
     """Reply with the refusal in the pull request, once."""
     if order.comment:
         order.github.react(order.comment.id, "confused")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ratchet.errors import UsageError
-from ratchet.judge.github.event import CommentMade, Dispatched, Event, Labelled, WorkflowRunDone, parse_event
+from ratchet.judge.github.event import CommentEvent, DispatchEvent, Event, LabelEvent, WorkflowRunEvent, parse_event
 from ratchet.records.forge import Pull, WorkflowRun
 
 if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does without it
@@ -77,10 +77,10 @@ def subject_of(run_id: int | None, github: GitHub, environ: Mapping[str, str]) -
 
 
 def _run_of(event: Event, environ: Mapping[str, str]) -> int:
-    if isinstance(event, WorkflowRunDone):
+    if isinstance(event, WorkflowRunEvent):
         return event.run_id
-    named = event.inputs.get("run_id", "") if isinstance(event, Dispatched) else ""
-    if not named and not isinstance(event, CommentMade | Labelled | Dispatched):
+    named = event.inputs.get("run_id", "") if isinstance(event, DispatchEvent) else ""
+    if not named and not isinstance(event, CommentEvent | LabelEvent | DispatchEvent):
         named = environ.get("GITHUB_RUN_ID", "")  # measured in an earlier job of this very run
     if not re.fullmatch(r"[1-9][0-9]{0,18}", named):
         raise UsageError("Nothing says which run is to be published.", "Name it with --run-id.")

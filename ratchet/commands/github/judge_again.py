@@ -43,14 +43,14 @@ EVERY = "*/*"
 def acceptances_of(github: GitHub, pull: Pull, comments: Iterable[Comment]) -> tuple[Acceptance, ...]:
     """Return the acceptances that hold for the pull request's head; ``comments`` are its whole conversation."""
     by_id = {comment.id: comment for comment in comments}
-    acknowledged = [each for each in acknowledged_in(by_id.values(), github.bot) if each.sha == pull.head_sha]
-    permissions = {login: github.permission(login) for login in dict.fromkeys(each.by for each in acknowledged)}
+    acknowledged = [acceptance for acceptance in acknowledged_in(by_id.values(), github.bot) if acceptance.sha == pull.head_sha]
+    permissions = {login: github.permission(login) for login in dict.fromkeys(acceptance.by for acceptance in acknowledged)}
     return believed(acknowledged, by_id, permissions, pull.head_sha, pull.labels)
 
 
 def by_case(acceptances: Iterable[Acceptance], report: ReportRecord) -> tuple[Acceptance, ...]:
     """Return one acceptance for each case: a label's stands for every red case without one of its own."""
-    named = {each.case: each for each in acceptances}
+    named = {acceptance.case: acceptance for acceptance in acceptances}
     label = named.pop(EVERY, None)
     red = [case.name for case in report.cases if case.outcome in SLOWDOWNS]
     rest = [label.model_copy(update={"case": name}) for name in red if name not in named] if label else []
@@ -155,7 +155,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Material:
+class PageSources:
     """The sources of a page."""
 
     subject: Subject
@@ -173,7 +173,7 @@ def blank_page(subject: Subject, github: GitHub, report_id: str, problem: str) -
     return CommentPage(None, github.repository, run.head_sha, subject.base_ref, run.url, run.id, problem, report_id=report_id)
 
 
-def page_of(material: Material, github: GitHub, environ: Mapping[str, str]) -> CommentPage:
+def page_of(material: PageSources, github: GitHub, environ: Mapping[str, str]) -> CommentPage:
     """Return the page with its verdict, or with the sentence why the artifact gives none.
 
     Raises UsageError and RecordError where the rules of the base ref cannot be read, ForgeError where GitHub does not answer.
@@ -203,7 +203,7 @@ def page_of(material: Material, github: GitHub, environ: Mapping[str, str]) -> C
     return replace(page, paths=here)
 
 
-def _take_in(material: Material, github: GitHub, environ: Mapping[str, str]) -> Intake:
+def _take_in(material: PageSources, github: GitHub, environ: Mapping[str, str]) -> Intake:
     run = material.subject.run
     if material.place is None:
         if ARTIFACT in github.artifact_names(run.id):

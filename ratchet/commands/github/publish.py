@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.commands.github.event import Subject, subject_of
-from ratchet.commands.github.judge_again import Material, blank_page, page_of
+from ratchet.commands.github.judge_again import PageSources, blank_page, page_of
 from ratchet.commands.request import MARKDOWN, REPORT
 from ratchet.errors import Exit, RatchetError
 from ratchet.forge.actions import LARGEST_SUMMARY
@@ -43,7 +43,7 @@ class PublishRequest:
 
 
 @dataclass(frozen=True)
-class Published:
+class Publication:
     """The result: what was published, or why nothing was."""
 
     subject: Subject
@@ -74,8 +74,8 @@ class Published:
         return Exit(self.report.exit_code) if self.report else Exit.NOT_MEASURED
 
 
-def publish(request: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Published:
-    """Judge an artifact again and publish the verdict; `Published.failed` says what could not be published.
+def publish(request: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Publication:
+    """Judge an artifact again and publish the verdict; `Publication.failed` says what could not be published.
 
     However this ends, the check run is completed. After a defect of ours, or in a cancelled job, both say that there is no
     verdict. Raises UsageError where nothing says what to publish, ForgeError where not even a check run could be opened.
@@ -83,14 +83,14 @@ def publish(request: PublishRequest, github: GitHub, environ: Mapping[str, str])
     marker(request.report_id)  # refuses an id that cannot be found again
     subject = subject_of(request.run_id, github, environ)
     if subject.ended:
-        return Published(subject)
+        return Publication(subject)
     run = subject.run
     server = f"{environ.get('GITHUB_SERVER_URL') or 'https://github.com'}/{github.repository}"
     log_url = f"{server}/actions/runs/{environ['GITHUB_RUN_ID']}" if environ.get("GITHUB_RUN_ID") else None
     page = replace(blank_page(subject, github, request.report_id, _UNFINISHED), log_url=log_url)
     name = CHECK if request.report_id == "default" else f"{CHECK} ({request.report_id})"
     check = github.open_check(name, run.head_sha, run.url, f"{run.id}.{run.attempt}")
-    unfinished = Published(subject, page, check_url=f"{server}/runs/{check}")
+    unfinished = Publication(subject, page, check_url=f"{server}/runs/{check}")
     done = unfinished
     try:
         judged = _judge(unfinished, request, github, environ)
@@ -108,18 +108,18 @@ def publish(request: PublishRequest, github: GitHub, environ: Mapping[str, str])
     return done
 
 
-def _judge(done: Published, request: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Published:
+def _judge(done: Publication, request: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Publication:
     """Return ``done`` with the page of the verdict; where our own side fails, with a page that says so."""
     subject = done.subject
     try:
         comments = github.comments(subject.pull.number) if subject.pull else ()
-        material = Material(subject, _find_artifact(request.place), comments, request.report_id, request.options)
+        material = PageSources(subject, _find_artifact(request.place), comments, request.report_id, request.options)
         return replace(done, page=page_of(material, github, environ))
     except RatchetError as error:
         return replace(done, page=blank_page(subject, github, request.report_id, error.message), failed=error)
 
 
-def _comment(done: Published, request: PublishRequest, github: GitHub) -> Published:
+def _comment(done: Publication, request: PublishRequest, github: GitHub) -> Publication:
     """Write or renew our comment, unless the pull request is closed, or the comment is of a later run."""
     pull, page = done.subject.pull, done.page
     if pull is None or page is None or not request.comment:
@@ -129,7 +129,11 @@ def _comment(done: Published, request: PublishRequest, github: GitHub) -> Publis
         if now.state != "open":
             return replace(done, notes=(*done.notes, f"#{pull.number} was closed meanwhile: no comment."))
         first = marker(page.report_id)
-        bodies = [each.body for each in github.comments(pull.number) if each.author == github.bot and each.body.startswith(first)]
+        bodies = [
+            comment.body
+            for comment in github.comments(pull.number)
+            if comment.author == github.bot and comment.body.startswith(first)
+        ]
         reported = run_id_of(bodies[-1]) if bodies else None
         if reported and reported > page.run_id:
             return replace(done, notes=(*done.notes, f"The later run {reported} has reported already: its comment stays."))
@@ -159,7 +163,7 @@ def _find_artifact(place: Path) -> Path | None:
 _WORDS = {"pass": "passed", "regression": "regressed", "not measured": "unmeasured", "none": "unmeasured"}
 
 
-def write_published(done: Published, environ: Mapping[str, str]) -> Path | None:
+def write_published(done: Publication, environ: Mapping[str, str]) -> Path | None:
     """Write the verdict and the report as files of this job; return the Markdown's path, None without a verdict."""
     if done.report is None:
         return None
@@ -169,9 +173,9 @@ def write_published(done: Published, environ: Mapping[str, str]) -> Path | None:
     return folder / MARKDOWN
 
 
-def outputs_of(done: Published, report_path: Path | None) -> dict[str, str]:
+def outputs_of(done: Publication, report_path: Path | None) -> dict[str, str]:
     """Return the step's outputs. ``regressions`` leaves out accepted ones."""
-    accepted = {each.case for each in done.page.acceptances} if done.page else set()
+    accepted = {acceptance.case for acceptance in done.page.acceptances} if done.page else set()
     red = [name for name in done.names(Outcome.REGRESSED, Outcome.FAILED) if name not in accepted]
     return {
         "verdict": _WORDS.get(done.verdict, done.verdict),
@@ -183,7 +187,7 @@ def outputs_of(done: Published, report_path: Path | None) -> dict[str, str]:
     }
 
 
-def lines_of(done: Published) -> Iterator[str]:
+def lines_of(done: Publication) -> Iterator[str]:
     """Yield the lines of the log, none of which the runner takes for a command."""
     if done.subject.ended:
         yield log_line(done.subject.why)
@@ -193,6 +197,6 @@ def lines_of(done: Published) -> Iterator[str]:
     yield from (f"{label} {url}" for label, url in (("Check run:", done.check_url), ("Comment:", done.comment_url)) if url)
 
 
-def summary_of(done: Published) -> str:
+def summary_of(done: Publication) -> str:
     """Return the step's summary: the comment, with room for more detail, or the sentence why there is none."""
     return render_comment(done.page, LARGEST_SUMMARY) if done.page else f"{markdown(done.subject.why)}\n"

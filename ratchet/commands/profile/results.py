@@ -6,17 +6,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from ratchet.errors import OutputError, RatchetError, RecordError
 from ratchet.judge.profile import is_warm, measured_roofs
+from ratchet.judge.verdict import worst_first
 from ratchet.profile import roofline as pure
 from ratchet.records.baseline import Baseline
 from ratchet.records.environment import Environment
@@ -24,11 +26,8 @@ from ratchet.records.files import load, replaced, save, save_text
 from ratchet.records.profile import CaseProfile, Profile, Profiles, without_metrics
 from ratchet.records.roofline import Roof, Roofline
 from ratchet.records.run import CaseRun, RunRecord, Side
-from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
+from ratchet.records.verdict import CaseVerdict, ReportRecord
 from ratchet.untrusted import clean
-
-CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
-
 
 FOLDER, INDEX = "nsight", "profiles.json"
 SIDES: tuple[Side, ...] = ("reference", "head")
@@ -36,7 +35,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.+-]")
 _OF_A_CASE = (*(f"{side}.{kind}" for side in SIDES for kind in ("ncu-rep", "nsys-rep")), "csv", "png", "svg")
 
 Reports = Mapping[Side, Mapping[str, Path]]
-"""Side → ending of the file's name → where the profiler left its report."""
+"""Side → ending of the file's name → where the profiler left its report, under the name that it keeps."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def save_case(
         clear(folder, profile.case)
         for side, paths in reports.items():
             for ending, path in paths.items():
-                written[f"{side}.{ending}"] = _relative(keep(path, folder, f"{stem}.{side}.{ending}"))
+                written[f"{side}.{ending}"] = _relative(keep(path, folder, path.name))
         both: dict[Side, Profile | None] = {"reference": profile.reference, "head": profile.head}
         if write_metrics(folder / f"{stem}.csv", {side: found for side, found in both.items() if found}):
             written["metrics.csv"] = _relative(folder / f"{stem}.csv")
@@ -181,9 +180,19 @@ def read_index(folder: Path) -> Profiles:
 
 
 def add_to_index(folder: Path, fresh: Iterable[CaseProfile]) -> None:
-    """Put the fresh profiles in the place of those of the same cases; the others stay. Raises OutputError."""
-    by_case = {each.case: each for each in (*read_index(folder).profiles, *fresh)}
+    """Put the fresh profiles in the place of those of the same cases; the others stay. Raises OutputError.
+
+    A report that cases shared goes with the last of them.
+    """
+    earlier = read_index(folder).profiles
+    by_case = {each.case: each for each in (*earlier, *fresh)}
     save(folder / INDEX, Profiles(profiles=tuple(by_case.values())))
+    named, unnamed = (
+        {Path(path).name for each in profiles for path in each.files.values()} for profiles in (by_case.values(), earlier)
+    )
+    for name in (name for name in unnamed - named if name.endswith((".ncu-rep", ".nsys-rep"))):
+        with contextlib.suppress(OSError):
+            (folder / name).unlink(missing_ok=True)
 
 
 def _cell(text: str) -> str:
@@ -203,13 +212,3 @@ def with_stored_profiles(report: ReportRecord, run: RunRecord, results: Path) ->
         if profile and (profile.head_tree, profile.reference_tree) == (run.head, references.get(profile.case))
     ]
     return report.model_copy(update={"profiles": tuple(same)})
-
-
-def worst_first(cases: Sequence[CaseVerdict]) -> list[CaseVerdict]:
-    """Return the changed cases: regressions, then slowdowns without proof, the slowest first, then the largest improvements."""
-
-    def order(case: CaseVerdict) -> tuple[int, float]:
-        ratio = case.comparison.ratio if case.comparison else 1.0
-        return CHANGED.index(case.outcome), -ratio if case.outcome in SLOWDOWNS else ratio
-
-    return sorted((case for case in cases if case.outcome in CHANGED), key=order)

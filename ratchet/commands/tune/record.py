@@ -38,19 +38,19 @@ def sources_of(root: Path, bench: str, python_path: Sequence[str], file: str) ->
     modules = _Modules(root, bench, python_path)
     kernels = _files_by_name(root)
     waiting = [*modules.files(f"{Path(bench).name}.{Path(file).stem}"), root / bench / file]
-    found: set[Path] = set()
+    sources: set[Path] = set()
     while waiting:
         path = Path(os.path.normpath(waiting.pop()))
-        if path in found or not path.is_relative_to(root) or not path.is_file():
+        if path in sources or not path.is_relative_to(root) or not path.is_file():
             continue
-        found.add(path)
+        sources.add(path)
         if path.suffix == ".py":
             tree = _parsed(path)
-            waiting += [each for name in _imported(tree, modules.name_of(path)) for each in modules.files(name)]
-            waiting += [each for name in _native(tree) for each in kernels.get(name, ())]
+            waiting += [source for name in _imported(tree, modules.name_of(path)) for source in modules.files(name)]
+            waiting += [source for name in _native(tree) for source in kernels.get(name, ())]
         elif path.suffix in NATIVE:
             waiting += read_sources(path)
-    return {path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(found)}
+    return {path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(sources)}
 
 
 class _Modules:
@@ -66,18 +66,18 @@ class _Modules:
         if parts[0] == HARNESS:
             return []
         places = (self._bench.parent,) if parts[0] == self._bench.name else self._roots
-        return next((found for place in places if (found := list(_along(place, parts)))), [])
+        return next((files for place in places if (files := list(_along(place, parts)))), [])
 
     def name_of(self, path: Path) -> list[str]:
         """Return the package that a file's relative imports start from, as parts of its name."""
-        roots = [each for each in self._roots if path.is_relative_to(each)]
-        return list(path.parent.relative_to(max(roots, key=lambda each: len(each.parts))).parts) if roots else []
+        roots = [root for root in self._roots if path.is_relative_to(root)]
+        return list(path.parent.relative_to(max(roots, key=lambda root: len(root.parts))).parts) if roots else []
 
 
 def _along(place: Path, parts: Sequence[str]) -> Iterator[Path]:
     for part in parts:
         folder, package = place / part, place / part / "__init__.py"
-        modules = [each for each in (place / f"{part}.py", *sorted(place.glob(f"{part}.*so"))) if each.is_file()]
+        modules = [module for module in (place / f"{part}.py", *sorted(place.glob(f"{part}.*so"))) if module.is_file()]
         if package.is_file():
             yield package
         elif modules or not folder.is_dir():
@@ -90,13 +90,13 @@ def _imported(tree: ast.Module, package: Sequence[str]) -> Iterator[str]:
     """Yield the dotted names that a file imports, at any depth; for ``from a import b`` both, since ``b`` may be a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else ()
             whole = ".".join([*above, *([node.module] if node.module else [])])
             if whole:
                 yield whole
-                yield from (f"{whole}.{each.name}" for each in node.names if each.name != "*")
+                yield from (f"{whole}.{alias.name}" for alias in node.names if alias.name != "*")
 
 
 def _native(tree: ast.Module) -> Iterator[str]:
@@ -108,13 +108,15 @@ def _native(tree: ast.Module) -> Iterator[str]:
 
 def _files_by_name(root: Path) -> Mapping[str, list[Path]]:
     """Return every kernel source of a tree; hidden folders and virtual environments are left out."""
-    found: dict[str, list[Path]] = defaultdict(list)
+    by_name: dict[str, list[Path]] = defaultdict(list)
     for parent, folders, files in os.walk(root):
-        folders[:] = [each for each in folders if not each.startswith(".") and not Path(parent, each, "pyvenv.cfg").exists()]
+        folders[:] = [
+            folder for folder in folders if not folder.startswith(".") and not Path(parent, folder, "pyvenv.cfg").exists()
+        ]
         for name in files:
             if name.endswith(NATIVE):
-                found[name].append(Path(parent, name))
-    return found
+                by_name[name].append(Path(parent, name))
+    return by_name
 
 
 def _parsed(path: Path) -> ast.Module:
@@ -128,7 +130,9 @@ def _parsed(path: Path) -> ast.Module:
 # The record with which a tuning session begins.
 
 
-def begun(asked: TuneRequest, site: TuningSite, folder: Path, listing: Listing, case: CaseRun, found: SpaceFound) -> TuningRecord:
+def begun(
+    request: TuneRequest, site: TuningSite, folder: Path, listing: Listing, case: CaseRun, space: SpaceFound
+) -> TuningRecord:
     """Return the record with which this session begins: a new one, or with --resume that of earlier sessions.
 
     Raises RecordError where the earlier one cannot be read, UsageError where there is none, FingerprintError where it is of
@@ -144,16 +148,16 @@ def begun(asked: TuneRequest, site: TuningSite, folder: Path, listing: Listing, 
         cpu_threads=site.settings.cpu_threads,
     )
     path = tuning_path(folder, case.name, environment.fingerprint)
-    file = next(each.file for each in listing.cases if each.name == case.name)
-    before = _earlier(path, folder, case.name) if asked.resume else None
+    file = next(listed.file for listed in listing.cases if listed.name == case.name)
+    before = _earlier(path, folder, case.name) if request.resume else None
     session = Session(
         started_at=datetime.now(UTC),
-        command=asked.request.command,
-        strategy=asked.strategy,
-        seed=asked.seed,
-        budget_s=asked.budget_s,
-        max_evaluations=asked.max_evaluations,
-        executor=asked.executor,
+        command=request.request.command,
+        strategy=request.strategy,
+        seed=request.seed,
+        budget_s=request.budget_s,
+        max_evaluations=request.max_evaluations,
+        executor=request.executor,
         gpus=tuple(place.name for place in site.places),
         first=len(before.evaluations) if before else 0,
     )
@@ -161,14 +165,14 @@ def begun(asked: TuneRequest, site: TuningSite, folder: Path, listing: Listing, 
         case=case.name,
         benchmark=case.benchmark,
         config=case.config.name,
-        workload=found.workload,
+        workload=space.workload,
         environment=environment,
         head=checked_out(site.root, site.root / site.settings.results, folder),
         sources=sources_of(site.root, site.settings.bench, site.settings.python_path, file),
-        space=found.space,
-        constraints=found.constraints,
-        valid=found.count if found.exact else None,
-        default=found.default,
+        space=space.space,
+        constraints=space.constraints,
+        valid=space.count if space.exact else None,
+        default=space.default,
         sessions=(*(before.sessions if before else ()), session),
         evaluations=before.evaluations if before else (),
     )
@@ -185,7 +189,7 @@ def _earlier(path: Path, folder: Path, case: str) -> TuningRecord:
     if path.exists():
         return load(path, TuningRecord)
     stem = f"{case.replace('/', '.')}."
-    elsewhere = sorted(each.name for each in folder.glob(f"{stem}*.json"))
+    elsewhere = sorted(file.name for file in folder.glob(f"{stem}*.json"))
     if elsewhere:
         raise FingerprintError(
             f"There is nothing of this machine and software to go on with: {', '.join(elsewhere[:3])} is of another.",

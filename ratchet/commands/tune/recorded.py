@@ -23,14 +23,14 @@ from ratchet.units import percent, threshold
 
 
 @dataclass(frozen=True)
-class Applied:
+class AppliedTuning:
     """The file that was written, and a sentence for each record: what it changed, or why it changed nothing."""
 
     path: Path
     lines: tuple[str, ...]
 
 
-def apply_recorded(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -> Applied:
+def apply_recorded(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -> AppliedTuning:
     """Apply records that a search wrote earlier, perhaps on another machine, to the checkout of the request.
 
     Raises RecordError for a file that is no whole record, and as `apply_tuning` does.
@@ -40,7 +40,7 @@ def apply_recorded(paths: Sequence[Path], request: Request, environ: Mapping[str
     return apply_tuning([load(path, TuningRecord) for path in paths], root / settings.bench, settings.policy)
 
 
-def apply_tuning(records: Sequence[TuningRecord], bench: Path, policy: Policy) -> Applied:
+def apply_tuning(records: Sequence[TuningRecord], bench: Path, policy: Policy) -> AppliedTuning:
     """Write the recommendations of ``records`` into the tuned parameters of a folder of benchmarks; all else in it stays.
 
     Each is judged again from its comparisons. Raises UsageError where none is an improvement, RecordError where the present
@@ -65,22 +65,22 @@ def apply_tuning(records: Sequence[TuningRecord], bench: Path, policy: Policy) -
         raise UsageError(" ".join(lines) or "There is no tuning record to apply.", need)
     ordered = {case: dict(sorted(devices.items())) for case, devices in sorted(cases.items())}
     save_over(path, Tuned(cases=ordered), Tuned)
-    return Applied(path, tuple(lines))
+    return AppliedTuning(path, tuple(lines))
 
 
 def _tuned(record: TuningRecord, policy: Policy) -> TunedCase | None:
     """Return the entry for a record's recommendation; None without one, or where its own comparisons do not support it."""
-    found = record.confirmed(record.best) if record.best else None
-    if record.best is None or found is None or recommend(record.confirmations, policy).best != record.best:
+    comparison = record.confirmed(record.best) if record.best else None
+    if record.best is None or comparison is None or recommend(record.confirmations, policy).best != record.best:
         return None
     fingerprint = record.environment.fingerprint
     return TunedCase(
         parameters=record.best,
-        speedup=1 / found.ratio,
-        speedup_low=1 / found.high,
-        speedup_high=1 / found.low,
-        confidence=found.confidence,
-        pairs=found.pairs,
+        speedup=1 / comparison.ratio,
+        speedup_low=1 / comparison.high,
+        speedup_high=1 / comparison.low,
+        confidence=comparison.confidence,
+        pairs=comparison.pairs,
         default=record.default,
         commit=record.head.commit,
         date=record.sessions[-1].started_at,
@@ -120,20 +120,24 @@ def export_tuning(record_path: Path, out: Path) -> Path:
 
 def results_of(record: TuningRecord) -> list[Result]:
     """Return the evaluations in T4's terms; times of several GPUs are scaled to one by the default's time on each."""
-    gpus = {each.gpu for each in record.evaluations if each.timed}
-    seen = [each.median_ms / each.normalised for each in record.evaluations if each.median_ms and each.normalised]
+    gpus = {evaluation.gpu for evaluation in record.evaluations if evaluation.timed}
+    seen = [
+        evaluation.median_ms / evaluation.normalised
+        for evaluation in record.evaluations
+        if evaluation.median_ms and evaluation.normalised
+    ]
     scale = statistics.median(seen) if seen and len(gpus) > 1 else None
-    return [_result(each, scale) for each in record.evaluations]
+    return [_result(evaluation, scale) for evaluation in record.evaluations]
 
 
-def _result(each: Evaluation, scale: float | None) -> Result:
+def _result(evaluation: Evaluation, scale: float | None) -> Result:
     return Result(
-        configuration=each.configuration,
-        ms=each.normalised * scale if scale and each.normalised else each.median_ms,
-        invalidity=_INVALIDITY[each.outcome],
-        runtimes=each.samples_ms,
-        compilation=each.compile_s * 1e3,
-        timestamp=each.at.isoformat(sep=" "),
+        configuration=evaluation.configuration,
+        ms=evaluation.normalised * scale if scale and evaluation.normalised else evaluation.median_ms,
+        invalidity=_INVALIDITY[evaluation.outcome],
+        runtimes=evaluation.samples_ms,
+        compilation=evaluation.compile_s * 1e3,
+        timestamp=evaluation.at.isoformat(sep=" "),
     )
 
 
@@ -155,7 +159,7 @@ def tune_replay(path: Path, max_evaluations: int | None, seed: int, strategy: st
         )
     trace = replayed(recorded, strategy, seed, max_evaluations)
     best = trace.best_ms[-1] if trace.best_ms else None
-    found = configuration_of(recorded, trace)
+    configuration = configuration_of(recorded, trace)
     return ReplayResult(
         path=str(path),
         strategy=strategy,
@@ -167,5 +171,5 @@ def tune_replay(path: Path, max_evaluations: int | None, seed: int, strategy: st
         best_ms=best,
         optimum_ms=optimum,
         fraction=0.0 if best is None else optimum / best,
-        configuration=None if found is None else dict(found),
+        configuration=None if configuration is None else dict(configuration),
     )

@@ -1,8 +1,8 @@
 """Open the stations of a tuning run, and run its search: ask the strategy, submit configurations, record every evaluation.
 
-`tune` opens stations on the GPUs of this host (`local`) or of a Ray cluster (`on_ray`), and makes a `Session`. Both kinds first
-import the benchmarks next to every GPU, which takes long and does not depend on the case. It starts hosts or Ray actors, and a
-`Session` writes the record's file after each result.
+`tune` opens stations on the GPUs of this host (`local`) or of a Ray cluster (`on_ray`), and makes a `TuningSession`. Both kinds
+first import the benchmarks next to every GPU, which takes long and does not depend on the case. It starts hosts or Ray actors,
+and a `TuningSession` writes the record's file after each result.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def local(places: Sequence[StationPlace], scout: Hosts) -> Iterator[Begin]:
 
 
 @dataclass(frozen=True)
-class Distant:
+class RemoteStationArguments:
     """The arguments for a station in another process, perhaps on another machine that sees the same files."""
 
     root: Path
@@ -77,7 +77,7 @@ class Distant:
 
 
 @contextlib.contextmanager
-def on_ray(distant: Distant, environ: Mapping[str, str]) -> Iterator[Begin]:
+def on_ray(distant: RemoteStationArguments, environ: Mapping[str, str]) -> Iterator[Begin]:
     """Open a station on every GPU of the cluster. Raises as `ratchet.tune.ray_stations` does."""
     from ratchet.tune.ray_stations import ray_actors
 
@@ -98,11 +98,11 @@ _WAIT_S = 0.25
 """Seconds between looks at the clock."""
 _PACE_FROM = 10
 """Evaluations after the first that it takes to know their pace."""
-_TOLD_S = 5.0
+_REPORT_EVERY_S = 5.0
 """Seconds between lines of progress while nothing becomes better."""
 
 
-class Session:
+class TuningSession:
     """One call of `ratchet tune`, from the first evaluation to the last."""
 
     def __init__(self, record: TuningRecord, path: Path, budget: Budget, most: int | None, progress: Progress) -> None:
@@ -110,8 +110,8 @@ class Session:
         self.record, self._file = record, TuningFile(path)
         self._budget, self._most, self._progress = budget, most, progress
         self._numbers = itertools.count()
-        self._scale = next((scale for each in record.evaluations if (scale := _default_ms(each))), None)
-        self._told = 0.0
+        self._scale = next((scale for evaluation in record.evaluations if (scale := _default_ms(evaluation))), None)
+        self._reported_at = 0.0
         self._before = len(record.evaluations)
         self._first_at: float | None = None
         self._first_tried = 0
@@ -121,8 +121,8 @@ class Session:
 
     def resume(self, search: Search) -> None:
         """Give the strategy the evaluations of earlier sessions."""
-        for each in self.record.evaluations:
-            search.tell(each.configuration, self._value(each))
+        for evaluation in self.record.evaluations:
+            search.tell(evaluation.configuration, self._value(evaluation))
 
     def search(self, search: Search, executor: Executor) -> str:
         """Evaluate until the time, the number or the space is used up. Return which. Raises HostError without a station."""
@@ -130,10 +130,10 @@ class Session:
         while True:
             reason = self._reason_to_end(under_way)
             while not reason and executor.room > 0:
-                asked = search.ask(1)
-                if not asked:
+                proposed = search.ask(1)
+                if not proposed:
                     break
-                executor.submit(self._task(asked[0]))
+                executor.submit(self._task(proposed[0]))
                 under_way += 1
                 reason = self._reason_to_end(under_way)
             if under_way == 0:
@@ -218,13 +218,13 @@ class Session:
             self._tell(better=self.best != before)
 
     def _keep_evaluations(self, arrived: Sequence[Done]) -> None:
-        found = [done.evaluation for done in arrived if done.evaluation is not None]
-        if found:
-            self.keep(self.record.model_copy(update={"evaluations": (*self.record.evaluations, *found)}))
-            self._look_for_best(found)
+        evaluations = [done.evaluation for done in arrived if done.evaluation is not None]
+        if evaluations:
+            self.keep(self.record.model_copy(update={"evaluations": (*self.record.evaluations, *evaluations)}))
+            self._look_for_best(evaluations)
 
     def _look_for_best(self, evaluations: Sequence[Evaluation]) -> None:
-        times = [each.normalised for each in evaluations if each.normalised]
+        times = [evaluation.normalised for evaluation in evaluations if evaluation.normalised]
         self.best = min(times if self.best is None else [*times, self.best], default=None)
 
     def _value(self, evaluation: Evaluation) -> float | None:
@@ -235,11 +235,11 @@ class Session:
 
     def _tell(self, *, better: bool) -> None:
         now = time.monotonic()
-        if not better and now - self._told < _TOLD_S:
+        if not better and now - self._reported_at < _REPORT_EVERY_S:
             return
-        self._told = now
+        self._reported_at = now
         tried = len(self.record.evaluations)
-        failed = sum(not each.timed for each in self.record.evaluations)
+        failed = sum(not evaluation.timed for evaluation in self.record.evaluations)
         best = f", the best takes {units.percent(self.best, 1)} of the default's time" if self.best else ""
         self._progress.stage(f"{tried} tried, {failed} failed{best}")
 
@@ -253,6 +253,10 @@ def _default_ms(evaluation: Evaluation) -> float | None:
 
 def finalists(evaluations: Sequence[Evaluation], default: Configuration, most: int, below: float) -> Iterator[Configuration]:
     """Yield the best few, best first: those that took less than ``below`` of the default's time."""
-    timed = [each for each in evaluations if each.outcome == "correct" and each.normalised and each.configuration != default]
-    best = sorted(timed, key=lambda each: each.normalised or math.inf)
-    return (each.configuration for each in best[:most] if (each.normalised or math.inf) < below)
+    timed = [
+        evaluation
+        for evaluation in evaluations
+        if evaluation.outcome == "correct" and evaluation.normalised and evaluation.configuration != default
+    ]
+    best = sorted(timed, key=lambda evaluation: evaluation.normalised or math.inf)
+    return (evaluation.configuration for evaluation in best[:most] if (evaluation.normalised or math.inf) < below)

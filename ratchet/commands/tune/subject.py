@@ -45,7 +45,7 @@ class TuneRequest:
 
 
 @dataclass(frozen=True)
-class Tuned:
+class TuningResult:
     """The result of a search, and its files, the record first."""
 
     record: TuningRecord
@@ -75,19 +75,19 @@ def enumerate_space(workload: Workload, codes: Path) -> Mapping[str, Any]:
     from ratchet.tune.space import Space, candidates
 
     space = Space({name: tuple(values) for name, values in workload.tune.items()}, tuple(workload.constraints), workload.tuning)
-    found = candidates(space)
+    valid = candidates(space)
     with codes.open("wb") as file:
-        np.save(file, found.codes, allow_pickle=False)
-    return {"count": found.count, "exact": found.exact}
+        np.save(file, valid.codes, allow_pickle=False)
+    return {"count": valid.count, "exact": valid.exact}
 
 
-def restored(found: SpaceFound, codes: Path) -> Candidates:
+def restored(listed: SpaceFound, codes: Path) -> Candidates:
     """Return the candidates that `enumerate_space` wrote to ``codes``."""
     import numpy as np
 
     from ratchet.tune.space import Candidates, Space
 
-    return Candidates(Space(found.space, (), found.default), np.load(codes, allow_pickle=False), exact=found.exact)
+    return Candidates(Space(listed.space, (), listed.default), np.load(codes, allow_pickle=False), exact=listed.exact)
 
 
 # The case that is tuned, its space, and the cases that share it.
@@ -117,7 +117,11 @@ def chosen(listing: Listing, patterns: Sequence[str]) -> tuple[CaseRun, list[str
     if case.skipped:
         raise UnfitError(f"{case.name} cannot be tuned here: it {case.skipped}.", "See `ratchet list`.")
     every = choose_cases(listing, None, ())
-    siblings = [each.name for each in every if each.benchmark == case.benchmark and each.name != case.name and not each.skipped]
+    siblings = [
+        sibling.name
+        for sibling in every
+        if sibling.benchmark == case.benchmark and sibling.name != case.name and not sibling.skipped
+    ]
     return case, siblings
 
 
@@ -128,25 +132,25 @@ def space_of(scout: HostClient, case: CaseRun, site: TuningSite, codes: Path) ->
     """
     worker = scout.fork()
     try:
-        found = _asked_space(worker, case.name, site, codes)
+        answer = _ask_for_space(worker, case.name, site, codes)
     except CaseTrouble as error:
         raise _unbuilt(case.name, error) from None
     finally:
         worker.end()
-    refuse_foreign("head", found.foreign)
-    if not found.space:
+    refuse_foreign("head", answer.foreign)
+    if not answer.space:
         where = "on the CPU" if site.machines[0].device == "cpu" else "on a GPU"
         raise UsageError(
             f"{case.name} has no parameters to tune {where}.", "Give its workload `tune` and `tuning` there: docs/tuning.md."
         )
-    if found.error:
-        raise UsageError(f"{case.name}: {found.error}", found.hint)
-    if found.count == 1:
+    if answer.error:
+        raise UsageError(f"{case.name}: {answer.error}", answer.hint)
+    if answer.count == 1:
         raise UsageError(
             f"The space of {case.name} has one configuration, which is in use: there is nothing to tune.",
             "Give `tune` of its workload more values, or let its constraints leave more of them.",
         )
-    return found
+    return answer
 
 
 def _unbuilt(case: str, trouble: CaseTrouble) -> RatchetError:
@@ -158,7 +162,7 @@ def _unbuilt(case: str, trouble: CaseTrouble) -> RatchetError:
     return UnfitError(f"{case} cannot be built: {trouble.message}.", f"See `ratchet run {case}`.")
 
 
-def _asked_space(worker: WorkerClient, case: str, site: TuningSite, codes: Path | None) -> SpaceFound:
+def _ask_for_space(worker: WorkerClient, case: str, site: TuningSite, codes: Path | None) -> SpaceFound:
     """Return a worker's answer about a case's space, which it enumerates to ``codes`` if that is given. Raises CaseTrouble."""
     plan = plan_of(site.settings, site.machines[0].device)
     enumerator = ENUMERATOR if codes else ""
@@ -180,19 +184,19 @@ def sharing(scout: HostClient, siblings: Sequence[str], best: Configuration, sit
     Nothing is asked after ``until`` (`time.monotonic` seconds).
     """
     scout.until = until
-    found: list[str] = []
+    names: list[str] = []
     worker: WorkerClient | None = None
     for name in siblings:
         try:
             worker = worker or scout.fork()
-            space = _asked_space(worker, name, site, None).space
+            space = _ask_for_space(worker, name, site, None).space
         except CaseTrouble:
             if worker is not None:
                 worker.end(kill=True)
             worker = None
             continue
         if set(space) == set(best) and all(value in space[parameter] for parameter, value in best.items()):
-            found.append(name)
+            names.append(name)
     if worker is not None:
         worker.end()
-    return found
+    return names

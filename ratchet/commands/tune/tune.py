@@ -20,8 +20,8 @@ from ratchet.commands.machine import machines_of, plan_of
 from ratchet.commands.request import root_of, watched, writable
 from ratchet.commands.tune.record import begun
 from ratchet.commands.tune.recorded import apply_tuning
-from ratchet.commands.tune.session import Begin, Distant, Session, finalists, local, on_ray
-from ratchet.commands.tune.subject import FOLDER, Tuned, TuneRequest, TuningSite, chosen, restored, sharing, space_of
+from ratchet.commands.tune.session import Begin, RemoteStationArguments, TuningSession, finalists, local, on_ray
+from ratchet.commands.tune.subject import FOLDER, TuneRequest, TuningResult, TuningSite, chosen, restored, sharing, space_of
 from ratchet.config import load_settings
 from ratchet.errors import PageError, RecordError, UnfitError
 from ratchet.judge.tuning import recommend
@@ -86,13 +86,13 @@ def _written(folder: Path, records: Sequence[tuple[Path, TuningRecord]], warning
 
 
 def _records(folder: Path) -> tuple[list[tuple[Path, TuningRecord]], list[str]]:
-    found, warnings = [], []
+    records, warnings = [], []
     for path in sorted(folder.glob("*.json")):
         try:
-            found.append((path, load(path, TuningRecord)))
+            records.append((path, load(path, TuningRecord)))
         except RecordError as error:
             warnings.append(f"{path.name} was left out: {error.message.replace(str(path), 'it')}")
-    return found, warnings
+    return records, warnings
 
 
 # After the search: compare the best few with the default, and the winner on the benchmark's other configs.
@@ -102,21 +102,21 @@ PROMISING = 0.98
 """Share of the default's time. A configuration that took more is not confirmed: it will hardly turn out a twentieth faster."""
 
 
-def refuse_all_failed(session: Session) -> None:
+def refuse_all_failed(session: TuningSession) -> None:
     """Raise UnfitError where no configuration gives a time."""
     evaluations = session.record.evaluations
     if not evaluations:
         raise UnfitError("The time was over before one configuration had been tried.", "Give it more with --time-budget.")
-    if not any(each.timed for each in evaluations):
-        counts = Counter(each.outcome for each in evaluations)
-        told = ", ".join(f"{outcome}: {count}" for outcome, count in counts.most_common())
+    if not any(evaluation.timed for evaluation in evaluations):
+        counts = Counter(evaluation.outcome for evaluation in evaluations)
+        outcomes = ", ".join(f"{outcome}: {count}" for outcome, count in counts.most_common())
         raise UnfitError(
-            f"None of the {len(evaluations)} configurations tried gives a time ({told}). The first: {evaluations[0].reason}.",
+            f"None of the {len(evaluations)} configurations tried gives a time ({outcomes}). The first: {evaluations[0].reason}.",
             f"The record has the reasons of all; `ratchet run {session.record.case}` shows what the default does.",
         )
 
 
-def decide(session: Session, site: TuningSite, budget: Budget, executor: Executor) -> Configuration | None:
+def decide(session: TuningSession, site: TuningSite, budget: Budget, executor: Executor) -> Configuration | None:
     """Confirm the best few, and keep the verdict. Return the configuration that is recommended, None if there is none."""
     record = session.record
     most = budget.finalists(time.monotonic())
@@ -125,27 +125,27 @@ def decide(session: Session, site: TuningSite, budget: Budget, executor: Executo
     if best:
         site.progress.stage(f"Confirming the best {len(best)} against the default in pairs")
         confirmed = session.finals(record.case, best, budget.for_finals(time.monotonic()), executor)
-        confirmed.sort(key=lambda each: each.comparison.ratio if each.comparison else math.inf)
-    found = recommend(confirmed, site.settings.policy)
-    verdict = found.verdict if best else _none_promising(record)
-    update = {"confirmations": tuple(confirmed), "others": (), "best": found.best, "verdict": verdict}
+        confirmed.sort(key=lambda confirmation: confirmation.comparison.ratio if confirmation.comparison else math.inf)
+    recommendation = recommend(confirmed, site.settings.policy)
+    verdict = recommendation.verdict if best else _none_promising(record)
+    update = {"confirmations": tuple(confirmed), "others": (), "best": recommendation.best, "verdict": verdict}
     session.keep(session.record.model_copy(update=update))
-    return found.best
+    return recommendation.best
 
 
 def _none_promising(record: TuningRecord) -> str:
     """Return the verdict of a search in which nothing was fast enough to be confirmed."""
-    times = [each.normalised for each in record.evaluations if each.normalised is not None]
+    times = [evaluation.normalised for evaluation in record.evaluations if evaluation.normalised is not None]
     if not times:
-        timed = [each for each in record.evaluations if each.median_ms is not None]
-        fastest = min(timed, key=lambda each: each.median_ms or 0.0, default=None)
-        found = f"; the fastest is {settings_text(fastest.configuration)}" if fastest else ""
-        return f"No change recommended: the default gives no time here, so nothing was compared with it{found}."
+        timed = [evaluation for evaluation in record.evaluations if evaluation.median_ms is not None]
+        fastest = min(timed, key=lambda evaluation: evaluation.median_ms or 0.0, default=None)
+        fastest_text = f"; the fastest is {settings_text(fastest.configuration)}" if fastest else ""
+        return f"No change recommended: the default gives no time here, so nothing was compared with it{fastest_text}."
     best = f"of {len(record.evaluations)} configurations tried, the best takes {percent(min(times), 1)} of the default's time"
     return f"No change recommended: {best}."
 
 
-def try_elsewhere(session: Session, site: TuningSite, budget: Budget, names: Sequence[str], executor: Executor) -> None:
+def try_elsewhere(session: TuningSession, site: TuningSite, budget: Budget, names: Sequence[str], executor: Executor) -> None:
     """Compare the winner with the defaults of the benchmark's other configs, and add that to the verdict."""
     for left, name in zip(range(len(names), 0, -1), names, strict=True):
         seconds = budget.for_others(time.monotonic()) / left
@@ -161,70 +161,70 @@ def try_elsewhere(session: Session, site: TuningSite, budget: Budget, names: Seq
 # The command, from the request to the result.
 
 
-def tune(asked: TuneRequest, progress: Progress, environ: Mapping[str, str]) -> Tuned:
+def tune(request: TuneRequest, progress: Progress, environ: Mapping[str, str]) -> TuningResult:
     """Tune one case of the checkout as it stands, in place.
 
     Each result is written to the record at once, so that an end at any moment loses only the evaluations that were running.
     Raises UsageError for a case that cannot be tuned, UnfitError where no configuration gives a time, BusyError for a device
     that others hold.
     """
-    root = root_of(asked.request.folder)
-    settings = load_settings(root, environ, asked.request.options)
-    folder = writable(asked.folder or root / FOLDER)
+    root = root_of(request.request.folder)
+    settings = load_settings(root, environ, request.request.options)
+    folder = writable(request.folder or root / FOLDER)
     with (
-        machines_of(asked.request, settings, f"ratchet tune in {root}", progress, environ) as machines,
+        machines_of(request.request, settings, f"ratchet tune in {root}", progress, environ) as machines,
         scratch_folder("logs") as logs,
         watched(root, root / settings.results, progress),
     ):
-        budget = Budget(time.monotonic(), asked.budget_s)
-        places = tuple(StationPlace(root, settings, each.device, each.gpu, environ, logs) for each in machines)
-        return _tuned(asked, TuningSite(root, settings, machines, places, progress, environ), folder, budget)
+        budget = Budget(time.monotonic(), request.budget_s)
+        places = tuple(StationPlace(root, settings, machine.device, machine.gpu, environ, logs) for machine in machines)
+        return _tuned(request, TuningSite(root, settings, machines, places, progress, environ), folder, budget)
 
 
-def _tuned(asked: TuneRequest, site: TuningSite, folder: Path, budget: Budget) -> Tuned:
+def _tuned(request: TuneRequest, site: TuningSite, folder: Path, budget: Budget) -> TuningResult:
     site.progress.stage("Importing benchmarks")
     with contextlib.ExitStack() as stack:
         hosts = stack.enter_context(site.places[0].hosts())
-        begin = stack.enter_context(_stations(asked, site, hosts))
+        begin = stack.enter_context(_stations(request, site, hosts))
         scout = hosts.sides["head"]
         listing = scout.listing()
-        case, siblings = chosen(listing, asked.request.patterns)
+        case, siblings = chosen(listing, request.request.patterns)
         codes = site.places[0].logs / "codes.npy"
-        found = space_of(scout, case, site, codes)
-        record = begun(asked, site, folder, listing, case, found)
+        space = space_of(scout, case, site, codes)
+        record = begun(request, site, folder, listing, case, space)
         path = tuning_path(folder, case.name, record.environment.fingerprint)
-        session = Session(record, path, budget, asked.max_evaluations, site.progress)
-        search = _search(asked, found, codes, budget, len(site.places))
+        session = TuningSession(record, path, budget, request.max_evaluations, site.progress)
+        search = _search(request, space, codes, budget, len(site.places))
         session.resume(search)
         session.record = _with_session(session.record, strategy=search.strategy)  # so that a killed session names its strategy
-        aim = Aim(case.name, found.default, plan_of(site.settings, site.machines[0].device), found.workload.bytes or 0.0)
+        aim = Aim(case.name, space.default, plan_of(site.settings, site.machines[0].device), space.workload.bytes or 0.0)
         executor = stack.enter_context(begin(aim))
-        site.progress.stage(f"Tuning {case.name}: {found.count} configurations, on {', '.join(executor.places)}")
+        site.progress.stage(f"Tuning {case.name}: {space.count} configurations, on {', '.join(executor.places)}")
         ended = session.search(search, executor)
         best = decide(session, site, budget, executor)
         if best is not None and budget.for_others(time.monotonic()) > 0:
             names = sharing(scout, siblings, best, site, budget.ends)
             try_elsewhere(session, site, budget, names, executor)
     _end(session, budget, ended, search.strategy)
-    done = _apply_best(asked, site, session.record, path)
+    done = _apply_best(request, site, session.record, path)
     refuse_all_failed(session)
     return done
 
 
-def _search(asked: TuneRequest, found: SpaceFound, codes: Path, budget: Budget, stations: int) -> Search:
+def _search(request: TuneRequest, space: SpaceFound, codes: Path, budget: Budget, stations: int) -> Search:
     from ratchet.tune.search import Search
 
-    expected = budget.evaluations(asked.max_evaluations, stations)
-    return Search(restored(found, codes), asked.strategy, asked.seed, expected)
+    expected = budget.evaluations(request.max_evaluations, stations)
+    return Search(restored(space, codes), request.strategy, request.seed, expected)
 
 
-def _stations(asked: TuneRequest, site: TuningSite, scout: Hosts) -> contextlib.AbstractContextManager[Begin]:
-    if asked.executor == "ray":
-        return on_ray(Distant(site.root, site.settings, site.places[0].device), site.environ)
+def _stations(request: TuneRequest, site: TuningSite, scout: Hosts) -> contextlib.AbstractContextManager[Begin]:
+    if request.executor == "ray":
+        return on_ray(RemoteStationArguments(site.root, site.settings, site.places[0].device), site.environ)
     return local(site.places, scout)
 
 
-def _end(session: Session, budget: Budget, ended: str, strategy: str) -> None:
+def _end(session: TuningSession, budget: Budget, ended: str, strategy: str) -> None:
     """Close this session's entry in the record."""
     wall_s = time.monotonic() - budget.started
     session.keep(_with_session(session.record, wall_s=wall_s, ended=ended, strategy=strategy))
@@ -236,9 +236,9 @@ def _with_session(record: TuningRecord, **update: object) -> TuningRecord:
     return record.model_copy(update={"sessions": (*before, last.model_copy(update=update))})
 
 
-def _apply_best(asked: TuneRequest, site: TuningSite, record: TuningRecord, path: Path) -> Tuned:
+def _apply_best(request: TuneRequest, site: TuningSite, record: TuningRecord, path: Path) -> TuningResult:
     """Write the files for people, and with --apply the values that are used from now on."""
     written = [path, *write_suggestions(path)]
-    if asked.apply and record.best is not None:
+    if request.apply and record.best is not None:
         written.append(apply_tuning([record], site.root / site.settings.bench, site.settings.policy).path)
-    return Tuned(record, tuple(written))
+    return TuningResult(record, tuple(written))

@@ -31,8 +31,8 @@ class ChainPlace(NamedTuple):
 
 def new_chain_entry(figures: Figures, before: BaselineEntry | None, step: Step, place: ChainPlace) -> BaselineEntry:
     """Return an entry with these figures, which ``step`` sets after the steps of the entry ``before``."""
-    told = {"median_ms": figures.median_ms, "figures": _digest(figures, _FIGURES)}
-    steps = _with_step(before.steps if before else (), step.model_copy(update=told), place)
+    changed = {"median_ms": figures.median_ms, "figures": _digest(figures, _FIGURES)}
+    steps = _with_step(before.steps if before else (), step.model_copy(update=changed), place)
     day = Day(timestamp=figures.timestamp, median_ms=figures.median_ms)
     known = {name: getattr(figures, name) for name in Figures.model_fields}
     return with_digest(BaselineEntry(**known, days=(day,), steps=steps), place)
@@ -111,8 +111,8 @@ def _entry_digest(entry: BaselineEntry, place: ChainPlace) -> str:
 
 def _digest(record: Record, fields: set[str], place: ChainPlace | None = None) -> str:
     """Hash the canonical JSON of these fields. Defaults are left out, so that a field added later changes no digest."""
-    told: dict[str, Any] = {"place": place, "fields": record.model_dump(mode="json", include=fields, exclude_defaults=True)}
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"))
+    document: dict[str, Any] = {"place": place, "fields": record.model_dump(mode="json", include=fields, exclude_defaults=True)}
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[: len(UNSEALED)]
 
 
@@ -133,7 +133,7 @@ def joined(main: Baseline, waiting: Baseline) -> Baseline:
 
 
 def _goes_on(entry: BaselineEntry, other: BaselineEntry) -> bool:
-    mine, theirs = ([step.digest for step in each.steps] for each in (entry, other))
+    mine, theirs = ([step.digest for step in either.steps] for either in (entry, other))
     if mine == theirs:
         return _last_touched(entry) > _last_touched(other)
     return len(mine) > len(theirs) and mine[: len(theirs)] == theirs
@@ -141,5 +141,5 @@ def _goes_on(entry: BaselineEntry, other: BaselineEntry) -> bool:
 
 def _last_touched(entry: BaselineEntry) -> float:
     days = [day.timestamp for day in entry.days]
-    measured = [each.measurement.ended_at for each in (entry.candidate, *entry.merges) if each]
+    measured = [proof.measurement.ended_at for proof in (entry.candidate, *entry.merges) if proof]
     return max([*days, *measured, entry.timestamp]).timestamp()

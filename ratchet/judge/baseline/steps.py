@@ -52,7 +52,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class BaselineUpdate:
     """The next baseline (the same object where nothing changed) and how it came about."""
 
     baseline: Baseline
@@ -84,12 +84,12 @@ class Observation:
 
     @property
     def is_there(self) -> bool:
-        """Whether the head has the case, in working order, on a machine that was fit."""
+        """Return whether the head has the case, in working order, on a machine that was fit."""
         broken = (Outcome.FAILED, Outcome.UNFIT, Outcome.SKIPPED)
         return self.case.in_head and self.case.workload is not None and self.verdict.outcome not in broken
 
     def was_measured_otherwise(self, entry: BaselineEntry) -> bool:
-        """Whether this run gave the very commit of ``entry`` another workload: by its settings, since the code is the same."""
+        """Return whether this run gave the very commit of ``entry`` another workload: by its settings, with the same code."""
         known = ((self.run.head.commit, self.case.workload), (self._reference(self.case), self.case.reference_workload))
         return any(commit == entry.git_commit and workload not in (None, entry.workload) for commit, workload in known)
 
@@ -124,8 +124,8 @@ class Observation:
 
     def against(self, commit: str) -> list[Measurement]:
         """Return the measurements of this run in which this commit was the reference."""
-        found = (self.measurement(), self._measurement(self.best, self.verdict.best) if self.best else None)
-        return [each for each in found if each and each.reference == commit]
+        measurements = (self.measurement(), self._measurement(self.best, self.verdict.best) if self.best else None)
+        return [measurement for measurement in measurements if measurement and measurement.reference == commit]
 
     def days(self, entry: BaselineEntry) -> Iterator[Day]:
         """Yield the times of the commit of ``entry`` in this run, as a reference or as the head."""
@@ -141,18 +141,18 @@ class Observation:
         if medians:
             yield Day(timestamp=self.run.started_at, median_ms=statistics.median(medians))
 
-    def _measurement(self, case: CaseRun, found: Comparison | None) -> Measurement | None:
+    def _measurement(self, case: CaseRun, comparison: Comparison | None) -> Measurement | None:
         reference = self._reference(case)
-        if found is None or found.source != "paired" or not _HASH.fullmatch(reference):
+        if comparison is None or comparison.source != "paired" or not _HASH.fullmatch(reference):
             return None
         return Measurement(
             started_at=self.run.started_at,
             ended_at=_ended_at(self.run),
             reference=reference,
-            ratio=found.ratio,
-            low=found.low,
-            high=found.high,
-            pairs=found.pairs,
+            ratio=comparison.ratio,
+            low=comparison.low,
+            high=comparison.high,
+            pairs=comparison.pairs,
         )
 
     def _reference(self, case: CaseRun) -> str:
@@ -197,7 +197,7 @@ class Person:
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedCase:
     """A case whose baseline was moved by a person, and its entry before (where it had one) and after."""
 
     case: str
@@ -208,7 +208,7 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class Renamed:
+class RenamedCase:
     """A case under its new name on one machine."""
 
     machine: str
@@ -219,7 +219,7 @@ class Renamed:
 
 def accept(
     baseline: Baseline, run: RunRecord, report: ReportRecord, names: Sequence[str], person: Person
-) -> tuple[Baseline, list[Accepted]]:
+) -> tuple[Baseline, list[AcceptedCase]]:
     """Make the head of a recorded run the baseline commit of these cases, faster or not.
 
     Raises UsageError, and moves nothing, where the reason is empty, a case is not in the run or was not measured, gave
@@ -239,7 +239,7 @@ def accept(
     return baseline.with_entries(run.environment.fingerprint, entries), moved
 
 
-def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) -> tuple[Baseline, list[Renamed]]:
+def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) -> tuple[Baseline, list[RenamedCase]]:
     """Let a case go on under another name, on every machine that has it. ``commit`` is the one checked out.
 
     Raises UsageError where no machine has ``old``, or where ``new`` has a chain of its own; one of a single first step,
@@ -259,7 +259,7 @@ def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) 
             kind=StepKind.RENAMED, commit=commit, timestamp=person.now, by=person.by, reason=person.reason, previous_name=old
         )
         entries[new] = continued(entry, step, ChainPlace(machine, new))
-        done.append(Renamed(machine, entries[new], there))
+        done.append(RenamedCase(machine, entries[new], there))
         baseline = baseline.with_entries(part.fingerprint, entries)
     if not done:
         names = {name: None for part in baseline.fingerprints.values() for name in part.configs}
@@ -273,32 +273,32 @@ def likely_renames(run: RunRecord) -> dict[str, str]:
     Where several new cases do that work, none of them is named, since any of them may be the renamed one.
     """
     gone = [case for case in run.cases if case.in_reference and not case.in_head and case.reference_workload]
-    found: dict[str, str] = {}
+    renames: dict[str, str] = {}
     for case in run.cases:
         if case.in_head and not case.in_reference and case.workload:
             twins = [other.name for other in gone if other.reference_workload == case.workload]
             if len(twins) == 1:
-                found[case.name] = twins[0]
-    olds = list(found.values())
-    return {new: old for new, old in found.items() if olds.count(old) == 1}
+                renames[case.name] = twins[0]
+    olds = list(renames.values())
+    return {new: old for new, old in renames.items() if olds.count(old) == 1}
 
 
-def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -> Accepted:
+def _accepted(seen: Observation, before: BaselineEntry | None, person: Person) -> AcceptedCase:
     figures = _acceptable(seen)
     if before and (before.git_commit, before.workload) == (figures.git_commit, figures.workload) and not before.removed:
         raise UsageError(f"{seen.case.name}: {figures.git_commit[:10]} is its baseline commit already.", "Nothing to accept.")
-    found = seen.measurement()
-    beside = before is not None and found is not None and found.reference == before.git_commit
+    measurement = seen.measurement()
+    beside = before is not None and measurement is not None and measurement.reference == before.git_commit
     step = Step(
         kind=StepKind.ACCEPTED,
         commit=figures.git_commit,
         timestamp=person.now,
-        ratio=found.ratio if found and beside and before and before.workload == figures.workload else None,
-        measurements=(found,) if found else (),
+        ratio=measurement.ratio if measurement and beside and before and before.workload == figures.workload else None,
+        measurements=(measurement,) if measurement else (),
         by=person.by,
         reason=person.reason,
     )
-    return Accepted(seen.case.name, new_chain_entry(figures, before, step, seen.place), before, found)
+    return AcceptedCase(seen.case.name, new_chain_entry(figures, before, step, seen.place), before, measurement)
 
 
 def _acceptable(seen: Observation) -> Figures:
@@ -318,6 +318,6 @@ def _acceptable(seen: Observation) -> Figures:
 
 def _unknown(name: str, known: Iterable[str], what: str) -> UsageError:
     names = list(known)
-    near = [each for each in names if name in each.split("/")] or difflib.get_close_matches(name, names, n=3)
+    near = [other for other in names if name in other.split("/")] or difflib.get_close_matches(name, names, n=3)
     meant = f" Did you mean {' or '.join(near[:3])}?" if near else ""
     return UsageError(f"{what} {name}.{meant}", "Name each as benchmark/config, without patterns.")

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from ratchet.judge.baseline.chain import continued, new_chain_entry, with_digest
-from ratchet.judge.baseline.steps import Move, MoveKind, Observation, Recorded, likely_renames, observations
+from ratchet.judge.baseline.steps import BaselineUpdate, Move, MoveKind, Observation, likely_renames, observations
 from ratchet.records.baseline import (
     MOST_DAYS,
     MOST_MERGES,
@@ -31,7 +31,7 @@ CARRIED = "the best commit under older software of this machine, measured again"
 _NOT_THERE = (Outcome.MISSING, Outcome.SKIPPED)
 
 
-def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]]) -> Recorded:
+def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]]) -> BaselineUpdate:
     """Enter runs with their verdicts, in the order of their time; the same run twice counts once.
 
     A case that this machine has no baseline for enters, unless it regressed: then its reference is the better commit. One
@@ -58,8 +58,8 @@ def record(baseline: Baseline, measured: Sequence[tuple[RunRecord, ReportRecord]
             baseline = baseline.with_entries(machine, entries)
     known = {name for run, _ in measured for name in baseline.entries(run.environment.fingerprint)}
     unchanged = tuple(name for name in outcomes if name in known - {move.case for move in moves})
-    left_out = {name: each for name, each in outcomes.items() if name not in known and each not in _NOT_THERE}
-    return Recorded(baseline, tuple(moves), unchanged, left_out, renames)
+    left_out = {name: outcome for name, outcome in outcomes.items() if name not in known and outcome not in _NOT_THERE}
+    return BaselineUpdate(baseline, tuple(moves), unchanged, left_out, renames)
 
 
 def _note(kind: MoveKind, before: BaselineEntry | None, seen: Observation) -> str:
@@ -111,29 +111,29 @@ def _weighed(entry: BaselineEntry, seen: Observation, figures: Figures | None) -
     """Weigh one more measurement of an entry's candidate, or of a commit that may become it."""
     commit, waiting = seen.run.head.commit, entry.candidate
     known = waiting.measurement if waiting and waiting.commit == commit else None
-    found = seen.measurement()
-    proven = seen.verdict.outcome is Outcome.IMPROVED and found is not None and found.reference == entry.git_commit != commit
-    if not proven or found is None:
+    new = seen.measurement()
+    proven = seen.verdict.outcome is Outcome.IMPROVED and new is not None and new.reference == entry.git_commit != commit
+    if not proven or new is None:
         refuted = known and seen.run.started_at > known.started_at and _contradicts(seen, entry)
         return _waiting(entry, None, seen, MoveKind.DROPPED) if refuted else (entry, None)
     if known is None:
-        later = waiting is None or found.started_at > waiting.measurement.started_at
-        return _waiting(entry, Candidate(commit=commit, measurement=found), seen, MoveKind.CANDIDATE) if later else (entry, None)
-    if not _are_apart(known, found) or figures is None:
+        later = waiting is None or new.started_at > waiting.measurement.started_at
+        return _waiting(entry, Candidate(commit=commit, measurement=new), seen, MoveKind.CANDIDATE) if later else (entry, None)
+    if not _are_apart(known, new) or figures is None:
         return entry, None
-    return _set(entry, figures, seen, StepKind.IMPROVED, *sorted((known, found), key=lambda each: each.started_at))
+    return _set(entry, figures, seen, StepKind.IMPROVED, *sorted((known, new), key=lambda proof: proof.started_at))
 
 
 def _contradicts(seen: Observation, entry: BaselineEntry) -> bool:
-    """Whether a run that proved no improvement refutes it: it measured the commit against the baseline's, or the case failed."""
+    """Return whether a run without an improvement refutes it: it compared with the commit of the baseline, or the case failed."""
     if seen.verdict.outcome is Outcome.FAILED:
         return True
     goal = 1 - seen.run.policy.improvement
-    return any(found == seen.measurement() or found.ratio > goal for found in seen.against(entry.git_commit))
+    return any(measurement == seen.measurement() or measurement.ratio > goal for measurement in seen.against(entry.git_commit))
 
 
 def _are_apart(one: Measurement, other: Measurement) -> bool:
-    """Whether one began after the other had ended: what disturbs a machine for a while cannot make both."""
+    """Return whether one began after the other had ended: what disturbs a machine for a while cannot make both."""
     return one.ended_at < other.started_at or other.ended_at < one.started_at
 
 
@@ -145,7 +145,7 @@ def _set(
     *proof: Measurement,
     reason: str | None = None,
 ) -> tuple[BaselineEntry, MoveKind]:
-    ratio = math.exp(sum(math.log(each.ratio) for each in proof) / len(proof)) if proof else None
+    ratio = math.exp(sum(math.log(measurement.ratio) for measurement in proof) / len(proof)) if proof else None
     differences = before.workload.differences(figures.workload) if before and kind is StepKind.CHANGED else []
     step = Step(
         kind=kind,

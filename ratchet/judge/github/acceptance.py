@@ -33,7 +33,7 @@ WRITERS = frozenset({"admin", "maintain", "write"})
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedReport:
     """A report in which accepted regressions fail nothing; their outcome stays REGRESSED, since they are still slower."""
 
     report: ReportRecord
@@ -97,7 +97,7 @@ def believed(
     return tuple(latest.values())
 
 
-def with_acceptances(report: ReportRecord, acceptances: Iterable[Acceptance]) -> Accepted:
+def with_acceptances(report: ReportRecord, acceptances: Iterable[Acceptance]) -> AcceptedReport:
     """Judge the report as if the accepted regressions had been measured without a comparison."""
     offered = tuple(acceptances)
     red = {case.name for case in report.cases if case.outcome in SLOWDOWNS}
@@ -105,7 +105,7 @@ def with_acceptances(report: ReportRecord, acceptances: Iterable[Acceptance]) ->
     unused = tuple(acceptance for acceptance in offered if acceptance.case not in red)
     names = {acceptance.case for acceptance in used}
     if not names:
-        return Accepted(report, (), unused)
+        return AcceptedReport(report, (), unused)
     others = tuple(case for case in report.cases if case.name not in names)
     code = exit_code(Counter(case.outcome for case in others) + Counter({Outcome.MEASURED: len(names)}), report.policy)
     only_times = all(case.outcome is Outcome.REGRESSED for case in report.cases if case.name in names)
@@ -116,7 +116,7 @@ def with_acceptances(report: ReportRecord, acceptances: Iterable[Acceptance]) ->
         text = f"{headline(others, report.policy, code).removesuffix('.')}; {count} accepted on purpose."
     verdict = {Exit.PASS: "pass", Exit.REGRESSION: "regression"}.get(code, "not measured")
     changes: dict[str, Any] = {"verdict": verdict, "exit_code": int(code), "headline": text}
-    return Accepted(report.model_copy(update=changes), used, unused)
+    return AcceptedReport(report.model_copy(update=changes), used, unused)
 
 
 def _is_backed(acceptance: Acceptance, comments: Mapping[int, Comment], labels: frozenset[str]) -> bool:

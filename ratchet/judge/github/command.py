@@ -88,7 +88,7 @@ def _read(words: list[str]) -> Accept | ProfileWanted:
 
 
 def is_case(word: str) -> bool:
-    """Whether it can be the full name of a case: ``benchmark/config``, without patterns."""
+    """Return whether it can be the full name of a case: ``benchmark/config``, without patterns."""
     parts = word.split("/")
     is_plain = all(character.isalnum() or character in "_-.+" for part in parts for character in part)
     return len(word) <= LONGEST_CASE and len(parts) == 2 and all(parts) and is_plain

@@ -32,26 +32,26 @@ class _Payload(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
 
-class Change(_Payload):
+class ChangeEvent(_Payload):
     """Something happened to a pull request, or a merge queue wants a check. GitHub's API says the rest."""
 
     action: Text
 
 
-class Push(_Payload):
+class PushEvent(_Payload):
     """A branch or tag moved."""
 
     before: Sha
     """All zeros where there was none."""
 
 
-class WorkflowRunDone(_Payload):
+class WorkflowRunEvent(_Payload):
     """A run of another workflow ended. GitHub's API says the rest."""
 
     run_id: Id = _at("workflow_run", "id")
 
 
-class CommentMade(_Payload):
+class CommentEvent(_Payload):
     """A comment under an issue or a pull request."""
 
     action: Text
@@ -63,7 +63,7 @@ class CommentMade(_Payload):
     """None under an issue."""
 
 
-class Labelled(_Payload):
+class LabelEvent(_Payload):
     """A label was put on a pull request, or taken off."""
 
     action: Text
@@ -73,7 +73,7 @@ class Labelled(_Payload):
     head_sha: Sha = _at("pull_request", "head", "sha")
 
 
-class Dispatched(_Payload):
+class DispatchEvent(_Payload):
     """A person or a workflow started the workflow with these inputs, each as text."""
 
     actor: Text = _at("sender", "login")
@@ -91,15 +91,15 @@ class Dispatched(_Payload):
         return texts
 
 
-Event = Change | Push | WorkflowRunDone | CommentMade | Labelled | Dispatched
+Event = ChangeEvent | PushEvent | WorkflowRunEvent | CommentEvent | LabelEvent | DispatchEvent
 _KINDS: dict[str, type[Event]] = {
-    "pull_request": Change,
-    "pull_request_target": Change,
-    "merge_group": Change,
-    "push": Push,
-    "workflow_run": WorkflowRunDone,
-    "issue_comment": CommentMade,
-    "workflow_dispatch": Dispatched,
+    "pull_request": ChangeEvent,
+    "pull_request_target": ChangeEvent,
+    "merge_group": ChangeEvent,
+    "push": PushEvent,
+    "workflow_run": WorkflowRunEvent,
+    "issue_comment": CommentEvent,
+    "workflow_dispatch": DispatchEvent,
 }
 
 
@@ -112,8 +112,8 @@ def parse_event(name: str, payload: Mapping[str, object]) -> Event:
         raise UsageError("ratchet does not handle this event.", f"It handles {', '.join(sorted(_KINDS))}.")
     try:
         event = _KINDS[name].model_validate(payload)
-        if isinstance(event, Change) and event.action in ("labeled", "unlabeled"):
-            event = Labelled.model_validate(payload)
+        if isinstance(event, ChangeEvent) and event.action in ("labeled", "unlabeled"):
+            event = LabelEvent.model_validate(payload)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))

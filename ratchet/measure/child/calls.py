@@ -7,6 +7,7 @@ and ``run`` timed; everything else calls both, as one.
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -63,6 +64,13 @@ class TimedCall:
         self.kept.restore()
         if self.workload.setup is not None:
             self.workload.setup()
+
+
+def seed_all(seed: int) -> None:
+    """Seed torch, NumPy's own functions and `random`."""
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)  # the generator that an author's np.random.rand draws from
+    random.seed(seed)
 
 
 class Kept:

@@ -15,7 +15,7 @@ import torch
 
 from ratchet.measure.agreement import difference
 from ratchet.measure.child import outputs
-from ratchet.measure.child.calls import TimedCall
+from ratchet.measure.child.calls import TimedCall, seed_all
 from ratchet.measure.child.outputs import Part, Value
 from ratchet.measure.messages import Evidence
 from ratchet.workload import Workload
@@ -83,7 +83,7 @@ _CHANGES = "If run changes its inputs, name them in mutates=(…) of the Workloa
 
 def expected_of(call: TimedCall) -> dict[str, Part]:
     """Return the parts of the reference's result; without a reference, those of the call's own result, which is copied."""
-    torch.manual_seed(torch.initial_seed())
+    seed_all(torch.initial_seed())
     if call.before is not None:
         call.before()
     found = outputs.parts(call.workload.reference()) if call.workload.reference else call.outputs(_repeatable(call))
@@ -146,7 +146,7 @@ def _shown(part: Part) -> str:
 
 def _repeatable(call: TimedCall) -> object:
     """Call with the random numbers that every call of a check draws, so that dropout drops the same."""
-    torch.manual_seed(torch.initial_seed())
+    seed_all(torch.initial_seed())
     return call()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import random
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -54,13 +53,12 @@ class LoadedTree:
         ``seed`` seeds torch, NumPy and `random`. Raises UsageError for an unknown case or for tuned values that do not fit,
         TypeError for a benchmark that returns neither a function nor a Workload, and whatever the author's code raises.
         """
-        import numpy as np
         import torch
 
+        from ratchet.measure.child.calls import seed_all
+
         case, device, benchmark = self.case(name), self.spec.device, self.catalogue.benchmarks[self.case(name).benchmark]
-        torch.manual_seed(seed)
-        np.random.seed(seed % 2**32)
-        random.seed(seed)
+        seed_all(seed)
         workload = benchmark(device=torch.device(device), **case.parameters)
         if benchmark.on_host:
             workload = dataclasses.replace(workload, clock="cpu")

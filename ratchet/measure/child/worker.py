@@ -26,6 +26,7 @@ from ratchet.measure.child.autotuning import AutotuneWatch
 from ratchet.measure.child.calls import TimedCall
 from ratchet.measure.child.loader import LoadedTree, use_last_cores
 from ratchet.measure.child.outputs import Part, kind
+from ratchet.measure.child.trace import trace
 from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Call, Clock, Samples
 from ratchet.measure.clocks.cpu import CpuClock
@@ -191,6 +192,12 @@ class Worker:
         clock = make_clock(name_of_clock, job.cache, job.call.workload.stages[name], before=job.call.before)
         taken = _without_collector(clock, samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
+
+    def trace(self) -> dict[str, Any]:
+        """Return the activity of some calls of the prepared case, as torch.profiler sees it."""
+        job = self._current()
+        device = "cpu" if job.clocks[0].name == "cpu" else self._tree.spec.device
+        return {"activity": trace(job.call, device).model_dump(mode="json")}
 
     def finish(self, seed: int, *, evidence: bool = False) -> dict[str, Any]:
         """Check once more, on inputs from a fresh seed: this detects a result that was kept from earlier calls."""
@@ -395,6 +402,7 @@ _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "identify": Worker.identify,
     "block": Worker.block,
     "stage": Worker.stage,
+    "trace": Worker.trace,
     "finish": Worker.finish,
     "space": Worker.space,
     "open": Worker.open_case,

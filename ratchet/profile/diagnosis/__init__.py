@@ -19,7 +19,7 @@ from ratchet.profile.diagnosis.calls import (
     trace_changes,
     traced_times,
 )
-from ratchet.profile.diagnosis.rule import ChangeRule, Difference, Pair, StateRule, changed, direction_of, judged, standing
+from ratchet.profile.diagnosis.rule import ChangeRule, Difference, LaunchPair, StateRule, changed, direction_of, judged, standing
 from ratchet.records.profile import Finding, KernelProfile, Profile
 
 CHANGES: tuple[ChangeRule, ...] = (
@@ -107,7 +107,7 @@ def _between_kernels(head: Profile, reference: Profile, ratio: float | None) -> 
     for one, other in pairs:
         share = _share_of_change(one, other, head, reference)
         if share >= SMALLEST_SHARE:
-            changes = [change for rule in CHANGES if (change := changed(rule, Pair(one, other, share)))]
+            changes = [change for rule in CHANGES if (change := changed(rule, LaunchPair(one, other, share)))]
             differences += changes
             if not changes and one.duration_s is not None and other.duration_s is not None:
                 earlier = common.get(one.function, (0.0, 0.0))

@@ -10,7 +10,7 @@ from ratchet.profile.diagnosis import rule as at
 from ratchet.profile.diagnosis.rule import (
     Change,
     ChangeRule,
-    Pair,
+    LaunchPair,
     State,
     StateRule,
     all_flops,
@@ -30,7 +30,7 @@ FP64_RATE = 8.0
 """Double precision costs about this many times as much with its conversions; far more on chips without fast units for it."""
 
 
-def tensor_changed(pair: Pair) -> Change | None:
+def tensor_changed(pair: LaunchPair) -> Change | None:
     """Find work that matrix units do on one side only."""
     head, reference = _tensor_share(pair.head), _tensor_share(pair.reference)
     if head is None or reference is None or abs(head - reference) < 0.5:
@@ -51,7 +51,7 @@ def tensor_unused(kernel: KernelProfile) -> State | None:
     return State(f"{units.rate(flops / moved, 'FLOP/B')} of arithmetic, and the tensor cores do none of it.", 0.7, "low")
 
 
-def precision_changed(pair: Pair) -> Change | None:
+def precision_changed(pair: LaunchPair) -> Change | None:
     """Find double precision that the other side does not have, or has far less of."""
     head, reference = pair.head.flops.get("fp64"), pair.reference.flops.get("fp64")
     if head is None or reference is None:
@@ -72,7 +72,7 @@ def precision_double(kernel: KernelProfile) -> State | None:
     return State(f"{points(100 * double / flops)} of the operations are in double precision.", 0.5 * double / flops, "low")
 
 
-def divergence_changed(pair: Pair) -> Change | None:
+def divergence_changed(pair: LaunchPair) -> Change | None:
     """Find a change in the active threads of a warp, where one side has few."""
     head, reference = pair.head.metrics.get(THREADS_PER_INSTRUCTION), pair.reference.metrics.get(THREADS_PER_INSTRUCTION)
     grown = ratio(reference, head)
@@ -92,7 +92,7 @@ def divergence_present(kernel: KernelProfile) -> State | None:
     return State(f"The average instruction has {active:.1f} of 32 threads active.", (1 - active / 32) * busy, "medium")
 
 
-def steps_changed(pair: Pair) -> Change | None:
+def steps_changed(pair: LaunchPair) -> Change | None:
     """Find blocks that do the same operations with less in shared memory at a time, and need more instructions for it."""
     head, reference = pair.head, pair.reference
     grown, held = ratio(head.instructions, reference.instructions), ratio(head.shared_bytes, reference.shared_bytes)
@@ -109,7 +109,7 @@ def steps_changed(pair: Pair) -> Change | None:
     return Change(text, change.factor)
 
 
-def instructions_changed(pair: Pair) -> Change | None:
+def instructions_changed(pair: LaunchPair) -> Change | None:
     """Find more or fewer instructions, weighed by how busy the SM of the slower side is."""
     grown = ratio(pair.head.instructions, pair.reference.instructions)
     busy = pair.slower.sm_percent

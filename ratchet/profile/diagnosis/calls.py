@@ -46,7 +46,7 @@ SAME_NAME_ADVICE = "Compare the two versions of it: shapes, layouts, data types,
 
 
 @dataclass(frozen=True)
-class Spent:
+class LaunchTotal:
     """All launches of one name in a call."""
 
     name: str
@@ -69,9 +69,9 @@ def launches_changed(head: Profile, reference: Profile, moved_s: float) -> list[
     pairs = matched(head, reference)
     added = _unmatched(one for one, other in pairs if one and other is None)
     gone = _unmatched(other for one, other in pairs if other and one is None)
-    other = Group(*([spent for spent in side if spent.name not in common] for side in (added, gone)))
-    more = Group([spent for spent in added if spent.name in common], [])
-    fewer = Group([], [spent for spent in gone if spent.name in common])
+    other = LaunchGroup(*([spent for spent in side if spent.name not in common] for side in (added, gone)))
+    more = LaunchGroup([spent for spent in added if spent.name in common], [])
+    fewer = LaunchGroup([], [spent for spent in gone if spent.name in common])
     differences = []
     for group in (other, more, fewer):
         part = group.part(moved_s)
@@ -81,24 +81,24 @@ def launches_changed(head: Profile, reference: Profile, moved_s: float) -> list[
 
 
 @dataclass(frozen=True)
-class Group:
+class LaunchGroup:
     """Launches that only one side has."""
 
-    added: Sequence[Spent]
-    gone: Sequence[Spent]
+    added: Sequence[LaunchTotal]
+    gone: Sequence[LaunchTotal]
 
     @property
     def launches(self) -> int:
         """Number of launches that the head has more."""
-        return sum(each.launches for each in self.added) - sum(each.launches for each in self.gone)
+        return sum(spent.launches for spent in self.added) - sum(spent.launches for spent in self.gone)
 
     @property
     def seconds(self) -> float | None:
         """Seconds by which they make the head slower, launching included; None where that is not known."""
         launching = LAUNCH_S * self.launches
-        if any(each.seconds is None for each in (*self.added, *self.gone)):
+        if any(spent.seconds is None for spent in (*self.added, *self.gone)):
             return launching or None
-        return launching + sum(each.seconds or 0.0 for each in self.added) - sum(each.seconds or 0.0 for each in self.gone)
+        return launching + sum(spent.seconds or 0.0 for spent in self.added) - sum(spent.seconds or 0.0 for spent in self.gone)
 
     def part(self, moved_s: float) -> float | None:
         """Return the part of the call's change that they explain, 0 to 1; None where that is not known."""
@@ -107,7 +107,7 @@ class Group:
         return min(1.0, abs(self.seconds) / moved_s) if moved_s else 0.0
 
 
-def _difference(group: Group, head: Profile, reference: Profile, part: float | None) -> Difference:
+def _difference(group: LaunchGroup, head: Profile, reference: Profile, part: float | None) -> Difference:
     before, count = len(reference.kernels), len(head.kernels)
     slower = (group.seconds or 0.0) > 0
     storm = max(count, before) >= at.MANY_LAUNCHES and max(count, before) >= at.STORM * min(count, before)
@@ -127,16 +127,16 @@ def _difference(group: Group, head: Profile, reference: Profile, part: float | N
     return Difference(key, launched, why, advice, effect, part or 0.0, LAUNCHES_RANK if group.launches else 0.5)
 
 
-def _repeated(group: Group, reference: Profile, head: Profile) -> str:
+def _repeated(group: LaunchGroup, reference: Profile, head: Profile) -> str:
     """Return ``step 2 → 9 (140.0 µs more)``; empty where a name is on one side only."""
     before, after = (Counter(kernel.function for kernel in side.kernels) for side in (reference, head))
     spent = [*group.added, *group.gone]
-    if not all(before[each.name] and after[each.name] for each in spent):
+    if not all(before[kernel.name] and after[kernel.name] for kernel in spent):
         return ""
     parts = []
-    for each in spent[:NAMES_SHOWN]:
-        time = f" ({units.duration(each.seconds)} {'more' if group.added else 'less'})" if each.seconds else ""
-        parts.append(f"{each.name[:LONGEST_NAME]} {arrow(before[each.name], after[each.name])}{time}")
+    for kernel in spent[:NAMES_SHOWN]:
+        time = f" ({units.duration(kernel.seconds)} {'more' if group.added else 'less'})" if kernel.seconds else ""
+        parts.append(f"{kernel.name[:LONGEST_NAME]} {arrow(before[kernel.name], after[kernel.name])}{time}")
     return ", ".join([*parts, "…"] if len(spent) > NAMES_SHOWN else parts)
 
 
@@ -167,21 +167,21 @@ def call_seconds(profile: Profile) -> float | None:
 def seconds(kernels: Sequence[KernelProfile]) -> float | None:
     """Return the seconds of these launches together; None where one has no duration, or there is none."""
     times = [kernel.duration_s for kernel in kernels]
-    return None if None in times or not times else sum(each for each in times if each is not None)
+    return None if None in times or not times else sum(time for time in times if time is not None)
 
 
-def _unmatched(kernels: Iterable[KernelProfile]) -> list[Spent]:
+def _unmatched(kernels: Iterable[KernelProfile]) -> list[LaunchTotal]:
     by_name: dict[str, list[KernelProfile]] = {}
     for kernel in kernels:
         by_name.setdefault(kernel.function, []).append(kernel)
-    return [Spent(name, seconds(launched), len(launched)) for name, launched in by_name.items()]
+    return [LaunchTotal(name, seconds(launched), len(launched)) for name, launched in by_name.items()]
 
 
 def _sums(head: Profile, reference: Profile) -> str:
     moved = [[kernel.dram_bytes for kernel in side.kernels] for side in (reference, head)]
     if any(None in side for side in moved):
         return ""
-    return f", device memory {arrow(*(units.size(sum(each or 0 for each in side)) for side in moved))}"
+    return f", device memory {arrow(*(units.size(sum(size or 0 for size in side)) for side in moved))}"
 
 
 # Traced times by name.
@@ -191,8 +191,8 @@ def traced_times(head: Activity, reference: Activity, ratio: float | None) -> li
     """Return differences of times by name: all names of one side only as one; then common names that got slower or faster."""
     after, before = _of_a_call(head), _of_a_call(reference)
     moved = moved_s(sum(before.values()), sum(after.values()), ratio)
-    added = [Spent(name, seconds) for name, seconds in after.items() if name not in before and seconds > 0]
-    gone = [Spent(name, seconds) for name, seconds in before.items() if name not in after and seconds > 0]
+    added = [LaunchTotal(name, seconds) for name, seconds in after.items() if name not in before and seconds > 0]
+    gone = [LaunchTotal(name, seconds) for name, seconds in before.items() if name not in after and seconds > 0]
     net = sum(spent.seconds or 0.0 for spent in added) - sum(spent.seconds or 0.0 for spent in gone)
     differences = []
     if moved and abs(net) >= at.TIMES_SHARE * moved:
@@ -242,22 +242,22 @@ def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, whe
     return differences
 
 
-def replaced(gone: Sequence[Spent], added: Sequence[Spent]) -> str:
+def replaced(gone: Sequence[LaunchTotal], added: Sequence[LaunchTotal]) -> str:
     """Return ``replaced softmax (349.8 µs) by my_kernel (1.200 ms)``; ``added …`` or ``removed …`` where one list is empty."""
-    labels = _labels([each.name for each in (*gone, *added)])
+    labels = _labels([kernel.name for kernel in (*gone, *added)])
     if gone and added:
         return f"replaced {_listed(gone, labels)} by {_listed(added, labels)}"
     return f"added {_listed(added, labels)}" if added else f"removed {_listed(gone, labels)}"
 
 
-def _listed(spent: Sequence[Spent], labels: Mapping[str, str]) -> str:
+def _listed(spent: Sequence[LaunchTotal], labels: Mapping[str, str]) -> str:
     """List names with their times, the longest first."""
-    ordered = sorted(spent, key=lambda each: (-(each.seconds or 0.0), -each.launches))
+    ordered = sorted(spent, key=lambda kernel: (-(kernel.seconds or 0.0), -kernel.launches))
     shown = []
-    for each in ordered[:NAMES_SHOWN]:
-        count = f" ×{each.launches}" if each.launches > 1 else ""
-        time = f" ({units.duration(each.seconds)})" if each.seconds else ""
-        shown.append(f"{labels[each.name]}{count}{time}")
+    for kernel in ordered[:NAMES_SHOWN]:
+        count = f" ×{kernel.launches}" if kernel.launches > 1 else ""
+        time = f" ({units.duration(kernel.seconds)})" if kernel.seconds else ""
+        shown.append(f"{labels[kernel.name]}{count}{time}")
     return ", ".join([*shown, "…"] if len(ordered) > NAMES_SHOWN else shown)
 
 
@@ -302,22 +302,22 @@ class TraceRule:
 
 def pageable(activity: Activity) -> Cost | None:
     """Return the cost of copies from or to host memory that is not pinned."""
-    count, each = activity.pageable_copies / activity.calls, activity.copies_s / activity.calls
-    return Cost(each if count else 0.0, f"{count:.3g} in a call" if count else "none", count > 0, count)
+    count, per_call = activity.pageable_copies / activity.calls, activity.copies_s / activity.calls
+    return Cost(per_call if count else 0.0, f"{count:.3g} in a call" if count else "none", count > 0, count)
 
 
 def allocation(activity: Activity) -> Cost | None:
     """Return the CPU time in allocations."""
-    each = activity.allocation_s / activity.calls
-    return Cost(each, f"{units.duration(each)} in a call", activity.allocation_s >= at.ALLOCATION_SHARE * activity.wall_s)
+    per_call = activity.allocation_s / activity.calls
+    return Cost(per_call, f"{units.duration(per_call)} in a call", activity.allocation_s >= at.ALLOCATION_SHARE * activity.wall_s)
 
 
 def gaps(activity: Activity) -> Cost | None:
     """Return the time in which the device is idle between kernels; None where the trace does not say."""
     if activity.gaps_s is None:
         return None
-    each, share = activity.gaps_s / activity.calls, activity.gaps_s / activity.wall_s
-    return Cost(each, f"{units.duration(each)} in a call ({units.percent(share)})", share >= at.GAP_SHARE)
+    per_call, share = activity.gaps_s / activity.calls, activity.gaps_s / activity.wall_s
+    return Cost(per_call, f"{units.duration(per_call)} in a call ({units.percent(share)})", share >= at.GAP_SHARE)
 
 
 def launches(activity: Activity) -> Cost | None:

@@ -10,7 +10,7 @@ from ratchet.profile.diagnosis import rule as at
 from ratchet.profile.diagnosis.rule import (
     Change,
     ChangeRule,
-    Pair,
+    LaunchPair,
     State,
     StateRule,
     arrow,
@@ -26,7 +26,7 @@ WAITING_FOR_MEMORY = "long_scoreboard"
 """ncu's name for waiting for global, local, surface or texture memory (Nsight Compute, Kernel Profiling Guide)."""
 
 
-def coalescing_changed(pair: Pair) -> Change | None:
+def coalescing_changed(pair: LaunchPair) -> Change | None:
     """Find a changed use of sectors, with the sectors for each load and store that moved the same way."""
     requests: list[tuple[float, str]] = []
     for name, field in (("load", "load_sectors_per_request"), ("store", "store_sectors_per_request")):
@@ -55,19 +55,19 @@ def coalescing_low(kernel: KernelProfile) -> State | None:
     )
 
 
-def extra_pass(pair: Pair) -> Change | None:
+def extra_pass(pair: LaunchPair) -> Change | None:
     """Find more traffic with device memory, because the kernel itself asks for more."""
     bytes_grown = ratio(pair.head.dram_bytes, pair.reference.dram_bytes)
-    asked = ratio(global_sectors(pair.head), global_sectors(pair.reference))
-    if bytes_grown is None or asked is None or not (_noticed(bytes_grown) and _noticed(asked)):
+    sectors_grown = ratio(global_sectors(pair.head), global_sectors(pair.reference))
+    if bytes_grown is None or sectors_grown is None or not (_noticed(bytes_grown) and _noticed(sectors_grown)):
         return None
-    if (bytes_grown > 1) != (asked > 1):
+    if (bytes_grown > 1) != (sectors_grown > 1):
         return None
     sizes = (SECTOR_BYTES * (global_sectors(side) or 0) for side in (pair.reference, pair.head))
     return Change(f"{_bytes(pair)}, because the kernel itself loads and stores {arrow(*map(units.size, sizes))}.", bytes_grown)
 
 
-def l2_changed(pair: Pair) -> Change | None:
+def l2_changed(pair: LaunchPair) -> Change | None:
     """Find more traffic with device memory, because fewer accesses hit L2."""
     head, reference = pair.head.l2_hit_percent, pair.reference.l2_hit_percent
     grown = ratio(pair.head.dram_bytes, pair.reference.dram_bytes)
@@ -78,7 +78,7 @@ def l2_changed(pair: Pair) -> Change | None:
     return Change(f"L2 hits {arrow(points(reference), points(head))}: {_bytes(pair, start=False)}.", grown)
 
 
-def bytes_changed(pair: Pair) -> Change | None:
+def bytes_changed(pair: LaunchPair) -> Change | None:
     """Find more or less traffic with device memory, for whatever reason."""
     grown = ratio(pair.head.dram_bytes, pair.reference.dram_bytes)
     return Change(f"{_bytes(pair)}.", grown) if grown is not None and _noticed(grown) else None
@@ -94,7 +94,7 @@ def l2_low(kernel: KernelProfile) -> State | None:
     )
 
 
-def in_flight_changed(pair: Pair) -> Change | None:
+def in_flight_changed(pair: LaunchPair) -> Change | None:
     """Find as many warps that move as many bytes, but slower: each warp asks for less at once."""
     head, reference = pair.head, pair.reference
     moved = ratio(head.dram_bytes, reference.dram_bytes)
@@ -145,7 +145,7 @@ def _noticed(grown: float) -> bool:
     return max(grown, 1 / grown) >= at.NOTICED
 
 
-def _bytes(pair: Pair, *, start: bool = True) -> str:
+def _bytes(pair: LaunchPair, *, start: bool = True) -> str:
     sides = arrow(units.size(pair.reference.dram_bytes or 0), units.size(pair.head.dram_bytes or 0))
     return f"{'Device' if start else 'device'} memory moves {sides}"
 

@@ -12,7 +12,7 @@ from ratchet.profile.diagnosis import rule as at
 from ratchet.profile.diagnosis.rule import (
     Change,
     ChangeRule,
-    Pair,
+    LaunchPair,
     State,
     StateRule,
     all_flops,
@@ -34,7 +34,7 @@ def spilled_bytes(kernel: KernelProfile) -> float | None:
     return kernel.spill_bytes if kernel.spill_bytes is not None else sectors and sectors * SECTOR_BYTES
 
 
-def spills_changed(pair: Pair) -> Change | None:
+def spills_changed(pair: LaunchPair) -> Change | None:
     """Find spills that doubled, or that only one side has."""
     head, reference = spilled_bytes(pair.head), spilled_bytes(pair.reference)
     if head is None or reference is None:
@@ -93,7 +93,7 @@ def conflict_share(kernel: KernelProfile) -> float | None:
     return min(1.0, kernel.bank_conflicts / kernel.shared_wavefronts) if kernel.shared_wavefronts else 0.0
 
 
-def conflicts_changed(pair: Pair) -> Change | None:
+def conflicts_changed(pair: LaunchPair) -> Change | None:
     """Find a changed share of bank conflicts."""
     head, reference = conflict_share(pair.head), conflict_share(pair.reference)
     if head is None or reference is None or max(head, reference) < at.CONFLICT_SHARE:
@@ -120,7 +120,7 @@ def conflicts_present(kernel: KernelProfile) -> State | None:
     )
 
 
-def atomics_changed(pair: Pair) -> Change | None:
+def atomics_changed(pair: LaunchPair) -> Change | None:
     """Find atomics that doubled and are a noticeable part of all requests."""
     head, reference = summed(pair.head, *ATOMICS), summed(pair.reference, *ATOMICS)
     if head is None or reference is None:
@@ -162,7 +162,7 @@ SHARED_STATES = (
 # How many warps an SM holds, and how much of the GPU a grid fills.
 
 
-def occupancy_changed(pair: Pair) -> Change | None:
+def occupancy_changed(pair: LaunchPair) -> Change | None:
     """Find a changed achieved occupancy that goes with a change of the warps that the launch allows."""
     head, reference = pair.head.occupancy_percent, pair.reference.occupancy_percent
     fewer = ratio(reference, head)
@@ -177,7 +177,7 @@ def occupancy_changed(pair: Pair) -> Change | None:
     return Change(f"{text}{_because(pair, tighter)}.", fewer)
 
 
-def _because(pair: Pair, tighter: KernelProfile) -> str:
+def _because(pair: LaunchPair, tighter: KernelProfile) -> str:
     """Return the limit of the side with fewer warps, with the figures of both sides."""
     match tighter.occupancy_limiter:
         case "registers":
@@ -185,7 +185,7 @@ def _because(pair: Pair, tighter: KernelProfile) -> str:
             return f", limited by registers ({arrow(*both)} per thread)" if None not in both else ", limited by registers"
         case "shared memory":
             sides = (pair.reference.shared_bytes, pair.head.shared_bytes)
-            sizes = [units.size(each) for each in sides if each is not None]
+            sizes = [units.size(size) for size in sides if size is not None]
             return f", limited by shared memory ({arrow(*sizes)} per block)" if len(sizes) == 2 else ", limited by shared memory"
         case None:
             return ""
@@ -217,7 +217,7 @@ def tail_share(kernel: KernelProfile) -> float | None:
     return 1 - kernel.waves / math.ceil(kernel.waves - 0.005)
 
 
-def tail_changed(pair: Pair) -> Change | None:
+def tail_changed(pair: LaunchPair) -> Change | None:
     """Find a change in the part of the waves that stays empty."""
     head, reference = tail_share(pair.head), tail_share(pair.reference)
     if head is None or reference is None or max(head, reference) < at.TAIL_SHARE:
@@ -233,7 +233,7 @@ def tail_changed(pair: Pair) -> Change | None:
     text += f": {arrow(points(100 * reference), points(100 * head))} of the room in them stays empty"
     busy = [_active_share(pair.reference), _active_share(pair.head)]
     if None not in busy:
-        text += f", and SMs work {arrow(*(points(100 * (each or 0)) for each in busy))} of the time"
+        text += f", and SMs work {arrow(*(points(100 * (share or 0)) for share in busy))} of the time"
     return Change(f"{text}.", factor)
 
 
@@ -256,7 +256,7 @@ def small_grid(kernel: KernelProfile) -> State | None:
                  (1 - kernel.waves) / 2, "low")  # fmt: skip
 
 
-def tile_changed(pair: Pair) -> Change | None:
+def tile_changed(pair: LaunchPair) -> Change | None:
     """Find more blocks that do the same work, and each load their own copy of data that they share."""
     grid = ratio(blocks(pair.head), blocks(pair.reference))
     loads = ratio(pair.head.metrics.get(LOAD_SECTORS), pair.reference.metrics.get(LOAD_SECTORS))
@@ -266,9 +266,9 @@ def tile_changed(pair: Pair) -> Change | None:
     if max(loads, 1 / loads) < at.NOTICED or max(grid, 1 / grid) < at.NOTICED or (grid > 1) != (loads > 1):
         return None
     text = f"Blocks {arrow(whole(blocks(pair.reference) or 0), whole(blocks(pair.head) or 0))} for the same operations"
-    sizes = [each.shared_bytes for each in (pair.reference, pair.head)]
+    sizes = [kernel.shared_bytes for kernel in (pair.reference, pair.head)]
     if None not in sizes:
-        text += f" (shared memory {arrow(*(units.size(each or 0) for each in sizes))} each)"
+        text += f" (shared memory {arrow(*(units.size(size or 0) for size in sizes))} each)"
     loaded = (SECTOR_BYTES * (side.metrics.get(LOAD_SECTORS) or 0) for side in (pair.reference, pair.head))
     return Change(f"{text}: together they load {arrow(*map(units.size, loaded))}.", loads)
 

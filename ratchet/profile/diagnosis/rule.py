@@ -137,7 +137,7 @@ ADVICE_AGAINST_SLOWER = "This makes the head faster; no action needed."
 
 
 @dataclass(frozen=True)
-class Pair:
+class LaunchPair:
     """One launch on both sides."""
 
     head: KernelProfile
@@ -174,7 +174,7 @@ class ChangeRule:
     key: str
     rank: float
     """Between 0 and 1: high for what somebody wrote in the source, low for what is usually a consequence of something else."""
-    look: Callable[[Pair], Change | None]
+    look: Callable[[LaunchPair], Change | None]
     why: str
     advice: str
 
@@ -230,7 +230,7 @@ def explained(log_ratio: float | None, factor: float) -> float | None:
     return min(1.0, part) if part > 0 else None
 
 
-def changed(rule: ChangeRule, pair: Pair) -> Difference | None:
+def changed(rule: ChangeRule, pair: LaunchPair) -> Difference | None:
     """Return the difference that one rule sees in one launch; None where it sees none, or one that goes against the time."""
     change = rule.look(pair)
     part = explained(pair.log_ratio, change.factor) if change else None

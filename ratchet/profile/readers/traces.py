@@ -1,22 +1,21 @@
-"""Profiles without counters: the summaries of Nsight Systems over one call, and torch.profiler over some calls.
+"""Profiles without counters: which kernels a trace of torch.profiler shows, and the summaries of Nsight Systems over one call.
 
-`ratchet.commands.profile.cases` calls `take_torch_trace` on each side first, and `take_nsys` where Nsight Compute gave nothing.
-Starts child processes, and reads and removes the files that they write.
+`ratchet.commands.profile.sides` asks which kernels matter, and calls `take_nsys` where nothing else gave anything. It starts
+child processes, and reads and removes the files that they write.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ratchet.errors import RatchetError
 from ratchet.profile.metrics import bare
-from ratchet.profile.ncu import ProfileError, Surroundings, find_program, newest, run, signal_name
-from ratchet.records.files import load
+from ratchet.profile.ncu import ProfileError, Surroundings, find_program, newest, run
 from ratchet.records.profile import Activity, Profile
 from ratchet.untrusted import clean
 
@@ -113,41 +112,35 @@ def _count(row: dict[str, Any], name: str) -> int:
     return value if isinstance(value, int) and value >= 0 else 0
 
 
-# torch.profiler over some calls, in a process that does its own tracing: kernel times, launches, copies, gaps, operators.
+# What torch.profiler saw of some calls: which kernels take the time.
 
 
-CALLS = 10
-"""Calls of a case that are traced, if they are short."""
+MATTERS = 0.95
+"""Part of a call's time on the device whose kernels are worth counters."""
 
 
-def take_torch_trace(command: Sequence[str], written: Path, where: Surroundings, *, own_error: str) -> Profile:
-    """Run a command that writes an `Activity` to ``written``, and read it; the file is gone afterwards.
-
-    Raises ProfileError with one sentence.
-    """
-    written.unlink(missing_ok=True)
-    ended = run(command, where)
-    if (own := ended.line_with(own_error)) is not None:
-        raise ProfileError(f"Under torch.profiler {own[own.find(own_error) + len(own_error) :]}")
-    if ended.status is None:
-        raise ProfileError(
-            f"torch.profiler hung: it did not end within {where.time_limit_s:.0f} s.", "Raise profile_timeout in [tool.ratchet]."
-        )
-    if ended.status < 0:
-        raise ProfileError(f"The process crashed under torch.profiler ({signal_name(ended.status)}): {ended.last_line()}")
-    if ended.status > 0:
-        raise ProfileError(f"The process failed under torch.profiler with status {ended.status}: {ended.last_line()}")
-    try:
-        activity = load(written, Activity)
-    except RatchetError as error:
-        raise ProfileError(f"What torch.profiler saw cannot be read: {error.message}") from None
-    finally:
-        written.unlink(missing_ok=True)
-    return Profile(tool="torch", reader="torch", activity=activity)
+def kernel_times(activity: Activity) -> dict[str, float]:
+    """Return bare name → seconds of the kernels that ran, the longest first; copies and fills of memory are none."""
+    times: dict[str, float] = {}
+    for name, seconds in activity.kernels.items():
+        if not name.startswith(("Memset", "Memcpy")):
+            times[bare(name)] = times.get(bare(name), 0.0) + seconds
+    return dict(sorted(times.items(), key=lambda item: -item[1]))
 
 
 def busiest(activity: Activity | None) -> str | None:
     """Return the bare name of the kernel that takes most of the device's time; None where no kernel ran."""
-    times = activity.kernels if activity else {}
-    ran = {name: seconds for name, seconds in times.items() if not name.startswith(("Memset", "Memcpy"))}
-    return bare(max(ran, key=lambda name: ran[name])) if ran else None
+    return next(iter(kernel_times(activity)), None) if activity else None
+
+
+def that_matter(activity: Activity) -> list[str]:
+    """Return the bare names of the longest kernels, which together take `MATTERS` of the time."""
+    times, chosen = kernel_times(activity), list[str]()
+    while sum(times[name] for name in chosen) < MATTERS * sum(times.values()):
+        chosen.append(list(times)[len(chosen)])
+    return chosen
+
+
+def launches_of(activity: Activity, names: Collection[str]) -> int:
+    """Return how often a call launches kernels of these bare names, rounded up."""
+    return math.ceil(sum(count for name, count in activity.ran.items() if bare(name) in names) / max(1, activity.calls))

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 from ratchet.judge.tuning import best_so_far, compares_with_default, ranked
 from ratchet.records.tuning import TuningRecord
 from ratchet.report.figures import style
-from ratchet.report.figures.style import FAINT, GREY, HEAD, REFERENCE, TITLE, Section, legend_section, lines_of, text_section
+from ratchet.report.figures.style import (
+    FAINT,
+    GREY,
+    HEAD,
+    REFERENCE,
+    TITLE,
+    FigureSection,
+    legend_section,
+    lines_of,
+    text_section,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +51,7 @@ def convergence_figure(record: TuningRecord) -> Figure:
     costs = [min(evaluation.cost, _FAR) for evaluation in ranked(record)]
     low, high = min([*costs, 0.99]) / 1.08, max([*costs, 1.01]) * 1.05
     marks = _marks(record, low, high)
-    chart = Section(2.8, lambda part: _draw(part.subplots(), len(record.evaluations), low, high, marks))
+    chart = FigureSection(2.8, lambda part: _draw(part.subplots(), len(record.evaluations), low, high, marks))
     return style.stacked([text_section(lines), chart, *([legend_section(marks)] if marks else [])])
 
 
@@ -65,11 +75,13 @@ def _marks(record: TuningRecord, low: float, high: float) -> list[Line2D]:
     if compares_with_default(record):
         mark([0, len(record.evaluations) + 1], [1.0, 1.0], "default", color=GREY, linewidth=1.1, linestyle=(0, (6, 2)), zorder=1)
     for outcome, words, face in (("correct", "timed", REFERENCE), ("dropped", "dropped after a few samples", style.PAPER)):
-        near = [each for each in timed if each.evaluation.outcome == outcome and each.cost <= _FAR]
-        mark([each.number for each in near], [each.cost for each in near], f"{len(near)} {words}", markerfacecolor=face, **dot)
-    far = [each for each in timed if each.cost > _FAR]
+        near = [entry for entry in timed if entry.evaluation.outcome == outcome and entry.cost <= _FAR]
+        mark(
+            [entry.number for entry in near], [entry.cost for entry in near], f"{len(near)} {words}", markerfacecolor=face, **dot
+        )
+    far = [entry for entry in timed if entry.cost > _FAR]
     look = dot | {"marker": "^", "markerfacecolor": style.PAPER}
-    mark([each.number for each in far], [_FAR] * len(far), f"{len(far)} past {_FAR:g}×, timed or dropped", **look)
+    mark([entry.number for entry in far], [_FAR] * len(far), f"{len(far)} past {_FAR:g}×, timed or dropped", **look)
     failed = [number for number, evaluation in enumerate(record.evaluations, 1) if not evaluation.timed]
     look = dot | {"marker": "x", "markersize": size + 1, "markeredgecolor": _FAILED, "markeredgewidth": 1.4}
     mark(failed, [low * (high / low) ** 0.04] * len(failed), f"{len(failed)} failed", **look)

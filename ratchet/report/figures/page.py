@@ -21,7 +21,7 @@ from ratchet.report import words
 from ratchet.report.figures import quantities, style
 from ratchet.report.figures.quantities import Bar, Fact, Launch
 from ratchet.report.figures.roofline import sides_sections
-from ratchet.report.figures.style import BODY, FAINT, HEADING, NOTE, TITLE, Line, Section, lines_of, text_section
+from ratchet.report.figures.style import BODY, FAINT, HEADING, NOTE, TITLE, FigureSection, Line, lines_of, text_section
 from ratchet.report.profile import findings_of, unexplained
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def page_figure(
     return style.stacked(sections)
 
 
-def _head(profile: CaseProfile, verdict: CaseVerdict | None, sides: Sequence[Side], kernel: str) -> Section:
+def _head(profile: CaseProfile, verdict: CaseVerdict | None, sides: Sequence[Side], kernel: str) -> FigureSection:
     """Show case and outcome, both commits in the colours of their sides, and the kernel of the page."""
     lines = lines_of(profile.case, TITLE, most=2)
     if verdict is not None:
@@ -121,11 +121,11 @@ def _kernel(launches: Sequence[Launch], launch: Launch | None) -> str:
     return " · ".join(parts)
 
 
-def _heading(title: str, explanation: str = "") -> Section:
+def _heading(title: str, explanation: str = "") -> FigureSection:
     return text_section([Line(title, HEADING), *lines_of(explanation, NOTE)], above=0.14)
 
 
-def _bars(title: str, explanation: str, bars: Sequence[Bar], sides: Sequence[Side], full: float = 0.0) -> list[Section]:
+def _bars(title: str, explanation: str, bars: Sequence[Bar], sides: Sequence[Side], full: float = 0.0) -> list[FigureSection]:
     """Draw a heading, and pairs of bars with their numbers, reference above head; ``full`` is the least length of the axis."""
     if not bars:
         return [_heading(title, "not in the report")]
@@ -147,7 +147,7 @@ def _bars(title: str, explanation: str, bars: Sequence[Bar], sides: Sequence[Sid
         style.bar_axes(axes, [bar.label for bar in bars])
 
     height = 0.04 + (0.35 if len(sides) == 2 else 0.26) * len(bars)
-    return [_heading(title, explanation), Section(height, lambda part: draw(part.subplots()))]
+    return [_heading(title, explanation), FigureSection(height, lambda part: draw(part.subplots()))]
 
 
 def _number(value: float) -> str:
@@ -157,7 +157,7 @@ def _number(value: float) -> str:
     return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
 
 
-def _table(facts: Sequence[Fact], sides: Sequence[Side]) -> Section:
+def _table(facts: Sequence[Fact], sides: Sequence[Side]) -> FigureSection:
     """Draw a table without lines; the head is bold where it differs from the reference."""
     from matplotlib.transforms import Bbox
 
@@ -180,10 +180,10 @@ def _table(facts: Sequence[Fact], sides: Sequence[Side]) -> Section:
                 cell.get_text().set(color=_INK[sides[column - 1]], weight="bold" if bold else "normal")
         axes.set_axis_off()
 
-    return Section(0.2 * len(facts) + 0.1, lambda part: draw(part.subplots()))
+    return FigureSection(0.2 * len(facts) + 0.1, lambda part: draw(part.subplots()))
 
 
-def _findings(profile: CaseProfile) -> Section:
+def _findings(profile: CaseProfile) -> FigureSection:
     """Show the findings, the likeliest first, and what is missing."""
     lines = [Line("What the profiles show", HEADING)]
     for number, finding in enumerate(findings_of(profile), 1):

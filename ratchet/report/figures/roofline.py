@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ratchet import units
 from ratchet.records.roofline import Roof, Roofline, RooflinePoint
 from ratchet.report.figures import style
-from ratchet.report.figures.style import FAINT, INK, NOTE, SMALL, TITLE, Section, legend_section, lines_of, text_section
+from ratchet.report.figures.style import FAINT, INK, NOTE, SMALL, TITLE, FigureSection, legend_section, lines_of, text_section
 from ratchet.report.roofline import BOUND, ceiling_text, share_text, slope_text
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def roofline_figure(roofline: Roofline) -> Figure:
     if idle:
         sections += [
             text_section(lines_of("Cases without FLOPs: bytes per second, beside the roofs of the memory"), 0.12),
-            Section(0.1 + 0.28 * len(idle), lambda part: _draw_idle(part.subplots(), roofline.roofs, idle)),
+            FigureSection(0.1 + 0.28 * len(idle), lambda part: _draw_idle(part.subplots(), roofline.roofs, idle)),
         ]
     notes = [line for note in roofline.notes for line in lines_of(f"Note: {note}", NOTE)]
     return style.stacked([*sections, *([text_section(notes)] if notes else [])])
@@ -114,7 +114,7 @@ def share(point: RooflinePoint) -> str:
     return share_text(point.shares[point.bound_roof]) if point.bound_roof else ""
 
 
-def sides_sections(roofline: Roofline | None) -> list[Section]:
+def sides_sections(roofline: Roofline | None) -> list[FigureSection]:
     """Return sections with both sides of one case, and an arrow from reference to head; words where there is nothing to draw."""
     points = roofline.points if roofline else ()
     if roofline is None or not points:
@@ -141,10 +141,10 @@ def needed_roofs(roofline: Roofline) -> tuple[Roof, ...]:
     return tuple(roof for roof in near if roof.source != "report" or (roof.kind, roof.precision) not in printed)
 
 
-def chart_sections(roofline: Roofline, marks: Sequence[Mark]) -> list[Section]:
+def chart_sections(roofline: Roofline, marks: Sequence[Mark]) -> list[FigureSection]:
     """Return roofs and marks on logarithmic axes, and the legends below them."""
     ceilings = grouped([roof for roof in roofline.roofs if roof.kind == "compute"])
-    chart = Section(2.4 + 0.2 * len(ceilings), lambda part: _draw_chart(part.subplots(), roofline, ceilings, marks))
+    chart = FigureSection(2.4 + 0.2 * len(ceilings), lambda part: _draw_chart(part.subplots(), roofline, ceilings, marks))
     legends: list[Sequence[Artist]] = [[mark.line() for mark in marks], _line_styles(roofline.roofs)]
     return [chart, *(legend_section(handles) for handles in legends if handles)]
 

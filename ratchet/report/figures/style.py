@@ -91,7 +91,7 @@ def drawing() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Section:
+class FigureSection:
     """A part of a picture, as wide as the picture."""
 
     height: float
@@ -99,7 +99,7 @@ class Section:
     draw: Callable[[SubFigure], object]
 
 
-def stacked(sections: Sequence[Section]) -> Figure:
+def stacked(sections: Sequence[FigureSection]) -> Figure:
     """Make a figure of sections, from top to bottom. Call it within `drawing`, as everything that draws."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -139,7 +139,7 @@ def lines_of(text: object, font: Font = BODY, most: int = 3) -> list[Line]:
     return [Line(line, font) for line in wrapped(text, font.points, ROOM, most, font.weight)]
 
 
-def text_section(lines: Sequence[Line], above: float = 0.06) -> Section:
+def text_section(lines: Sequence[Line], above: float = 0.06) -> FigureSection:
     """Put lines below each other, with ``above`` inches of white before the first."""
     heights = [1.4 * line.font.points / 72 for line in lines]
     whole = above + sum(heights)
@@ -151,10 +151,10 @@ def text_section(lines: Sequence[Line], above: float = 0.06) -> Section:
             part.text(MARGIN / WIDTH, middle, line.text, size=font.points, color=font.colour, weight=font.weight, va="center")
             top += height
 
-    return Section(whole, draw)
+    return FigureSection(whole, draw)
 
 
-def legend_section(handles: Sequence[Artist]) -> Section:
+def legend_section(handles: Sequence[Artist]) -> FigureSection:
     """Explain marks and lines by their labels, in two columns where the labels are short enough."""
     labels = [shortened(str(handle.get_label()), SMALL, ROOM - 36) for handle in handles]
     columns = 2 if all(width_of(label, SMALL) < ROOM / 2 - 36 for label in labels) else 1
@@ -166,7 +166,7 @@ def legend_section(handles: Sequence[Artist]) -> Section:
             frameon=False, fontsize=SMALL, borderaxespad=0, borderpad=0, handlelength=2.4,
         )  # fmt: skip
 
-    return Section(height, draw)
+    return FigureSection(height, draw)
 
 
 def bar_axes(axes: Axes, labels: Sequence[str]) -> None:

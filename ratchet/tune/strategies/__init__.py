@@ -11,7 +11,7 @@ import importlib.util
 import numpy as np
 
 from ratchet.tune.strategies.local import Climb, Exhaustive, History, Random, Strategy
-from ratchet.tune.strategies.models import Tpe, Trees
+from ratchet.tune.strategies.models import Tpe, TreeSearch
 
 
 class Auto(Strategy):
@@ -26,7 +26,7 @@ class Auto(Strategy):
     @property
     def chosen(self) -> str:
         """The strategies that it used, one after the other, or will use: ``exhaustive``, ``trees``."""
-        return ", then ".join(each.name for each in self._used or [self._wanted()])
+        return ", then ".join(strategy.name for strategy in self._used or [self._wanted()])
 
     def next(self) -> int:
         wanted = self._wanted()
@@ -38,10 +38,12 @@ class Auto(Strategy):
         fits = self.to_come is not None and self.seen.candidates.exact and self.seen.left <= self.to_come
         if fits:
             return Exhaustive
-        return Trees if importlib.util.find_spec("sklearn") else Climb
+        return TreeSearch if importlib.util.find_spec("sklearn") else Climb
 
 
-STRATEGIES: dict[str, type[Strategy]] = {each.name: each for each in (Auto, Exhaustive, Random, Climb, Trees, Tpe)}
+STRATEGIES: dict[str, type[Strategy]] = {
+    strategy.name: strategy for strategy in (Auto, Exhaustive, Random, Climb, TreeSearch, Tpe)
+}
 """Name → strategy. The search calls ``next()`` only while there is a candidate that was not handed out."""
 
 __all__ = ["STRATEGIES", "Auto", "Strategy"]

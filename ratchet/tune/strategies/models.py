@@ -1,4 +1,4 @@
-"""Strategies with a model of the space: `Trees` (extremely randomised trees) and `Tpe` (Optuna's sampler).
+"""Strategies with a model of the space: `TreeSearch` (extremely randomised trees) and `Tpe` (Optuna's sampler).
 
 `ratchet.tune.search` makes and asks them. They touch no file or device. scikit-learn and Optuna are optional, and load only when
 a search begins that needs them.
@@ -71,7 +71,7 @@ def _table(values: Sequence[Value]) -> Floats32:
 
 
 def _counts(values: Sequence[Value]) -> bool:
-    """Whether a product with it can mean something."""
+    """Return whether a product with it can mean something."""
     return len(values) > 2 and all(isinstance(value, int | float) and value >= 0 for value in values)
 
 
@@ -123,8 +123,8 @@ class Forest:
         speeds = np.append(speeds, np.full(len(seen.pending), np.median(speeds)))
         places = np.array([*seen.values, *seen.pending], dtype=np.intp)
         if len(places) > self.rows:
-            told = self._told_of(speeds)
-            places, speeds = places[told], speeds[told]
+            learned = self._rows_to_learn(speeds)
+            places, speeds = places[learned], speeds[learned]
         at = self._features.of(places)
         seeds = self._rng.integers(2**31, size=self.trees).tolist()
         # A tree at a time, and what it takes checked here: the forest of scikit-learn takes twice as long, most of it to begin.
@@ -132,7 +132,7 @@ class Forest:
             grown = [self._tree(max_features=self.share, random_state=seed) for seed in seeds]
             self._grown = [tree.fit(at, speeds, check_input=False).tree_ for tree in grown]
 
-    def _told_of(self, speeds: Floats) -> Places:
+    def _rows_to_learn(self, speeds: Floats) -> Places:
         """Choose `rows` of the known configurations: one half are the fastest, the others random."""
         order = np.argsort(-speeds, kind="stable")
         half = self.rows // 2
@@ -140,14 +140,14 @@ class Forest:
 
     def speed(self, places: Places) -> Floats:
         """Return the expected speed of each, shape (n,)."""
-        return np.asarray(self._told(places).mean(axis=0))
+        return np.asarray(self._predictions(places).mean(axis=0))
 
     def gain(self, places: Places) -> Floats:
         """Return the expected improvement of each on the best, shape (n,)."""
-        told = self._told(places)
-        return improvement(told.mean(axis=0), np.maximum(told.std(axis=0), SAME), 1.0)
+        predicted = self._predictions(places)
+        return improvement(predicted.mean(axis=0), np.maximum(predicted.std(axis=0), SAME), 1.0)
 
-    def _told(self, places: Places) -> Floats:
+    def _predictions(self, places: Places) -> Floats:
         """Return the prediction of each tree, shape (trees, places)."""
         at = self._features.of(places)
         return np.array([tree.predict(at).ravel() for tree in self._grown])
@@ -167,7 +167,7 @@ def improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
 # The search that the trees guide.
 
 
-class Trees(Strategy):
+class TreeSearch(Strategy):
     """Some random configurations, then in turn the most promising of all and the most promising neighbour of the best.
 
     The constants were chosen on parts of recorded spaces and on made-up ones: docs/decisions/0011-search.md.
@@ -264,7 +264,7 @@ class Tpe(Strategy):
 
     def _tell(self) -> None:
         """Report the results of Optuna's suggestions since the last call."""
-        for place in [each for each in self._trials if each in self.seen.values]:
+        for place in [known for known in self._trials if known in self.seen.values]:
             value, trial = self.seen.values[place], self._trials.pop(place)
             if value is None:
                 self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)

@@ -1,0 +1,296 @@
+"""Profile cases of one or two trees: what torch.profiler saw of them, and counters of ncu from one process a side.
+
+`cases` calls `profile_sides` for all cases that share a reference. It starts ncu, and nsys where nothing else gave anything, as
+child processes within one time limit; their files stay in the folder of the request. Any error is a sentence in the profile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from ratchet.commands.profile.results import stem_of
+from ratchet.errors import RatchetError
+from ratchet.measure.child.profile_target import MARK, SEPARATOR, ProfileTarget, read_status
+from ratchet.measure.duet import Trace
+from ratchet.measure.tree_spec import TreeSpec
+from ratchet.profile import ncu
+from ratchet.profile.ncu import ProfileError, Surroundings, Task, Wish
+from ratchet.profile.readers import traces
+from ratchet.records.profile import Activity, KernelProfile, Profile
+from ratchet.records.run import Side
+from ratchet.units import plural
+from ratchet.untrusted import clean
+
+ON_THE_CPU = "A CPU has no GPU counters; the times are those of torch's operators."
+NO_KERNEL = "The call launches no kernel, and copies have no counters; the times are torch.profiler's."
+INSTEAD = "The times of torch.profiler are shown instead of counters."
+NOT_IN_TIME = "ncu did not finish it within the time limit. Raise profile_timeout in [tool.ratchet]."
+NAMES_SHOWN = 3
+
+
+@dataclass
+class SideProfile:
+    """The profile of one side, and sentences about what could not be measured of it."""
+
+    profile: Profile | None = None
+    steps_down: list[str] = field(default_factory=list)
+    reports: dict[str, Path] = field(default_factory=dict)
+    """Ending of the file's name → where the profiler left it; cases that were profiled together share one."""
+
+
+@dataclass
+class Budget:
+    """The time for profiling all cases of a run. Importing a tree counts apart, with twice the seconds that a host needed: ncu is
+    slower at it.
+    """
+
+    left_s: float
+    import_s: float = 0.0
+
+    @contextlib.contextmanager
+    def spend(self) -> Iterator[float]:
+        """Yield the time limit in seconds for a process that imports a tree and profiles; what it takes is spent."""
+        began = time.monotonic()
+        try:
+            yield self.left_s + 2 * self.import_s
+        finally:
+            self.left_s = max(0.0, self.left_s - max(0.0, time.monotonic() - began - 2 * self.import_s))
+
+
+@dataclass(frozen=True)
+class ProfileRequest:
+    """The trees to profile, the options, and the folder for files meanwhile."""
+
+    trees: Mapping[Side, TreeSpec]
+    seed: int
+    environ: Mapping[str, str]
+    folder: Path
+    budget: Budget
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cases that one process of ncu a side profiles, one after the other."""
+
+    cases: tuple[str, ...]
+    wish: Wish
+    warnings: tuple[str, ...] = ()
+
+    def stem(self) -> str:
+        """Return a name for the files that these cases share, which no other group has."""
+        first, *others = self.cases
+        digest = hashlib.sha256("\n".join(self.cases).encode()).hexdigest()[:8]
+        return f"{stem_of(first)}+{len(others)}.{digest}" if others else stem_of(first)
+
+
+Traced = Mapping[str, Mapping[Side, Trace]]
+"""Case → side → what torch.profiler saw."""
+Waiting = Mapping[str, Mapping[Side, Activity | None]]
+"""Case → the sides that may have counters → what torch.profiler saw of them."""
+Results = Mapping[str, Mapping[Side, SideProfile]]
+
+
+def profile_sides(request: ProfileRequest, wishes: Mapping[str, Wish], traced: Traced) -> dict[str, dict[Side, SideProfile]]:
+    """Profile each case that has a wish on each side, within the time limit. Each failure is a sentence in ``steps_down``.
+
+    ``traced`` is what torch.profiler saw: it names the kernels to count, and it is all that is left where ncu gives nothing.
+    """
+    results = {case: {side: _from_trace(traced[case][side], request.trees[side]) for side in request.trees} for case in wishes}
+    waiting = {
+        case: {side: traced[case][side].activity for side, result in sides.items() if _may_have_counters(result)}
+        for case, sides in results.items()
+    }
+    waiting = {case: sides for case, sides in waiting.items() if sides}
+    if waiting:
+        try:
+            program = ncu.find_ncu(request.environ)
+            for group in _groups(waiting, wishes):
+                if request.budget.left_s:
+                    _count(program, request, _in_time(request.budget, group, waiting), waiting, results)
+                else:
+                    _note(NOT_IN_TIME, group.cases, waiting, results)
+        except ProfileError as error:  # ncu is not installed
+            _note(str(error), waiting, waiting, results)
+    for case, sides in waiting.items():
+        for side in sides:
+            result = results[case][side]
+            if result.profile is None:
+                _systems(case, side, request, result)
+            elif not result.profile.kernels:
+                result.steps_down.append(INSTEAD)
+    return results
+
+
+def _from_trace(trace: Trace, tree: TreeSpec) -> SideProfile:
+    result = SideProfile(None if trace.activity is None else Profile(tool="torch", reader="torch", activity=trace.activity))
+    if tree.device == "cpu":
+        result.steps_down.append(ON_THE_CPU)
+    elif trace.activity and trace.activity.copies_s and traces.busiest(trace.activity) is None:
+        result.steps_down.append(NO_KERNEL)
+    if trace.trouble:
+        result.steps_down.append(trace.trouble)
+    return result
+
+
+def _note(sentence: str, cases: Iterable[str], waiting: Waiting, results: Results) -> None:
+    for result in (results[case][side] for case in cases for side in waiting[case]):
+        result.steps_down.append(sentence)
+
+
+def _may_have_counters(result: SideProfile) -> bool:
+    """Whether a side may have counters, as far as its trace says."""
+    return not {ON_THE_CPU, NO_KERNEL} & set(result.steps_down)
+
+
+# Counters: which launches, in which process.
+
+
+def _groups(waiting: Waiting, wishes: Mapping[str, Wish]) -> Iterator[Group]:
+    """Yield the cases of each wish together, but those apart whose launches are unknown, or too many for the others to wait for.
+
+    Both sides of a group replay kernels of the same names, so that no kernel seems to be gone.
+    """
+    for wish in dict.fromkeys(wishes[case] for case in waiting):
+        cases = [case for case in waiting if wishes[case] == wish]
+        known = [case for case in cases if None not in waiting[case].values()]
+        names = _names(waiting, known)
+        together = [case for case in known if max(_launches(waiting[case], names)) <= ncu.MOST_KERNELS]
+        for members in (together, *([case] for case in cases if case not in together)):
+            if members:
+                kernels = _names(waiting, members)
+                launches = ncu.MOST_KERNELS
+                if len(members) > 1:
+                    kernels, launches = (*kernels, SEPARATOR), (launches + 1) * len(members)
+                yield Group(tuple(members), replace(wish, kernels=kernels, launches=launches))
+
+
+def _names(waiting: Waiting, cases: Sequence[str]) -> tuple[str, ...]:
+    """Return the bare names of all kernels that matter on a side of one of these cases; none where a side has no trace."""
+    names: dict[str, None] = {}
+    for activity in (activity for case in cases for activity in waiting[case].values()):
+        if activity is None:
+            return ()
+        names |= dict.fromkeys(traces.that_matter(activity))
+    return tuple(names)
+
+
+def _launches(sides: Mapping[Side, Activity | None], names: Sequence[str]) -> list[int]:
+    """Return how many launches of these kernels a call of each side has; as many as are replayed where that is unknown."""
+    return [traces.launches_of(activity, names) if activity and names else ncu.MOST_KERNELS for activity in sides.values()]
+
+
+def _in_time(budget: Budget, group: Group, waiting: Waiting) -> Group:
+    """Return the group with fewer counters where a full set of them would take longer than there is time."""
+    need = 0.0
+    for sides in (waiting[case] for case in group.cases):
+        for activity, launches in zip(sides.values(), _launches(sides, group.wish.kernels), strict=True):
+            call_s = activity.wall_s / max(1, activity.calls) if activity else 0.0
+            need += ncu.FULL_PASSES * min(launches, ncu.MOST_KERNELS) * (ncu.PASS_S + call_s)
+    if group.wish.set_name != "full" or need <= budget.left_s:
+        return group
+    warning = (
+        f"All counters would take about {need:.0f} s, and {budget.left_s:.0f} s were left: only those that the diagnosis reads"
+        " first were collected. Raise profile_timeout in [tool.ratchet] for the others."
+    )
+    return replace(group, wish=replace(group.wish, is_brief=True), warnings=(warning,))
+
+
+def _count(program: Path, request: ProfileRequest, group: Group, waiting: Waiting, results: Results) -> None:
+    """Run ncu over a group on all sides at once, and put the counters into the results."""
+    cases = {side: [case for case in group.cases if side in waiting[case]] for side in request.trees}
+    stem = group.stem()
+    tasks, statuses = {}, {side: request.folder / f"{stem}.{side}.status" for side in cases}
+    for side in (side for side in request.trees if cases[side]):
+        target = ProfileTarget(request.trees[side], tuple(cases[side]), request.seed)
+        command = partial(target.command, status=statuses[side], turn=request.folder / "turn")
+        tasks[side] = Task(command, request.folder / f"{stem}.{side}.ncu-rep")
+    with request.budget.spend() as time_limit_s:
+        where = Surroundings(request.environ, request.folder, time_limit_s)
+        errors = ncu.take(program, tasks, group.wish, where, own_error=MARK)
+    is_over = not request.budget.left_s
+    for side, task in tasks.items():
+        error = ProfileError(NOT_IN_TIME) if is_over else errors[side]
+        counted = _counted(task.report, cases[side], read_status(statuses[side]), error, request.environ)
+        for case, profile in counted.items():
+            result, activity = results[case][side], waiting[case][side]
+            try:
+                if isinstance(profile, RatchetError):
+                    raise profile
+                ncu.accepted(profile, traces.busiest(activity))
+            except RatchetError as error:  # of the profiler, or of whatever cannot be read in its report
+                result.steps_down.append(str(error).replace(str(task.report), "The report of ncu"))
+                continue
+            warnings = (*profile.warnings, *group.warnings, *_left_out(profile, activity, group.wish))
+            result.profile = profile.model_copy(update={"activity": activity, "warnings": warnings})
+            result.reports["ncu-rep"] = task.report
+
+
+def _counted(
+    report: Path, cases: Sequence[str], status: Mapping[str, str], error: ProfileError | None, environ: Mapping[str, str]
+) -> dict[str, Profile | RatchetError]:
+    """Return the part of the report for each case that came through, and for the others why they have none."""
+    from ratchet.profile.readers import read
+
+    parts: dict[str, Profile | RatchetError] = {case: error or ProfileError(NOT_IN_TIME) for case in cases}
+    parts |= {case: ProfileError(f"Under ncu {trouble}") for case, trouble in status.items() if trouble and case in parts}
+    came_through = [case for case in cases if status.get(case) == ""]
+    if came_through and report.is_file():
+        try:
+            whole = read(report, environ)
+        except RatchetError as unreadable:
+            return parts | dict.fromkeys(came_through, error or unreadable)
+        split = _split(whole, cases)
+        parts |= {case: split[case] for case in came_through}
+    return parts
+
+
+def _split(profile: Profile, cases: Sequence[str]) -> dict[str, Profile]:
+    """Return the launches of each case of a report: those after the case's separator, where there are several cases."""
+    launches: dict[str, list[KernelProfile]] = {case: [] for case in cases}
+    names = iter(cases)
+    case = next(names) if len(cases) == 1 else ""
+    for kernel in profile.kernels:
+        if kernel.function == SEPARATOR and len(cases) > 1:
+            case = next(names, "")
+        elif case:
+            launches[case].append(kernel)
+    return {name: profile.model_copy(update={"kernels": tuple(kernels)}) for name, kernels in launches.items()}
+
+
+def _left_out(profile: Profile, activity: Activity | None, wish: Wish) -> Iterator[str]:
+    """Yield what a reader should know about kernels and launches of the call that were not profiled."""
+    times = traces.kernel_times(activity) if activity else {}
+    missing = [name for name in times if wish.kernels and name not in wish.kernels]
+    if missing and (total := sum(times.values())):
+        share = 1 - sum(times[name] for name in missing) / total
+        names = ", ".join(clean(name, 60) for name in missing[:NAMES_SHOWN])
+        more = f" and {len(missing) - NAMES_SHOWN} more" if len(missing) > NAMES_SHOWN else ""
+        of = f"{len(times) - len(missing)} of {plural(len(times), 'kernel')}"
+        yield f"{of}, {100 * share:.0f} % of the call's time on the GPU, were profiled; left out: {names}{more}."
+    launches = traces.launches_of(activity, wish.kernels or tuple(times)) if activity else 0
+    if len(profile.kernels) >= ncu.MOST_KERNELS and launches > ncu.MOST_KERNELS:
+        yield f"The call launches these kernels {launches} times; the first {ncu.MOST_KERNELS} launches were profiled."
+
+
+def _systems(case: str, side: Side, request: ProfileRequest, result: SideProfile) -> None:
+    """Run nsys for a side that nothing else gave a profile, if it is installed and there is time."""
+    program = traces.find_nsys(request.environ)
+    if program is None or request.budget.left_s < traces.LEAST_S:
+        return
+    report = request.folder / f"{stem_of(case)}.{side}.nsys-rep"
+    target = ProfileTarget(request.trees[side], (case,), request.seed)
+    try:
+        with request.budget.spend() as time_limit_s:
+            command = target.command(time_limit_s, status=report.with_suffix(".status"), turn=request.folder / "turn")
+            where = Surroundings(request.environ, request.folder, time_limit_s)
+            result.profile = traces.take_nsys(program, command, report, where)
+    except ProfileError as error:
+        result.steps_down.append(str(error))
+        return
+    result.reports["nsys-rep"] = report

@@ -1,0 +1,107 @@
+"""Trace calls of one case with torch.profiler: its kernels, launches, copies and gaps, summed up by name.
+
+A worker carries it out on a case that it has prepared, so a trace costs no import of its own. `profile_target` uses `warmed`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ratchet.records.profile import Activity
+from ratchet.workload import Device
+
+ALLOCATIONS = ("aten::empty", "aten::new_empty", "aten::resize_", "cudaMalloc", "cudaFree", "cudaHostAlloc", "cuMem")
+"""Beginnings of the names of calls that allocate or free memory."""
+_LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch")
+_US = 1e-6
+_WARM_CALLS, _WARM_S = (3, 50), 0.3
+"""Fewest and most warm-up calls; between these they end after so many seconds."""
+_CALLS, _TRACED_S = 10, 1.0
+"""Calls that are traced: fewer where they take longer than this together."""
+
+
+def warmed(call: Callable[[], object], device: Device) -> float:
+    """Call until tuning, compilation and clocks have settled. Return the seconds of the last call."""
+    began = time.perf_counter()
+    for count in range(1, _WARM_CALLS[1] + 1):
+        started = time.perf_counter()
+        call()
+        settle(device)
+        now = time.perf_counter()
+        if count >= _WARM_CALLS[0] and now - began > _WARM_S:
+            break
+    return now - started
+
+
+def settle(device: Device) -> None:
+    """Wait until the GPU has nothing left to do."""
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def trace(call: Callable[[], object], device: Device) -> Activity:
+    """Warm the call up, and trace some calls with torch.profiler, one right after the other."""
+    from torch.profiler import ProfilerActivity, profile
+
+    calls = max(1, min(_CALLS, int(_TRACED_S / max(warmed(call, device), 1e-9))))
+    wanted = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
+    with profile(activities=wanted):  # the first one sets the tracer up, and its events are late
+        call()
+        settle(device)
+    with profile(activities=wanted) as taken:
+        for _ in range(calls):
+            call()
+        settle(device)
+    return activity_of(taken.events(), calls, device)
+
+
+def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
+    """Sum up torch.profiler's events by name, in seconds; on the CPU an operator's own time, without that of those it calls."""
+    kernels: dict[str, float] = defaultdict(float)
+    ran: Counter[str] = Counter()
+    spent: dict[str, float] = defaultdict(float)
+    busy: list[tuple[float, float]] = []
+    every: list[tuple[float, float]] = []
+    launches = pageable = 0
+    copies_s = 0.0
+    for event in events:
+        name, span = str(event.name), (event.time_range.start * _US, event.time_range.end * _US)
+        every.append(span)
+        if "CPU" in str(event.device_type):
+            spent[name] += max(0.0, event.self_cpu_time_total * _US)
+            launches += name.startswith(_LAUNCHES)
+            continue
+        busy.append(span)
+        if name.startswith("Memcpy"):
+            copies_s += span[1] - span[0]
+            pageable += "Pageable" in name
+        else:
+            kernels[name] += span[1] - span[0]
+            ran[name] += not name.startswith("Memset")
+    return Activity(
+        calls=calls,
+        wall_s=max((end for _, end in every), default=0.0) - min((start for start, _ in every), default=0.0),
+        kernels=dict(kernels) if device == "cuda" else dict(spent),
+        ran=dict(+ran),
+        launches=launches or ran.total(),
+        copies_s=copies_s,
+        pageable_copies=pageable,
+        gaps_s=idle_between(busy) if device == "cuda" else None,
+        cpu_s=dict(spent),
+        allocation_s=sum(seconds for name, seconds in spent.items() if name.startswith(ALLOCATIONS)),
+    )
+
+
+def idle_between(spans: Iterable[tuple[float, float]]) -> float:
+    """Return the time between the first start and the last end that no span covers."""
+    idle, reached = 0.0, None
+    for start, end in sorted(spans):
+        if reached is not None and start > reached:
+            idle += start - reached
+        reached = end if reached is None else max(reached, end)
+    return idle
