@@ -205,6 +205,7 @@ def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
         unchecked=_unchecked(case),
         last_lines=lines,
         dropped_blocks=dropped,
+        timed_because=_timed_because(case) if outcome in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE) else None,
     )
 
 
@@ -216,6 +217,12 @@ def _unchecked(case: CaseRun) -> str | None:
         return "No reference: nothing says whether its result is right."
     within = f"within {case.agreement:.0e}".replace("e-0", "e-") if case.agreement else "exactly"
     return f"No reference: head and reference agree {within}, and nothing else was checked."
+
+
+def _timed_because(case: CaseRun) -> str | None:
+    if case.workload is None or case.workload.device != "cuda" or not case.reference:
+        return None
+    return case.opaque or ("its launches, machine code or data differ" if len(set(case.identity.values())) == 2 else None)
 
 
 def _agreeing(

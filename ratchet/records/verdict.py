@@ -104,6 +104,8 @@ class CaseVerdict(Record):
     """One sentence that says what of its result was checked, where its workload has no reference."""
     last_lines: tuple[str, ...] = ()
     dropped_blocks: Count = 0
+    timed_because: str | None = None
+    """Why a case on a GPU that shows no change was timed, although the code of an unchanged one need not be."""
 
     @property
     def changed_ratio(self) -> float | None:

@@ -462,6 +462,26 @@ def test_two_runs_forget_their_own_references() -> None:
     assert found.outcome is Outcome.UNCHANGED
 
 
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"opaque": "the GPU waits for the host"}, "the GPU waits for the host"),
+        ({"identity": {"head": "a" * 64, "reference": "b" * 64}}, "its launches, machine code or data differ"),
+        ({"identity": {"head": "a" * 64, "reference": "a" * 64}}, None),
+        ({}, None),
+    ],
+)
+def test_why_a_case_without_a_change_was_timed(changes: dict[str, object], why: str | None) -> None:
+    """A case on a GPU that shows no change says why its code could not be taken for identical."""
+    workload = examples.WORKLOAD.model_copy(update={"device": "cuda"})
+    timed = named("a/x", *SAME).model_copy(update={"workload": workload, "reference_workload": workload, **changes})
+    (found,) = judge_run(examples.run_of(timed), Baseline()).cases
+    assert (found.outcome, found.timed_because) == (Outcome.UNCHANGED, why)
+    on_the_cpu = workload.model_copy(update={"device": "cpu"})
+    there = timed.model_copy(update={"workload": on_the_cpu, "reference_workload": on_the_cpu})
+    assert judge_run(examples.run_of(there), Baseline()).cases[0].timed_because is None
+
+
 def test_identical_code_of_two_runs() -> None:
     """What a check found identical to its own reference is identical to another run's head only if the digests agree."""
     then = named("a/x", identity={"head": "a", "reference": "a"})
