@@ -203,11 +203,22 @@ def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
         comparison=comparison,
         head=summaries[1],
         reference=summaries[0],
+        unchecked=_unchecked(case),
         last_lines=lines,
         dropped_blocks=dropped,
         host_bound=host_bound(case),
         timed_because=_timed_because(case) if outcome in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE) else None,
     )
+
+
+def _unchecked(case: CaseRun) -> str | None:
+    """Say what is known of a result that no reference has confirmed; None where one has, or where nothing was timed."""
+    if case.has_reference or not case.head:
+        return None
+    if case.agreement is None:
+        return "No reference: nothing says whether its result is right."
+    within = f"within {case.agreement:.0e}".replace("e-0", "e-") if case.agreement else "exactly"
+    return f"No reference: head and reference agree {within}, and nothing else was checked."
 
 
 def _timed_because(case: CaseRun) -> str | None:

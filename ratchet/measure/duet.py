@@ -23,6 +23,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from ratchet.errors import HostError, RatchetError
+from ratchet.measure.agreement import between_sides
 from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Impossible, Lost, WorkerClient, refuse_foreign
 from ratchet.measure.device.telemetry import Sampler, Window
 from ratchet.measure.lost import (
@@ -508,9 +509,16 @@ class Duet:
                 sampled, _ = self._sample(side, prepared[side], "stage", count, name=stage)
                 workers[side].stages_ms[stage] = sampled.samples_ms
         seed = self._plan.seed + 2 * pair + 1
-        checks = [partial(self._crew.workers[side].ask, "finish", Checked, seed=seed) for side in sides]
-        for side, checked in zip(sides, self._at_once(checks, really=at_once), strict=True):
-            workers[side].checked = checked
+        compared = len(sides) == 2 and not prepared["head"].has_reference
+        checks = [partial(self._crew.workers[side].ask, "finish", Checked, seed=seed, evidence=compared) for side in sides]
+        checked = dict(zip(sides, self._at_once(checks, really=at_once), strict=True))
+        if compared:
+            apart = between_sides(checked["head"].evidence, checked["reference"].evidence)
+            if apart.problem:
+                raise CaseTrouble("head", "check", apart.problem, ())
+            checked["head"] = checked["head"].model_copy(update={"error": apart.error})
+        for side in sides:
+            workers[side].checked = checked[side]
         return workers
 
     def _prepare_sides(self, sides: Sequence[Side], case: str, seed: int, *, at_once: bool) -> dict[Side, Prepared]:

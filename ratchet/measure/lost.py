@@ -118,15 +118,16 @@ def beyond_hardware(samples_ms: Sequence[float], workload: WorkloadIdentity, pea
 
     ``peaks`` is None on a CPU, where nothing is known.
     """
-    if peaks is None:
+    if peaks is None or workload.device != "cuda":
         return None
+    moved, flops = workload.bytes or 0.0, workload.flops or 0.0
     seconds = statistics.median(samples_ms) * 1e-3
     peak_bytes, peak_flops = peaks.dram_bytes_per_s or 0.0, max(peaks.flops_per_s.values(), default=0.0)
     within = ABOVE_PEAK if workload.cache == "cold" else ABOVE_PEAK_WARM
-    if peak_bytes and workload.bytes / seconds > within * peak_bytes:
-        what, times, certain = "move its declared bytes", workload.bytes / seconds / peak_bytes, ABOVE_PEAK_WARM
-    elif peak_flops and workload.flops / seconds > ABOVE_PEAK * peak_flops:
-        what, times, certain = "do its declared FLOPs", workload.flops / seconds / peak_flops, ABOVE_PEAK
+    if peak_bytes and moved / seconds > within * peak_bytes:
+        what, times, certain = "move its declared bytes", moved / seconds / peak_bytes, ABOVE_PEAK_WARM
+    elif peak_flops and flops / seconds > ABOVE_PEAK * peak_flops:
+        what, times, certain = "do its declared FLOPs", flops / seconds / peak_flops, ABOVE_PEAK
     else:
         return None
     clause = f"a call of {units.duration(seconds)} would {what} {times:.3g} times as fast as this GPU can"

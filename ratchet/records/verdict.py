@@ -100,6 +100,8 @@ class CaseVerdict(Record):
     best_tree: Tree | None = None
     head: SideSummary | None = None
     reference: SideSummary | None = None
+    unchecked: str | None = None
+    """One sentence that says what of its result was checked, where its workload has no reference."""
     last_lines: tuple[str, ...] = ()
     dropped_blocks: Count = 0
     host_bound: str = ""

@@ -84,6 +84,15 @@ def reason(case: CaseVerdict) -> str:
     return case.reason.removeprefix("Slower, but not proven: ")
 
 
+def unchecked(cases: Iterable[CaseVerdict]) -> dict[str, tuple[str, ...]]:
+    """Return sentence → cases whose results were not compared with a reference."""
+    found: dict[str, tuple[str, ...]] = {}
+    for case in cases:
+        if case.unchecked:
+            found[case.unchecked] = (*found.get(case.unchecked, ()), case.name)
+    return found
+
+
 def meanings(report: ReportRecord) -> list[Word]:
     """Return the words that a report uses for its outcomes, worst first."""
     used = [WORDS[outcome] for outcome, _ in counted(report)]

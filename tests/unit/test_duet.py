@@ -17,7 +17,7 @@ from ratchet.judge.verdict import judge_run
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
 from ratchet.measure.duet import CaseSides, Duet, Measured, PreparedCase, Rounds, UnpreparedCase, _order
 from ratchet.measure.lost import repeats
-from ratchet.measure.messages import Checked, Identified, Prepared, Sampled, Traced
+from ratchet.measure.messages import Checked, Evidence, Identified, Prepared, Sampled, Traced
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import dumps
 from ratchet.records.profile import Activity, Peaks
@@ -74,6 +74,8 @@ class Script:
     happened: list[str] = field(default_factory=list)
     """built and timed, in order."""
     times_itself: bool = False
+    results: dict[Side, float] | None = None
+    """The result of each side on fresh inputs, where the workload has no reference."""
     building: int = 0
     most_building: int = 0
     """Most workers that were building at one time."""
@@ -112,6 +114,7 @@ class Worker:
                 stages=(),
                 foreign=(),
                 times_itself=script.times_itself,
+                has_reference=script.results is None,
             )
         if op == "trace":
             return Traced(activity=Activity(calls=1, wall_s=1))
@@ -119,6 +122,9 @@ class Worker:
             script.timed.append((side, self._pair))
             script.happened.append("timed")
             return script.sampled(side, words["samples"])
+        if op == "finish" and words["evidence"] and script.results:
+            result = script.results[side]
+            return Checked(error=0, evidence=(Evidence(place="the output", kind="x", limit=0.1, norm=result, sketch=(result,)),))
         return Checked(error=0) if expected is Checked else Identified(digest="", opaque="nobody asks")
 
     def end(self) -> None:
@@ -156,6 +162,18 @@ def measured(script: Script, sides: tuple[Side, ...] = SIDES, **more: Any) -> Me
 
 def pairs(result: Measured, side: Side) -> list[int]:
     return [one.pair for one in result.workers[side]]
+
+
+def test_results_without_a_reference_are_compared_in_each_pair() -> None:
+    """Sides that agree on fresh inputs are measured, with the error between them; sides that do not are a failure of the head."""
+    result = measured(Script(results={"head": 1.05, "reference": 1.0}))
+    assert not result.failures
+    errors = {side: [one.checked.error for one in result.workers[side] if one.checked] for side in SIDES}
+    assert errors == {"head": [pytest.approx(0.05)] * PAIRS, "reference": [0.0] * PAIRS}
+    (failure,) = measured(Script(results={"head": 1.5, "reference": 1.0})).failures
+    assert (failure.side, failure.stage) == ("head", "check")
+    assert failure.message.startswith("wrong result: the output is off by 5.00e-01")
+    assert not measured(Script(results={"head": 1.5}), sides=("head",)).failures
 
 
 @pytest.mark.parametrize("trouble", [killed, hung, out_of_memory])

@@ -19,7 +19,7 @@ from pathlib import Path
 from ratchet.error_lines import described
 from ratchet.errors import CudaBuildError, HostError
 from ratchet.nvcc import find_nvcc
-from ratchet.workload import Benchmark, Device, Parameter
+from ratchet.workload import DEFAULT, Benchmark, Device, Parameter
 
 
 @dataclass(frozen=True)
@@ -194,14 +194,16 @@ def _declared_cases(path: Path, device: Device) -> Iterator[tuple[str, str]]:
         if not isinstance(node, ast.FunctionDef):
             continue
         for decorator in node.decorator_list:
-            if isinstance(decorator, ast.Call) and _is_benchmark(decorator.func):
+            if _is_benchmark(decorator):
+                yield node.name, DEFAULT
+            elif isinstance(decorator, ast.Call) and _is_benchmark(decorator.func):
                 keywords = {k.arg: k.value for k in decorator.keywords if k.arg}
                 configs = keywords.get("configs")
                 if device == "cpu":
                     configs = keywords.get("cpu_configs", configs)
                 name = _constant(keywords.get("name"), constants)
                 title = name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else node.name
-                for config in _config_names(configs, constants):
+                for config in _config_names(configs, constants) if configs else [DEFAULT]:
                     yield title, config
 
 
