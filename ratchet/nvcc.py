@@ -27,6 +27,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ratchet.cache import cache_root
+from ratchet.error_lines import first_error
 from ratchet.errors import CudaBuildError
 from ratchet.subprocesses import run
 
@@ -191,7 +192,8 @@ def _compile(job: _Job) -> None:
         if ended.status != 0:
             kept = job.folder.with_suffix(".failed.log")
             kept.write_text(ended.output)
-            reason = _first_errors(ended.output) or f"exit status {ended.status}"
+            printed = [line.strip() for line in ended.output.splitlines() if line.strip()]
+            reason = (first_error(ended.output) or "; ".join(printed[:3]) or f"exit status {ended.status}").rstrip(".")
             raise CudaBuildError(f"nvcc rejected {job.source.name}: {reason}.", f"Its whole output is in {kept}.")
         if any(path.read_bytes() != text for path, text in job.sources.items()):
             # The key was made of the earlier text: the result must not be filed under it.
@@ -206,9 +208,3 @@ def _compile(job: _Job) -> None:
         if job.folder.exists():  # damaged: it has no library, or nobody would be here
             shutil.rmtree(job.folder)
         made.replace(job.folder)
-
-
-def _first_errors(log: str, most: int = 3) -> str:
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    errors = [line for line in lines if re.search(r"\b(error|fatal)\b", line)]
-    return "; ".join((errors or lines)[:most]).rstrip(".")

@@ -1,4 +1,4 @@
-"""A benchmark is a function that builds one `Workload` per config.
+"""A benchmark is a function that returns what to time for each config: a callable, or a `Workload` that says more about it.
 
 Authors import it through `ratchet`; the processes that load a tree call what it declares. Pure; it never imports torch,
 since records and the judge import it too.
@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 if TYPE_CHECKING:
     import torch
 
 Device = Literal["cuda", "cpu"]
-Clock = Literal["event", "graph"]
+Clock = Literal["event", "graph", "cpu"]
 Parameter = int | float | str | bool
 
 DEVICES: tuple[Device, ...] = ("cuda", "cpu")
+DEFAULT = "default"
+"""Name of the one config of a benchmark that names none."""
 
 
 class SpaceError(ValueError):
@@ -28,21 +30,28 @@ class SpaceError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """The function that is timed for one config, and how to check its result.
+    """The function that is timed for one config, and how to check its result. Only ``run`` is needed.
 
-    ``run`` is called as ``run(**tuning)`` and returns a tensor or a tuple of tensors. It must not change its inputs, nor return
-    one of them: before a check the outputs are filled with NaN, so that an element that is never written shows.
+    ``run`` is called as ``run(**tuning)`` and returns tensors, arrays or numbers in any tree of tuples, lists, dicts and
+    dataclasses. It must not change its inputs, nor return one of them, unless ``mutates`` names it: before a check the outputs
+    are filled with NaN, so that an element that is never written shows.
     """
 
     run: Callable[..., Any]
-    reference: Callable[[], Any]
-    """Computes the result independently, in higher precision, in the structure that ``run`` returns."""
-    dtype: str
-    """The type the kernel computes in, such as ``"bfloat16"``: part of what is compared."""
-    flops: float
-    """Floating-point operations of one call that the mathematics needs; 0 for a pure copy."""
-    bytes: float
-    """Bytes of one call that must cross device memory: each input read once, each output written once."""
+    reference: Callable[[], Any] | None = None
+    """Computes the result independently, in higher precision, in the structure that ``run`` returns; where that returns None, in
+    the structure of ``mutates``. None: a check compares the results of head and reference side with each other, and says so."""
+    dtype: str | None = None
+    """The type the kernel computes in, such as ``"bfloat16"``: part of what is compared. None: that of the first output."""
+    flops: float | None = None
+    """Floating-point operations of one call that the mathematics needs; 0 for a pure copy. None: no FLOP/s and no roofline."""
+    bytes: float | None = None
+    """Bytes of one call that must cross device memory: each input read once, each output written once. None: as for flops."""
+    mutates: Any = ()
+    """What ``run`` changes: tensors, modules, optimizers, or trees of tensors. They are copied once, when the workload has been
+    built, and get that content back before each call, which is not timed. They are outputs, too."""
+    setup: Callable[[], object] | None = None
+    """Called before each call of ``run``, after ``mutates`` has its content back; not timed."""
     tolerance: Mapping[str, float] = field(default_factory=dict)
     """Output dtype → largest ‖out − ref‖ / ‖ref‖ that passes; `ratchet.measure.child.correctness` has the defaults."""
     stages: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
@@ -53,12 +62,16 @@ class Workload:
     """The values used today, one for each name in ``tune``."""
     constraints: Sequence[Callable[..., bool]] = ()
     """Functions whose arguments are names of parameters; a combination can work if all return True."""
-    clock: Clock = "event"
-    """On a GPU: ``"event"`` times each call with a cold L2; ``"graph"`` replays 20 calls in a CUDA graph (warm L2)."""
+    clock: Clock | None = None
+    """On a GPU: ``"event"`` times each call with a cold L2; ``"graph"`` replays 20 calls in a CUDA graph (warm L2); ``"cpu"``
+    times the host until ``run`` returns. None: events; the host until the GPU is idle, if nothing in the result is on the GPU."""
 
     def __post_init__(self) -> None:
-        if not (self.flops >= 0 and self.bytes >= 0 and 0 < self.flops + self.bytes < math.inf):
+        declared = [number for number in (self.flops, self.bytes) if number is not None]
+        if not all(0 <= number < math.inf for number in declared) or declared == [0, 0]:
             raise ValueError(f"a workload declares finite FLOPs and bytes, not both 0 (here {self.flops}, {self.bytes})")
+        if isinstance(self.mutates, Iterator):  # as model.parameters() is
+            object.__setattr__(self, "mutates", tuple(self.mutates))
         if set(self.tune) != set(self.tuning):
             raise SpaceError(f"tune names {sorted(self.tune)}, tuning {sorted(self.tuning)}: both name the same parameters")
         for name, value in self.tuning.items():
@@ -70,6 +83,11 @@ class Workload:
                 raise SpaceError(f"a constraint takes {strangers[0]}, which is not in tune: {constraint_text(constraint)}")
             if not constraint(**{name: self.tuning[name] for name in names}):
                 raise SpaceError(f"tuning {dict(self.tuning)} does not hold the constraint: {constraint_text(constraint)}")
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether something has to happen before each call."""
+        return self.setup is not None or not (isinstance(self.mutates, tuple | list) and not self.mutates)
 
 
 def constraint_names(constraint: Callable[..., bool]) -> tuple[str, ...]:
@@ -93,60 +111,120 @@ def constraint_text(constraint: Callable[..., bool]) -> str:
     return " ".join(line.strip() for line in lines)
 
 
-Build = Callable[..., Workload]
+Build = Callable[..., Workload | Callable[[], Any]]
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A named function and its configs. Calling ``build`` allocates on the device; nothing before that does."""
+    """A named function and its configs. Calling it allocates on the device; nothing before that does."""
 
     name: str
     build: Build
     configs: Mapping[Device, Mapping[str, Mapping[str, Parameter]]]
     requires: tuple[str, ...] = ()
+    on_host: bool = False
+    """The function takes no device: what it returns is timed on the CPU's clock, on every machine."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Workload:
-        return self.build(*args, **kwargs)
+    def __call__(self, *, device: Any = None, **parameters: Any) -> Workload:
+        """Build the workload of one config; a callable becomes the ``run`` of a Workload that says nothing else.
+
+        Raises TypeError for anything else, and whatever the author's code raises.
+        """
+        made: object = self.build(**parameters) if self.on_host else self.build(device=device, **parameters)
+        if isinstance(made, Workload):
+            return made
+        hint = "return a function without arguments that is timed (lambda: …), or a Workload"
+        if not callable(made):
+            raise TypeError(f"benchmark {self.name} returned {type(made).__name__}: {hint}")
+        try:
+            inspect.signature(made).bind()
+        except TypeError as error:
+            raise TypeError(f"benchmark {self.name} returned a function that cannot be called alone ({error}): {hint}") from None
+        except ValueError:  # a function written in C that does not say what it takes
+            pass
+        return Workload(run=made)
 
 
+@overload
+def benchmark(function: Build, /) -> Benchmark: ...
+
+
+@overload
 def benchmark(
     *,
-    configs: Mapping[str, Mapping[str, Parameter]],
-    devices: Sequence[Device] = ("cuda",),
+    configs: Mapping[str, Mapping[str, Parameter]] | None = None,
+    devices: Sequence[Device] | None = None,
     cpu_configs: Mapping[str, Mapping[str, Parameter]] | None = None,
     requires: Sequence[str] = (),
     name: str | None = None,
-) -> Callable[[Callable[..., Workload]], Benchmark]:
-    """Register a function as a benchmark. It is called as ``function(device=torch.device, **parameters)``.
+) -> Callable[[Build], Benchmark]: ...
 
-    ``configs`` maps a config's name to its parameters. ``devices`` says what the benchmark can run on, and
-    ``cpu_configs`` gives other (smaller) parameters for the CPU. ``requires`` names what a GPU run needs, Python
-    modules (``"triton"``) or ``"nvcc"``: where one is missing, the cases are listed as skipped instead of failing.
+
+def benchmark(
+    function: Build | None = None,
+    /,
+    *,
+    configs: Mapping[str, Mapping[str, Parameter]] | None = None,
+    devices: Sequence[Device] | None = None,
+    cpu_configs: Mapping[str, Mapping[str, Parameter]] | None = None,
+    requires: Sequence[str] = (),
+    name: str | None = None,
+) -> Benchmark | Callable[[Build], Benchmark]:
+    """Register a function as a benchmark: ``@benchmark``, or ``@benchmark(configs=…)``.
+
+    It is called as ``function(device=torch.device, **parameters)`` and returns a callable to time or a `Workload`. A function
+    without an argument ``device`` is timed on the host.
+
+    ``configs`` maps a config's name to its parameters; without it there is one config, ``default``. ``devices`` says what the
+    benchmark can run on: without it the GPU, and the CPU too where there is one config or no device. ``cpu_configs`` gives other
+    (smaller) parameters for the CPU. ``requires`` names what a GPU run needs, Python modules (``"triton"``) or ``"nvcc"``: where
+    one is missing, the cases are listed as skipped instead of failing.
 
     Raises ValueError where the declaration itself cannot work.
     """
-    unknown = set(devices) - set(DEVICES)
-    if unknown or not devices:
-        raise ValueError(f"devices are some of {DEVICES}, not {tuple(devices)}")
+    if function is not None and not callable(function):
+        raise ValueError(f"write @benchmark or @benchmark(configs=…): {function!r} is not a function")
     if isinstance(requires, str):
         raise ValueError(f"requires is a list of names: write [{requires!r}]")
+
+    def register(function: Build) -> Benchmark:
+        title = name or function.__name__
+        on_host = not _takes_device(function)
+        served = devices if devices is not None else DEVICES if configs is None or on_host else ("cuda",)
+        table = _table(served, {DEFAULT: {}} if configs is None else configs, cpu_configs)
+        _check_declaration(function, title, table, {} if on_host else {"device": None})
+        return Benchmark(title, function, table, tuple(requires), on_host)
+
+    return register if function is None else register(function)
+
+
+def _takes_device(function: Build) -> bool:
+    arguments = inspect.signature(function).parameters.values()
+    return any(argument.name == "device" or argument.kind is argument.VAR_KEYWORD for argument in arguments)
+
+
+def _table(
+    devices: Sequence[Device],
+    configs: Mapping[str, Mapping[str, Parameter]],
+    cpu_configs: Mapping[str, Mapping[str, Parameter]] | None,
+) -> dict[Device, Mapping[str, Mapping[str, Parameter]]]:
+    """Return a copy of the configs for each device. Raises ValueError."""
+    if set(devices) - set(DEVICES) or not devices:
+        raise ValueError(f"devices are some of {DEVICES}, not {tuple(devices)}")
     if cpu_configs is not None and "cpu" not in devices:
         raise ValueError('cpu_configs needs "cpu" among devices')
     table: dict[Device, Mapping[str, Mapping[str, Parameter]]] = {}
     for device in devices:
         chosen = cpu_configs if device == "cpu" and cpu_configs is not None else configs
         table[device] = {config: dict(parameters) for config, parameters in chosen.items()}
-
-    def register(function: Callable[..., Workload]) -> Benchmark:
-        title = name or function.__name__
-        _check_declaration(function, title, table)
-        return Benchmark(title, function, table, tuple(requires))
-
-    return register
+    return table
 
 
 def _check_declaration(
-    function: Callable[..., Workload], title: str, table: Mapping[Device, Mapping[str, Mapping[str, Parameter]]]
+    function: Build,
+    title: str,
+    table: Mapping[Device, Mapping[str, Mapping[str, Parameter]]],
+    device: Mapping[str, None],
 ) -> None:
     signature = inspect.signature(function)
     for configs in table.values():
@@ -161,9 +239,12 @@ def _check_declaration(
                 if not isinstance(value, Parameter) or (isinstance(value, float) and not math.isfinite(value)):
                     raise ValueError(f"{title}/{config}: {name} is {value!r}; a parameter is a number, a string or a bool")
             try:
-                signature.bind(device=None, **parameters)
+                signature.bind(**device, **parameters)
             except TypeError as error:
-                raise ValueError(f"{title}/{config}: the function does not take these parameters and device: {error}") from None
+                raise ValueError(
+                    f"{title}/{config}: the function does not take these parameters{' and device' if device else ''}: {error}. "
+                    "Its arguments are device and what configs={…} gives"
+                ) from None
 
 
 def dtype_name(dtype: torch.dtype | str) -> str:

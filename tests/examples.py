@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -276,6 +277,20 @@ def compared(*ratios: float, **changes: Any) -> CaseRun:
         "reference": tuple(blocks(pair, 1.0, 1.0) for pair in range(len(ratios))),
     }
     return CaseRun(**(usual | changes))
+
+
+def waiting(case: CaseRun, **shares: float) -> CaseRun:
+    """The case with the GPU waiting for the host in this share of the blocks of ``head`` or ``reference``."""
+    update = {}
+    for side, share in shares.items():
+        workers: tuple[WorkerSamples, ...] = getattr(case, side)
+        most = share * sum(len(worker.blocks) for worker in workers)
+        numbers = itertools.count()
+        update[side] = tuple(
+            replace(worker, blocks=tuple(replace(block, exposed=next(numbers) < most) for block in worker.blocks))
+            for worker in workers
+        )
+    return case.model_copy(update=update)
 
 
 def longer(case: CaseRun, times: int) -> CaseRun:

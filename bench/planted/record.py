@@ -23,6 +23,7 @@ from typing import Any, Literal, get_args
 
 import torch
 
+from ratchet.measure.child.calls import TimedCall
 from ratchet.measure.child.correctness import check
 
 HERE = Path(__file__).resolve().parent
@@ -100,7 +101,7 @@ def time_all(names: Sequence[str], path: Path) -> list[str]:
     for cause in names:
         try:
             sides = {variant: causes.build(cause, variant) for variant in VARIANTS}
-            errors = [check(workload) for workload in sides.values()]
+            errors = [check(TimedCall(workload)).error for workload in sides.values()]
         except Exception as error:  # noqa: BLE001 - a variant that does not run must not cost the others their recording
             print(f"{cause}: {type(error).__name__}: {error}", flush=True)
             wrong.append(cause)

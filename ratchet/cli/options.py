@@ -49,6 +49,7 @@ def request_of(cases: tuple[str, ...], options: dict[str, Any]) -> Request:
         base=options.get("base"),
         merge_base=options.get("merge_base"),
         against_baseline=bool(options.get("against_baseline")),
+        bench_from=options.get("bench_from"),
         gpu=gpu,
         gpus=gpus,
         shard=options.get("shard"),

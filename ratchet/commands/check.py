@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from functools import reduce
 from importlib import metadata
 from pathlib import Path
+from typing import Literal
 
 from ratchet.commands.machine import Machine, environment_of, in_parallel, machines_of, plan_of
 from ratchet.commands.output import record_of
@@ -47,6 +48,7 @@ class CheckPlan:
     head: Snapshot
     reference: Snapshot | None
     """None: each case is compared with the commit that the baseline names for it."""
+    bench_from: Literal["head"] | None
     patterns: tuple[str, ...]
     shard: Shard | None
     environ: Mapping[str, str]
@@ -104,6 +106,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
             measured.reference,
             best=measured.best,
             shard=plan.shard,
+            bench_from=plan.bench_from,
         )
         with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
             save(plan.results / CURRENT, record)
@@ -123,17 +126,27 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
     results = writable(repository.root / settings.results)
     baseline = load_baseline(results)
     head = repository.working_snapshot(apart_of(repository, results))
-    return CheckPlan(
+    plan = CheckPlan(
         repository,
         settings,
         results,
         baseline,
         head,
-        None if request.against_baseline else repository.commit_snapshot(reference_of(request, repository, head)),
+        None,
+        request.bench_from,
         request.patterns,
         request.shard,
         without_secrets(environ),
     )
+    if request.against_baseline:
+        return plan
+    return replace(plan, reference=_reference_snapshot(plan, reference_of(request, repository, head)))
+
+
+def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:
+    """Return a commit to compare with, if so asked with the benchmarks of the head in place of its own."""
+    reference = plan.repository.commit_snapshot(revision)
+    return plan.repository.with_folder(reference, plan.head, plan.settings.bench) if plan.bench_from else reference
 
 
 def reference_of(request: Request, repository: Repository, head: Snapshot) -> str:
@@ -188,7 +201,7 @@ def _against_baseline(
     snapshots: list[Snapshot] = []
     for commit, group in groups.items():
         progress.stage(f"Comparing {len(group)} cases with the baseline commit {commit[:10]}")
-        snapshots.append(plan.repository.commit_snapshot(commit))
+        snapshots.append(_reference_snapshot(plan, commit))
         with worktree(plan.repository, trees, snapshots[-1]) as tree_of_commit:
             suites.append(compare(plan, machines, trees.head, Pairing(snapshots[-1], tree_of_commit, group), progress))
     cases: list[CaseRun] = list(suites[0].cases)
@@ -213,7 +226,7 @@ def _against_best(
         cases_text = f"{len(names)} slower case{'' if len(names) == 1 else 's'}"
         progress.stage(f"Comparing {cases_text} with the best commit {commit[:10]}")
         try:
-            best = plan.repository.commit_snapshot(commit)
+            best = _reference_snapshot(plan, commit)
         except (GitError, UsageError):  # the history was rewritten, or the clone is shallow: there is nothing to compare with
             continue
         with worktree(plan.repository, trees, best) as tree:

@@ -35,6 +35,7 @@ def record_of(
     *,
     best: Sequence[CaseRun] = (),
     shard: Shard | None = None,
+    bench_from: Literal["head"] | None = None,
 ) -> RunRecord:
     """Put together the record of a run. ``timing``: when it started, and the seconds that it took."""
     missing = suite.reference_missing
@@ -49,6 +50,7 @@ def record_of(
         head=head,
         reference=reference,
         shard=shard,
+        bench_from=bench_from,
         reference_missing=f"The reference could not be measured: {missing}" if missing else None,
         cases=suite.cases,
         best=tuple(best),

@@ -39,6 +39,8 @@ class Request:
     merge_base: str | None = None
     against_baseline: bool = False
     """Compare every case with the commit that the baseline names for it."""
+    bench_from: Literal["head"] | None = None
+    """Measure every reference with the benchmarks of the head; None: with its own."""
     gpu: int | None = None
     gpus: tuple[int, ...] | Literal["all"] | None = None
     """Spread the cases over these GPUs; None: one GPU."""

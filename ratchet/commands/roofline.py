@@ -97,7 +97,10 @@ def _assembled(
 ) -> Roofline:
     matched = {case.name: _matching(case, profiles, fingerprint, notes) for case in cases}
     roofs, more = _roofs(fingerprint, measured, tuple(matched.values()))
-    points = [_point(case, matched[case.name], roofs, measured.l2_bytes) for case in cases]
+    found = {case.name: _point(case, matched[case.name], roofs, measured.l2_bytes) for case in cases}
+    points = [point for point in found.values() if point]
+    if unplaced := [name for name, point in found.items() if point is None]:
+        more.append(f"Without declared FLOPs and bytes, and without counters, so not shown: {', '.join(unplaced)}.")
     far = [point for point in points if point.of_declared is not None and abs(point.of_declared - 1) > pure.AGREEMENT]
     if far:
         ratios = ", ".join(f"{point.case} {point.of_declared:.3f}" for point in far)
@@ -129,11 +132,11 @@ def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | 
     ), notes
 
 
-def _point(case: TimedCase, profile: Profile | None, roofs: tuple[Roof, ...], l2_bytes: int | None) -> RooflinePoint:
-    """Return the point from counters where there are any, else from the work that the benchmark declares."""
+def _point(case: TimedCase, profile: Profile | None, roofs: tuple[Roof, ...], l2_bytes: int | None) -> RooflinePoint | None:
+    """Return the point from counters where there are any, else from the work that the benchmark declares, if it does."""
     point = pure.counted(case.name, None, profile, roofs, case.seconds, warm=is_warm(case.workload)) if profile else None
     if profile is None or point is None:
-        return pure.declared(case.name, None, case.workload, case.seconds, l2_bytes)
+        return pure.declared(case.name, None, case.workload, case.seconds, l2_bytes) if case.workload.declares_work else None
     return point.model_copy(update={"of_declared": pure.agreement(case.workload, profile)})
 
 

@@ -16,7 +16,7 @@ import struct
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ratchet.cache import abandoned_folders, scratch_folder
 from ratchet.errors import GitError, OutputError, UsageError
@@ -140,9 +140,14 @@ class Repository:
         clean = self.commit_snapshot(self.head())
         command = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", *_all_but(apart))
         entries = self._feed(b"", *command).split(b"\0")
-        changed = [entry[3:] for entry in entries if entry and not entry.endswith(b"/")]  # a folder is a repository of its own
+        changed = [entry for entry in entries if entry and not entry.endswith(b"/")]  # a folder is a repository of its own
         if not changed:
             return clean
+        # What is only staged is in the copy of the index already, and need not be on disk: a sparse checkout leaves it out.
+        edited = [entry for entry in changed if entry[1:2] != b" "]
+        conflicts = [entry for entry in edited if b"U" in entry[:2] or entry[:2] in (b"AA", b"DD")]
+        gone = [entry[3:] for entry in edited if entry not in conflicts and entry[1:2] == b"D"]
+        present = [entry[3:] for entry in edited if entry[3:] not in set(gone)]
         index = Path(self._run("rev-parse", "--path-format=absolute", "--git-path", "index"))
         with contextlib.ExitStack() as stack:
             try:
@@ -152,11 +157,44 @@ class Repository:
             except OSError as error:
                 raise _temporary_error(error) from None
             extra = {"GIT_INDEX_FILE": str(copy), **AUTHOR}
-            # Not `git add`: it looks at every file again, and fails where an excluded path is ignored.
-            self._feed(b"\0".join(changed), "update-index", "--add", "--remove", "--replace", "-z", "--stdin", extra=extra)
+            # Not `git add`: it looks at every file again, and fails where an excluded path is ignored. A split index would write
+            # to the user's repository. What is gone comes first: a link may be in the place of its folder now.
+            whole = ("-c", "core.splitIndex=false")
+            self._feed(b"\0".join(gone), *whole, "update-index", "-z", "--force-remove", "--stdin", extra=extra)
+            self._feed(
+                b"\0".join(present), *whole, "update-index", "-z", "--add", "--remove", "--replace", "--stdin", extra=extra
+            )
+            if apart and self._try("diff-index", "--cached", "--quiet", "HEAD", "--", *_only(apart), extra=extra).returncode != 0:
+                self._run(*whole, "reset", "--quiet", "HEAD", "--", *_only(apart), extra=extra)
+            content = self._run(*whole, "write-tree", extra=extra)
+            if content == clean.tree.content:
+                return clean
+        return self.snapshot_of(clean.tree.model_copy(update={"dirty": True, "content": content}))
+
+    def snapshot_of(self, tree: Tree) -> Snapshot:
+        """Return a tree as it was measured; if its content is not that of its commit, as a dangling commit on top of it."""
+        clean = self.commit_snapshot(tree.commit)
+        if tree.content in ("", clean.tree.content):
+            return clean
+        message = "ratchet: content that was measured"
+        return Snapshot(self._run("commit-tree", tree.content, "-p", clean.revision, "-m", message, extra=AUTHOR), tree)
+
+    def with_folder(self, snapshot: Snapshot, other: Snapshot, folder: str) -> Snapshot:
+        """Return a snapshot that has the ``folder`` of another one in place of its own. UsageError if the other has none."""
+        folder = str(PurePosixPath(folder))
+        if not self._hash_of(f"{other.revision}:{folder}"):
+            raise UsageError(f"{other.revision[:10]} has no folder {folder}/.", "Commit one, or leave --bench-from out.")
+        with contextlib.ExitStack() as stack:
+            try:
+                extra = {"GIT_INDEX_FILE": str(stack.enter_context(scratch_folder("index")) / "index")}
+            except OSError as error:
+                raise _temporary_error(error) from None
+            self._run("read-tree", snapshot.revision, extra=extra)
+            own = self._feed(b"", "ls-files", "-z", "--", f":(top,literal){folder}", extra=extra)
+            self._feed(own, "update-index", "-z", "--force-remove", "--stdin", extra=extra)
+            self._run("read-tree", f"--prefix={folder}/", f"{other.revision}:{folder}", extra=extra)
             content = self._run("write-tree", extra=extra)
-            revision = self._run("commit-tree", content, "-p", clean.revision, "-m", "ratchet: uncommitted changes", extra=extra)
-        return Snapshot(revision, clean.tree.model_copy(update={"dirty": True, "content": content}))
+        return self.snapshot_of(snapshot.tree.model_copy(update={"content": content}))
 
     def add_worktree(self, folder: Path, revision: str) -> None:
         """Check ``revision`` out into ``folder``, which must not exist, as a repository of its own.
@@ -238,7 +276,7 @@ class Repository:
         """Run git at the root with this input; return its output byte for byte, since a file name need not be UTF-8."""
         done = self._git(*arguments, folder=self.root, extra=extra, content=content)
         if done.returncode != 0:
-            raise self._error(arguments[0], self.root, done.stderr.decode(errors="replace"), done.returncode)
+            raise self._error(arguments, self.root, done.stderr.decode(errors="replace"), done.returncode)
         return done.stdout
 
     def _run(self, *arguments: str, extra: Mapping[str, str] | None = None, refused: str = "", folder: Path | None = None) -> str:
@@ -252,10 +290,10 @@ class Repository:
             )
         if refused:
             raise UsageError(refused, "Run ratchet inside the repository, or name it with --repo.")
-        command = next((a for a in arguments if not a.startswith("-") and "=" not in a), "")
-        raise self._error(command, self._folder, done.stderr or done.stdout, done.returncode)
+        raise self._error(arguments, self._folder, done.stderr or done.stdout, done.returncode)
 
-    def _error(self, command: str, folder: Path, output: str, status: int) -> GitError:
+    def _error(self, arguments: Sequence[str], folder: Path, output: str, status: int) -> GitError:
+        command = next((a for a in arguments if not a.startswith("-") and "=" not in a), "")
         last = (output.strip().splitlines() or [f"exit status {status}"])[-1]
         return GitError(f"git {command} failed in {folder}: {last.rstrip('.')}.", "Fix that and try again.")
 
@@ -279,6 +317,10 @@ class Repository:
 def _all_but(apart: Sequence[str]) -> list[str]:
     """Return pathspecs that hold from wherever in the repository git runs."""
     return [":/", *(f":(exclude,top,glob){each}" for each in apart)]
+
+
+def _only(apart: Sequence[str]) -> list[str]:
+    return [f":(top,glob){each}" for each in apart]
 
 
 def _temporary_error(error: OSError) -> OutputError:

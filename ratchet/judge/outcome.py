@@ -46,6 +46,8 @@ EFFICIENCY = 0.9
 """Share of the pairs that the capped randomisation test uses effectively on normal noise (research/adversary.py)."""
 MOST_SUGGESTED = 400
 """If more pairs than this would be needed, the advice is a quieter machine instead."""
+HOST_BOUND = 0.5
+"""Share of a side's blocks in which the GPU waited for the host, from which on the case is called host-bound."""
 RESERVE = 1.3
 """Factor on the pairs that should settle a case, since its centre moves as well. A choice (docs/decisions/0003-rule.md)."""
 
@@ -132,10 +134,12 @@ def judge_case(case: CaseRun, comparison: Comparison | None, thresholds: CaseThr
     if comparison is None:
         broken = _broken(case, "reference")
         because = f" (the reference: {_phrase(broken.message)})" if broken else ""
-        return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval.", None
+        next_step = "" if broken else ": raise --pairs"
+        return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval{next_step}.", None
     outcome, reason = decide(comparison, thresholds)
     if outcome is Outcome.INCONCLUSIVE:
-        reason = f"{reason} {settles(comparison, thresholds.policy, case.pair_s)}"
+        waits = bool(host_bound(case))
+        reason = f"{reason} {settles(comparison, thresholds.policy, case.pair_s, waits_for_host=waits)}"
     return outcome, reason, comparison
 
 
@@ -215,13 +219,31 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
     )
 
 
-def settles(comparison: Comparison, policy: Policy, pair_s: float) -> str:
-    """Say what would decide an inconclusive case: more pairs and seconds, or a quieter machine."""
+def host_bound(case: CaseRun) -> str:
+    """Say that the GPU mostly waited for the host in a case, in which share of its blocks, and what would help; empty if not."""
+    sides = {"reference": case.reference, "head": case.head}
+    kept = {
+        side: [block for worker in workers for block in worker.blocks if not block.throttled] for side, workers in sides.items()
+    }
+    shares = {side: statistics.fmean(block.exposed for block in blocks) for side, blocks in kept.items() if blocks}
+    bound = {side: units.percent(share) for side, share in shares.items() if share >= HOST_BOUND}
+    if not bound:
+        return ""
+    where = " and ".join(f"{share} of the {side}'s" for side, share in bound.items())
+    graph = "" if case.workload and case.workload.clock == "graph" else 'A CUDA graph (clock="graph"), '
+    advice = f"{graph}{'fewer' if graph else 'Fewer'} launches or a larger size would help."
+    return f"The GPU waited for the host in {where} blocks, so these times hold launch latency and the host's noise. {advice}"
+
+
+def settles(comparison: Comparison, policy: Policy, pair_s: float, *, waits_for_host: bool = False) -> str:
+    """Say what would decide an inconclusive case: more pairs and seconds, a quieter machine, or a GPU that waits less."""
     wanted = pairs_to_settle(comparison, policy)
     if wanted is None:
-        return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}: quieten the machine, then measure again."
-    longer = f", {units.wall(pair_s * (wanted - comparison.pairs))} more" if pair_s else ""
-    return f"About {wanted} pairs would settle it{longer}: raise --budget, or --pairs if it is lower."
+        advice = "let the GPU wait less for the host" if waits_for_host else "quieten the machine"
+        return f"Pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}: {advice}, then measure again."
+    more = wanted - comparison.pairs
+    longer = f" and take {units.wall(pair_s * more)}" if pair_s else ""
+    return f"About {more} more pairs would settle it{longer}: raise --budget, or --pairs if it is lower."
 
 
 def pairs_to_settle(comparison: Comparison, policy: Policy, reserve: float = RESERVE) -> int | None:
@@ -312,7 +334,8 @@ def _against_stored(case: CaseRun, thresholds: CaseThresholds, stored: BaselineE
     broken = _broken(case, "reference")
     why = f"The reference could not be measured ({_phrase(broken.message)})" if broken else "There was no reference to measure"
     if stored is None:
-        return Outcome.INCONCLUSIVE, f"{why}, and the baseline file has nothing for this machine.", None
+        what = "name a --base that works here, or give the baseline a first entry (`ratchet baseline record`)"
+        return Outcome.INCONCLUSIVE, f"{why}, and the baseline file has nothing for this machine: {what}.", None
     if case.workload != stored.workload:
         return Outcome.CHANGED, f"{why}, and the stored workload differs from this one.", None
     days = days_ms(stored)

@@ -96,7 +96,7 @@ def cached(workload: WorkloadIdentity, l2_bytes: int | None) -> Literal["warm", 
     """
     if is_warm(workload):
         return "warm"
-    return "fits" if workload.device == "cuda" and l2_bytes and 0 < workload.bytes <= l2_bytes else None
+    return "fits" if workload.device == "cuda" and l2_bytes and 0 < (workload.bytes or 0) <= l2_bytes else None
 
 
 def share(workload: WorkloadIdentity, seconds: float, roofs: Roofs) -> RoofShare | None:

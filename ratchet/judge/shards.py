@@ -71,6 +71,8 @@ def _differences(first: RunRecord, other: RunRecord) -> Iterator[str]:
         yield f"head is {first.head.commit[:10]} in one and {other.head.commit[:10]} in the other"
     if first.reference != other.reference and None not in (first.reference, other.reference):
         yield "they compare with different references"
+    if first.bench_from != other.bench_from:
+        yield "one of them has the head's benchmarks on both sides"
     if first.policy != other.policy:
         yield "their thresholds differ"
     if first.plan.model_copy(update={"order_seed": other.plan.order_seed}) != other.plan:

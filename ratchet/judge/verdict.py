@@ -21,6 +21,7 @@ from ratchet.judge.outcome import (
     Finding,
     compared,
     decide_apart,
+    host_bound,
     judge_alone,
     judge_case,
     thresholds_for,
@@ -140,7 +141,7 @@ def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRe
     for name in dict.fromkeys((*heads, *others)):
         joined = _joined(name, heads, others)
         verdicts.append(_verdict(joined, _judge_apart(joined, thresholds), roofs))
-    joined_run = head.model_copy(update={"reference": reference.head, "kind": "check"})
+    joined_run = head.model_copy(update={"reference": reference.head, "kind": "check", "bench_from": None})
     warning = "The sides were measured at different times: clocks, heat and neighbours do not cancel as in a check."
     return _report(joined_run, tuple(verdicts), policy, (warning, *head.warnings))
 
@@ -202,10 +203,22 @@ def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
         comparison=comparison,
         head=summaries[1],
         reference=summaries[0],
+        unchecked=_unchecked(case),
         last_lines=lines,
         dropped_blocks=dropped,
+        host_bound=host_bound(case),
         timed_because=_timed_because(case) if outcome in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE) else None,
     )
+
+
+def _unchecked(case: CaseRun) -> str | None:
+    """Say what is known of a result that no reference has confirmed; None where one has, or where nothing was timed."""
+    if case.has_reference or not case.head:
+        return None
+    if case.agreement is None:
+        return "No reference: nothing says whether its result is right."
+    within = f"within {case.agreement:.0e}".replace("e-0", "e-") if case.agreement else "exactly"
+    return f"No reference: head and reference agree {within}, and nothing else was checked."
 
 
 def _timed_because(case: CaseRun) -> str | None:
@@ -276,6 +289,7 @@ def _report(run: RunRecord, cases: tuple[CaseVerdict, ...], policy: Policy, warn
             "started_at": run.started_at,
             "wall_s": run.wall_s,
             "command": run.command,
+            "bench_from": run.bench_from,
             "warnings": warnings,
         }
     )

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ratchet.cache import cache_root
+from ratchet.error_lines import LONGEST, first_error
 from ratchet.errors import BuildError, OutputError
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.subprocesses import STRAY, run
@@ -91,8 +92,9 @@ def _run(tree: Path, command: Sequence[str], timeout_s: float, environ: Mapping[
     if ended.status is None:
         raise BuildError(f"The build `{shown}` took more than {timeout_s:g} s.", "Raise build_timeout in [tool.ratchet].")
     if ended.status != 0:
-        last = " | ".join(last_lines(ended.output, 3)) or "it printed nothing"
-        raise BuildError(f"The build `{shown}` failed with status {ended.status}: {last}", "Run it by hand in that commit.")
+        first = clean(first_error(ended.output).replace(f"{tree}/", ""), LONGEST)
+        why = first or " | ".join(last_lines(ended.output, 3)) or "it printed nothing"
+        raise BuildError(f"The build `{shown}` failed with status {ended.status}: {why}", "Run it by hand in that commit.")
 
 
 def _key(command: Sequence[str], content: str) -> str:

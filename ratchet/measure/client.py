@@ -102,6 +102,10 @@ class Implausible(CaseTrouble):
     """Samples of a worker that cannot be true."""
 
 
+class Impossible(Implausible):
+    """Samples in which no GPU could do the work that the workload declares."""
+
+
 class HostLost(HostError):
     """A tree's process that ended or fell silent without a reason."""
 

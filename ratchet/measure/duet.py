@@ -23,9 +23,20 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from ratchet.errors import HostError, RatchetError
-from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Lost, WorkerClient, refuse_foreign
+from ratchet.measure.agreement import between_sides
+from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Impossible, Lost, WorkerClient, refuse_foreign
 from ratchet.measure.device.telemetry import Sampler, Window
-from ratchet.measure.lost import always_on_head, beyond_hardware, could_not_measure, in_every_try, problem_of, worth_repeating
+from ratchet.measure.lost import (
+    CHECK_WORK,
+    always_on_head,
+    beyond_hardware,
+    could_not_measure,
+    impossible_head,
+    impossible_on_both,
+    in_every_try,
+    problem_of,
+    worth_repeating,
+)
 from ratchet.measure.messages import Checked, Identified, Prepared, Sampled, Traced
 from ratchet.records.profile import Activity, Peaks
 from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples, stored_ms
@@ -419,6 +430,9 @@ class Duet:
 
     def _note(self, error: CaseTrouble, pair: int, case: CaseSides, result: Measured) -> None:
         """Record what this trouble means for the case. Where it means nothing yet, the pair is repeated."""
+        if isinstance(error, Impossible):
+            self._note_impossible(error, pair, case, result)
+            return
         if not isinstance(error, Lost) or time.monotonic() >= self._hosts[error.side].until:
             result.unfit = error.no_verdict
             if not result.unfit:
@@ -437,16 +451,34 @@ class Duet:
         """Return whether the reference alone survives the pair in which the head was lost; True where there is no reference."""
         if "reference" not in case.sides:
             return True
-        try:
-            self._measure_case(pair, CaseSides(case.name, ("reference",)))
-        except Lost as error:
-            result.lost.append(error.lost_worker(pair))
+        trouble = self._trouble_alone("reference", pair, case)
+        if isinstance(trouble, Lost):
+            result.lost.append(trouble.lost_worker(pair))
             return False
-        except CaseTrouble:  # it says why, so the machine is not at fault
-            return True
+        return True  # also where it says why, so that the machine is not at fault
+
+    def _note_impossible(self, error: Impossible, pair: int, case: CaseSides, result: Measured) -> None:
+        """Fail a head whose time no GPU can reach, unless the reference's is as impossible, or nothing is known of that."""
+        other: Side = "reference" if error.side == "head" else "head"
+        known = other not in case.sides or result.workers[other]
+        trouble = None if known else self._trouble_alone(other, pair, case)
+        if isinstance(trouble, Impossible):
+            result.unfit = impossible_on_both(error.message)
+        elif error.side == "head" and trouble is None:
+            message = impossible_head(error.message, compared=other in case.sides)
+            result.failures.append(error.failure(message))
+        else:
+            result.unfit = f"{error.no_verdict}: {CHECK_WORK}"
+
+    def _trouble_alone(self, side: Side, pair: int, case: CaseSides) -> CaseTrouble | None:
+        """Measure one side of this pair alone, and return its trouble if it has some."""
+        try:
+            self._measure_case(pair, CaseSides(case.name, (side,)))
+        except CaseTrouble as error:
+            return error
         finally:
             self._retire_all()
-        return True
+        return None
 
     def _measure_case(
         self, pair: int, case: CaseSides, *, mirrored: bool = False, at_once: bool = False
@@ -477,9 +509,16 @@ class Duet:
                 sampled, _ = self._sample(side, prepared[side], "stage", count, name=stage)
                 workers[side].stages_ms[stage] = sampled.samples_ms
         seed = self._plan.seed + 2 * pair + 1
-        checks = [partial(self._crew.workers[side].ask, "finish", Checked, seed=seed) for side in sides]
-        for side, checked in zip(sides, self._at_once(checks, really=at_once), strict=True):
-            workers[side].checked = checked
+        compared = len(sides) == 2 and not prepared["head"].has_reference
+        checks = [partial(self._crew.workers[side].ask, "finish", Checked, seed=seed, evidence=compared) for side in sides]
+        checked = dict(zip(sides, self._at_once(checks, really=at_once), strict=True))
+        if compared:
+            apart = between_sides(checked["head"].evidence, checked["reference"].evidence)
+            if apart.problem:
+                raise CaseTrouble("head", "check", apart.problem, ())
+            checked["head"] = checked["head"].model_copy(update={"error": apart.error})
+        for side in sides:
+            workers[side].checked = checked[side]
         return workers
 
     def _prepare_sides(self, sides: Sequence[Side], case: str, seed: int, *, at_once: bool) -> dict[Side, Prepared]:
@@ -517,11 +556,13 @@ class Duet:
         sampled = self._crew.workers[side].ask(op, Sampled, samples=count, **arguments)
         window = (start, time.monotonic())
         clock = prepared.workload.clock if op == "block" else "stage"
-        problem = problem_of(sampled.samples_ms, count, window[1] - window[0], clock)
-        if op == "block" and not problem:
-            problem = beyond_hardware(sampled.samples_ms, prepared.workload, self._peaks)
-        if problem:
+        if problem := problem_of(sampled.samples_ms, count, window[1] - window[0], clock):
             raise Implausible(side, op, problem, ())
+        excess = beyond_hardware(sampled.samples_ms, prepared.workload, self._peaks) if op == "block" else None
+        if excess and excess.is_certain:
+            raise Impossible(side, op, excess.what, ())
+        if excess:
+            raise Implausible(side, op, f"{excess.what}: {CHECK_WORK}", ())
         return sampled, window
 
     def _prepare(self, side: Side, worker: WorkerClient, name: str, seed: int, *, check: bool) -> Prepared:

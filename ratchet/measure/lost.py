@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ratchet import units
 from ratchet.records.profile import Peaks
@@ -103,23 +104,46 @@ def problem_of(samples_ms: Sequence[float], asked: int, waited_s: float, clock: 
     return None
 
 
-def beyond_hardware(samples_ms: Sequence[float], workload: WorkloadIdentity, peaks: Peaks | None) -> str | None:
-    """Return why no GPU could do the declared work in the median of these times, as a clause, or None.
+@dataclass(frozen=True)
+class Excess:
+    """A rate that the hardware does not have, as a clause."""
+
+    what: str
+    is_certain: bool
+    """No cache can explain it either: what is written may stay in the L2 cache, cold as it was."""
+
+
+def beyond_hardware(samples_ms: Sequence[float], workload: WorkloadIdentity, peaks: Peaks | None) -> Excess | None:
+    """Return why no GPU could do the declared work in the median of these times, or None.
 
     ``peaks`` is None on a CPU, where nothing is known.
     """
-    if peaks is None:
+    if peaks is None or workload.device != "cuda":
         return None
+    moved, flops = workload.bytes or 0.0, workload.flops or 0.0
     seconds = statistics.median(samples_ms) * 1e-3
     peak_bytes, peak_flops = peaks.dram_bytes_per_s or 0.0, max(peaks.flops_per_s.values(), default=0.0)
     within = ABOVE_PEAK if workload.cache == "cold" else ABOVE_PEAK_WARM
-    if peak_bytes and workload.bytes / seconds > within * peak_bytes:
-        what, times = "move its declared bytes", workload.bytes / seconds / peak_bytes
-    elif peak_flops and workload.flops / seconds > ABOVE_PEAK * peak_flops:
-        what, times = "do its declared FLOPs", workload.flops / seconds / peak_flops
+    if peak_bytes and moved / seconds > within * peak_bytes:
+        what, times, certain = "move its declared bytes", moved / seconds / peak_bytes, ABOVE_PEAK_WARM
+    elif peak_flops and flops / seconds > ABOVE_PEAK * peak_flops:
+        what, times, certain = "do its declared FLOPs", flops / seconds / peak_flops, ABOVE_PEAK
     else:
         return None
-    return (
-        f"a call of {units.duration(seconds)} would {what} {times:.3g} times as fast as this GPU can: check what the workload "
-        "declares, and that run() queues its work on the current stream"
-    )
+    clause = f"a call of {units.duration(seconds)} would {what} {times:.3g} times as fast as this GPU can"
+    return Excess(clause, times > certain)
+
+
+CHECK_WORK = "check what the workload declares, and that run() queues its work on the current stream"
+
+
+def impossible_head(clause: str, *, compared: bool) -> str:
+    """Say why the time of a head is impossible, beside a reference whose time is not, or alone."""
+    beside = "; the reference's time is possible" if compared else ""
+    return f"impossible: {clause}{beside}: {CHECK_WORK}"
+
+
+def impossible_on_both(clause: str) -> str:
+    """Say that the times of both sides are impossible, so that the workload is to blame rather than the head."""
+    blame = "the workload declares wrong bytes or FLOPs, or its run() does not queue its work on the current stream"
+    return f"Impossible on both sides, since {clause}: {blame}."

@@ -69,6 +69,23 @@ class Ready(Record):
     """Size of the GPU's L2 cache."""
 
 
+class Evidence(Record):
+    """One part of a result, reduced to what another process needs to compare it: see `child.outputs`.
+
+    Either ``sketch`` or ``digest`` is set.
+    """
+
+    place: Line
+    kind: Line
+    """Type and shape: ``float32 (3, 4)``."""
+    limit: NotNegative = 0.0
+    """Largest relative error that passes."""
+    norm: NotNegative = 0.0
+    sketch: Annotated[tuple[float, ...], Field(max_length=256)] = ()
+    digest: str = ""
+    """Of a part that has to be the same."""
+
+
 class Prepared(Record):
     """A case that a worker has built and called a few times; ``error`` is 0 where no check was asked for."""
 
@@ -80,6 +97,9 @@ class Prepared(Record):
     foreign: tuple[str, ...]
     times_itself: bool = False
     """It chose among variants of a kernel by their times, which nothing else may disturb."""
+    has_reference: bool = True
+    evidence: tuple[Evidence, ...] = ()
+    """Of the result, where it was checked and can be compared with that of another process."""
 
 
 class Identified(Record):
@@ -147,9 +167,10 @@ class Compiled(Record):
 
 
 class Checked(Record):
-    """The result on inputs from a fresh seed, after timing."""
+    """The result on inputs from a fresh seed, after timing; its ``evidence`` where that was asked for."""
 
     error: NotNegative
+    evidence: tuple[Evidence, ...] = ()
 
 
 DECLARATION = "declaration"

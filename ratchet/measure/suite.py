@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ratchet.errors import HostError, RatchetError
+from ratchet.measure.agreement import between_sides
 from ratchet.measure.client import HostClient, HostLost, Hosts
 from ratchet.measure.device.fitness import problem_during
 from ratchet.measure.device.nvml import Gpu
@@ -23,7 +24,7 @@ from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.profile import Peaks
-from ratchet.records.run import CaseRun, Plan, Shard, Side
+from ratchet.records.run import CaseRun, Failure, Plan, Shard, Side
 from ratchet.stats.comparison import performance
 from ratchet.units import plural, size
 
@@ -284,15 +285,25 @@ def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | Unprepared
     unfit = _no_verdict(broken)
     prepared = {side: answer.prepared for side, answer in found.items()}
     head, reference = prepared.get("head"), prepared.get("reference")
+    errors = {side: prepared[side].error for side in SIDES if side in prepared and prepared[side].has_reference}
+    failures = () if unfit else tuple(broken[side].failure for side in SIDES if side in broken)
+    agreement = None
+    if head and reference and not head.has_reference and head.workload == reference.workload:
+        apart = between_sides(head.evidence, reference.evidence)
+        errors["head"], agreement = apart.error, apart.limit
+        if apart.problem:
+            failures, agreement = (*failures, Failure(side="head", stage="check", message=apart.problem)), None
     return case.model_copy(
         update={
             "workload": head.workload if head else None,
             "reference_workload": reference.workload if reference else None,
             "tuning": head.tuning if head else {},
-            "errors_before": {side: prepared[side].error for side in SIDES if side in prepared},
+            "errors_before": errors,
+            "has_reference": head is None or head.has_reference,
+            "agreement": agreement,
             "identity": {side: found[side].digest for side in SIDES if side in found and found[side].digest},
             "opaque": next((answer.opaque for answer in found.values() if answer.opaque), None),
-            "failures": (*case.failures, *(() if unfit else (broken[side].failure for side in SIDES if side in broken))),
+            "failures": (*case.failures, *failures),
             "lost": tuple(one for side in SIDES if (answer := answers.get(side)) for one in answer.lost),
             "unfit": unfit or _too_big(_bytes_of_pair(answers), free),
         }

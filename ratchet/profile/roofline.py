@@ -222,13 +222,13 @@ def binding_precision(flops: Mapping[str, float], roofs: Iterable[Roof]) -> str:
 def declared(
     case: str, side: Side | None, workload: WorkloadIdentity, seconds: float, l2_bytes: int | None = None
 ) -> RooflinePoint:
-    """Return a point from the work that the benchmark declares for one call."""
+    """Return a point from the work that the benchmark declares for one call; what it does not declare counts as 0."""
     return RooflinePoint(
         case=case,
         side=side,
-        flops=workload.flops,
+        flops=workload.flops or 0.0,
         precision=precision_of(workload.dtype),
-        bytes=workload.bytes,
+        bytes=workload.bytes or 0.0,
         seconds=seconds,
         source="declared",
         warm=cached(workload, l2_bytes) is not None,

@@ -127,10 +127,16 @@ class WorkloadIdentity(Record):
     parameters: dict[str, Parameter]
     device: str
     dtype: str
-    flops: NotNegative
-    bytes: NotNegative
+    flops: NotNegative | None = None
+    """None: not declared, and so for bytes."""
+    bytes: NotNegative | None = None
     clock: str
     cache: Literal["cold", "warm"]
+
+    @property
+    def declares_work(self) -> bool:
+        """Whether it says how much there is to do, so that it has a place on a roofline."""
+        return bool(self.flops or self.bytes)
 
     def differences(self, other: WorkloadIdentity) -> list[str]:
         """Return one line for each part that differs: ``flops: 2 → 3``."""
@@ -185,7 +191,7 @@ class WorkerSamples:
     """From the fork to a usable device."""
     peak_memory_bytes: Count
     error: NotNegative
-    """‖out − ref‖ / ‖ref‖ after timing, on inputs from a fresh seed."""
+    """‖out − ref‖ / ‖ref‖ after timing, on inputs from a fresh seed; 0 where there is nothing to compare with."""
     stages_ms: dict[str, tuple[SampleMs, ...]] = field(default_factory=dict)
 
 
@@ -250,7 +256,11 @@ class CaseRun(Record):
     unfit: str | None = None
     """Why the measurement cannot be trusted, and what to do."""
     errors_before: dict[Side, NotNegative] = {}
-    """‖out − ref‖ / ‖ref‖ of each side before anything was timed."""
+    """‖out − ref‖ / ‖ref‖ of each side before anything was timed; without a reference, of the head against the other side."""
+    has_reference: bool = True
+    """The head's result was compared with that of its workload's reference."""
+    agreement: NotNegative | None = None
+    """Without one: the tolerance within which the results of both sides agree; None if only the head has a result."""
     pair_s: NotNegative = 0.0
     """Seconds that a pair of this case took, processes included; 0 where it was not written down."""
     identity: dict[Side, str] = {}
@@ -285,6 +295,8 @@ class RunRecord(Record):
     reference: Tree | None = None
     reference_missing: str | None = None
     """Why a check has no reference side, so that the stored baseline was used."""
+    bench_from: Literal["head"] | None = None
+    """``head``: every reference was measured with the benchmarks of the head in place of its own."""
     shard: Shard | None = None
     """Which part of the suite this is; `ratchet merge` puts the parts together."""
     cases: tuple[CaseRun, ...]

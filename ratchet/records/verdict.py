@@ -100,8 +100,12 @@ class CaseVerdict(Record):
     best_tree: Tree | None = None
     head: SideSummary | None = None
     reference: SideSummary | None = None
+    unchecked: str | None = None
+    """One sentence that says what of its result was checked, where its workload has no reference."""
     last_lines: tuple[str, ...] = ()
     dropped_blocks: Count = 0
+    host_bound: str = ""
+    """That the GPU waited for the host in most blocks, and what would help; empty where it did not."""
     timed_because: str | None = None
     """Why a case on a GPU that shows no change was timed, although the code of an unchanged one need not be."""
 
@@ -134,6 +138,8 @@ class ReportRecord(Record):
     started_at: AwareDatetime
     wall_s: NotNegative
     command: tuple[str, ...]
+    bench_from: Literal["head"] | None = None
+    """As in the run."""
     warnings: tuple[str, ...] = ()
     profiles: tuple[CaseProfile, ...] = ()
     """Of cases that changed, worst first; without the metrics that have no field of their own."""

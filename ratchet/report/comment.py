@@ -179,9 +179,15 @@ _EXPLAINED = (Outcome.FAILED, Outcome.REGRESSED, Outcome.IMPROVED, *words.NO_ANS
 
 
 def _because(group: _Group, report: ReportRecord) -> dict[str, str]:
-    """Return a sentence for each case that has one: the cause that its profile shows, else its reason if it has a best commit."""
+    """Return text for each case that has some: the cause that its profile shows, else its reason if it has a best commit.
+
+    A host-bound case says so after that.
+    """
     causes = {of_case.case: profile.first_sentence(of_case) for of_case in report.profiles}
-    texts = {case.name: causes.get(case.name) or (case.reason if case.best else "") for case in group.shown}
+    texts = {
+        case.name: " ".join(filter(None, (causes.get(case.name) or (case.reason if case.best else ""), case.host_bound)))
+        for case in group.shown
+    }
     return {name: text for name, text in texts.items() if text}
 
 
@@ -215,6 +221,7 @@ def _commit(page: CommentPage) -> Markdown:
     if report is None:
         return head
     against = f" against {tree(report.reference)}" if report.reference else ""
+    against += f", {words.BENCH_FROM_HEAD}" if report.bench_from else ""
     if report.head.commit == page.head_sha:
         return Markdown(f"{tree(report.head)}{against}")
     return Markdown(f"{head}, measured as {tree(report.head)}{against}")

@@ -136,6 +136,9 @@ def _content(report: ReportRecord, detail: Detail) -> dict[str, Any]:
         "figures": [case for case in shown if case.head] if detail.figures else [],
         "roofs": any(words.roof(case.head) != words.NOTHING for case in shown),
         "roof_notes": words.roof_notes(shown),
+        "flops": any(case.head and case.head.gflops for case in shown),
+        "bytes": any(case.head and case.head.gb_s for case in shown),
+        "unchecked": words.unchecked(shown),
         "staged": [case for case in shown if case.head and case.head.stages_ms] if detail.figures else [],
         "timed": _why_timed(shown) if detail.machine else {},
         "place": "results folder",
@@ -201,7 +204,11 @@ def template(file: str) -> jinja2.Template:
         "shell": shlex.join,
         "plural": units.plural,
     }
-    environment.globals |= {"change_pairs": CHANGE_PAIRS, "session_pairs": SESSION_PAIRS}
+    environment.globals |= {
+        "change_pairs": CHANGE_PAIRS,
+        "session_pairs": SESSION_PAIRS,
+        "bench_from_head": words.BENCH_FROM_HEAD,
+    }
     return environment.get_template(file)
 
 
@@ -224,12 +231,17 @@ def machine(fingerprint: Fingerprint) -> dict[str, object]:
 
 
 def reasons(report: ReportRecord, shown: Sequence[CaseVerdict]) -> list[Reason]:
-    """Return the reasons of these outcomes, each sentence once; outcomes that need no reason have none."""
-    grouped: dict[tuple[Outcome, str], list[str]] = {}
-    for case in shown:
-        if words.earned(case, report) not in _SILENT:
-            grouped.setdefault((case.outcome, words.reason(case)), []).append(case.name)
-    return [Reason(words.WORDS[outcome], tuple(names), text) for (outcome, text), names in grouped.items()]
+    """Return the reasons of these outcomes, then which cases are host-bound, each sentence once.
+
+    Outcomes that need no reason have none.
+    """
+    spoken = [case for case in shown if words.earned(case, report) not in _SILENT]
+    sentences = [(words.WORDS[case.outcome], words.reason(case), case.name) for case in spoken]
+    sentences += [(words.HOST_BOUND, case.host_bound, case.name) for case in shown if case.host_bound]
+    grouped: dict[tuple[words.Word, str], list[str]] = {}
+    for word, text, name in sentences:
+        grouped.setdefault((word, text), []).append(name)
+    return [Reason(word, tuple(names), text) for (word, text), names in grouped.items()]
 
 
 def reproduce(report: ReportRecord, listed: Sequence[CaseVerdict]) -> Markdown | None:
@@ -237,6 +249,7 @@ def reproduce(report: ReportRecord, listed: Sequence[CaseVerdict]) -> Markdown |
     if not is_hash(report.head) or (report.reference and not is_hash(report.reference)):
         return None
     base = f"check --base {report.reference.commit}" if report.reference else "check" if words.compares(report) else "run"
+    base += " --bench-from head" if report.bench_from else ""
     worst = [case.name for case in listed if case.outcome in _WORST and is_plain(case.name)][:_COMMAND_CASES]
     lines = [f"git checkout {report.head.commit} &&", f"ratchet {base}", *worst]
     return untrusted.fenced([lines[0], " \\\n  ".join(lines[1:])], language="bash")

@@ -23,6 +23,8 @@ _QUIET = (Outcome.UNCHANGED, Outcome.IDENTICAL, Outcome.MEASURED)
 """Outcomes that need no line beside their row of the table."""
 _LAST_LINES = 8
 """Last lines of a failed case's output that are shown."""
+_NAMED = 3
+"""Cases that a note names."""
 _ROOF = "Roof"
 _GAP = 2
 """Characters between two columns."""
@@ -75,9 +77,14 @@ def print_report(report: ReportRecord, console: Console) -> None:
                 f" {words.WORDS[outcome].text}: {untrusted.clean(words.reason(case))}",
             )
             console.print(line)
+        if case.host_bound:
+            name = untrusted.clean(case.name, untrusted.CELL)
+            console.print(Text.assemble((name, "bold"), f" {words.HOST_BOUND.text}: {untrusted.clean(case.host_bound)}"))
         for last in case.last_lines[-_LAST_LINES:]:
             console.print(Padding(Text(untrusted.output_line(last), style="dim"), (0, 0, 0, 4), expand=False))
     for sentence in _why(report):
+        console.print(Text(sentence))
+    for sentence in _unchecked(listed):
         console.print(Text(sentence))
     for warning in report.warnings:
         console.print(Text.assemble(("warning: ", "yellow"), untrusted.clean(warning)))
@@ -98,18 +105,31 @@ def plain_lines(report: ReportRecord) -> list[str]:
         outcome = words.earned(case, report)
         if outcome not in _QUIET:
             lines.append(f"{outcome} {name}: {untrusted.log_line(words.reason(case))}")
+        lines += [f"{words.HOST_BOUND.text} {name}: {untrusted.log_line(case.host_bound)}"] if case.host_bound else []
         lines += [f"  | {name}: {untrusted.output_line(last)}" for last in case.last_lines[-_LAST_LINES:]]
     lines += _why(report)
+    lines += _unchecked(listed)
     lines += [f"warning: {untrusted.log_line(warning)}" for warning in report.warnings]
     return [*lines, untrusted.log_line(report.headline)]
 
 
 def _why(report: ReportRecord) -> list[str]:
-    """Return one line for each profile, and one for the changed cases that have none."""
-    lines = [line for profile in report.profiles for line in why_lines(profile)]
+    """Return a line where the sides shared benchmarks, one for each profile, and one for the changed cases that have none."""
+    shared = [f"Measured with the {words.BENCH_FROM_HEAD}."] if report.bench_from else []
+    lines = [*shared, *(line for profile in report.profiles for line in why_lines(profile))]
     if report.unprofiled:
         more = units.plural(len(report.unprofiled), "more changed case")
         lines.append(f"Not profiled: {more}; run `ratchet profile CASE` for each.")
+    return lines
+
+
+def _unchecked(listed: list[CaseVerdict]) -> list[str]:
+    """Return one line for each sentence about results without a reference, with the first of its cases."""
+    lines = []
+    for sentence, names in words.unchecked(listed).items():
+        shown = ", ".join(untrusted.log_line(name, untrusted.CELL) for name in names[:_NAMED])
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        lines.append(f"Note on {shown}{more}: {untrusted.log_line(sentence)}")
     return lines
 
 

@@ -12,6 +12,7 @@ from ratchet import units
 from ratchet.records import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary, Tree
 
 NOTHING = "–"
+BENCH_FROM_HEAD = "benchmarks of the head on both sides"
 ABOVE = 1.05
 """Share of a measured roof. More than this is not noise: the roof does not limit the case."""
 
@@ -49,6 +50,9 @@ WORDS: dict[Outcome, Word] = {
 }
 NO_SLOWDOWN = Word("➖", "no slowdown", "dim", "faster if anything, but not shown to be faster by the improvement threshold")
 """An UNCHANGED case whose whole interval is below zero counts as unchanged, but is not called that."""
+HOST_BOUND = Word(
+    "⏳", "host-bound", "yellow", "in half of the blocks or more the GPU waited for the host; beside an outcome, never instead"
+)
 _RANK = {outcome: rank for rank, outcome in enumerate(Outcome)}
 NO_ANSWER = (Outcome.SLOWER, Outcome.UNFIT, Outcome.INCONCLUSIVE)
 _SINGLE_SIDED = (Outcome.FAILED, Outcome.UNFIT, Outcome.MEASURED, Outcome.SKIPPED)
@@ -80,11 +84,21 @@ def reason(case: CaseVerdict) -> str:
     return case.reason.removeprefix("Slower, but not proven: ")
 
 
+def unchecked(cases: Iterable[CaseVerdict]) -> dict[str, tuple[str, ...]]:
+    """Return sentence → cases whose results were not compared with a reference."""
+    found: dict[str, tuple[str, ...]] = {}
+    for case in cases:
+        if case.unchecked:
+            found[case.unchecked] = (*found.get(case.unchecked, ()), case.name)
+    return found
+
+
 def meanings(report: ReportRecord) -> list[Word]:
     """Return the words that a report uses for its outcomes, worst first."""
     used = [WORDS[outcome] for outcome, _ in counted(report)]
     at = used.index(WORDS[Outcome.UNCHANGED]) + 1 if WORDS[Outcome.UNCHANGED] in used else 0
-    return [*used[:at], *([NO_SLOWDOWN] if any(word(case) is NO_SLOWDOWN for case in report.cases) else []), *used[at:]]
+    no_slowdown = [NO_SLOWDOWN] if any(word(case) is NO_SLOWDOWN for case in report.cases) else []
+    return [*used[:at], *no_slowdown, *used[at:], *([HOST_BOUND] if any(case.host_bound for case in report.cases) else [])]
 
 
 def counted(report: ReportRecord) -> list[tuple[Outcome, int]]:

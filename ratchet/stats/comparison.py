@@ -169,8 +169,8 @@ def performance(workers: Sequence[WorkerSamples], workload: WorkloadIdentity, co
         std_time_ms=statistics.pstdev(samples),
         ci_95_low=min(median, _exp(low)),
         ci_95_high=max(median, _exp(high)),
-        throughput_gflops=workload.flops / seconds * 1e-9,
-        bandwidth_gb_s=workload.bytes / seconds * 1e-9,
+        throughput_gflops=(workload.flops or 0.0) / seconds * 1e-9,
+        bandwidth_gb_s=(workload.bytes or 0.0) / seconds * 1e-9,
         peak_memory_bytes=max(worker.peak_memory_bytes for worker in workers),
     )
 

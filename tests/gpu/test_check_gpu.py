@@ -99,3 +99,32 @@ def test_a_broken_context_costs_its_case_only(tmp_path: Path) -> None:
         "scale/graph": Outcome.UNCHANGED,
     }
     assert "memory" in done.verdict("bad/memory").reason
+
+
+BIG = SCALE.replace("1 << 24", "1 << 26").replace("1 << 27", "1 << 29").replace("TIMES = 20", "TIMES = 1")
+IDLE = BIG.replace("out = torch.empty_like(x)", "out = x * 3.0").replace("range(TIMES)", "range(0)")
+WAITING = SCALE.replace('"event": {"clock": "event"}, "graph": {"clock": "graph"}', '"event": {"clock": "event"}').replace(
+    "        return out", "        out[0].item()\n        return out"
+)
+
+
+def test_a_head_that_does_nothing_is_impossible(tmp_path: Path) -> None:
+    """A result that was computed when the case was built is right and takes no time: FAILED, with the figure."""
+    done = check(tmp_path, {"bench/scale.py": BIG}, {"bench/scale.py": IDLE})
+    assert done.code == 1, done
+    verdict = done.verdict("scale/event")
+    assert verdict.outcome is Outcome.FAILED
+    assert verdict.reason.startswith("Measure: impossible: a call of ")
+    assert "times as fast as this GPU can; the reference's time is possible" in verdict.reason
+
+
+def test_a_case_that_waits_for_the_host_is_called_host_bound(tmp_path: Path) -> None:
+    """A call that synchronises leaves the GPU waiting: host-bound on both sides, in the report too; the plain one is not."""
+    done = check(
+        tmp_path, {"bench/waiting.py": WAITING.replace("def scale", "def waiting"), "bench/scale.py": SCALE}, {"n.txt": "x"}
+    )
+    assert done.verdict("waiting/event").host_bound.startswith(
+        "The GPU waited for the host in 100 % of the reference's and 100 % of "
+    )
+    assert done.verdict("scale/event").host_bound == done.verdict("scale/graph").host_bound == ""
+    assert "host-bound" in done.markdown

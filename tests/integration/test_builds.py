@@ -25,6 +25,26 @@ Path("out").mkdir(exist_ok=True)
 Path("out/repeat.txt").write_text(Path("repeat.txt").read_text())
 """
 FAILS = "import sys\nsys.exit('\\x1b[31mno such compiler')\n"
+REJECTED = """\
+import os, sys
+
+print(os.getcwd() + '/x.cu(4): error: identifier "y" is undefined\\n    out[i] = y;\\n             ^\\n\\n1 error detected.')
+sys.exit("make: *** [Makefile:2: all] Error 2")
+"""
+TRITON = """\
+class CompilationError(Exception):
+    pass
+
+
+def kernel(x):
+    return x + LIMIT
+
+
+def compiled():
+    source = "def kernel(x):\\n    return x + LIMIT"
+    raise CompilationError(f"at 2:15:\\n{source}\\n{' ' * 15}^\\nNameError('LIMIT is not defined')")
+"""
+"""An error that counts lines as Triton's do: from the first line of the kernel."""
 
 
 def _build(make: Callable[..., Playground], tmp_path: Path, *more: dict[str, str]) -> tuple[Playground, Path]:
@@ -60,6 +80,27 @@ def test_head_that_does_not_build_is_red(make: Callable[..., Playground], tmp_pa
     assert "\x1b" not in done.out + done.markdown
     assert count.read_text(encoding="utf-8") == ""
     play.assert_clean()
+
+
+def test_the_line_that_matters_of_a_failed_build(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """A build that a compiler stopped is quoted by the compiler's first error, not by the last lines of make."""
+    play, _ = _build(make, tmp_path, {"make.py": REJECTED})
+    done = play.check()
+    assert done.code == 1, done
+    assert done.report.headline.endswith('failed with status 1: x.cu(4): error: identifier "y" is undefined.')
+
+
+def test_the_line_that_matters_of_a_kernel(make: Callable[..., Playground]) -> None:
+    """An error of a kernel's compiler is in the headline with its place in the tree, the source line and the reason."""
+    broken = "from kernels import compiled\n" + ADDS.replace("    x = torch", "    compiled()\n    x = torch")
+    play = make({"bench/adds.py": ADDS, "kernels.py": "\n"}, {"bench/adds.py": broken, "kernels.py": TRITON})
+    done = play.check()
+    assert done.code == 1, done
+    place = "Prepare: CompilationError at kernels.py:6:16, “return x + LIMIT”: NameError('LIMIT is not defined')."
+    assert done.report.headline == f"Failed: adds/small. {place}"
+    play.commit({"bench/adds.py": ADDS + "\nimport kernels.missing\n"})
+    done = play.check("--base", "HEAD~2")
+    assert done.verdict("adds/small").reason.endswith("'kernels' is not a package (bench/adds.py:25)."), done
 
 
 def test_reference_that_does_not_build_falls_back_to_the_baseline(make: Callable[..., Playground], tmp_path: Path) -> None:

@@ -123,6 +123,29 @@ def test_reference_without_benchmarks_makes_every_case_new(make: Callable[..., P
     assert done.outcomes() == {"adds/small": Outcome.NEW}
 
 
+PACKAGE = ADDS.replace("import time\n", "import time\n\nfrom package import REPEAT\n").replace("REPEAT = 40\n\n\n", "\n")
+
+
+def test_benchmarks_of_the_head_on_both_sides(make: Callable[..., Playground]) -> None:
+    """`--bench-from head` measures a reference from before there were benchmarks, and one whose benchmarks did other work."""
+    assert "from package import REPEAT" in PACKAGE
+    old = PACKAGE.replace("flops=41", "flops=40")
+    play = make(
+        {"package.py": "REPEAT = 20\n"}, {"bench/adds.py": old}, {"bench/adds.py": PACKAGE, "package.py": "REPEAT = 80\n"}
+    )
+    assert play.check().outcomes() == {"adds/small": Outcome.CHANGED}
+    for base in ("HEAD~1", "HEAD~2"):
+        done = play.check("--base", base, "--bench-from", "head", *PROOF)
+        assert done.code == 1, done
+        assert done.outcomes() == {"adds/small": Outcome.REGRESSED}
+        assert done.run.reference is not None
+        assert done.run.reference.commit == play.git("rev-parse", base)
+        assert done.run.bench_from == done.report.bench_from == "head"
+        assert "benchmarks of the head on both sides" in done.out
+        assert "benchmarks of the head on both sides" in done.markdown
+    play.assert_clean()
+
+
 @pytest.mark.parametrize("config", ["rows_1k"])
 def test_integrated_benchmark_runs_as_a_script(tmp_path: Path, config: str) -> None:
     """`python bench/integrated_test.py --config …` of this repository times that config and says where its files are."""

@@ -182,7 +182,7 @@ def called(play: Playground, folder: Path, *cases: str, time_limit_s: float = 60
         (ADDS, "adds/large", "adds/large is not among the cases of this tree"),
         (ADDS.replace("out = x + 1", "raise ValueError('a\\nb')"), "adds/small", "the case raised ValueError: a b"),
         (ADDS.replace("out = x + 1", "sys.exit(0)").replace("import torch", "import sys, torch"), "adds/small", "SystemExit: 0"),
-        (ADDS.replace("return Workload(", "return dict("), "adds/small", "returned dict, not a Workload"),
+        (ADDS.replace("return Workload(", "return dict("), "adds/small", "benchmark adds returned dict: return a function"),
     ],
 )
 def test_the_profiled_process_says_what_is_wrong(

@@ -72,6 +72,19 @@ def test_of_a_run_with_counters(play: Playground, tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["roofline.json", "roofline.png", "roofline.svg"]
 
 
+def test_a_case_that_declares_nothing(play: Playground, tmp_path: Path) -> None:
+    """Cases without FLOPs, bytes and counters are left out, and a note names them; with nothing else the picture is empty."""
+    path = recorded(tmp_path)
+    run = load(path, RunRecord)
+    open_work = examples.WORKLOAD.model_copy(update={"flops": None, "bytes": None})
+    bare = examples.compared(1.0, name="add/default", workload=open_work, reference_workload=open_work, performance=COPY)
+    for cases in ((*run.cases, bare), (bare,)):
+        save(path, run.model_copy(update={"cases": cases}))
+        assert "Without declared FLOPs and bytes, and without counters, so not shown: add/default." in drawn(play, str(path)).out
+        made = load(play.repo / "results" / "roofline" / "roofline.json", Roofline)
+        assert "add/default" not in [point.case for point in made.points]
+
+
 def test_counters_of_other_code(play: Playground, tmp_path: Path) -> None:
     """A profile of another commit is not drawn at this one's time, and a note says so."""
     place = profiles(tmp_path, examples.REFERENCE)

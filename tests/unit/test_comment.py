@@ -122,6 +122,26 @@ def test_no_answer_is_no_pass() -> None:
     assert "⚠️ The profiles were left out" in text
 
 
+def test_the_heads_benchmarks_are_said() -> None:
+    """A run with the head's benchmarks on both sides says so beside its commits."""
+    page = pages.red()
+    assert page.report is not None
+    text = render_comment(replace(page, report=page.report.model_copy(update={"bench_from": "head"})))
+    line = next(line for line in text.splitlines() if line.startswith("**Commit**"))
+    assert line.endswith(", benchmarks of the head on both sides\\")
+
+
+def test_the_next_step_and_a_host_bound_case() -> None:
+    """A case without an answer says how many pairs and seconds would give one; one whose GPU waited for the host says so."""
+    text = render_comment(pages.page(reports.slower_report()))
+    open_part, _, folded = text.partition("<details>")
+    assert "8 more pairs would settle it and take 14 s" in open_part
+    assert "`copy/64m` host-bound: The GPU waited for the host in 100 % of the head's blocks" in folded
+    waiting = reports.case("a/b", Outcome.REGRESSED, "Slower.", 1.2, host_bound="The GPU waited for the host.")
+    text = render_comment(pages.page(reports.report((waiting,))))
+    assert "- `a/b`: The GPU waited for the host." in text.partition("<details>")[0]
+
+
 def many(count: int, name: str = "bench/config_{}") -> CommentPage:
     """A page with so many cases, a third of each of them regressed, failed and improved, with profiles."""
     kinds = (Outcome.REGRESSED, Outcome.FAILED, Outcome.IMPROVED)

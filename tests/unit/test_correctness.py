@@ -10,13 +10,20 @@ import pytest
 import torch
 
 from ratchet import Workload
-from ratchet.measure.child.correctness import WrongResult, check, poison, relative_error, tensors, tolerance_of
+from ratchet.measure.child import correctness
+from ratchet.measure.child.calls import TimedCall
+from ratchet.measure.child.correctness import WrongResult, relative_error, tolerance_of
+from ratchet.measure.child.outputs import poison
 
 VALUES = [1.5, -2.0, 3.25, 0.5]
 
 
 def workload(run: Callable[[], Any], reference: Callable[[], Any], **changes: Any) -> Workload:
     return Workload(run=run, reference=reference, dtype="float32", flops=1, bytes=1, **changes)
+
+
+def check(made: Workload) -> float:
+    return correctness.check(TimedCall(made)).error
 
 
 def checked(out: Any, ref: Any, **changes: Any) -> float:
@@ -50,8 +57,8 @@ def test_right() -> None:
         (tensor(3.0), tensor(math.nan), "NaN or infinity"),
         (tensor(3.0, 4.0), tensor(3.0), r"the output has shape \(2,\), its reference \(1,\)"),
         (tensor(3.0, 4.0), tensor(3.0, 4.0).reshape(2, 1), r"its reference \(2, 1\)"),
-        ((tensor(1.0), tensor(2.0)), tensor(1.0), "run returns 2 tensors, reference 1"),
-        ((tensor(1.0), tensor(2.1)), (tensor(1.0), tensor(2.0)), "output 1 is off by 5.00e-02"),
+        ((tensor(1.0), tensor(2.0)), tensor(1.0), r"run returns output \[0\], its reference does not: it returns the output"),
+        ((tensor(1.0), tensor(2.1)), (tensor(1.0), tensor(2.0)), r"output \[1\] is off by 5.00e-02"),
         (tensor(7, 9, dtype=torch.int32), tensor(7, 8, dtype=torch.int32), "is off by"),
         (tensor(2**53 + 1, dtype=torch.int64), tensor(2**53, dtype=torch.int64), "is off by"),
         (tensor(True, False), tensor(True, True), "is off by"),
@@ -182,7 +189,7 @@ def test_the_reference_is_not_poisoned() -> None:
 def test_poison(dtype: torch.dtype, value: float) -> None:
     """Outputs are filled with NaN, the largest integer, or True."""
     out = torch.zeros(4, dtype=dtype)
-    poison((out,))
+    poison({"the output": out})
     for element in out.tolist() if dtype != torch.float8_e4m3fn else out.float().tolist():
         assert element == value or (math.isnan(value) and math.isnan(element))
 
@@ -190,7 +197,7 @@ def test_poison(dtype: torch.dtype, value: float) -> None:
 def test_poison_of_complex() -> None:
     """A complex output is no number either."""
     out = torch.zeros(2, dtype=torch.complex64)
-    poison((out,))
+    poison({"the output": out})
     assert all(element != element for element in out.tolist())
 
 
@@ -211,18 +218,3 @@ def test_strides_do_not_matter() -> None:
     """A transposed output is compared element by element."""
     ref = torch.arange(12, dtype=torch.float64).reshape(3, 4)
     assert checked(ref.float().t().contiguous().t(), ref) == 0.0
-
-
-@pytest.mark.parametrize("result", [None, 3.0, (), [], (torch.ones(1), None), {"a": torch.ones(1)}])
-def test_no_tensors(result: Any) -> None:
-    """Anything but tensors is refused."""
-    with pytest.raises(TypeError, match="return a tensor or a tuple of tensors"):
-        tensors(result)
-
-
-def test_tensors() -> None:
-    """One tensor, a tuple or a list of them are results."""
-    one = torch.ones(1)
-    assert len(tensors(one)) == 1
-    assert len(tensors((one, one))) == 2
-    assert len(tensors([one])) == 1

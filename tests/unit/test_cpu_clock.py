@@ -29,6 +29,15 @@ def test_never_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not found.exposed
 
 
+def test_what_comes_before_a_call_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore comes before each call, the untimed one too, and outside of the sample; what waits for the call is inside."""
+    order: list[str] = []
+    clock = CpuClock(lambda: order.append("call"), lambda: order.append("restore"), lambda: order.append("settle"))
+    monkeypatch.setattr(cpu, "perf_counter_ns", lambda: order.append("now") or 5)
+    clock.take(1)
+    assert order == ["restore", "call", "restore", "settle", "now", "call", "settle", "now"]
+
+
 def test_made_by_name() -> None:
     """On the CPU there is one clock, whose caches are as the previous call left them."""
     clock = make_clock("cpu", "cold", lambda: None)

@@ -6,20 +6,23 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, NoReturn
 
 import pytest
 
 from ratchet.errors import HostError
+from ratchet.judge.verdict import judge_run
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
 from ratchet.measure.duet import CaseSides, Duet, Measured, PreparedCase, Rounds, UnpreparedCase, _order
 from ratchet.measure.lost import repeats
-from ratchet.measure.messages import Checked, Identified, Prepared, Sampled, Traced
+from ratchet.measure.messages import Checked, Evidence, Identified, Prepared, Sampled, Traced
+from ratchet.records.baseline import Baseline
 from ratchet.records.files import dumps
 from ratchet.records.profile import Activity, Peaks
 from ratchet.records.run import CaseRun, LostWorker, Plan, Side
+from ratchet.records.verdict import Outcome
 from tests import examples
 
 SIDES: tuple[Side, ...] = ("reference", "head")
@@ -71,6 +74,8 @@ class Script:
     happened: list[str] = field(default_factory=list)
     """built and timed, in order."""
     times_itself: bool = False
+    results: dict[Side, float] | None = None
+    """The result of each side on fresh inputs, where the workload has no reference."""
     building: int = 0
     most_building: int = 0
     """Most workers that were building at one time."""
@@ -109,6 +114,7 @@ class Worker:
                 stages=(),
                 foreign=(),
                 times_itself=script.times_itself,
+                has_reference=script.results is None,
             )
         if op == "trace":
             return Traced(activity=Activity(calls=1, wall_s=1))
@@ -116,6 +122,9 @@ class Worker:
             script.timed.append((side, self._pair))
             script.happened.append("timed")
             return script.sampled(side, words["samples"])
+        if op == "finish" and words["evidence"] and script.results:
+            result = script.results[side]
+            return Checked(error=0, evidence=(Evidence(place="the output", kind="x", limit=0.1, norm=result, sketch=(result,)),))
         return Checked(error=0) if expected is Checked else Identified(digest="", opaque="nobody asks")
 
     def end(self) -> None:
@@ -153,6 +162,18 @@ def measured(script: Script, sides: tuple[Side, ...] = SIDES, **more: Any) -> Me
 
 def pairs(result: Measured, side: Side) -> list[int]:
     return [one.pair for one in result.workers[side]]
+
+
+def test_results_without_a_reference_are_compared_in_each_pair() -> None:
+    """Sides that agree on fresh inputs are measured, with the error between them; sides that do not are a failure of the head."""
+    result = measured(Script(results={"head": 1.05, "reference": 1.0}))
+    assert not result.failures
+    errors = {side: [one.checked.error for one in result.workers[side] if one.checked] for side in SIDES}
+    assert errors == {"head": [pytest.approx(0.05)] * PAIRS, "reference": [0.0] * PAIRS}
+    (failure,) = measured(Script(results={"head": 1.5, "reference": 1.0})).failures
+    assert (failure.side, failure.stage) == ("head", "check")
+    assert failure.message.startswith("wrong result: the output is off by 5.00e-01")
+    assert not measured(Script(results={"head": 1.5}), sides=("head",)).failures
 
 
 @pytest.mark.parametrize("trouble", [killed, hung, out_of_memory])
@@ -296,12 +317,65 @@ def test_what_cannot_be_true_is_refused(side: Side, sampled: Callable[[int], tup
     assert result.unfit.startswith(f"The {side} could not be measured: {said}")
 
 
-def test_a_gpu_faster_than_any_is_refused() -> None:
-    """Times in which the declared bytes would move many times faster than the memory can: no verdict of -100 %."""
-    slow = Peaks(dram_bytes_per_s=WORKLOAD.bytes, flops_per_s={})
-    result = measured(Script(), peaks=slow)
+PEAKS = Peaks(dram_bytes_per_s=WORKLOAD.bytes / 1e-6, flops_per_s={"fp32": WORKLOAD.flops / 1e-6})
+"""Of a GPU that takes 1 µs for the workload."""
+
+
+def faster(**times: float) -> Script:
+    """Workers that take 1 µs; those of these sides are so many times as fast."""
+    return Script(sampled=lambda side, count: Sampled(samples_ms=(1e-3 / times.get(side, 1.0),) * count))
+
+
+IMPOSSIBLE = "a call of 50.00 ns would move its declared bytes 20 times as fast as this GPU can"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_impossible_head_fails(seed: int) -> None:
+    """A head whose time no GPU can reach fails with the figure, beside a reference whose time is possible; whoever is first."""
+    result = measured(faster(head=20), peaks=PEAKS, chosen=plan().model_copy(update={"order_seed": seed}))
+    assert result.unfit is None
+    assert [(failure.side, failure.stage) for failure in result.failures] == [("head", "measure")]
+    assert result.failures[0].message.startswith(f"impossible: {IMPOSSIBLE}; the reference's time is possible: check what the ")
+    case = examples.compared(name=CASE, failures=tuple(result.failures), head=(), reference=())
+    verdict = judge_run(examples.run_of(case), Baseline())
+    assert (verdict.cases[0].outcome, verdict.exit_code) == (Outcome.FAILED, 1)
+    assert IMPOSSIBLE in verdict.headline
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_impossible_workload_fails_nobody(seed: int) -> None:
+    """Where both sides are impossible the workload declares too much; a reference alone could not be measured."""
+    both = measured(faster(head=20, reference=20), peaks=PEAKS, chosen=plan().model_copy(update={"order_seed": seed}))
+    assert both.failures == []
+    assert both.unfit is not None
+    assert both.unfit.startswith(f"Impossible on both sides, since {IMPOSSIBLE}: the workload declares wrong bytes or FLOPs, or ")
+    reference = measured(faster(reference=20), peaks=PEAKS, chosen=plan().model_copy(update={"order_seed": seed}))
+    assert reference.failures == []
+    assert reference.unfit is not None
+    assert reference.unfit.startswith(f"The reference could not be measured: {IMPOSSIBLE}: check what the workload declares")
+
+
+def test_alone_an_impossible_head_fails() -> None:
+    """Timed alone, there is no reference to blame or to clear."""
+    (failure,) = measured(faster(head=20), ("head",), peaks=PEAKS).failures
+    assert failure.message.startswith(f"impossible: {IMPOSSIBLE}: check what the workload declares")
+
+
+def test_nothing_is_impossible_beside_a_reference_that_is_lost() -> None:
+    """If the reference is lost when it is asked, nobody knows whether its time is possible, so the head does not fail."""
+    script = replace(faster(head=20), trouble=lambda side, _, tries: killed(side) if side == "reference" and tries > 1 else None)
+    result = measured(script, peaks=PEAKS)
+    assert result.failures == []
     assert result.unfit is not None
-    assert "would move its declared bytes 1e+07 times as fast as this GPU can" in result.unfit
+    assert result.unfit.startswith(f"The head could not be measured: {IMPOSSIBLE}: ")
+
+
+def test_what_a_cache_may_explain_is_no_failure() -> None:
+    """A few times the memory's rate may be the L2 cache's, so it is no verdict; the same for FLOPs is impossible."""
+    result = measured(faster(head=5), peaks=PEAKS.model_copy(update={"flops_per_s": {}}))
+    assert (result.failures, result.unfit and result.unfit.split(":")[0]) == ([], "The head could not be measured")
+    result = measured(faster(head=5), peaks=PEAKS.model_copy(update={"dram_bytes_per_s": None}))
+    assert "do its declared FLOPs 5 times as fast" in result.failures[0].message
 
 
 def test_each_order_comes_once_in_four_pairs() -> None:

@@ -248,6 +248,31 @@ def test_dirty_snapshot(repo: Path) -> None:
     assert git(repo, "show", f"{snapshot.revision}:staged.txt") == "and changed again"
 
 
+def test_the_folder_of_another_snapshot(repo: Path) -> None:
+    """A snapshot can have a folder of another one in place of its own, whole; everything else stays, and so does the index."""
+    (repo / "perf/bench").mkdir(parents=True)
+    commit(repo, "perf/bench/old.py", "1")
+    commit(repo, "perf/kept.py", "1")
+    found, reference = Repository(repo), Repository(repo).commit_snapshot("HEAD")
+    commit(repo, "a.txt", "three")
+    (repo / "perf/bench/old.py").unlink()
+    (repo / "perf/bench/new ü.py").write_text("2")
+    before = state(repo)
+    head = found.working_snapshot()
+    for first, files in ((reference, ["a.txt two", "perf/kept.py 1"]), (found.commit_snapshot("HEAD~3"), ["a.txt two"])):
+        mixed = found.with_folder(first, head, "./perf/bench/")
+        names = git(repo, "-c", "core.quotePath=off", "ls-tree", "-r", "--name-only", mixed.revision).splitlines()
+        shown = sorted(f"{name} {git(repo, 'show', f'{mixed.revision}:{name}')}" for name in names)
+        assert shown == sorted([*files, "perf/bench/new ü.py 2"])
+        assert (mixed.tree.commit, mixed.tree.dirty) == (first.revision, False)
+        assert mixed.tree.content == git(repo, "rev-parse", f"{mixed.revision}^{{tree}}") != first.tree.content
+        assert found.snapshot_of(mixed.tree).tree == mixed.tree
+    assert state(repo) == before
+    assert found.with_folder(head, head, "perf/bench") == head
+    with pytest.raises(UsageError, match="has no folder nowhere/"):
+        found.with_folder(reference, head, "nowhere")
+
+
 def test_equal_content_is_one_content(repo: Path) -> None:
     """Two snapshots of the same dirty content name the same content, so that a build of it can be kept."""
     (repo / "b.txt").write_text("b")

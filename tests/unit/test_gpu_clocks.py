@@ -70,8 +70,62 @@ def test_graph_clock(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(gpu, "_replay", replay)
     clock = object.__new__(gpu.GraphClock)
+    clock._before, clock._calls = None, gpu.CALLS
     clock._graph, clock._lead = object(), gpu.Lead()  # type: ignore[assignment]  nothing is captured here
     assert clock.take(2).times_ms == (5.0 / gpu.CALLS,) * 2
+
+
+def test_what_comes_before_a_call_is_not_timed(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call comes after a restore of its inputs and then the flush, and neither is between the events."""
+    order: list[str] = []
+
+    def note(name: str, ms: float) -> None:
+        order.append(name)
+        stream.now += ms
+
+    class Flush:
+        def __init__(self, _: object) -> None: ...
+
+        def reset_persisting(self) -> None: ...
+
+        def __call__(self) -> None:
+            note("flush", 50.0)
+
+    monkeypatch.setattr(gpu, "L2Flush", Flush)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    clock = gpu.EventClock(lambda: note("call", 1.0), "cold", before=lambda: note("restore", 100.0))
+    assert clock.take(2).times_ms == (1.0, 1.0)
+    assert order == ["restore", "call", *["restore", "flush", "call"] * 2]
+
+
+def test_graph_with_a_restore_holds_one_call(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With something to restore, a sample is one replay of one call; the restore comes before it on the stream, untimed."""
+    order: list[str] = []
+
+    def note(name: str, ms: float) -> None:
+        order.append(name)
+        stream.now += ms
+
+    class Context:
+        def __init__(self, *_: object) -> None: ...
+
+        def __enter__(self) -> None:
+            order.append("enter")
+
+        def __exit__(self, *_: object) -> None:
+            order.append("exit")
+
+    stream.wait_stream = lambda _: None  # type: ignore[attr-defined]  as a real one has
+    monkeypatch.setattr(gpu, "_new_stream", lambda: stream)
+    monkeypatch.setattr(gpu, "_on_stream", Context)
+    monkeypatch.setattr(gpu, "_capture", Context)
+    monkeypatch.setattr(gpu, "_new_graph", object)
+    monkeypatch.setattr(gpu, "_replay", lambda _: note("replay", 5.0))
+    clock = gpu.GraphClock(lambda: note("call", 1.0), before=lambda: note("restore", 100.0))
+    assert order == ["enter", *["restore", "call"] * 3, "restore", "exit", "enter", "call", "exit"]
+    order.clear()
+    assert clock.take(2).times_ms == (5.0, 5.0)
+    assert order == ["restore", "replay"] * 3
 
 
 def test_clocks_hold_what_torch_offered_at_their_import() -> None:

@@ -331,6 +331,29 @@ def test_other_settings_do_not_start_anew() -> None:
         assert done.baseline is FIRST
 
 
+def test_a_reference_with_the_heads_benchmarks() -> None:
+    """Measured with the head's benchmarks, a reference tells nothing of its own figures: no day, and no reason to stay apart."""
+    for run in (
+        check_of(timed(1.1), day=1, head=2, reference=1, bench_from="head"),
+        check_of(
+            timed(1.02), day=1, head=5, reference=4, bench_from="head", best=(timed(1.0, reference_tree=Tree(commit=commit(1))),)
+        ),
+    ):
+        assert len(entry_of(recorded(FIRST, run)).days) == 1
+    other = timed(1.0, workload=OTHER_WORK, reference_workload=OTHER_WORK)
+    done = recorded(FIRST, check_of(other, day=1, head=2, reference=1, bench_from="head"))
+    assert kinds(done) == [MoveKind.CHANGED]
+    assert (entry_of(done).git_commit, entry_of(done).workload) == (commit(2), OTHER_WORK)
+
+
+def test_the_heads_benchmarks_prove_an_improvement() -> None:
+    """Both sides run the same benchmarks, so two such runs move the baseline to the head like any others."""
+    runs = [check_of(timed(0.8), day=day, head=2, reference=1, bench_from="head") for day in (1, 2)]
+    done = recorded(FIRST, *runs)
+    assert kinds(done) == [MoveKind.CANDIDATE, MoveKind.IMPROVED]
+    assert entry_of(done).git_commit == commit(2)
+
+
 def test_a_removed_case_keeps_its_chain() -> None:
     """A case that only the reference has is removed once, and its figures stay."""
     done = recorded(FIRST, *(check_of(gone(), day=day, head=2, reference=1) for day in (1, 2)))

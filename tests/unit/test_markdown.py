@@ -48,6 +48,14 @@ def test_no_answer_is_no_pass(outcome: Outcome) -> None:
     assert "unchanged" not in text.split("<details>")[0]
 
 
+def test_the_heads_benchmarks_are_said() -> None:
+    """A run with the head's benchmarks on both sides says so, and the command that measures it again asks for them too."""
+    text = render_markdown(reports.red_report().model_copy(update={"bench_from": "head"}))
+    assert ", benchmarks of the head on both sides.\n" in text
+    assert "--bench-from head" in text
+    assert "of the head on both sides" not in render_markdown(reports.red_report())
+
+
 def test_a_run_without_reference_claims_nothing() -> None:
     """`ratchet run` shows times and throughput and no outcome of a comparison."""
     text = render_markdown(reports.run_report())

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet import units
-from ratchet.judge.outcome import Finding, compared, days_ms, decide, decide_apart, judge_alone, judge_case, settles
+from ratchet.judge.outcome import Finding, compared, days_ms, decide, decide_apart, host_bound, judge_alone, judge_case, settles
 from ratchet.records import BaselineEntry, CaseRun, Failure, Outcome, Policy
 from ratchet.records.baseline import Day
+from ratchet.records.run import Block
 from tests import examples, history_examples, pair_examples, reports
 
 POLICY = Policy()
@@ -91,7 +92,7 @@ CASES = {
     "too few pairs": (
         examples.compared(1.0, 1.0),
         Outcome.INCONCLUSIVE,
-        "Fewer than three pairs were measured, too few for an interval.",
+        "Fewer than three pairs were measured, too few for an interval: raise --pairs.",
     ),
     "reference died early": (
         examples.compared(1.0, 1.0, failures=(REFERENCE_BROKEN,)),
@@ -135,8 +136,44 @@ def test_noise_is_inconclusive() -> None:
     assert found.low < 1.03 < found.high
     reaches = f"The interval reaches from {units.change(found.low)} to {units.change(found.high)}, across the gate of 3 %. "
     assert reason.startswith(f"{reaches}About ")
-    assert reason.endswith(" more: raise --budget, or --pairs if it is lower.")
+    assert " more pairs would settle it and take " in reason
+    assert reason.endswith(" s: raise --budget, or --pairs if it is lower.")
     assert reason == f"{reaches}{settles(found, POLICY, 1.5)}"
+
+
+@pytest.mark.parametrize(
+    ("shares", "clock", "said"),
+    [
+        ({}, "event", ""),
+        ({"head": 0.4, "reference": 0.4}, "event", ""),
+        ({"head": 0.5}, "event", "50 % of the head's blocks"),
+        ({"reference": 1.0, "head": 0.75}, "event", "100 % of the reference's and 75 % of the head's blocks"),
+        ({"head": 1.0}, "graph", "100 % of the head's blocks"),
+    ],
+)
+def test_a_host_bound_case(shares: dict[str, float], clock: str, said: str) -> None:
+    """A case is host-bound if the GPU waited in half of a side's blocks; a graph is no advice where there is one already."""
+    case = examples.waiting(examples.compared(*(1.0, 1.01, 0.99) * 4), **shares)
+    case = case.model_copy(update={"workload": examples.WORKLOAD.model_copy(update={"clock": clock})})
+    sentence = host_bound(case)
+    assert bool(sentence) == bool(said)
+    assert not said or sentence.startswith(f"The GPU waited for the host in {said}, so ")
+    assert ("CUDA graph" in sentence) == (bool(said) and clock == "event")
+    assert not said or sentence.endswith("ewer launches or a larger size would help.")
+
+
+def test_slowed_blocks_make_no_case_host_bound() -> None:
+    """Blocks that are left out of every figure do not count."""
+    kept = Block(index=0, position=0, samples_ms=(1.0,))
+    dropped = tuple(Block(index=index, position=index, samples_ms=(1.0,), throttled=True, exposed=True) for index in (1, 2, 3))
+    assert host_bound(examples.compared(1.0, head=(examples.blocks(0, blocks=(kept, *dropped)),))) == ""
+
+
+def test_a_host_that_varies_is_named() -> None:
+    """An inconclusive case that is too noisy for more pairs is not told to quieten the machine where the host is what varies."""
+    noisy = examples.compared(*(0.7, 1.5, 1.2, 0.8, 1.6, 0.9, 1.3, 0.75))
+    assert judged(noisy)[1].endswith(": quieten the machine, then measure again.")
+    assert judged(examples.waiting(noisy, head=1.0))[1].endswith(": let the GPU wait less for the host, then measure again.")
 
 
 def test_nothing_to_compare() -> None:
@@ -173,7 +210,7 @@ def test_without_a_reference(failures: tuple[Failure, ...], why: str) -> None:
     case = without_reference(slower(50), *failures)
     outcome, reason, found = judged(case)
     assert (outcome, found) == (Outcome.INCONCLUSIVE, None)
-    assert reason == f"{why}, and the baseline file has nothing for this machine."
+    assert reason.startswith(f"{why}, and the baseline file has nothing for this machine: name a --base that works here, or ")
 
     for known, stored in enumerate((days(), days(0.053), days(0.053, 0.0531))):
         outcome, reason, found = judged(case, stored)

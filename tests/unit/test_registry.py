@@ -59,6 +59,12 @@ def third(device, rows): ...
 @benchmark(configs=made_elsewhere())
 def unknown(device, rows): ...
 
+@benchmark
+def bare(device): ...
+
+@ratchet.benchmark(devices=("cuda", "cpu"))
+def called(device): ...
+
 @print
 def undecorated(): ...
 """
@@ -113,10 +119,10 @@ def test_a_missing_module(device: str, constant: set[str], tmp_path: Path) -> No
     files = {"bench/needy.py": MISSING.format(module="triton_missing_xyz.language"), "bench/softmax.py": plain("softmax")}
     found = discover(tmp_path, files, device)
     needy = {name for name, case in found["cases"].items() if case["file"] == "needy.py"}
-    assert needy == constant | {"other/literal", "renamed/x"}
+    assert needy == constant | {"other/literal", "renamed/x", "bare/default", "called/default"}
     assert {found["cases"][name]["skipped"] for name in needy} == {"needs triton_missing_xyz, which is not installed"}
     errors = {found["cases"][name]["import_error"] for name in needy}
-    assert errors == {"ModuleNotFoundError: No module named 'triton_missing_xyz'"}
+    assert errors == {"ModuleNotFoundError: No module named 'triton_missing_xyz' (bench/needy.py:2)"}
     assert found["cases"]["softmax/small"]["skipped"] == found["cases"]["softmax/small"]["import_error"] == ""
     assert found["broken"] == {}
     assert set(found["benchmarks"]) == {"softmax"}
@@ -128,8 +134,15 @@ def test_a_missing_module_of_the_tree(module: str, tmp_path: Path) -> None:
     files = {"perf/bench/needy.py": MISSING.format(module=module), "mypackage/__init__.py": "", "src/srcpackage/__init__.py": ""}
     found = discover(tmp_path, files, bench="perf/bench", places=(tmp_path / "src",))
     assert found["cases"] == {}
-    assert found["broken"]["needy.py"]["cases"] == ["constant/small", "constant/large", "other/literal", "renamed/x"]
-    assert found["broken"]["needy.py"]["message"] == f"ModuleNotFoundError: No module named '{module}'"
+    assert found["broken"]["needy.py"]["cases"] == [
+        "constant/small",
+        "constant/large",
+        "other/literal",
+        "renamed/x",
+        "bare/default",
+        "called/default",
+    ]
+    assert found["broken"]["needy.py"]["message"] == f"ModuleNotFoundError: No module named '{module}' (perf/bench/needy.py:2)"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +180,7 @@ def test_a_broken_package(tmp_path: Path) -> None:
     """A bench/__init__.py that raises is one sentence that names it."""
     found = discover(tmp_path, {"bench/__init__.py": "raise ValueError('no')", "bench/softmax.py": plain("softmax")})
     assert found["kind"] == "HostError"
-    assert found["error"] == "__init__.py of bench/ cannot be imported: ValueError: no."
+    assert found["error"] == "__init__.py of bench/ cannot be imported: ValueError: no (bench/__init__.py:1)."
 
 
 def test_no_folder(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def test_a_missing_shard_is_named_and_nothing_is_judged() -> None:
         ([split(WHOLE, 2)[0], split(WHOLE, 3)[1]], "shards of 2 and of 3"),
         ([split(WHOLE, 2)[0], split(WHOLE, 2, head=run_of().reference)[1]], "head is"),
         ([split(WHOLE, 2)[0], split(WHOLE, 2, reference=run_of().head)[1]], "different references"),
+        ([split(WHOLE, 2)[0], split(WHOLE, 2, bench_from="head")[1]], "head's benchmarks on both sides"),
         ([split(WHOLE, 2)[0], split(WHOLE, 2, plan=run_of().plan.model_copy(update={"seed": 77}))[1]], "different plans"),
         (
             [

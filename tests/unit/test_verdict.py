@@ -520,3 +520,29 @@ def test_headline_of_anything(outcomes: list[Outcome], policy: Policy) -> None:
     assert said.endswith(".")
     assert not said.endswith("..")
     assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, None),
+        ({"has_reference": False}, "No reference: nothing says whether its result is right."),
+        (
+            {"has_reference": False, "agreement": 1e-4},
+            "No reference: head and reference agree within 1e-4, and nothing else was checked.",
+        ),
+        (
+            {"has_reference": False, "agreement": 0.06},
+            "No reference: head and reference agree within 6e-2, and nothing else was checked.",
+        ),
+        (
+            {"has_reference": False, "agreement": 0.0},
+            "No reference: head and reference agree exactly, and nothing else was checked.",
+        ),
+        ({"has_reference": False, "head": ()}, None),
+    ],
+)
+def test_results_without_a_reference(fields: dict[str, object], said: str | None) -> None:
+    """A timed case without a reference says what was checked of its result instead; every other case says nothing."""
+    (case,) = judged(named("a/b", *SAME, **fields)).cases
+    assert case.unchecked == said

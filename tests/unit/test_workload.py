@@ -32,6 +32,90 @@ def test_benchmark() -> None:
     assert declare(requires=["triton"]).requires == ("triton",)
 
 
+def test_five_lines() -> None:
+    """A bare decorator makes a benchmark with one config for every device, and a returned callable is what is timed."""
+
+    @benchmark
+    def add(device: torch.device) -> Any:
+        x = torch.ones(3, device=device)
+        return lambda: x + 1
+
+    assert (add.name, add.configs, add.on_host) == ("add", {"cuda": {"default": {}}, "cpu": {"default": {}}}, False)
+    made = add(device=torch.device("cpu"))
+    assert made.run().tolist() == [2.0] * 3
+    assert (made.reference, made.dtype, made.flops, made.bytes, made.is_restored) == (None, None, None, None, False)
+
+
+def test_forms() -> None:
+    """Parentheses without configs mean the same as none; configs and devices are what is written; keyword-only is fine."""
+
+    def keyword(*, device: torch.device) -> Any: ...
+
+    def anything(**words: Any) -> Any: ...
+
+    assert benchmark()(keyword).configs == benchmark(keyword).configs
+    assert benchmark(name="other")(keyword).name == "other"
+    assert benchmark(devices=("cuda",))(keyword).configs == {"cuda": {"default": {}}}
+    assert benchmark(configs={"a": {}})(keyword).configs == {"cuda": {"a": {}}}
+    assert not benchmark(anything).on_host
+
+
+def test_host_functions() -> None:
+    """A function without a device is timed on the host of any machine, and gets no device."""
+
+    def parse(size: int = 3) -> Any:
+        return lambda: sum(range(size))
+
+    made = benchmark(configs={"small": {"size": 4}})(parse)
+    assert made.on_host
+    assert set(made.configs) == {"cuda", "cpu"}
+    assert made(device=torch.device("cpu"), size=5).run() == 10
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (torch.ones(1), "benchmark add returned Tensor: return a function without arguments that is timed"),
+        (None, "benchmark add returned NoneType: return a function"),
+        (lambda x: x, r"returned a function that cannot be called alone \(missing a required argument: 'x'\): return a function"),
+        (torch.nn.Linear(1, 1).forward, "cannot be called alone"),
+    ],
+)
+def test_what_a_benchmark_cannot_return(returned: Any, said: str) -> None:
+    """A benchmark that returns neither a callable nor a Workload is told what to return."""
+    with pytest.raises(TypeError, match=said):
+        _returning(returned)(device=None)
+
+
+def _returning(returned: Any) -> Benchmark:
+    def add(device: torch.device) -> Any:
+        return returned
+
+    return benchmark(add)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (
+            lambda device, n: None,
+            r"the function does not take these parameters and device: missing a required argument: 'n'. Its",
+        ),
+        (
+            lambda where: None,
+            "the function does not take these parameters: missing a required argument: 'where'. Its arguments are",
+        ),
+    ],
+)
+def test_a_function_that_needs_configs(function: Any, said: str) -> None:
+    """A function with arguments that nothing gives is refused with what its arguments may be."""
+    function.__name__ = "add"
+    with pytest.raises(ValueError, match=said):
+        benchmark(function)
+    with pytest.raises(ValueError, match="write @benchmark or @benchmark"):
+        benchmark("add")  # type: ignore[call-overload]  as somebody might write it
+
+
 def test_devices() -> None:
     """Each device has the configs, the CPU its own where they are given."""
     small = {"tiny": {"rows": 1}}
@@ -103,7 +187,14 @@ def test_an_impossible_workload(changes: dict[str, Any], said: str) -> None:
 def test_workload() -> None:
     """A pure copy has no FLOPs, and a tuning lies in its space."""
     made = Workload(**(MADE | {"flops": 0, "tune": {"BLOCK": (16, 32)}, "tuning": {"BLOCK": 32}}))
-    assert (made.clock, made.tolerance, made.stages) == ("event", {}, {})
+    assert (made.clock, made.tolerance, made.stages) == (None, {}, {})
+
+
+@pytest.mark.parametrize("declared", [{"flops": 2.0}, {"bytes": 0}, {"flops": 0}, {"dtype": "int8"}, {"clock": "cpu"}])
+def test_parts_of_a_declaration(declared: dict[str, Any]) -> None:
+    """A workload may declare any part of its work, or none."""
+    made = Workload(run=lambda: None, **declared)
+    assert {name: getattr(made, name) for name in declared} == declared
 
 
 def test_constraints() -> None:

@@ -129,7 +129,7 @@ def _checked_out(places: Places, reference: Tree | None) -> Iterator[tuple[Path 
     else:
         with contextlib.ExitStack() as stack:
             try:
-                snapshot = site.repository.commit_snapshot(reference.commit)
+                snapshot = site.repository.snapshot_of(reference)
                 tree = stack.enter_context(worktree(site.repository, site.trees, snapshot))
                 unbuilt = build(site.settings, "reference", tree, snapshot, site.progress, site.environ)
             except RatchetError as error:

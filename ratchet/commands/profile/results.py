@@ -108,7 +108,7 @@ def roofline_of(case_profile: CaseProfile, case: CaseRun | None, background: Bac
         seconds = timed.median_time_ms / 1e3 if timed else None
         warm = workload is not None and is_warm(workload)
         point = pure.counted(case_profile.case, side, profile, roofs, seconds, warm=warm) if profile and profile.kernels else None
-        if point is None and workload is not None and seconds is not None:
+        if point is None and workload is not None and workload.declares_work and seconds is not None:
             point = pure.declared(case_profile.case, side, workload, seconds, background.environment.l2_bytes)
         if point is not None:
             points.append(point)

@@ -194,7 +194,7 @@ def _tuned(request: TuneRequest, site: TuningSite, folder: Path, budget: Budget)
         search = Search(restored(space, codes), request.strategy, request.seed, expected)
         session.resume(search)
         session.record = _with_session(session.record, strategy=search.strategy)  # so that a killed session names its strategy
-        aim = Aim(case.name, space.default, plan_of(site.settings, site.machines[0].device), space.workload.bytes)
+        aim = Aim(case.name, space.default, plan_of(site.settings, site.machines[0].device), space.workload.bytes or 0.0)
         executor = stack.enter_context(begin(aim))
         site.progress.stage(f"Tuning {case.name}: {space.count} configurations, on {', '.join(executor.places)}")
         ended = session.search(search, executor)

@@ -90,7 +90,9 @@ class Observation:
 
     def was_measured_otherwise(self, entry: BaselineEntry) -> bool:
         """Return whether this run gave the very commit of ``entry`` another workload: by its settings, with the same code."""
-        known = ((self.run.head.commit, self.case.workload), (self._reference(self.case), self.case.reference_workload))
+        known = [(self.run.head.commit, self.case.workload)]
+        if not self.run.bench_from:  # else the reference's workload comes from the head's benchmarks
+            known.append((self._reference(self.case), self.case.reference_workload))
         return any(commit == entry.git_commit and workload not in (None, entry.workload) for commit, workload in known)
 
     def figures(self) -> Figures | None:
@@ -98,9 +100,10 @@ class Observation:
         return self._figures(self.run.head.commit, self.case.workload, self.case.head)
 
     def reference_figures(self) -> Figures | None:
-        """Return the figures of the reference; None where nothing was measured, or where it is not a commit."""
+        """Return the figures of the reference; None where nothing was measured, or not a commit with its own benchmarks."""
         commit = self._reference(self.case)
-        return self._figures(commit, self.case.reference_workload, self.case.reference) if _HASH.fullmatch(commit) else None
+        own = _HASH.fullmatch(commit) and not self.run.bench_from
+        return self._figures(commit, self.case.reference_workload, self.case.reference) if own else None
 
     def _figures(self, commit: str, workload: WorkloadIdentity | None, workers: Sequence[WorkerSamples]) -> Figures | None:
         done = performance(workers, workload, 0.95) if workload else None
@@ -128,9 +131,9 @@ class Observation:
         return [measurement for measurement in measurements if measurement and measurement.reference == commit]
 
     def days(self, entry: BaselineEntry) -> Iterator[Day]:
-        """Yield the times of the commit of ``entry`` in this run, as a reference or as the head."""
+        """Yield the times of the commit of ``entry`` in this run, as a reference with its own benchmarks or as the head."""
         for case in filter(None, (self.case, self.best)):
-            if case.unfit is None and case.reference_workload == entry.workload:
+            if case.unfit is None and case.reference_workload == entry.workload and not self.run.bench_from:
                 yield from self._day(case, "reference", entry)
             if case.unfit is None and case.workload == entry.workload:
                 yield from self._day(case, "head", entry)

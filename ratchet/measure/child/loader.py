@@ -50,16 +50,18 @@ class LoadedTree:
     def build(self, name: str, seed: int, tuning: Mapping[str, Any] | None = None) -> Workload:
         """Build the workload of a case as its tree has it today, or with other values of its parameters.
 
-        ``seed`` seeds torch. Raises UsageError for an unknown case or for tuned values that do not fit, TypeError for a
-        benchmark that returns no Workload, and whatever the author's code raises.
+        ``seed`` seeds torch, NumPy and `random`. Raises UsageError for an unknown case or for tuned values that do not fit,
+        TypeError for a benchmark that returns neither a function nor a Workload, and whatever the author's code raises.
         """
         import torch
 
-        case, device = self.case(name), self.spec.device
-        torch.manual_seed(seed)
-        workload = self.catalogue.benchmarks[case.benchmark].build(device=torch.device(device), **case.parameters)
-        if not isinstance(workload, Workload):
-            raise TypeError(f"benchmark {case.benchmark} returned {type(workload).__name__}, not a Workload")
+        from ratchet.measure.child.calls import seed_all
+
+        case, device, benchmark = self.case(name), self.spec.device, self.catalogue.benchmarks[self.case(name).benchmark]
+        seed_all(seed)
+        workload = benchmark(device=torch.device(device), **case.parameters)
+        if benchmark.on_host:
+            workload = dataclasses.replace(workload, clock="cpu")
         if tuning is not None:
             return dataclasses.replace(workload, tuning=dict(tuning))
         if not self.tuned.cases:

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ratchet.errors import ForeignModuleError, RatchetError
 from ratchet.measure.child.loader import LoadedTree, load_tree, use_last_cores
@@ -26,6 +26,9 @@ from ratchet.measure.child.trace import settle, warmed
 from ratchet.measure.tree_spec import TreeSpec, child_command
 from ratchet.records.base import Record
 from ratchet.workload import Device
+
+if TYPE_CHECKING:
+    from ratchet.measure.child.calls import TimedCall
 
 TROUBLE = 70
 """Exit status where no case could be called; the last line on stderr begins with `MARK` and says why."""
@@ -132,18 +135,22 @@ def _visited(tree: LoadedTree, case: str, seed: int, *, is_one_of_many: bool) ->
     return ""
 
 
-def _built(tree: LoadedTree, case: str, seed: int) -> Callable[[], object]:
+def _built(tree: LoadedTree, case: str, seed: int) -> TimedCall:
     """Return the call that a worker would time: the same seed, the same tuning, from the tree's own modules."""
+    from ratchet.measure.child.calls import TimedCall
+
     workload = tree.build(case, seed)
     if foreign := tree.provenance.foreign():
         raise ForeignModuleError(f"The tree loaded {foreign[0]} instead of its own copy.", "Uninstall that package.")
-    run, tuning = workload.run, dict(workload.tuning)
-    return (lambda: run(**tuning)) if tuning else run
+    return TimedCall(workload)
 
 
-def _call_once(call: Callable[[], object], device: Device) -> None:
+def _call_once(call: TimedCall, device: Device) -> None:
     warmed(call, device)
-    _marked(call, device)
+    if call.before is not None:  # outside of the range
+        call.before()
+        settle(device)
+    _marked(call.run, device)
 
 
 def _separator() -> None:

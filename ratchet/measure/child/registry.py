@@ -11,16 +11,15 @@ import importlib
 import importlib.machinery
 import importlib.util
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from ratchet.error_lines import described
 from ratchet.errors import CudaBuildError, HostError
 from ratchet.nvcc import find_nvcc
-from ratchet.untrusted import clean
-from ratchet.workload import Benchmark, Device, Parameter
+from ratchet.workload import DEFAULT, Benchmark, Device, Parameter
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def discover(tree: Path, bench: str, device: Device, on_file: Callable[[str], No
     folder = tree / bench
     if not folder.is_dir():
         raise HostError(f"There is no folder {bench}/ in {tree}.", "Put benchmarks there, or set bench in [tool.ratchet].")
-    package = _package(folder)
+    package = _package(folder, tree)
     cases: list[Case] = []
     broken: list[Broken] = []
     benchmarks: dict[str, Benchmark] = {}
@@ -79,13 +78,13 @@ def discover(tree: Path, bench: str, device: Device, on_file: Callable[[str], No
             missing = (error.name or "").split(".")[0]
             declared = list(_declared_cases(path, device))
             if missing and missing != package and declared and not _is_in_tree(tree, missing):
-                why, raised = _needs(missing), _said(error)
+                why, (raised, _) = _needs(missing), described(error, str(tree))
                 cases += [Case(f"{b}/{c}", b, c, path.name, skipped=why, import_error=raised) for b, c in declared]
             else:
-                broken.append(_broken(path, error, device))
+                broken.append(_broken(path, tree, error, device))
             continue
         except (Exception, SystemExit) as error:  # noqa: BLE001  an author's file may raise anything; it costs its cases only
-            broken.append(_broken(path, error, device))
+            broken.append(_broken(path, tree, error, device))
             continue
         for made in (value for value in vars(module).values() if isinstance(value, Benchmark)):
             home = made.build.__module__
@@ -118,7 +117,7 @@ def _matches(name: str, pattern: str) -> bool:
     return any(fnmatchcase(each, pattern) for each in (name, benchmark, config))
 
 
-def _package(folder: Path) -> str:
+def _package(folder: Path, tree: Path) -> str:
     """Make the bench folder importable under its own name, ahead of any installed package of that name."""
     name = folder.name
     init = folder / "__init__.py"
@@ -135,9 +134,8 @@ def _package(folder: Path) -> str:
         try:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
-            raise HostError(
-                f"{init.name} of {folder.name}/ cannot be imported: {_said(error)}.", "Fix it and try again."
-            ) from error
+            said, _ = described(error, str(tree))
+            raise HostError(f"{init.name} of {folder.name}/ cannot be imported: {said}.", "Fix it and try again.") from error
     return name
 
 
@@ -174,17 +172,9 @@ def _is_in_tree(tree: Path, name: str) -> bool:
     return any((place / f"{name}.py").exists() or (place / name).is_dir() for place in (tree, tree / "src"))
 
 
-def _broken(path: Path, error: BaseException, device: Device) -> Broken:
-    lines = traceback.format_exception(error)
-    text = "".join(lines).strip().splitlines()
-    names = tuple(f"{b}/{c}" for b, c in _declared_cases(path, device))
-    return Broken(path.name, _said(error), tuple(text[-12:]), names)
-
-
-def _said(error: BaseException) -> str:
-    """Return ``ValueError: no such layout``, on one line; also for an error whose ``str()`` fails."""
-    lines = traceback.format_exception_only(error)
-    return clean(next((line for line in lines if not line.startswith(" ")), lines[-1]))
+def _broken(path: Path, tree: Path, error: BaseException, device: Device) -> Broken:
+    said, last_lines = described(error, str(tree))
+    return Broken(path.name, said, last_lines, tuple(f"{b}/{c}" for b, c in _declared_cases(path, device)))
 
 
 def _declared_cases(path: Path, device: Device) -> Iterator[tuple[str, str]]:
@@ -204,14 +194,16 @@ def _declared_cases(path: Path, device: Device) -> Iterator[tuple[str, str]]:
         if not isinstance(node, ast.FunctionDef):
             continue
         for decorator in node.decorator_list:
-            if isinstance(decorator, ast.Call) and _is_benchmark(decorator.func):
+            if _is_benchmark(decorator):
+                yield node.name, DEFAULT
+            elif isinstance(decorator, ast.Call) and _is_benchmark(decorator.func):
                 keywords = {k.arg: k.value for k in decorator.keywords if k.arg}
                 configs = keywords.get("configs")
                 if device == "cpu":
                     configs = keywords.get("cpu_configs", configs)
                 name = _constant(keywords.get("name"), constants)
                 title = name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else node.name
-                for config in _config_names(configs, constants):
+                for config in _config_names(configs, constants) if configs else [DEFAULT]:
                     yield title, config
 
 

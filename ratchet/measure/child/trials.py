@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 import ratchet.nvcc
 from ratchet.measure.child import correctness
+from ratchet.measure.child.calls import TimedCall
 from ratchet.measure.child.correctness import WrongResult
 from ratchet.records.tuning import Ending
 from ratchet.untrusted import clean
@@ -140,26 +141,29 @@ class Dry:
 
 
 class Trials:
-    """A case that is built once, at several places in memory, and its expected result."""
+    """A case that is built once, at several places in memory, and its expected result: that of the reference.
+
+    Without a reference, it is that of the workload's own tuning.
+    """
 
     def __init__(self, workloads: tuple[Workload, ...]) -> None:
-        self.workloads = workloads
-        self._expected = correctness.tensors(workloads[0].reference())
+        self._calls = tuple(map(TimedCall, workloads))
+        self._expected = correctness.expected_of(self._calls[0])
 
-    def tuned(self, configuration: Mapping[str, Any]) -> tuple[Workload, ...]:
+    def tuned(self, configuration: Mapping[str, Any]) -> tuple[TimedCall, ...]:
         """Return the case at every place, with other values of its parameters."""
-        return tuple(dataclasses.replace(each, tuning=dict(configuration), constraints=()) for each in self.workloads)
+        return tuple(each.tuned(configuration) for each in self._calls)
 
-    def check(self, workload: Workload) -> tuple[float, float]:
-        """Compile and run it, and compare with the reference. Returns the relative error and the seconds of the first call.
+    def check(self, call: TimedCall) -> tuple[float, float]:
+        """Compile and run it, and compare with what is expected. Returns the relative error and the seconds of the first call.
 
         Raises WrongResult, and whatever compiling and running raise.
         """
         began = time.perf_counter()
-        workload.run(**workload.tuning)
+        call()
         _settle()
         first_s = time.perf_counter() - began
-        return correctness.check(workload, self._expected), first_s
+        return correctness.check(call, self._expected).error, first_s
 
 
 class Compiler:

@@ -11,7 +11,6 @@ import gc
 import importlib
 import os
 import random
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +18,14 @@ from typing import Any, Literal, NoReturn
 
 import torch
 
+from ratchet.error_lines import described
 from ratchet.errors import RatchetError
 from ratchet.measure import identity
 from ratchet.measure.child import correctness
 from ratchet.measure.child.autotuning import AutotuneWatch
+from ratchet.measure.child.calls import TimedCall
 from ratchet.measure.child.loader import LoadedTree, use_last_cores
+from ratchet.measure.child.outputs import Part, kind
 from ratchet.measure.child.trace import trace
 from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Call, Clock, Samples
@@ -45,7 +47,7 @@ _synchronize, _empty_cache = torch.cuda.synchronize, torch.cuda.empty_cache
 _reset_peak, _peak_allocated = torch.cuda.reset_peak_memory_stats, torch.cuda.max_memory_allocated
 _OutOfGpuMemory = torch.OutOfMemoryError
 _NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "CUDA error: out of memory")
-"""Words in the first line of errors that are not a MemoryError but mean one."""
+"""Words of errors that are not a MemoryError but mean one."""
 MOST_PADDING = 3000
 """Padding objects of each kind; all of them take some milliseconds and at most 16 MiB."""
 
@@ -57,7 +59,7 @@ class Job:
     case: str
     tuning: Mapping[str, Any] | None
     """Values in place of the workload's own."""
-    workload: Workload
+    call: TimedCall
     clocks: tuple[Clock, ...]
     """One for each place in memory at which the workload was built."""
     cache: Literal["cold", "warm"]
@@ -105,12 +107,11 @@ class Worker:
             lines = str(error).splitlines()[:3]
             return {"stage": stage, "trouble": "ran out of GPU memory", "last_lines": lines, "out_of_memory": True}
         except (Exception, SystemExit) as error:  # noqa: BLE001  an author's code may raise anything; it costs this case
-            lines = "".join(traceback.format_exception(error)).strip().splitlines()
-            text = f"{type(error).__name__}: {error}".splitlines()[0]
+            text, last_lines = described(error, str(self._tree.spec.path))
             return {
                 "stage": stage,
-                "trouble": text[:300],
-                "last_lines": [line[:300] for line in lines[-12:]],
+                "trouble": text,
+                "last_lines": last_lines,
                 "out_of_memory": isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY),
             }
 
@@ -139,16 +140,20 @@ class Worker:
         self._autotuning.forget()
         if self._device.type == "cpu":
             self._padding = padding_objects(seed)
-        workload = self._tree.build(case, seed, tuning)
-        error = correctness.check(workload) if check else 0.0
-        peak = self._peak(workload)
-        more = [self._tree.build(case, seed, tuning) for _ in range(1, self._places(placements, peak))]
-        made = self._take_up(case, tuning, (workload, *more), self._clock(workload, clock), cache)
+        call = TimedCall(self._tree.build(case, seed, tuning))
+        checked = self._checked(call, evidence=True) if check else {"error": 0.0, "evidence": []}
+        peak, parts = self._peak(call)
+        workload, name = call.workload, self._clock(call.workload, clock, parts)
+        dtype = workload.dtype or kind(next(iter(parts.values())))
+        del parts
+        more = [TimedCall(self._tree.build(case, seed, tuning)) for _ in range(1, self._places(placements, peak))]
+        made = self._take_up(case, tuning, (call, *more), name, cache)
         self._forget_memory()
         return {
-            "workload": self._identity(case, workload, made.name, made.cache),
+            "workload": self._identity(case, workload, dtype, made.name, made.cache),
             "tuning": dict(workload.tuning),
-            "error": error,
+            "has_reference": workload.reference is not None,
+            **checked,
             "peak_memory_bytes": peak,
             "stages": list(workload.stages),
             "foreign": self._tree.provenance.foreign(),
@@ -158,17 +163,18 @@ class Worker:
     def identify(self) -> dict[str, Any]:
         """Return the identity of the prepared case's code. This drops the case: prepare it again to time it."""
         job = self._current()
-        workload, clock = job.workload, job.clocks[0]
+        call, clock = job.call, job.clocks[0]
         del job
         try:
             # The workload's other placements hold memory that nobody has written yet, so no two processes agree on its content.
             self._release()
-            if self._device.type == "cuda" and _waits_for_host(clock):
+            if clock.name != "cpu" and _waits_for_host(clock):
                 why = "the GPU waits for the host while it is timed, and the host's code is not compared"
                 return vars(identity.Identity("", why))
+            device = "cpu" if clock.name == "cpu" else "cuda"
             del clock  # with what it allocated for itself
             self._forget_memory()
-            return vars(identity.of(self._call(workload), self._tree.provenance.tree, self._device.type))
+            return vars(identity.of(call, self._tree.provenance.tree, device))
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
             return vars(identity.failed(error))
 
@@ -181,26 +187,26 @@ class Worker:
     def stage(self, name: str, samples: int) -> dict[str, Any]:
         """Take samples of one stage of the prepared case."""
         job = self._current()
-        name_of_clock = "cpu" if self._device.type == "cpu" else "event"
-        clock = make_clock(name_of_clock, job.cache, job.workload.stages[name])
+        name_of_clock = "cpu" if job.clocks[0].name == "cpu" else "event"
+        clock = make_clock(name_of_clock, job.cache, job.call.workload.stages[name], before=job.call.before)
         taken = _without_collector(clock, samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
     def trace(self) -> dict[str, Any]:
         """Return the activity of some calls of the prepared case, as torch.profiler sees it."""
-        return {"activity": trace(self._call(self._current().workload), self._tree.spec.device).model_dump(mode="json")}
+        job = self._current()
+        device = "cpu" if job.clocks[0].name == "cpu" else self._tree.spec.device
+        return {"activity": trace(job.call, device).model_dump(mode="json")}
 
-    def finish(self, seed: int) -> dict[str, Any]:
+    def finish(self, seed: int, *, evidence: bool = False) -> dict[str, Any]:
         """Check once more, on inputs from a fresh seed: this detects a result that was kept from earlier calls."""
         job = self._current()
         case, tuning = job.case, job.tuning
         del job
         self._release()
-        workload = self._tree.build(case, seed, tuning)
-        error = correctness.check(workload)
-        del workload
+        checked = self._checked(TimedCall(self._tree.build(case, seed, tuning)), evidence=evidence)
         self._release()
-        return {"error": error}
+        return checked
 
     def space(
         self, case: str, seed: int, clock: str, cache: Literal["cold", "warm"], enumerator: str, codes: str
@@ -213,7 +219,7 @@ class Worker:
             workload = self._tree.build(case, seed)
         except SpaceError as error:
             return {"stage": DECLARATION, "trouble": str(error)[:300], "last_lines": []}
-        clock = self._clock(workload, clock)
+        clock = self._clock(workload, clock, {})
         enumerated: dict[str, Any] = {}
         if workload.tune and enumerator:
             module, _, function = enumerator.partition(":")
@@ -222,7 +228,7 @@ class Worker:
             except RatchetError as error:
                 enumerated = {"error": error.message, "hint": error.hint}
         return {
-            "workload": self._identity(case, workload, clock, cache if clock == "event" else "warm"),
+            "workload": self._identity(case, workload, workload.dtype or "unknown", clock, cache if clock == "event" else "warm"),
             "space": {name: list(values) for name, values in workload.tune.items()},
             "constraints": [constraint_text(constraint) for constraint in workload.constraints],
             "default": dict(workload.tuning),
@@ -247,9 +253,9 @@ class Worker:
         if self._trials is None:
             raise RuntimeError("no case is open")
         try:
-            workloads = self._trials.tuned(tuning)
-            error, first_s = self._trials.check(workloads[0])
-            taken_up = self._take_up("", tuning, workloads, self._clock(workloads[0], clock), cache)
+            calls = self._trials.tuned(tuning)
+            error, first_s = self._trials.check(calls[0])
+            taken_up = self._take_up("", tuning, calls, self._clock(calls[0].workload, clock, {}), cache)
             call_ms = sorted(taken_up.take(3).times_ms)[1]
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but it costs this configuration only
             return {"ending": ending_of(error), "reason": reason_of(error)}
@@ -265,28 +271,40 @@ class Worker:
         self,
         case: str,
         tuning: Mapping[str, Any] | None,
-        workloads: tuple[Workload, ...],
+        calls: tuple[TimedCall, ...],
         clock: str,
         cache: Literal["cold", "warm"],
     ) -> Clock:
-        """Make these workloads, one for each place in memory, the prepared case."""
+        """Make these calls, one for each place in memory, the prepared case."""
         lead = Lead()
-        clocks = tuple(make_clock(clock, cache, self._call(each), lead) for each in workloads)
-        self._job = Job(case, tuning, workloads[0], clocks, cache)
+        settle = _synchronize if self._device.type == "cuda" and calls[0].workload.clock != "cpu" else None
+        clocks = tuple(make_clock(clock, cache, each.run, lead, each.before, settle) for each in calls)
+        self._job = Job(case, tuning, calls[0], clocks, cache)
         return clocks[0]
 
-    def _clock(self, workload: Workload, wanted: str) -> str:
-        if self._device.type == "cpu":
+    def _clock(self, workload: Workload, wanted: str, parts: Mapping[str, Part]) -> str:
+        """Return the name of the clock: the host's, if no part of the result is on the GPU and the workload names no clock."""
+        on_gpu = not parts or any(isinstance(part, torch.Tensor) and part.is_cuda for part in parts.values())
+        if self._device.type == "cpu" or workload.clock == "cpu" or not (on_gpu or workload.clock):
             return "cpu"
-        return workload.clock if wanted == "auto" else wanted
+        return (workload.clock or "event") if wanted == "auto" else wanted
 
-    def _identity(self, case: str, workload: Workload, clock: str, cache: str) -> dict[str, Any]:
+    def _checked(self, call: TimedCall, *, evidence: bool) -> dict[str, Any]:
+        """Check a call, and return its error and evidence of its result."""
+        checked = correctness.check(call)
+        parts: list[dict[str, Any]] = []
+        # What has a reference is checked already, so it need not be comparable between processes.
+        with contextlib.suppress(*((TypeError, correctness.WrongResult) if call.workload.reference else ())):
+            parts = [part.model_dump() for part in correctness.evidence(call.workload, checked.parts)] if evidence else []
+        return {"error": checked.error, "evidence": parts}
+
+    def _identity(self, case: str, workload: Workload, dtype: str, clock: str, cache: str) -> dict[str, Any]:
         return {
             "parameters": self._tree.case(case).parameters,
-            "device": self._device.type,
-            "dtype": workload.dtype,
-            "flops": float(workload.flops),
-            "bytes": float(workload.bytes),
+            "device": "cpu" if clock == "cpu" else self._device.type,
+            "dtype": dtype,
+            "flops": None if workload.flops is None else float(workload.flops),
+            "bytes": None if workload.bytes is None else float(workload.bytes),
             "clock": clock,
             "cache": cache,
         }
@@ -295,25 +313,26 @@ class Worker:
         """Return how often to build the workload: where its data lies changes a short kernel's time by a percent or two."""
         return max(1, min(wanted, PLACED_BYTES // max(1, peak))) if self._device.type == "cuda" else 1
 
-    def _call(self, workload: Workload) -> Any:
-        run, tuning = workload.run, dict(workload.tuning)
-        return (lambda: run(**tuning)) if tuning else run
+    def _peak(self, call: TimedCall) -> tuple[int, dict[str, Part]]:
+        """Return the most bytes held during one call, inputs included, and its result.
 
-    def _peak(self, workload: Workload) -> int:
-        """Return the most bytes held during one call, inputs included: of the device, or of the process on the CPU."""
+        They are those of the device; on the CPU those of the process, with copies of what the call changes.
+        """
+        if call.before is not None:
+            call.before()
         if self._device.type == "cuda":
             self._forget_memory()
             _reset_peak()
-            workload.run(**workload.tuning)
+            result = call.run()
             _synchronize()
-            return int(_peak_allocated())
+            return int(_peak_allocated()) - call.kept.device_bytes, call.outputs(result)
         _collect()
         with contextlib.suppress(OSError):  # where it is not allowed, the peak is that of the process so far
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets VmHWM: proc(5)
-        workload.run(**workload.tuning)
+        result = call.run()
         status = Path("/proc/self/status").read_text(encoding="ascii")
         line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
+        return int(line.split()[1]) * 1024, call.outputs(result)
 
     def _current(self) -> Job:
         if self._job is None:
@@ -331,11 +350,21 @@ class Worker:
             _empty_cache()
 
 
-def make_clock(name: str, cache: Literal["cold", "warm"], call: Call, lead: Lead | None = None) -> Clock:
-    """Make the clock of this name (``event``, ``graph`` or ``cpu``); only ``event`` can empty the caches before each sample."""
+def make_clock(
+    name: str,
+    cache: Literal["cold", "warm"],
+    call: Call,
+    lead: Lead | None = None,
+    before: Call | None = None,
+    settle: Call | None = None,
+) -> Clock:
+    """Make the clock of this name (``event``, ``graph`` or ``cpu``); only ``event`` can empty the caches before each sample.
+
+    ``before`` is called before each call and not timed; the CPU's clock calls ``settle`` after each call, timed.
+    """
     if name == "event":
-        return EventClock(call, cache, lead)
-    return GraphClock(call) if name == "graph" else CpuClock(call)
+        return EventClock(call, cache, lead, before)
+    return GraphClock(call, before) if name == "graph" else CpuClock(call, before, settle)
 
 
 def padding_objects(seed: int) -> list[object]:

@@ -108,13 +108,18 @@ class Lead:
 
 
 class EventClock:
-    """A clock for the device time of what a call queues on the current stream, between two CUDA events."""
+    """A clock for the device time of what a call queues on the current stream, between two CUDA events.
+
+    ``before`` (restoring what the call changes) comes before the flush: it leaves what it writes in L2, and a cold cache has to
+    be cold for that, too. Without a flush, the cache is as warm as after a call that found its inputs there.
+    """
 
     name = "event"
 
-    def __init__(self, call: Call, cache: Literal["cold", "warm"], lead: Lead | None = None) -> None:
+    def __init__(self, call: Call, cache: Literal["cold", "warm"], lead: Lead | None = None, before: Call | None = None) -> None:
         self.cache: Literal["cold", "warm"] = cache
         self._call = call
+        self._before = before
         self._flush = L2Flush(torch.device("cuda", torch.cuda.current_device())) if cache == "cold" else None
         self._lead = lead or Lead()
         self._events: list[tuple[TimedEvent, TimedEvent]] = []
@@ -123,13 +128,17 @@ class EventClock:
         while len(self._events) < count:
             self._events.append((TimedEvent(), TimedEvent()))
         events = self._events[:count]
-        call, flush = self._call, self._flush
+        call, before, flush = self._call, self._before, self._flush
         if flush is not None:
             flush.reset_persisting()
         stream = current_stream()
         self._lead.give()
+        if before is not None:
+            before()
         call()
         for start, end in events:
+            if before is not None:
+                before()
             if flush is not None:
                 flush()
             start.record(stream)
@@ -143,35 +152,47 @@ class EventClock:
 class GraphClock:
     """A clock for calls that are replayed back to back with no host in between, for kernels shorter than a launch.
 
-    One sample is the time of one replay divided by its 20 calls; the L2 cache stays warm between them.
+    One sample is the time of one replay divided by its 20 calls; the L2 cache stays warm between them. With ``before`` (restoring
+    what the call changes), the graph holds one call and is replayed after each restore on the stream, outside of the timed span:
+    a sample then has the start of a replay in it, the same on both sides.
     """
 
     name = "graph"
     cache: Literal["cold", "warm"] = "warm"
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, before: Call | None = None) -> None:
+        self._before = before
+        self._calls = CALLS if before is None else 1
         stream = _new_stream()
         stream.wait_stream(current_stream())
         with _on_stream(stream):
             for _ in range(3):
+                if before is not None:
+                    before()
                 call()
+            if before is not None:
+                before()
         current_stream().wait_stream(stream)
         synchronize()
         self._graph = _new_graph()
         with _capture(self._graph):
-            for _ in range(CALLS):
+            for _ in range(self._calls):
                 call()
         self._lead = Lead()
 
     def take(self, count: int) -> Samples:
         pairs = [(TimedEvent(), TimedEvent()) for _ in range(count)]
-        stream = current_stream()
+        stream, before = current_stream(), self._before
         self._lead.give()
+        if before is not None:
+            before()
         _replay(self._graph)
         for start, end in pairs:
+            if before is not None:
+                before()
             start.record(stream)
             _replay(self._graph)
             end.record(stream)
         exposed = self._lead.judge(pairs[max(0, count - 2)][1])
         synchronize()
-        return Samples(tuple(start.elapsed_ms(end) / CALLS for start, end in pairs), exposed)
+        return Samples(tuple(start.elapsed_ms(end) / self._calls for start, end in pairs), exposed)
