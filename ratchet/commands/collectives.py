@@ -91,7 +91,15 @@ def measure_collectives(
     machine_name = record.environment.fingerprint.gpu or record.environment.fingerprint.cpu
     setup = {"backend": backend, "world_size": group.ranks, "machine": machine_name, "date": f"{started:%Y-%m-%d}"}
     save_text(path, json.dumps({**setup, "results": rows}, indent=2) + "\n")
-    return [*_lines(rows, machine_name, group.ranks), f"Record:  {results / RECORD}", f"Summary: {path}"]
+    return [
+        f"{group.ranks} ranks on {machine_name}: time, and bandwidth on the bus",
+        *(
+            f"{row['operation']:<15}{row['size_bytes']:>13} B {row['time_us']:>12} us {row['busbw_gb_s']:>10} GB/s"
+            for row in rows
+        ),
+        f"Record:  {results / RECORD}",
+        f"Summary: {path}",
+    ]
 
 
 def group_of(environ: Mapping[str, str]) -> Group:
@@ -171,13 +179,6 @@ def _summary_row(collective: Collective, case: CaseRun, ranks: int) -> dict[str,
         "algbw_gb_s": round(collective.size / median_ms * 1e-6, 3),
         "busbw_gb_s": round(collective.bus_bytes(ranks) / median_ms * 1e-6, 3),
     }
-
-
-def _lines(rows: Sequence[Mapping[str, object]], machine: str, ranks: int) -> list[str]:
-    lines = [
-        f"{row['operation']:<15}{row['size_bytes']:>13} B {row['time_us']:>12} us {row['busbw_gb_s']:>10} GB/s" for row in rows
-    ]
-    return [f"{ranks} ranks on {machine}: time, and bandwidth on the bus", *lines]
 
 
 def _has_gpu(environ: Mapping[str, str], device: str) -> bool:

@@ -88,7 +88,7 @@ settings = load_settings(repository.root, os.environ, {"device": "cpu", "pairs":
 reference, head = repository.commit_snapshot("HEAD~1"), repository.commit_snapshot("HEAD")
 cpu = Machine("cpu", None, (), ())
 with worktrees(repository, head, reference) as trees:
-    plan = CheckPlan(repository, settings, Path("results"), Baseline(), head, reference, (), None, os.environ)
+    plan = CheckPlan(repository, settings, Path("results"), Baseline(), head, reference, None, (), None, os.environ)
     suite = compare(plan, (cpu, cpu), trees.head, Pairing(reference, trees.reference, ()), SilentProgress())
 print(*sorted(f"{case.name}:{len(case.head) >= 6}:{len(case.reference) >= 6}" for case in suite.cases))
 """
