@@ -25,7 +25,7 @@ class Line:
     mean: float
     error: float
     count: int
-    chance: float = math.nan
+    p_value: float = math.nan
     note: str = ""
 
     @property
@@ -50,12 +50,12 @@ def line_of(experiment: str, case: str, what: str, logs: Sequence[float]) -> Lin
         return Line(experiment, case, what, float(values.mean()) if len(values) else math.nan, math.nan, len(values))
     error = float(values.std(ddof=1) / math.sqrt(len(values)))
     return Line(
-        experiment, case, what, float(values.mean()), error, len(values), chance_of(values.mean(), error, len(values) - 1)
+        experiment, case, what, float(values.mean()), error, len(values), p_value_of(values.mean(), error, len(values) - 1)
     )
 
 
-def chance_of(mean: float, error: float, freedom: int) -> float:
-    return float(2 * stats.t.sf(abs(mean) / error, freedom)) if error > 0 and freedom > 0 else math.nan
+def p_value_of(mean: float, error: float, dof: int) -> float:
+    return float(2 * stats.t.sf(abs(mean) / error, dof)) if error > 0 and dof > 0 else math.nan
 
 
 def by(rows: Iterable[Row], *keys: str) -> dict[Any, list[Row]]:
@@ -77,16 +77,16 @@ def together(experiment: str, what: str, rows: Sequence[Row], key: str, *unit: s
 
 def verdict_of(lines: Sequence[Line], everything: Line) -> str:
     """Says which figures differ from 0 by more than chance would have one of them do in twenty runs."""
-    tested = [line for line in lines if not math.isnan(line.chance)]
+    tested = [line for line in lines if not math.isnan(line.p_value)]
     if not tested:
         return "too few pairs to say anything"
-    seen = [line for line in tested if line.chance * len(tested) < 0.05]
+    seen = [line for line in tested if line.p_value * len(tested) < 0.05]
     largest = max(tested, key=lambda line: abs(line.mean))
     if seen:
-        said = "a bias: " + ", ".join(f"{line.case} {line.what} {line.shown}" for line in seen)
+        sentence = "a bias: " + ", ".join(f"{line.case} {line.what} {line.shown}" for line in seen)
     else:
-        said = f"no bias to be seen; the largest is {largest.case} {largest.what} {largest.shown}"
-    return f"{said}; all cases together {everything.shown}"
+        sentence = f"no bias to be seen; the largest is {largest.case} {largest.what} {largest.shown}"
+    return f"{sentence}; all cases together {everything.shown}"
 
 
 def summarise_plain(experiment: str, what: str, rows: Sequence[Row]) -> Summary:
@@ -95,36 +95,36 @@ def summarise_plain(experiment: str, what: str, rows: Sequence[Row]) -> Summary:
     lines = [line_of(experiment, case, what, logs_of(group)) for case, group in by(rows, "case").items()]
     everything = together(experiment, what, rows, "log_ratio", *unit)
     table = [
-        (line.case, str(line.count), line.shown, percent(spread(logs_of(group))), chance(line.chance))
+        (line.case, str(line.count), line.shown, percent(spread(logs_of(group))), p_text(line.p_value))
         for line, group in zip(lines, by(rows, "case").values(), strict=True)
     ]
     return Summary(("case", "n", what, "spread", "p"), table, [*lines, everything], verdict_of(lines, everything))
 
 
 def summarise_parents(experiment: str, rows: Sequence[Row]) -> Summary:
-    table, lines, chances = [], [], []
+    table, lines, p_values = [], [], []
     for case, group in by(rows, "case").items():
         parts = anova(group)
         means = [statistics.fmean(logs_of(rows)) for rows in by(group, "parent").values()]
         line = line_of(experiment, case, "head/reference, over parents", means)
         lines.append(
-            dataclasses.replace(line, note=f"between {parts.between:.3f} %, F {parts.ratio:.2f}, p {chance(parts.chance)}")
+            dataclasses.replace(line, note=f"between {parts.between:.3f} %, F {parts.ratio:.2f}, p {p_text(parts.p_value)}")
         )
-        chances.append((parts.chance, case))
+        p_values.append((parts.p_value, case))
         table.append((
             case, str(len(group)), line.shown, f"{parts.within:.3f} %", f"{parts.between:.3f} %", f"{parts.component:+.4f}",
-            f"{parts.ratio:.2f}", f"{parts.degrees[0]}, {parts.degrees[1]}", chance(parts.chance),
+            f"{parts.ratio:.2f}", f"{parts.degrees[0]}, {parts.degrees[1]}", p_text(parts.p_value),
         ))  # fmt: skip
     everything = together(experiment, "head/reference, over parents", rows, "log_ratio", "parent")
-    tested = [(p, case) for p, case in chances if not math.isnan(p)]
+    tested = [(p, case) for p, case in p_values if not math.isnan(p)]
     if not tested:
-        said = "too few parents to say anything"
+        sentence = "too few parents to say anything"
     else:
         low, case = min(tested)
-        said = "pairs of other parents differ by more" if low * len(tested) < 0.05 else "parents add nothing that can be seen"
-        said += f": smallest p {chance(low)} of {len(tested)} cases ({case})"
+        sentence = "pairs of other parents differ by more" if low * len(tested) < 0.05 else "parents add nothing that can be seen"
+        sentence += f": smallest p {p_text(low)} of {len(tested)} cases ({case})"
     header = ("case", "n", "head/reference", "within", "between", "component (%²)", "F", "df", "p")
-    return Summary(header, table, [*lines, everything], f"{said}; all cases together {everything.shown}")
+    return Summary(header, table, [*lines, everything], f"{sentence}; all cases together {everything.shown}")
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class Anova:
     component: float
     ratio: float
     degrees: tuple[int, int]
-    chance: float
+    p_value: float
 
 
 def anova(rows: Sequence[Row]) -> Anova:
@@ -178,10 +178,10 @@ def summarise_first(experiment: str, rows: Sequence[Row]) -> Summary:
         for what, key in zip(FIRSTS, ("forked_first", "prepared_first", "timed_first"), strict=True)
     ]
     effects = [line for line in lines if line.what in FIRSTS]
-    said = verdict_of(effects, everything[0]).rpartition("; all cases")[0] or "too few pairs to say anything"
-    said += "; all cases together: " + ", ".join(f"{line.what} {line.shown}" for line in everything)
+    sentence = verdict_of(effects, everything[0]).rpartition("; all cases")[0] or "too few pairs to say anything"
+    sentence += "; all cases together: " + ", ".join(f"{line.what} {line.shown}" for line in everything)
     header = ("case", "n", "forks+prepares first", "forks 1st, prepares 2nd", "head/reference", *FIRSTS)
-    return Summary(header, table, [*lines, *everything], said)
+    return Summary(header, table, [*lines, *everything], sentence)
 
 
 def arm(rows: Iterable[Row], *, same: bool) -> list[float]:
@@ -199,17 +199,17 @@ def over_cases(rows: Sequence[Row], key: str) -> list[float]:
 
 
 def firsts(rows: Sequence[Row]) -> list[tuple[float, float, int, float]]:
-    """(mean, error, n, chance) of: head/reference, forked first, prepared first, timed first."""
+    """(mean, error, n, p-value) of: head/reference, forked first, prepared first, timed first."""
     design = np.array([[1.0, *(sign_of(row, f"{what.split()[0]}_first") for what in FIRSTS)] for row in rows])
     values = 100 * np.array(logs_of(rows))
-    freedom = len(rows) - design.shape[1]
-    if freedom < 1 or np.linalg.matrix_rank(design) < design.shape[1]:
+    dof = len(rows) - design.shape[1]
+    if dof < 1 or np.linalg.matrix_rank(design) < design.shape[1]:
         return [(math.nan, math.nan, len(rows), math.nan)] * design.shape[1]
     coefficients = np.linalg.lstsq(design, values, rcond=None)[0]
     rest = values - design @ coefficients
-    errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * float(rest @ rest) / freedom)
+    errors = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * float(rest @ rest) / dof)
     return [
-        (float(mean), float(error), len(rows), chance_of(float(mean), float(error), freedom))
+        (float(mean), float(error), len(rows), p_value_of(float(mean), float(error), dof))
         for mean, error in zip(coefficients, errors, strict=True)
     ]
 
@@ -246,7 +246,7 @@ def percent(fraction: float) -> str:
     return f"{100 * fraction:.2f} %"
 
 
-def chance(value: float) -> str:
+def p_text(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.2g}"
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from biases_figures import Line, Row, Summary, by, chance, correlation, logs_of, percent, spread
+from biases_figures import Line, Row, Summary, by, correlation, logs_of, p_text, percent, spread
 from scipy import stats
 
 from ratchet.measure.device.nvml import Gpu, choose_gpu
@@ -71,14 +71,14 @@ def serve_flush() -> None:
             signal.alarm(LONGEST_PROCESS_S)
             try:
                 rows = flush_process(request["variant"], request["seed"])
-            except BaseException as error:  # noqa: BLE001  told to the controller, whatever it is
+            except BaseException as error:  # noqa: BLE001  reported to the controller, whatever it is
                 rows = [{"error": f"{type(error).__name__}: {error}"[:300]}]
             os.write(1, (json.dumps({"rows": rows}) + "\n").encode())
             os._exit(0)
         _, status = os.waitpid(child, 0)
         if status != 0:
-            said = {"error": f"ended with status {os.waitstatus_to_exitcode(status)}"}
-            os.write(1, (json.dumps({"rows": [said]}) + "\n").encode())
+            failure = {"error": f"ended with status {os.waitstatus_to_exitcode(status)}"}
+            os.write(1, (json.dumps({"rows": [failure]}) + "\n").encode())
 
 
 def import_normalize() -> Any:
@@ -280,7 +280,7 @@ def flush_place(case: str, variant: str) -> tuple[int, int]:
 
 def flush_verdict(medians: Mapping[tuple[str, str], Sequence[float]]) -> str:
     """The quietest variant that empties the cache, against what a check does today (F test of the variances)."""
-    said = []
+    sentences = []
     for case in sorted({case for case, _ in medians}):
         today = medians.get((case, "memset_2x"), ())
         others = {
@@ -289,17 +289,17 @@ def flush_verdict(medians: Mapping[tuple[str, str], Sequence[float]]) -> str:
             if of == case and name not in {"memset_2x", "none"} and len(logs) > 2
         }
         if len(today) < 3 or not others:
-            said.append(f"{case}: too few processes")
+            sentences.append(f"{case}: too few processes")
             continue
         best = min(others, key=lambda name: spread(others[name]))
         ratio = (spread(today) / spread(others[best])) ** 2 if spread(others[best]) > 0 else math.inf
         p = float(stats.f.sf(ratio, len(today) - 1, len(others[best]) - 1)) * len(others)
         error = spread(today) / math.sqrt(2 * len(today) - 2)
-        said.append(
+        sentences.append(
             f"{case}: today {100 * spread(today):.2f} ± {100 * error:.2f} %, least with {best} {percent(spread(others[best]))}"
-            f" (p {chance(min(1.0, p))} after {len(others)} looks)"
+            f" (p {p_text(min(1.0, p))} after {len(others)} looks)"
         )
-    return "; ".join(said) or "nothing measured"
+    return "; ".join(sentences) or "nothing measured"
 
 
 def main() -> None:

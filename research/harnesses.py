@@ -250,8 +250,8 @@ def table(rows: list[dict[str, Any]], counted: dict[str, dict[str, Counter[str]]
         lines.append(f"| {' | '.join(cells)} |".replace("%", " %"))
     for tool, cases in counted.items():
         for case, statuses in cases.items():
-            said = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
-            lines.append(f"{tool}  {case}: {said}")
+            counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
+            lines.append(f"{tool}  {case}: {counts}")
     return "\n".join(lines)
 
 

@@ -93,7 +93,7 @@ def make(repository: Path, commits: int, files: int) -> None:
 
 def history(commits: int, files: int) -> Iterator[bytes]:
     """The input of ``git fast-import``."""
-    chance = random.Random(1)
+    drawn = random.Random(1)
     for number in range(commits):
         yield b"commit refs/heads/main\n"
         yield f"committer someone <someone@localhost> {1_600_000_000 + number * 600} +0000\n".encode()
@@ -102,10 +102,10 @@ def history(commits: int, files: int) -> Iterator[bytes]:
             yield modified("bench/add.py", BENCH)
             yield modified(".gitignore", "results/\n")
             for file in range(files):
-                yield modified(path_of(file), text_of(file, chance))
+                yield modified(path_of(file), text_of(file, drawn))
         else:
-            file = chance.randrange(files)
-            yield modified(path_of(file), text_of(file, chance))
+            file = drawn.randrange(files)
+            yield modified(path_of(file), text_of(file, drawn))
 
 
 def modified(path: str, text: str) -> bytes:
@@ -120,9 +120,9 @@ def path_of(file: int) -> str:
     return f"source/part_{folder // 10}/section_{folder}/module_{file}.py"
 
 
-def text_of(file: int, chance: random.Random) -> str:
+def text_of(file: int, drawn: random.Random) -> str:
     """A text of a few lines."""
-    return f"# module {file}\n" + "".join(f"value_{line} = {chance.random()}\n" for line in range(LINES))
+    return f"# module {file}\n" + "".join(f"value_{line} = {drawn.random()}\n" for line in range(LINES))
 
 
 @contextlib.contextmanager

@@ -125,8 +125,8 @@ def median_interval(samples: Floats) -> tuple[float, float]:
 
 @lru_cache
 def _order_statistics(count: int) -> tuple[int, int]:
-    chance = stats.binom.cdf(np.arange(count), count, 0.5)
-    return int(np.sum(chance <= 0.005)) - 1, int(np.sum(chance < 0.995))
+    probability = stats.binom.cdf(np.arange(count), count, 0.5)
+    return int(np.sum(probability <= 0.005)) - 1, int(np.sum(probability < 0.995))
 
 
 def torchbench(reference: Floats, head: Floats, threshold: float = 0.07) -> bool:

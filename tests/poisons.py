@@ -49,18 +49,23 @@ class Poison:
 
 
 def document(run: RunRecord) -> Json:
-    found: Json = json.loads(dumps(run))
-    return found
+    """The record as JSON, to be copied and not to be changed."""
+    read: Json = json.loads(dumps(run))
+    return read
 
 
-def folder(run: str | bytes | None, others: Mapping[str, str | bytes] = {}) -> Build:
-    """A folder with a run's file, and others."""
+GREEN_JSON, RED_JSON = document(GREEN), document(RED)
+
+
+def folder(run: str | bytes | Json | None, others: Mapping[str, str | bytes | Json] = {}) -> Build:
+    """A folder with a run's file, and others. JSON becomes text where the folder is made, not while tests are collected."""
 
     def build(place: Path) -> Path:
         inside = place / "artifact"
         files = {**({} if run is None else {"current.json": run}), **others}
         inside.mkdir()
-        for name, content in files.items():
+        for name, written in files.items():
+            content = json.dumps(written) if isinstance(written, dict) else written
             (inside / name).parent.mkdir(parents=True, exist_ok=True)
             (inside / name).write_bytes(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
         return inside
@@ -69,11 +74,12 @@ def folder(run: str | bytes | None, others: Mapping[str, str | bytes] = {}) -> B
 
 
 def put(document: Json, where: str, value: object) -> Json:
-    """A copy with one value in another place: ``cases.0.head.0.ready_s``."""
-    made = copy.deepcopy(document)
+    """A copy with another value in one place: ``cases.0.head.0.ready_s``. It shares all other parts with the document."""
+    made = dict(document)
     here: Any = made
     *above, last = [int(step) if step.isdigit() else step for step in where.split(".")]
     for step in above:
+        here[step] = copy.copy(here[step])
         here = here[step]
     here[last] = value
     return made
@@ -113,10 +119,10 @@ def numbers() -> Iterator[Poison]:
     }
     for where in (*FLOATS, *COUNTS):
         for name, value in values.items():
-            yield Poison(f"{where} is {name}", folder(json.dumps(put(document(GREEN), where, value))))
+            yield Poison(f"{where} is {name}", folder(put(GREEN_JSON, where, value)))
     for where in ("cases.0.head.0.blocks.0.samples_ms.0", "cases.0.head.1.pair", "plan.pairs", "wall_s"):
-        yield Poison(f"{where} is negative", folder(json.dumps(put(document(GREEN), where, -1))))
-    yield Poison("a sample is 0", folder(json.dumps(put(document(GREEN), "cases.0.head.0.blocks.0.samples_ms.0", 0))))
+        yield Poison(f"{where} is negative", folder(put(GREEN_JSON, where, -1)))
+    yield Poison("a sample is 0", folder(put(GREEN_JSON, "cases.0.head.0.blocks.0.samples_ms.0", 0)))
     yield Poison("a number has 5,000 digits", folder(dumps(GREEN).replace('"wall_s": 187.4', f'"wall_s": {"9" * 5000}')))
     yield Poison("an exponent has 400 digits", folder(dumps(GREEN).replace('"wall_s": 187.4', f'"wall_s": 1e{"9" * 400}')))
 
@@ -135,7 +141,7 @@ def types() -> Iterator[Poison]:
     for where in places:
         for name, value in values.items():
             if not (where.endswith("samples_ms") and isinstance(value, list)):
-                yield Poison(f"{where} is {name}", folder(json.dumps(put(document(GREEN), where, value))))
+                yield Poison(f"{where} is {name}", folder(put(GREEN_JSON, where, value)))
 
 
 # ---- texts, on a run that is red
@@ -183,16 +189,16 @@ def texts() -> Iterator[Poison]:
     for kind, text in HOSTILE.items():
         for where in PLACES:
             value = [text, text] if where.endswith(LISTS) else text
-            yield Poison(f"{kind} in {where}", folder(json.dumps(put(document(RED), where, value))), refused=kind == UNREADABLE)
-        yield Poison(f"{kind} in a name", folder(json.dumps(put(document(GREEN), "cases.0.name", text))))
-        stages = put(document(RED), "cases.0.head.0.stages_ms", {text: [0.1]})
-        yield Poison(f"{kind} in a stage", folder(json.dumps(stages)), refused=kind == UNREADABLE)
+            yield Poison(f"{kind} in {where}", folder(put(RED_JSON, where, value)), refused=kind == UNREADABLE)
+        yield Poison(f"{kind} in a name", folder(put(GREEN_JSON, "cases.0.name", text)))
+        stages = put(RED_JSON, "cases.0.head.0.stages_ms", {text: [0.1]})
+        yield Poison(f"{kind} in a stage", folder(stages), refused=kind == UNREADABLE)
     for where in ("warnings.0", "head.subject", "cases.0.name", "cases.0.benchmark", "plan.clock"):
-        made = document(GREEN) | {"warnings": ["x"]}
-        yield Poison(f"10 MB in {where}", folder(json.dumps(put(made, where, "a/" + "x" * 10_000_000))))
-    yield Poison("a key of 10 MB", folder(json.dumps(document(GREEN) | {"x" * 10_000_000: 1})))
-    many = document(RED) | {"warnings": ["@octocat <b> " * 20] * 3000}
-    yield Poison("3,000 warnings", folder(json.dumps(many)), refused=False)
+        made = GREEN_JSON | {"warnings": ["x"]}
+        yield Poison(f"10 MB in {where}", folder(put(made, where, "a/" + "x" * 10_000_000)))
+    yield Poison("a key of 10 MB", folder(GREEN_JSON | {"x" * 10_000_000: 1}))
+    many = RED_JSON | {"warnings": ["@octocat <b> " * 20] * 3000}
+    yield Poison("3,000 warnings", folder(many), refused=False)
 
 
 # ---- what it says of itself
@@ -212,13 +218,13 @@ def claims() -> Iterator[Poison]:
         "acceptances": [],
         "__class__": "x",
     }.items():
-        yield Poison(f"it claims {where}", folder(json.dumps(put(document(RED), where, value))))
+        yield Poison(f"it claims {where}", folder(put(RED_JSON, where, value)))
     for where, value in {"policy.regression": 0.99, "policy.false_alarm": 1e-9, "policy.on_inconclusive": "fail"}.items():
-        yield Poison(f"its own {where}", folder(json.dumps(put(document(RED), where, value))), refused=False)
+        yield Poison(f"its own {where}", folder(put(RED_JSON, where, value)), refused=False)
     for value in (0, 2, 10**30, -1, "1", 1.0, True, None, [1]):
-        yield Poison(f"schema_version is {value!r}", folder(json.dumps(document(GREEN) | {"schema_version": value})))
-    lying = put(document(RED), "cases.0.performance", json.loads(examples.performance(1e-6).model_dump_json()))
-    yield Poison("figures that its samples do not give", folder(json.dumps(lying)), refused=False)
+        yield Poison(f"schema_version is {value!r}", folder(GREEN_JSON | {"schema_version": value}))
+    lying = put(RED_JSON, "cases.0.performance", json.loads(examples.performance(1e-6).model_dump_json()))
+    yield Poison("figures that its samples do not give", folder(lying), refused=False)
 
 
 # ---- the file itself
@@ -286,7 +292,7 @@ def contradicting() -> Iterator[Poison]:
     }.items():
         made = document(GREEN.model_copy(update={key: value for key, value in changes.items() if key != "shard"}))
         made |= {key: value for key, value in changes.items() if key == "shard"}
-        yield Poison(name, folder(json.dumps(made)))
+        yield Poison(name, folder(made))
     nothing_left = {
         "no case": (),
         "only skipped cases": (compared(name="a/b", skipped="No GPU."),),
@@ -310,13 +316,13 @@ def profiles() -> Iterator[Poison]:
     index: Json = json.loads(dumps(PROFILES))
     red = dumps(RED)
 
-    def beside(name: str, content: str | bytes) -> Poison:
+    def beside(name: str, content: str | bytes | Json) -> Poison:
         return Poison(f"profiles: {name}", folder(red, {"nsight/profiles.json": content}), refused=False)
 
     yield beside("empty", "")
     yield beside("no JSON", "\x89PNG")
     yield beside("nested", "[" * 100_000)
-    yield beside("unknown version", json.dumps(index | {"schema_version": 9}))
+    yield beside("unknown version", index | {"schema_version": 9})
     kernel = "profiles.0.head.kernels.0"
     for where, value in {
         f"{kernel}.duration_s": 1e308,
@@ -327,11 +333,11 @@ def profiles() -> Iterator[Poison]:
         "profiles.0.findings.0.confidence": "certain",
         "profiles.0.case": 3,
     }.items():
-        yield beside(f"{where} is {str(value)[:9]}", json.dumps(put(index, where, value)))
+        yield beside(f"{where} is {str(value)[:9]}", put(index, where, value))
     for kind, text in HOSTILE.items():
         made = index
         for where in ("what", "why", "advice", "kernel"):
             made = put(made, f"profiles.0.findings.0.{where}", text)
         made = put(put(made, f"{kernel}.function", text), "profiles.0.steps_down", [text])
-        yield beside(kind, json.dumps(put(made, "profiles.0.files", {text: text})))
-        yield beside(f"{kind} in a case", json.dumps(put(index, "profiles.0.case", text)))
+        yield beside(kind, put(made, "profiles.0.files", {text: text}))
+        yield beside(f"{kind} in a case", put(index, "profiles.0.case", text))

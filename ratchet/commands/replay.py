@@ -78,7 +78,9 @@ def replay_simulated(
     pools: dict[str, list[Pair]] = {}
     for _, recorded in _recorded(files):
         names += _names(recorded)
-        for name, pairs in _pools(_chosen(recorded, request.patterns)).items():
+        chosen = _chosen(recorded, request.patterns)
+        of_file = {case.name: pool_of(case) for case in chosen.cases} if isinstance(chosen, RunRecord) else chosen
+        for name, pairs in of_file.items():
             pools.setdefault(name, []).extend(pairs)
     known = [name for name, pool in pools.items() if pool]
     _refuse_unmatched(known, request.patterns, names, "--cases")
@@ -116,10 +118,6 @@ def _chosen(recorded: RunRecord | Pools, patterns: Sequence[str]) -> RunRecord |
         return {name: pairs for name, pairs in recorded.items() if name in kept}
     narrowed = {field: tuple(case for case in getattr(recorded, field) if case.name in kept) for field in ("cases", "best")}
     return recorded.model_copy(update=narrowed)
-
-
-def _pools(recorded: RunRecord | Pools) -> Pools:
-    return {case.name: pool_of(case) for case in recorded.cases} if isinstance(recorded, RunRecord) else recorded
 
 
 def _factor(plant: str) -> tuple[str, float]:

@@ -24,7 +24,7 @@ from ratchet.records.environment import Fingerprint
 from ratchet.records.files import load, save
 from ratchet.records.profile import CaseProfile, Profile, Profiles
 from ratchet.records.roofline import Roof, Roofline, RooflinePoint
-from ratchet.records.run import CaseRun, RunRecord, Tree, WorkloadIdentity
+from ratchet.records.run import RunRecord, Tree, WorkloadIdentity
 from ratchet.units import percent
 from ratchet.untrusted import clean
 
@@ -166,14 +166,12 @@ def _same(one: Tree, other: Tree) -> bool:
 def _of_run(path: Path, stored: Baseline) -> tuple[Fingerprint, list[TimedCase], Roofs, list[str]]:
     run = load(path, RunRecord)
     fingerprint = run.environment.fingerprint
-    cases = [timed for case in run.cases if (timed := _timed(case, run.head))]
+    cases = [
+        TimedCase(case.name, case.workload, case.performance.median_time_ms / 1e3, run.head)
+        for case in run.cases
+        if case.workload is not None and case.performance is not None
+    ]
     return fingerprint, cases, measured_roofs(run.cases, stored.entries(fingerprint), run.environment.l2_bytes), []
-
-
-def _timed(case: CaseRun, tree: Tree) -> TimedCase | None:
-    if case.workload is None or case.performance is None:
-        return None
-    return TimedCase(case.name, case.workload, case.performance.median_time_ms / 1e3, tree)
 
 
 def _of_baseline(path: Path) -> tuple[Fingerprint, list[TimedCase], Roofs, list[str]]:

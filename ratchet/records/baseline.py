@@ -138,16 +138,6 @@ class BaselineEntry(Figures):
         """Return whether the case was gone when it was last looked for; its chain waits for it to return."""
         return self.steps[-1].kind is StepKind.REMOVED
 
-    @property
-    def name_in_commit(self) -> str | None:
-        """The name of the case in ``git_commit``, where it was renamed since; else None."""
-        name = None
-        for step in reversed(self.steps):
-            if step.kind in SETTING:
-                break
-            name = step.previous_name or name
-        return name
-
 
 class FingerprintBaseline(Record):
     """All cases measured on one kind of machine."""

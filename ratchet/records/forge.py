@@ -12,8 +12,6 @@ from typing import Literal
 Level = Literal["notice", "warning", "failure"]
 Conclusion = Literal["success", "failure", "neutral", "cancelled", "skipped", "timed_out", "action_required"]
 
-LARGEST_COMMENT = 65_536
-"""Characters of a comment's body; GitHub refuses more with 422, on updates too."""
 LARGEST_CHECK_TEXT = 65_535
 """Characters of a check run's summary, and of its text."""
 ANNOTATIONS_A_CALL = 50

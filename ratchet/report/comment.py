@@ -150,6 +150,8 @@ def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str,
     red, improved = group(Outcome.REGRESSED), group(Outcome.IMPROVED)
     every = listed[: detail.cases]
     worst = [case.name for case in listed if is_plain(case.name)]
+    parts = machine(report.environment.fingerprint)
+    hardware = [str(parts["Device"]), *(f"{word} {parts[label]}" for label, word in _HARDWARE.items() if label in parts)]
     return shared_content(report, detail, listed) | {
         "total": len(listed),
         "regressed": red,
@@ -164,7 +166,7 @@ def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str,
         "taken": taken,
         "regressed_because": _because(red, report),
         "improved_because": _because(improved, report),
-        "hardware": _hardware(report),
+        "hardware": ", ".join(hardware),
         "profiled": tuple(profile.case for profile in report.profiles),
         "place": "artifact",
         "chart": chart_of_changes(listed) if detail.machine else None,
@@ -223,11 +225,6 @@ def _commit(page: CommentPage) -> Markdown:
     if report.head.commit == page.head_sha:
         return Markdown(f"{tree(report.head)}{against}")
     return Markdown(f"{head}, measured as {tree(report.head)}{against}")
-
-
-def _hardware(report: ReportRecord) -> str:
-    parts = machine(report.environment.fingerprint)
-    return ", ".join([str(parts["Device"]), *(f"{word} {parts[label]}" for label, word in _HARDWARE.items() if label in parts)])
 
 
 def _artifacts(page: CommentPage) -> Markdown | None:

@@ -27,7 +27,8 @@ _FROM = {"counters": "counted", "declared": "declared"}
 def roofline_lines(roofline: Roofline) -> list[str]:
     """Return the roofs, a line for each case, and the notes."""
     lines = [log_line(f"{roofline.device}: {units.plural(len(roofline.points), 'case')}.")]
-    lines += table([("Roof", "", "")] + [_roof_row(roof) for roof in _listed(roofline.roofs)], right=1) if roofline.roofs else []
+    roofs = sorted(roofline.roofs, key=lambda roof: (roof.kind == "compute", -roof.rate, roof.key))
+    lines += table([("Roof", "", ""), *map(_roof_row, roofs)], right=1) if roofs else []
     lines += table([_HEADINGS, *(_row(point, roofline) for point in roofline.points)], right=1)
     above = [point.case for point in roofline.points if any(share > ABOVE for share in point.shares.values())]
     notes = [*roofline.notes, *([f"{ABOVE_MEANS}: {', '.join(dict.fromkeys(above))}."] if above else [])]
@@ -75,10 +76,6 @@ def ceiling_text(group: Sequence[Roof]) -> str:
 def sources(group: Sequence[Roof]) -> str:
     """Return the sources of these roofs, such as ``datasheet and report``."""
     return " and ".join(sorted({roof.source for roof in group}))
-
-
-def _listed(roofs: Sequence[Roof]) -> list[Roof]:
-    return sorted(roofs, key=lambda roof: (roof.kind == "compute", -roof.rate, roof.key))
 
 
 def _roof_row(roof: Roof) -> tuple[str, str, str]:

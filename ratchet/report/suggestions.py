@@ -272,7 +272,8 @@ SHOWN = 5
 
 def tuning_lines(record: TuningRecord) -> Iterator[str]:
     """Yield the fastest configurations that were tried, the confirmations, and the verdict."""
-    timed = sorted((evaluation for evaluation in record.evaluations if evaluation.timed), key=_time)
+    timed = [evaluation for evaluation in record.evaluations if evaluation.timed]
+    timed.sort(key=lambda tried: tried.normalised if tried.normalised is not None else tried.median_ms or 0.0)
     counts = Counter(evaluation.outcome for evaluation in record.evaluations)
     of = f" of {record.valid}" if record.valid is not None else ""
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
@@ -289,10 +290,6 @@ def tuning_lines(record: TuningRecord) -> Iterator[str]:
         configuration = settings_text(confirmed.configuration)
         yield untrusted.log_line(f"CONFIRMED  {record.benchmark}/{confirmed.config}  {configuration}: {result}")
     yield untrusted.log_line(record.verdict)
-
-
-def _time(evaluation: Evaluation) -> float:
-    return evaluation.normalised if evaluation.normalised is not None else evaluation.median_ms or 0.0
 
 
 def settings_text(configuration: Configuration) -> str:

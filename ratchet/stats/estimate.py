@@ -55,7 +55,7 @@ def _scores(log_ratios: Floats) -> NDArray[np.int64]:
     cap = float(np.median(sizes))
     if cap == 0:  # most pairs show no difference at all: those that do count by their sign
         return (sizes > 0).astype(np.int64)
-    scores: NDArray[np.int64] = np.ceil(np.minimum(sizes / cap, 1.0) * STEPS).astype(np.int64)
+    scores: NDArray[np.int64] = np.ceil(np.minimum(sizes, cap) / cap * STEPS).astype(np.int64)
     return scores
 
 

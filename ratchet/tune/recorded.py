@@ -200,7 +200,10 @@ def recorded_space(results: Sequence[Result]) -> RecordedSpace:
     """Make a space whose candidates are the recorded configurations, values sorted where they are numbers."""
     names = list(results[0].configuration)
     values = {name: list(dict.fromkeys(result.configuration[name] for result in results)) for name in names}
-    space = Space({name: tuple(_sorted(options)) for name, options in values.items()})
+    for options in values.values():
+        if not any(isinstance(option, str) for option in options):
+            options.sort()
+    space = Space({name: tuple(options) for name, options in values.items()})
     codes = np.array([space.encode(result.configuration) for result in results], dtype=np.int16)
     return RecordedSpace(Candidates(space, codes, exact=True), tuple(result.ms for result in results))
 
@@ -214,7 +217,9 @@ def replayed(recorded: RecordedSpace, strategy: str, seed: int, evaluations: int
         proposed = search.ask()
         if not proposed:
             break
-        place = _known(recorded.candidates.index(proposed[0]))
+        place = recorded.candidates.index(proposed[0])
+        if place is None:
+            raise ValueError("a search proposed what is no candidate")
         value = recorded.times[place]
         search.tell(proposed[0], value)
         tried.append(place)
@@ -229,14 +234,3 @@ def configuration_of(recorded: RecordedSpace, trace: Trace) -> Configuration | N
         return None
     place = next(tried for tried in trace.tried if recorded.times[tried] == trace.best_ms[-1])
     return recorded.candidates.configuration(place)
-
-
-def _known(place: int | None) -> int:
-    if place is None:
-        raise ValueError("a search proposed what is no candidate")
-    return place
-
-
-def _sorted(values: Sequence[int | float | str | bool]) -> list[int | float | str | bool]:
-    numbers = [value for value in values if isinstance(value, int | float)]
-    return sorted(numbers) if len(numbers) == len(values) else list(values)

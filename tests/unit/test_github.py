@@ -12,9 +12,10 @@ import pytest
 
 from ratchet.errors import GoneError, RefusedError, TokenError, UsageError
 from ratchet.forge.github import GitHub
-from ratchet.records.forge import LARGEST_CHECK_TEXT, LARGEST_COMMENT, Annotation, CheckOutput
+from ratchet.records.forge import LARGEST_CHECK_TEXT, Annotation, CheckOutput
 from tests.fake_github import Answer, FakeGitHub, Token
 from tests.fake_github.operations import connect
+from tests.fake_github.routes.base import LARGEST_COMMENT
 from tests.fake_github.shapes import Shapes
 
 MARKER = "<!-- ratchet:report:default -->"

@@ -97,6 +97,11 @@ def test_an_outlier_counts_as_one_pair(stalled: float, sign: int) -> None:
     assert p_of([*others, sign * stalled]) == p_of([*others, sign * 0.035])
 
 
+def test_a_median_of_nearly_nothing() -> None:
+    """Where most pairs differ by less than a float can divide by, the others still count as one pair each."""
+    assert p_of([0.0, 4.0, 2.3e-308]) == p_of([0.0, 4.0, 1.0]) == 0.25
+
+
 def test_huge_outliers_hide_no_slowdown() -> None:
     """Twenty slower pairs among which four are far faster are as good as twenty of which four are a little faster."""
     wild, mild = ([0.05] * 20 + [away] * 4 for away in (-9.0, -0.05))

@@ -180,16 +180,6 @@ def test_rename_takes_the_chain_along() -> None:
         assert name == "attention/train"
         assert (entry.steps[:-1], entry.days, entry.git_commit) == (before.steps, before.days, before.git_commit)
         assert (entry.steps[-1].previous_name, entry.steps[-1].commit) == (NAME, commit(5))
-        assert (entry.name_in_commit, before.name_in_commit) == (NAME, None)
-
-
-def test_a_name_in_a_commit_after_two_renamings() -> None:
-    """The baseline commit knows a case by the name it had then, until a later commit takes its place."""
-    first, _ = rename(FIRST, NAME, "a/b", commit(5), PERSON)
-    second, _ = rename(first, "a/b", "a/c", commit(6), PERSON)
-    assert second.entries(examples.FINGERPRINT)["a/c"].name_in_commit == NAME
-    entries, _ = accepted(second, check_of(new("a/c"), day=2, head=6), "a/c")
-    assert entries["a/c"].name_in_commit is None
 
 
 def test_a_first_step_under_the_new_name_gives_way() -> None:

@@ -144,7 +144,9 @@ class TuningSession:
             if arrived:
                 self._correct_budget(search, under_way)
             if time.monotonic() >= self._budget.search_ends:
-                return self._wind_up(search, executor)
+                executor.withdraw()  # what is not being timed yet
+                self._take(executor.results(0.0), search)
+                return "the time was over"
 
     def finals(
         self, case: str, configurations: Sequence[Configuration], seconds: float, executor: Executor
@@ -175,12 +177,6 @@ class TuningSession:
         if self._most is not None and len(self.record.evaluations) - self._before + under_way >= self._most:
             return f"{self._most} were tried, as many as were asked for"
         return "the time was over" if time.monotonic() >= self._budget.search_ends else ""
-
-    def _wind_up(self, search: Search, executor: Executor) -> str:
-        """Withdraw tasks that are not being timed yet, and record the results that are there."""
-        executor.withdraw()
-        self._take(executor.results(0.0), search)
-        return "the time was over"
 
     def _correct_budget(self, search: Search, under_way: int) -> None:
         """Tell the strategy how many more there is time for, at the pace since the first came."""

@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ratchet.cache import scratch_folder
 from ratchet.commands.machine import machines_of, plan_of
@@ -26,7 +25,6 @@ from ratchet.config import load_settings
 from ratchet.errors import PageError, RecordError, UnfitError
 from ratchet.judge.tuning import recommend
 from ratchet.measure.client import Hosts
-from ratchet.measure.messages import SpaceFound
 from ratchet.measure.tuning.station import StationPlace
 from ratchet.measure.tuning.timing import Aim
 from ratchet.records.files import load, save_text
@@ -42,10 +40,6 @@ from ratchet.report.progress import Progress
 from ratchet.report.suggestions import elsewhere, headings, render_suggestions, settings_text
 from ratchet.tune.executor import Budget, Executor
 from ratchet.units import percent
-
-if TYPE_CHECKING:
-    from ratchet.tune.search import Search
-
 
 # The files for people: ``suggestions.md`` over all records of a folder, and a plot for each record.
 
@@ -182,6 +176,8 @@ def tune(request: TuneRequest, progress: Progress, environ: Mapping[str, str]) -
 
 
 def _tuned(request: TuneRequest, site: TuningSite, folder: Path, budget: Budget) -> TuningResult:
+    from ratchet.tune.search import Search
+
     site.progress.stage("Importing benchmarks")
     with contextlib.ExitStack() as stack:
         hosts = stack.enter_context(site.places[0].hosts())
@@ -194,7 +190,8 @@ def _tuned(request: TuneRequest, site: TuningSite, folder: Path, budget: Budget)
         record = begun(request, site, folder, listing, case, space)
         path = tuning_path(folder, case.name, record.environment.fingerprint)
         session = TuningSession(record, path, budget, request.max_evaluations, site.progress)
-        search = _search(request, space, codes, budget, len(site.places))
+        expected = budget.evaluations(request.max_evaluations, len(site.places))
+        search = Search(restored(space, codes), request.strategy, request.seed, expected)
         session.resume(search)
         session.record = _with_session(session.record, strategy=search.strategy)  # so that a killed session names its strategy
         aim = Aim(case.name, space.default, plan_of(site.settings, site.machines[0].device), space.workload.bytes or 0.0)
@@ -205,17 +202,13 @@ def _tuned(request: TuneRequest, site: TuningSite, folder: Path, budget: Budget)
         if best is not None and budget.for_others(time.monotonic()) > 0:
             names = sharing(scout, siblings, best, site, budget.ends)
             try_elsewhere(session, site, budget, names, executor)
-    _end(session, budget, ended, search.strategy)
-    done = _apply_best(request, site, session.record, path)
+    wall_s = time.monotonic() - budget.started
+    session.keep(_with_session(session.record, wall_s=wall_s, ended=ended, strategy=search.strategy))
+    written = [path, *write_suggestions(path)]
+    if request.apply and session.record.best is not None:
+        written.append(apply_tuning([session.record], site.root / site.settings.bench, site.settings.policy).path)
     refuse_all_failed(session)
-    return done
-
-
-def _search(request: TuneRequest, space: SpaceFound, codes: Path, budget: Budget, stations: int) -> Search:
-    from ratchet.tune.search import Search
-
-    expected = budget.evaluations(request.max_evaluations, stations)
-    return Search(restored(space, codes), request.strategy, request.seed, expected)
+    return TuningResult(session.record, tuple(written))
 
 
 def _stations(request: TuneRequest, site: TuningSite, scout: Hosts) -> contextlib.AbstractContextManager[Begin]:
@@ -224,21 +217,7 @@ def _stations(request: TuneRequest, site: TuningSite, scout: Hosts) -> contextli
     return local(site.places, scout)
 
 
-def _end(session: TuningSession, budget: Budget, ended: str, strategy: str) -> None:
-    """Close this session's entry in the record."""
-    wall_s = time.monotonic() - budget.started
-    session.keep(_with_session(session.record, wall_s=wall_s, ended=ended, strategy=strategy))
-
-
 def _with_session(record: TuningRecord, **update: object) -> TuningRecord:
     """Return the record with changed fields of its last session."""
     *before, last = record.sessions
     return record.model_copy(update={"sessions": (*before, last.model_copy(update=update))})
-
-
-def _apply_best(request: TuneRequest, site: TuningSite, record: TuningRecord, path: Path) -> TuningResult:
-    """Write the files for people, and with --apply the values that are used from now on."""
-    written = [path, *write_suggestions(path)]
-    if request.apply and record.best is not None:
-        written.append(apply_tuning([record], site.root / site.settings.bench, site.settings.policy).path)
-    return TuningResult(record, tuple(written))

@@ -43,7 +43,11 @@ class Features:
         self._codes = candidates.codes
         options = list(candidates.space.parameters.values())
         self._own = {column: _table(values) for column, values in enumerate(options) if len(values) > 1}
-        self._logs = {column: _logarithms(values) for column, values in enumerate(options) if _counts(values)}
+        self._logs = {
+            column: np.log2(np.maximum(np.array(values, dtype=np.float32), SMALLEST))
+            for column, values in enumerate(options)
+            if len(values) > 2 and all(isinstance(value, int | float) and value >= 0 for value in values)
+        }
         pairs = list(itertools.combinations(range(len(self._logs)), 2))
         if len(pairs) > MOST_PAIRS:
             pairs = [pairs[at] for at in sorted(rng.choice(len(pairs), MOST_PAIRS, replace=False))]
@@ -68,15 +72,6 @@ def _table(values: Sequence[Value]) -> Floats32:
         order = np.argsort(values) if not isinstance(values[0], str) else np.arange(2)
         return (np.argsort(order) / (len(values) - 1)).astype(np.float32)[:, None]
     return np.eye(len(values), dtype=np.float32)
-
-
-def _counts(values: Sequence[Value]) -> bool:
-    """Return whether a product with it can mean something."""
-    return len(values) > 2 and all(isinstance(value, int | float) and value >= 0 for value in values)
-
-
-def _logarithms(values: Sequence[Value]) -> Floats32:
-    return np.log2(np.maximum(np.array(values, dtype=np.float32), SMALLEST))
 
 
 # The model: extremely randomised trees over the speed (Geurts, Ernst and Wehenkel, Machine Learning 63 (2006)).
