@@ -224,7 +224,7 @@ def _moves(repository: Repository, before: Mapping[str, str], after: Mapping[str
             harm.append(f"HEAD moved from {old} to {new} (`{back}` takes it back)")
         elif old is None:
             work.append(f"{name} appeared")
-        elif new is not None and repository.holds(new, old):
+        elif new is not None and repository.is_ancestor(old, new):
             work.append(f"{name} went on from {old[:10]} to {new[:10]}")
         else:
             what = f"moved to {new[:10]}, which does not hold {old[:10]}" if new else "vanished"

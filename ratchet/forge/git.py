@@ -194,6 +194,8 @@ class Repository:
             self._feed(own, "update-index", "-z", "--force-remove", "--stdin", extra=extra)
             self._run("read-tree", f"--prefix={folder}/", f"{other.revision}:{folder}", extra=extra)
             content = self._run("write-tree", extra=extra)
+        if content == snapshot.tree.content:
+            return snapshot
         return self.snapshot_of(snapshot.tree.model_copy(update={"content": content}))
 
     def add_worktree(self, folder: Path, revision: str) -> None:
@@ -257,9 +259,9 @@ class Repository:
             state[name] = digest.hexdigest()
         return state
 
-    def holds(self, commit: str, earlier: str) -> bool:
-        """Return whether the history of ``commit`` holds ``earlier``."""
-        return self._try("merge-base", "--is-ancestor", earlier, commit).returncode == 0
+    def is_ancestor(self, commit: str, tip: str) -> bool:
+        """Return whether ``tip`` is ``commit`` or comes after it; False also for a commit that this clone does not have."""
+        return self._try("merge-base", "--is-ancestor", commit, tip).returncode == 0
 
     def _common(self) -> Path:
         """Return the folder that all worktrees of this repository share."""

@@ -125,10 +125,6 @@ class Remote(Repository):
         output = without_passwords(f"{done.stdout}\n{done.stderr}")
         return answer_of(output), last_words(output)
 
-    def is_ancestor(self, commit: str, tip: str) -> bool:
-        """Return whether ``tip`` is ``commit`` or comes after it; False also for a commit that this clone does not have."""
-        return self._try("merge-base", "--is-ancestor", commit, tip).returncode == 0
-
     def first_parents(self, before: str, commit: str, most: int = 50) -> list[str]:
         """Return the commits that a push added to its branch, newest first, without merged ones; the commit alone if unknown."""
         if not self.is_ancestor(before, commit):
