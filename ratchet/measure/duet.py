@@ -13,18 +13,15 @@ from __future__ import annotations
 import math
 import random
 import statistics
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, TypeVar
 
-from ratchet.errors import HostError, RatchetError
+from ratchet.errors import HostError
 from ratchet.measure.agreement import between_sides
-from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Impossible, Lost, WorkerClient, refuse_foreign
+from ratchet.measure.client import CaseTrouble, HostClient, Implausible, Impossible, Lost
 from ratchet.measure.device.telemetry import Sampler, Window
 from ratchet.measure.lost import (
     CHECK_WORK,
@@ -37,10 +34,10 @@ from ratchet.measure.lost import (
     problem_of,
     worth_repeating,
 )
-from ratchet.measure.messages import Checked, Identified, Prepared, Sampled, Traced
-from ratchet.records.profile import Activity, Peaks
+from ratchet.measure.messages import Checked, Prepared, Sampled
+from ratchet.measure.workers import Crew, Variant, Workers
+from ratchet.records.profile import Peaks
 from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples, stored_ms
-from ratchet.workload import Parameter
 
 FEWEST, MOST = 3, 30
 """Samples in one block."""
@@ -71,15 +68,6 @@ class CaseSides:
 
     name: str
     sides: tuple[Side, ...]
-
-
-@dataclass(frozen=True)
-class Variant:
-    """The case that a name stands for, perhaps with other values of its tunable parameters."""
-
-    case: str
-    tuning: Mapping[Side, Mapping[str, Parameter]]
-    """Values for each side; a side that is missing here has the workload's own."""
 
 
 @dataclass
@@ -140,52 +128,6 @@ class Measured:
         return () if self.unfit or "head" in failed else tuple(side for side in sides if side not in failed)
 
 
-@dataclass(frozen=True)
-class PreparedCase:
-    """A case that can be built, and the identity of its code where that was asked for."""
-
-    prepared: Prepared
-    digest: str = ""
-    opaque: str = ""
-    """Why it has no digest."""
-    lost: tuple[LostWorker, ...] = ()
-    """Workers that were lost before one succeeded."""
-
-
-@dataclass(frozen=True)
-class UnpreparedCase:
-    """A case that cannot be built or gives a wrong result, or whose workers were all lost."""
-
-    failure: Failure
-    lost: tuple[LostWorker, ...] = ()
-    unfit: str | None = None
-    """Why this is no verdict on the code, and what to do."""
-
-
-@dataclass(frozen=True)
-class Trace:
-    """What torch.profiler saw of one side of a case, or why it saw nothing."""
-
-    activity: Activity | None
-    trouble: str = ""
-
-
-@dataclass
-class _Survey:
-    """The survey of one side: the cases that are left, and what is known of the others. Several lanes share it."""
-
-    side: Side
-    left: deque[str]
-    identify: bool
-    cases: dict[str, PreparedCase | UnpreparedCase] = field(default_factory=dict)
-    lost: dict[str, tuple[LostWorker, ...]] = field(default_factory=dict)
-
-    def note_lost(self, name: str, error: Lost) -> tuple[LostWorker, ...]:
-        """Note that a worker was lost with this case. Return all that were."""
-        self.lost[name] = (*self.lost.get(name, ()), error.lost_worker(None))
-        return self.lost[name]
-
-
 Restart = Callable[[Collection[str]], Mapping[Side, HostClient]]
 """Ends the hosts and starts new ones, for the cases that are named. Raises HostError."""
 
@@ -208,15 +150,6 @@ class Rounds:
     """Pairs whose workers get ready at the same time, on a GPU: each then waits for its turn."""
 
 
-@dataclass
-class _Crew:
-    """The workers of one pair, and the case that they have built already."""
-
-    workers: dict[Side, WorkerClient] = field(default_factory=dict)
-    case: str = ""
-    prepared: dict[Side, Prepared] = field(default_factory=dict)
-
-
 class Duet:
     """The measurement of a plan over the hosts of one or two trees. For use in one thread."""
 
@@ -229,106 +162,12 @@ class Duet:
         variants: Mapping[str, Variant] | None = None,
         peaks: Peaks | None = None,
     ) -> None:
-        self._hosts = hosts
-        self._variants = variants or {}
+        self.workers = Workers(hosts, plan, sampler, variants or {})
+        self.progress = progress
         self._peaks = peaks
         self._plan = plan
-        self.progress = progress
-        self._sampler = sampler
         self._random = random.Random(plan.order_seed)  # noqa: S311  an order of cases, not a secret
-        self._crew = _Crew()
-        # On the CPU the workers of both sides share their cores.
-        self._pool = ThreadPoolExecutor(MOST_AT_ONCE, "ratchet-duet") if plan.clock != "cpu" else None
-        self._ending: list[Future[None]] = []
-        self._pids: set[int] = set()
-        self._pids_lock = threading.Lock()
-        self._prepared_alone: set[str] = set()
-        """Cases that time their own code while they are prepared."""
-
-    def survey(
-        self, cases: Mapping[Side, Sequence[str]], *, identify: bool, lanes: int = 1
-    ) -> dict[Side, dict[str, PreparedCase | UnpreparedCase]]:
-        """Build and check every case of each side once, so that compilation and failures happen before anything is timed.
-
-        On a GPU, so many ``lanes`` of each side work at once; a case that fails there is tried again alone. A case whose worker
-        was lost is tried again after all others. ``identify`` asks for the identity of each case's code too.
-        Raises HostError where no worker can be forked, ForeignModuleError for a module from outside the tree.
-        """
-        surveys = {side: _Survey(side, deque(names), identify) for side, names in cases.items()}
-        if self._pool:
-            lanes_of = [survey for survey in surveys.values() for _ in range(min(lanes, len(survey.left)))]
-            self._at_once([partial(self._survey_lane, survey) for survey in lanes_of])
-        for side, names in cases.items():
-            surveys[side].left = deque(name for name in names if name not in surveys[side].cases)
-            self._survey_alone(surveys[side])
-            self._retire(side)
-        return {side: {name: surveys[side].cases[name] for name in names} for side, names in cases.items()}
-
-    def _survey_lane(self, survey: _Survey) -> None:
-        """Survey cases with a worker of its own. Those that fail, or that time their own code, are left to be done alone."""
-        worker: WorkerClient | None = None
-        while survey.left:
-            name = survey.left.popleft()
-            try:
-                worker = worker or self._forked(survey.side)
-                case, spent = self._survey_case(survey, worker, name)
-                if not case.prepared.times_itself:
-                    survey.cases[name] = case
-            except CaseTrouble as error:
-                spent = True
-                if isinstance(error, Lost):
-                    survey.note_lost(name, error)
-            if spent and worker:
-                self._end(worker)
-                worker = None
-        if worker:
-            self._end(worker)
-
-    def _survey_alone(self, survey: _Survey) -> None:
-        side = survey.side
-        while survey.left:
-            name, spent = survey.left.popleft(), True
-            self._fork_if_missing(self._crew, side)
-            try:
-                case, spent = self._survey_case(survey, self._crew.workers[side], name)
-                survey.cases[name] = case
-                if case.prepared.times_itself:
-                    self._prepared_alone.add(name)
-            except Lost as error:
-                lost = survey.note_lost(name, error)
-                if worth_repeating(lost):
-                    survey.left.append(name)
-                else:
-                    failure = error.failure(in_every_try(error.message, lost))
-                    survey.cases[name] = UnpreparedCase(failure, lost, could_not_measure(lost))
-            except CaseTrouble as error:
-                survey.cases[name] = UnpreparedCase(error.failure(), survey.lost.get(name, ()), error.no_verdict)
-            if spent:
-                self._retire(side)
-
-    def _survey_case(self, survey: _Survey, worker: WorkerClient, name: str) -> tuple[PreparedCase, bool]:
-        """Return the case, and whether its worker is spent."""
-        lost = survey.lost.get(name, ())
-        prepared = self._prepare(survey.side, worker, name, self._plan.seed, check=True)
-        if not survey.identify:
-            return PreparedCase(prepared, lost=lost), False
-        identified = worker.ask("identify", Identified)
-        return PreparedCase(prepared, identified.digest, identified.opaque, lost), identified.spent
-
-    def trace(self, side: Side, cases: Sequence[str]) -> dict[str, Trace]:
-        """Trace some calls of each case on one side with torch.profiler. Trouble costs the trace of that case, and no more."""
-        traces: dict[str, Trace] = {}
-        for name in cases:
-            try:
-                self._fork_if_missing(self._crew, side)
-                self._wait_for_ends()  # of workers whose copies and kernels would be in the trace's way
-                self._prepare(side, self._crew.workers[side], name, self._plan.seed, check=False)
-                traces[name] = Trace(self._crew.workers[side].ask("trace", Traced).activity)
-            except RatchetError as error:
-                self._retire(side)
-                traces[name] = Trace(None, f"Under torch.profiler {error}")
-        self._retire(side)
-        return traces
+        self._crew = Crew()
 
     def measure(self, cases: Sequence[CaseSides], rounds: Rounds) -> dict[str, Measured]:
         """Measure every case in rounds of pairs, until nothing is undecided, the last round is over, or the budget is spent.
@@ -361,51 +200,53 @@ class Duet:
                             self._measure_pair(pair, case, results[case.name])
                             done += 1
                             self.progress.case(case.name, pair, done, total)
-                    self._retire_all()
+                    self._retire()
                     pair += 1
             first = last
-        self._wait_for_ends()
+        self.workers.wait_for_ends()
         return results
 
-    def _crews(self, first: int, orders: Sequence[Sequence[CaseSides]], results: Mapping[str, Measured]) -> list[_Crew]:
+    def _crews(self, first: int, orders: Sequence[Sequence[CaseSides]], results: Mapping[str, Measured]) -> list[Crew]:
         """Return the workers of the pairs from ``first`` on, of which each side has built the first case of its pair.
 
         Starting a process and its first case takes longer than timing a case, and processes can do it side by side. Where that
         fails, the pair begins with no workers, and what happens then counts.
         """
-        crews = [_Crew() for _ in orders]
-        if self._pool is None or len(orders) == 1 or not orders[0]:
+        crews = [Crew() for _ in orders]
+        if not self.workers.in_parallel or len(orders) == 1 or not orders[0]:
             return crews
         sides = [_turn(order[0].sides, flipped=self._order(order[0].name, first + n)[0]) for n, order in enumerate(orders)]
-        self._at_once(
-            [partial(self._fork_if_missing, crew, side) for crew, turn in zip(crews, sides, strict=True) for side in turn]
+        self.workers.at_once(
+            [partial(self.workers.fill, crew, side) for crew, turn in zip(crews, sides, strict=True) for side in turn]
         )
-        self._wait_for_ends()
+        self.workers.wait_for_ends()
         builds = [
             partial(self._build_ahead, crew, order[0].name, first + n, results[order[0].name])
             for n, (crew, order) in enumerate(zip(crews, orders, strict=True))
-            if order[0].name not in self._prepared_alone
+            if order[0].name not in self.workers.prepared_alone
         ]
-        self._at_once(builds)
+        self.workers.at_once(builds)
         return crews
 
-    def _build_ahead(self, crew: _Crew, case: str, pair: int, result: Measured) -> None:
+    def _build_ahead(self, crew: Crew, case: str, pair: int, result: Measured) -> None:
         seed = self._plan.seed + 2 * pair
         try:
-            calls = [partial(self._prepare, side, worker, case, seed, check=False) for side, worker in crew.workers.items()]
-            crew.prepared = dict(zip(crew.workers, self._at_once(calls), strict=True))
+            calls = [
+                partial(self.workers.prepare, side, worker, case, seed, check=False) for side, worker in crew.workers.items()
+            ]
+            crew.prepared = dict(zip(crew.workers, self.workers.at_once(calls), strict=True))
             crew.case = case
         except CaseTrouble as error:
             if isinstance(error, Lost):
                 result.lost.append(error.lost_worker(pair))
             for worker in crew.workers.values():
-                self._end(worker)
+                self.workers.end(worker)
             crew.workers.clear()
 
     def _restarted(self, pair: int, order: list[CaseSides], results: Mapping[str, Measured], restart: Restart) -> list[CaseSides]:
         """Start new hosts, which measure these cases from this pair on. Return none, and note why, where that fails."""
         try:
-            self._hosts = restart([case.name for case in order])
+            self.workers.hosts = restart([case.name for case in order])
         except HostError as error:
             for case in order:
                 results[case.name].unfit = f"After {pair} pairs its processes could not be started anew: {error}"
@@ -419,7 +260,7 @@ class Duet:
             try:
                 workers = self._measure_case(pair, CaseSides(case.name, sides), mirrored=tries % 2 == 1, at_once=not tries)
             except CaseTrouble as error:
-                self._retire_all()
+                self._retire()
                 self._note(error, pair, CaseSides(case.name, sides), result)
                 tries += 1
             else:
@@ -433,7 +274,7 @@ class Duet:
         if isinstance(error, Impossible):
             self._note_impossible(error, pair, case, result)
             return
-        if not isinstance(error, Lost) or time.monotonic() >= self._hosts[error.side].until:
+        if not isinstance(error, Lost) or time.monotonic() >= self.workers.hosts[error.side].until:
             result.unfit = error.no_verdict
             if not result.unfit:
                 result.failures.append(error.failure())
@@ -477,7 +318,7 @@ class Duet:
         except CaseTrouble as error:
             return error
         finally:
-            self._retire_all()
+            self._retire()
         return None
 
     def _measure_case(
@@ -511,7 +352,7 @@ class Duet:
         seed = self._plan.seed + 2 * pair + 1
         compared = len(sides) == 2 and not prepared["head"].has_reference
         checks = [partial(self._crew.workers[side].ask, "finish", Checked, seed=seed, evidence=compared) for side in sides]
-        checked = dict(zip(sides, self._at_once(checks, really=at_once), strict=True))
+        checked = dict(zip(sides, self.workers.at_once(checks, really=at_once), strict=True))
         if compared:
             apart = between_sides(checked["head"].evidence, checked["reference"].evidence)
             if apart.problem:
@@ -527,10 +368,12 @@ class Duet:
         if crew.case == case and set(crew.prepared) == set(sides):
             crew.case = ""
             return crew.prepared
-        self._at_once([partial(self._fork_if_missing, crew, side) for side in sides])
-        self._wait_for_ends()  # of earlier workers, whose memory is free then
-        calls = [partial(self._prepare, side, self._crew.workers[side], case, seed, check=False) for side in sides]
-        return dict(zip(sides, self._at_once(calls, really=at_once and case not in self._prepared_alone), strict=True))
+        self.workers.at_once([partial(self.workers.fill, crew, side) for side in sides])
+        self.workers.wait_for_ends()  # of earlier workers, whose memory is free then
+        calls = [partial(self.workers.prepare, side, self._crew.workers[side], case, seed, check=False) for side in sides]
+        return dict(
+            zip(sides, self.workers.at_once(calls, really=at_once and case not in self.workers.prepared_alone), strict=True)
+        )
 
     def _warm_up(self, sides: Sequence[Side], prepared: Mapping[Side, Prepared]) -> int:
         """Take turns until both sides have settled: power management lowers the clock some tens of milliseconds into a load.
@@ -565,69 +408,12 @@ class Duet:
             raise Implausible(side, op, f"{excess.what}: {CHECK_WORK}", ())
         return sampled, window
 
-    def _prepare(self, side: Side, worker: WorkerClient, name: str, seed: int, *, check: bool) -> Prepared:
-        plan, variant = self._plan, self._variants.get(name, Variant(name, {}))
-        prepared = worker.ask(
-            "prepare",
-            Prepared,
-            case=variant.case,
-            seed=seed,
-            check=check,
-            clock=plan.clock,
-            cache=plan.cache,
-            placements=plan.placements,
-            tuning=variant.tuning.get(side),
-        )
-        refuse_foreign(side, prepared.foreign)
-        return prepared
-
     def _order(self, case: str, pair: int) -> tuple[bool, bool]:
         return _order(self._plan.order_seed, case, pair)
 
-    def _fork_if_missing(self, crew: _Crew, side: Side) -> None:
-        if side not in crew.workers:
-            crew.workers[side] = self._forked(side)
-
-    def _forked(self, side: Side) -> WorkerClient:
-        worker = self._hosts[side].fork()
-        self._note_worker(worker.pid, alive=True)
-        return worker
-
-    def _end(self, worker: WorkerClient) -> None:
-        worker.end()
-        self._note_worker(worker.pid, alive=False)
-
-    def _note_worker(self, pid: int, *, alive: bool) -> None:
-        """Report the PIDs of our workers, so that foreign processes on the GPU can be detected."""
-        with self._pids_lock:
-            (self._pids.add if alive else self._pids.discard)(pid)
-            if self._sampler is not None:
-                self._sampler.own = frozenset(self._pids)
-
-    def _retire_all(self) -> None:
-        for side in list(self._crew.workers):
-            self._retire(side)
-        self._crew = _Crew()
-
-    def _retire(self, side: Side) -> None:
-        """End a worker. On a GPU nobody waits for it: the next one can get its device meanwhile."""
-        worker = self._crew.workers.pop(side, None)
-        if worker is not None and self._pool:
-            self._ending.append(self._pool.submit(self._end, worker))
-        elif worker is not None:
-            self._end(worker)
-
-    def _wait_for_ends(self) -> None:
-        wait(self._ending)
-        self._ending.clear()
-
-    def _at_once(self, calls: Iterable[Callable[[], Done]], *, really: bool = True) -> list[Done]:
-        """Make these calls, on a GPU in threads of their own if ``really``. Raises the error of the first call that has one."""
-        if self._pool is None or not really:
-            return [call() for call in calls]
-        futures = [self._pool.submit(call) for call in calls]
-        wait(futures)
-        return [future.result() for future in futures]
+    def _retire(self) -> None:
+        self.workers.retire(self._crew)
+        self._crew = Crew()
 
 
 class _Budget:

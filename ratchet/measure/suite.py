@@ -18,10 +18,11 @@ from ratchet.measure.client import HostClient, HostLost, Hosts
 from ratchet.measure.device.fitness import problem_during
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Sampler
-from ratchet.measure.duet import CaseSides, Duet, Measured, PreparedCase, Progress, Rounds, Trace, UnpreparedCase
+from ratchet.measure.duet import CaseSides, Duet, Measured, Progress, Rounds
 from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
+from ratchet.measure.survey import PreparedCase, Trace, UnpreparedCase, survey, trace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.profile import Peaks
 from ratchet.records.run import CaseRun, Failure, Plan, Shard, Side
@@ -177,11 +178,11 @@ def _traced(duet: Duet, hosts: Mapping[Side, HostClient], cases: Sequence[str]) 
         duet.progress.stage(f"Tracing {plural(len(cases), 'case')} of the {side}")
         try:
             host.listing()
-            found = duet.trace(side, cases)
+            found = trace(duet.workers, side, cases)
         except RatchetError as error:  # the tree cannot be imported
             found = dict.fromkeys(cases, Trace(None, str(error)))
-        for name, trace in found.items():
-            traces[name][side] = trace
+        for name, one in found.items():
+            traces[name][side] = one
     return Traces(traces, max(host.import_s for host in hosts.values()))
 
 
@@ -264,7 +265,7 @@ def _survey(
         side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in reversed(SIDES) if side in hosts
     }
     lanes = max(1, min(MOST_LANES, len(os.sched_getaffinity(0)) // CORES_PER_LANE // len(wanted)))
-    surveyed = duet.survey(wanted, identify=identify and len(hosts) == len(SIDES), lanes=lanes)
+    surveyed = survey(duet.workers, wanted, identify=identify and len(hosts) == len(SIDES), lanes=lanes)
     names = dict.fromkeys(name for by_case in surveyed.values() for name in by_case)
     return {name: {side: by_case[name] for side, by_case in surveyed.items() if name in by_case} for name in names}
 

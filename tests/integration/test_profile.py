@@ -16,7 +16,7 @@ from ratchet.commands.profile.results import FOLDER, INDEX, add_to_index, stem_o
 from ratchet.commands.profile.sides import INSTEAD, NOT_IN_TIME, Budget, ProfileRequest, SideProfile, profile_sides
 from ratchet.config import Settings
 from ratchet.measure.child.profile_target import MARK, SEPARATOR, TROUBLE, ProfileTarget, read_status
-from ratchet.measure.duet import Trace
+from ratchet.measure.survey import Trace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile.ncu import Wish
 from ratchet.profile.readers import read

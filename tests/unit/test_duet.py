@@ -15,9 +15,10 @@ import pytest
 from ratchet.errors import HostError
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
-from ratchet.measure.duet import CaseSides, Duet, Measured, PreparedCase, Rounds, UnpreparedCase, _order
+from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, _order
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import Checked, Evidence, Identified, Prepared, Sampled, Traced
+from ratchet.measure.survey import PreparedCase, UnpreparedCase, survey, trace
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import dumps
 from ratchet.records.profile import Activity, Peaks
@@ -416,15 +417,15 @@ def test_a_repeat_exchanges_the_sides() -> None:
 def test_the_survey_tries_again() -> None:
     """A worker lost while a case is built is replaced, after the other cases; three times, and nothing is known of the case."""
     script = Script(lambda at, _, tries: killed(at) if tries <= 1 else None)
-    surveyed = duet_of(script).survey({"head": ["a/x"]}, identify=False)["head"]["a/x"]
+    surveyed = survey(duet_of(script).workers, {"head": ["a/x"]}, identify=False)["head"]["a/x"]
     assert isinstance(surveyed, PreparedCase)
     assert [(one.side, one.pair, one.how) for one in surveyed.lost] == [("head", None, KILLED)]
-    unsurveyed = duet_of(Script(lambda at, *_: killed(at))).survey({"head": ["a/x"]}, identify=False)["head"]["a/x"]
+    unsurveyed = survey(duet_of(Script(lambda at, *_: killed(at))).workers, {"head": ["a/x"]}, identify=False)["head"]["a/x"]
     assert isinstance(unsurveyed, UnpreparedCase)
     assert unsurveyed.failure.message == f"crashed: the worker {KILLED}, in each of 3 tries"
     assert unsurveyed.unfit is not None
     assert unsurveyed.unfit.startswith(f"The head's worker {KILLED} three times.")
-    broken = duet_of(Script(lambda at, *_: raised(at))).survey({"head": ["a/x"]}, identify=False)["head"]["a/x"]
+    broken = survey(duet_of(Script(lambda at, *_: raised(at))).workers, {"head": ["a/x"]}, identify=False)["head"]["a/x"]
     assert isinstance(broken, UnpreparedCase)
     assert (broken.unfit, broken.lost) == (None, ())
 
@@ -528,12 +529,12 @@ def test_on_a_gpu_a_case_that_fails_beside_others_is_tried_again_alone() -> None
     """Running out of memory because others are built at once is no failure, and is said; a case that always fails does fail."""
     names = [f"case/{n}" for n in range(6)]
     script = Script(lambda at, _, tries: out_of_memory(at) if tries <= 2 else None)
-    surveyed = duet_of(script, GPU_PLAN).survey({"head": names, "reference": names}, identify=True, lanes=3)
+    surveyed = survey(duet_of(script, GPU_PLAN).workers, {"head": names, "reference": names}, identify=True, lanes=3)
     cases = [surveyed[side][name] for side in SIDES for name in names]
     assert all(isinstance(case, PreparedCase) for case in cases)
     assert sum(len(case.lost) for case in cases) == 4
     assert list(surveyed["head"]) == names
-    broken = duet_of(Script(lambda at, *_: raised(at)), GPU_PLAN).survey({"head": names}, identify=True, lanes=3)["head"]
+    broken = survey(duet_of(Script(lambda at, *_: raised(at)), GPU_PLAN).workers, {"head": names}, identify=True, lanes=3)["head"]
     assert [type(case) for case in broken.values()] == [UnpreparedCase] * 6
     assert script.alive == 0
 
@@ -542,7 +543,7 @@ def test_on_a_gpu_a_case_that_times_its_own_code_is_built_with_nothing_beside_it
     """A kernel that chose its configuration beside other work chooses again alone, and both sides never build it at once."""
     script = Script(times_itself=True)
     duet = duet_of(script, GPU_PLAN)
-    duet.survey({side: [CASE] for side in SIDES}, identify=False, lanes=2)
+    survey(duet.workers, {side: [CASE] for side in SIDES}, identify=False, lanes=2)
     script.most_building = 0
     result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: (), ahead=4))[CASE]
     assert pairs(result, "head") == list(range(PAIRS))
@@ -581,7 +582,7 @@ def test_on_a_gpu_a_worker_that_is_lost_before_its_turn_is_replaced(side: Side) 
 def test_trouble_with_a_trace_costs_that_trace(trouble: Callable[[Side], CaseTrouble]) -> None:
     """A case that cannot be traced says why, the next one is traced by a fresh worker, and none is left."""
     script = Script(lambda at, _, tries: trouble(at) if tries == 1 else None)
-    traces = duet_of(script).trace("head", ["a", "b"])
+    traces = trace(duet_of(script).workers, "head", ["a", "b"])
     assert traces["a"].activity is None
     assert traces["a"].trouble == f"Under torch.profiler {trouble('head')}"
     assert traces["b"].activity == Activity(calls=1, wall_s=1)
@@ -595,8 +596,8 @@ def test_trouble_with_a_host_costs_the_traces_of_its_side() -> None:
         raise HostError("The head's process died.")
 
     duet = duet_of(Script())
-    duet._hosts["head"].fork = dead  # type: ignore[method-assign]  # a host that has ended
-    assert {trace.trouble for trace in duet.trace("head", ["a", "b"]).values()} == {
+    duet.workers.hosts["head"].fork = dead  # type: ignore[method-assign]  # a host that has ended
+    assert {trace.trouble for trace in trace(duet.workers, "head", ["a", "b"]).values()} == {
         "Under torch.profiler The head's process died."
     }
-    assert duet.trace("reference", ["a"])["a"].activity is not None
+    assert trace(duet.workers, "reference", ["a"])["a"].activity is not None

@@ -17,7 +17,7 @@ from pathlib import Path
 from ratchet.commands.profile.results import stem_of
 from ratchet.errors import RatchetError
 from ratchet.measure.child.profile_target import MARK, SEPARATOR, ProfileTarget, read_status
-from ratchet.measure.duet import Trace
+from ratchet.measure.survey import Trace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile import ncu
 from ratchet.profile.ncu import ProfileError, Surroundings, Task, Wish

@@ -22,11 +22,12 @@ from ratchet.judge.tuning import FINAL_PAIRS, thresholds_of_finals
 from ratchet.measure.client import HostClient, Hosts
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Sampler
-from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, Variant
+from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds
 from ratchet.measure.messages import Compiled
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.tuning.compilers import Compilers, how_many
 from ratchet.measure.tuning.timing import Aim, OutOfTime, Timer
+from ratchet.measure.workers import Variant
 from ratchet.records.run import Plan, Policy, Side
 from ratchet.records.tuning import Configuration, Confirmation, Done, Task
 from ratchet.records.verdict import Comparison, Outcome

@@ -1,0 +1,157 @@
+"""Build, check and identify every case once before anything is timed (`survey`), and trace changed ones afterwards (`trace`).
+
+`suite.measure_suite` uses both. They run cases in workers that they fork through `workers.Workers`, and end these.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from ratchet.errors import RatchetError
+from ratchet.measure.client import CaseTrouble, Lost, WorkerClient
+from ratchet.measure.lost import could_not_measure, in_every_try, worth_repeating
+from ratchet.measure.messages import Identified, Prepared, Traced
+from ratchet.measure.workers import Crew, Workers
+from ratchet.records.profile import Activity
+from ratchet.records.run import Failure, LostWorker, Side
+
+
+@dataclass(frozen=True)
+class PreparedCase:
+    """A case that can be built, and the identity of its code where that was asked for."""
+
+    prepared: Prepared
+    digest: str = ""
+    opaque: str = ""
+    """Why it has no digest."""
+    lost: tuple[LostWorker, ...] = ()
+    """Workers that were lost before one succeeded."""
+
+
+@dataclass(frozen=True)
+class UnpreparedCase:
+    """A case that cannot be built or gives a wrong result, or whose workers were all lost."""
+
+    failure: Failure
+    lost: tuple[LostWorker, ...] = ()
+    unfit: str | None = None
+    """Why this is no verdict on the code, and what to do."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What torch.profiler saw of one side of a case, or why it saw nothing."""
+
+    activity: Activity | None
+    trouble: str = ""
+
+
+@dataclass
+class _Survey:
+    """The survey of one side: the cases that are left, and what is known of the others. Several lanes share it."""
+
+    side: Side
+    left: deque[str]
+    identify: bool
+    cases: dict[str, PreparedCase | UnpreparedCase] = field(default_factory=dict)
+    lost: dict[str, tuple[LostWorker, ...]] = field(default_factory=dict)
+
+    def note_lost(self, name: str, error: Lost) -> tuple[LostWorker, ...]:
+        """Note that a worker was lost with this case. Return all that were."""
+        self.lost[name] = (*self.lost.get(name, ()), error.lost_worker(None))
+        return self.lost[name]
+
+
+def survey(
+    workers: Workers, cases: Mapping[Side, Sequence[str]], *, identify: bool, lanes: int = 1
+) -> dict[Side, dict[str, PreparedCase | UnpreparedCase]]:
+    """Build and check every case of each side once, so that compilation and failures happen before anything is timed.
+
+    On a GPU, so many ``lanes`` of each side work at once; a case that fails there is tried again alone. A case whose worker
+    was lost is tried again after all others. ``identify`` asks for the identity of each case's code too.
+    Raises HostError where no worker can be forked, ForeignModuleError for a module from outside the tree.
+    """
+    surveys = {side: _Survey(side, deque(names), identify) for side, names in cases.items()}
+    if workers.in_parallel:
+        lanes_of = [survey for survey in surveys.values() for _ in range(min(lanes, len(survey.left)))]
+        workers.at_once([partial(_survey_lane, workers, survey) for survey in lanes_of])
+    for side, names in cases.items():
+        surveys[side].left = deque(name for name in names if name not in surveys[side].cases)
+        _survey_alone(workers, surveys[side])
+    return {side: {name: surveys[side].cases[name] for name in names} for side, names in cases.items()}
+
+
+def _survey_lane(workers: Workers, survey: _Survey) -> None:
+    """Survey cases with a worker of its own. Those that fail, or that time their own code, are left to be done alone."""
+    worker: WorkerClient | None = None
+    while survey.left:
+        name = survey.left.popleft()
+        try:
+            worker = worker or workers.fork(survey.side)
+            case, spent = _survey_case(workers, survey, worker, name)
+            if not case.prepared.times_itself:
+                survey.cases[name] = case
+        except CaseTrouble as error:
+            spent = True
+            if isinstance(error, Lost):
+                survey.note_lost(name, error)
+        if spent and worker:
+            workers.end(worker)
+            worker = None
+    if worker:
+        workers.end(worker)
+
+
+def _survey_alone(workers: Workers, survey: _Survey) -> None:
+    """Survey the cases that are left, with nothing beside them. A case whose worker is lost comes again after the others."""
+    crew, side = Crew(), survey.side
+    while survey.left:
+        name, spent = survey.left.popleft(), True
+        workers.fill(crew, side)
+        try:
+            case, spent = _survey_case(workers, survey, crew.workers[side], name)
+            survey.cases[name] = case
+            if case.prepared.times_itself:
+                workers.prepared_alone.add(name)
+        except Lost as error:
+            lost = survey.note_lost(name, error)
+            if worth_repeating(lost):
+                survey.left.append(name)
+            else:
+                failure = error.failure(in_every_try(error.message, lost))
+                survey.cases[name] = UnpreparedCase(failure, lost, could_not_measure(lost))
+        except CaseTrouble as error:
+            survey.cases[name] = UnpreparedCase(error.failure(), survey.lost.get(name, ()), error.no_verdict)
+        if spent:
+            workers.retire(crew)
+    workers.retire(crew)
+
+
+def _survey_case(workers: Workers, survey: _Survey, worker: WorkerClient, name: str) -> tuple[PreparedCase, bool]:
+    """Return the case, and whether its worker is spent."""
+    lost = survey.lost.get(name, ())
+    prepared = workers.prepare(survey.side, worker, name, workers.plan.seed, check=True)
+    if not survey.identify:
+        return PreparedCase(prepared, lost=lost), False
+    identified = worker.ask("identify", Identified)
+    return PreparedCase(prepared, identified.digest, identified.opaque, lost), identified.spent
+
+
+def trace(workers: Workers, side: Side, cases: Sequence[str]) -> dict[str, Trace]:
+    """Trace some calls of each case on one side with torch.profiler. Trouble costs the trace of that case, and no more."""
+    traces: dict[str, Trace] = {}
+    crew = Crew()
+    for name in cases:
+        try:
+            workers.fill(crew, side)
+            workers.wait_for_ends()  # of workers whose copies and kernels would be in the trace's way
+            workers.prepare(side, crew.workers[side], name, workers.plan.seed, check=False)
+            traces[name] = Trace(crew.workers[side].ask("trace", Traced).activity)
+        except RatchetError as error:
+            workers.retire(crew)
+            traces[name] = Trace(None, f"Under torch.profiler {error}")
+    workers.retire(crew)
+    return traces

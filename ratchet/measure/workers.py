@@ -1,0 +1,127 @@
+"""Keep the workers of both sides: fork them, build cases in them, and end them; on a GPU all of that at once.
+
+`duet.Duet` and `survey` use `Workers`. It starts threads that wait for workers, and tells the GPU's sampler which PIDs are ours.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ratchet.measure.client import HostClient, WorkerClient, refuse_foreign
+from ratchet.measure.device.telemetry import Sampler
+from ratchet.measure.messages import Prepared
+from ratchet.records.run import Plan, Side
+from ratchet.workload import Parameter
+
+MOST_AT_ONCE = 32
+"""Threads that wait for workers; more than a survey has lanes."""
+
+Done = TypeVar("Done")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The case that a name stands for, perhaps with other values of its tunable parameters."""
+
+    case: str
+    tuning: Mapping[Side, Mapping[str, Parameter]]
+    """Values for each side; a side that is missing here has the workload's own."""
+
+
+@dataclass
+class Crew:
+    """The workers of one pair, and the case that they have built already."""
+
+    workers: dict[Side, WorkerClient] = field(default_factory=dict)
+    case: str = ""
+    prepared: dict[Side, Prepared] = field(default_factory=dict)
+
+
+class Workers:
+    """The workers of a plan over the hosts of one or two trees."""
+
+    def __init__(
+        self, hosts: Mapping[Side, HostClient], plan: Plan, sampler: Sampler | None, variants: Mapping[str, Variant]
+    ) -> None:
+        self.hosts = hosts
+        self.plan = plan
+        self.prepared_alone: set[str] = set()
+        """Cases that time their own code while they are prepared."""
+        self._variants = variants
+        self._sampler = sampler
+        # On the CPU the workers of both sides share their cores.
+        self._pool = ThreadPoolExecutor(MOST_AT_ONCE, "ratchet-workers") if plan.clock != "cpu" else None
+        self._ending: list[Future[None]] = []
+        self._pids: set[int] = set()
+        self._pids_lock = threading.Lock()
+
+    @property
+    def in_parallel(self) -> bool:
+        """Return whether workers get ready side by side."""
+        return self._pool is not None
+
+    def prepare(self, side: Side, worker: WorkerClient, name: str, seed: int, *, check: bool) -> Prepared:
+        """Build a case in a worker. Raises CaseTrouble, and ForeignModuleError for a module from outside the tree."""
+        plan, variant = self.plan, self._variants.get(name, Variant(name, {}))
+        prepared = worker.ask(
+            "prepare",
+            Prepared,
+            case=variant.case,
+            seed=seed,
+            check=check,
+            clock=plan.clock,
+            cache=plan.cache,
+            placements=plan.placements,
+            tuning=variant.tuning.get(side),
+        )
+        refuse_foreign(side, prepared.foreign)
+        return prepared
+
+    def fill(self, crew: Crew, side: Side) -> None:
+        """Fork a worker of this side for the crew, if it has none. Raises HostError."""
+        if side not in crew.workers:
+            crew.workers[side] = self.fork(side)
+
+    def fork(self, side: Side) -> WorkerClient:
+        """Return a fresh worker with a usable device. Raises HostError."""
+        worker = self.hosts[side].fork()
+        self._note_worker(worker.pid, alive=True)
+        return worker
+
+    def end(self, worker: WorkerClient) -> None:
+        """End a worker and wait for it."""
+        worker.end()
+        self._note_worker(worker.pid, alive=False)
+
+    def _note_worker(self, pid: int, *, alive: bool) -> None:
+        """Report the PIDs of our workers, so that foreign processes on the GPU can be detected."""
+        with self._pids_lock:
+            (self._pids.add if alive else self._pids.discard)(pid)
+            if self._sampler is not None:
+                self._sampler.own = frozenset(self._pids)
+
+    def retire(self, crew: Crew) -> None:
+        """End the workers of a crew. On a GPU nobody waits for them: the next ones can get their device meanwhile."""
+        for side in list(crew.workers):
+            worker = crew.workers.pop(side)
+            if self._pool:
+                self._ending.append(self._pool.submit(self.end, worker))
+            else:
+                self.end(worker)
+
+    def wait_for_ends(self) -> None:
+        """Wait for the workers that were retired: their memory is free then."""
+        wait(self._ending)
+        self._ending.clear()
+
+    def at_once(self, calls: Iterable[Callable[[], Done]], *, really: bool = True) -> list[Done]:
+        """Make these calls, on a GPU in threads of their own if ``really``. Raises the error of the first call that has one."""
+        if self._pool is None or not really:
+            return [call() for call in calls]
+        futures = [self._pool.submit(call) for call in calls]
+        wait(futures)
+        return [future.result() for future in futures]
