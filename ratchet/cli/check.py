@@ -21,7 +21,7 @@ from ratchet.commands.check import check
 from ratchet.commands.compare import compare, judge_again, merge
 from ratchet.commands.output import write, write_report
 from ratchet.commands.replay import replay, replay_simulated
-from ratchet.commands.request import Done, Request
+from ratchet.commands.request import CommandResult, Request
 from ratchet.commands.run import run
 from ratchet.errors import DamageError, Exit, OutputError, UsageError
 from ratchet.judge.replay import worst_code
@@ -68,7 +68,7 @@ def run_command(cases: tuple[str, ...], **options: Any) -> int:
     return _measure(run, cases, options)
 
 
-def _measure(command: Callable[..., Done], cases: tuple[str, ...], options: dict[str, Any]) -> int:
+def _measure(command: Callable[..., CommandResult], cases: tuple[str, ...], options: dict[str, Any]) -> int:
     with progressing(options) as progress:
         done = command(request_of(cases, options), progress, os.environ)
     show(done.report, as_json=options["as_json"])

@@ -20,7 +20,7 @@ from typing import Literal
 from ratchet.commands.machine import Machine, environment_of, in_parallel, machines_of, plan_of
 from ratchet.commands.output import record_of
 from ratchet.commands.profile.cases import ProfileSite, with_profiles
-from ratchet.commands.request import CURRENT, Done, Request, apart_of, load_baseline, watched, writable
+from ratchet.commands.request import CURRENT, CommandResult, Request, apart_of, load_baseline, watched, writable
 from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, GitError, OutputError, UsageError
@@ -79,11 +79,11 @@ class CheckSuite:
     """Cases that became a little slower, each measured against its best commit too."""
 
 
-def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> Done:
+def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> CommandResult:
     """Compare the checkout with a reference commit on one device, judge every case, and profile those that changed.
 
     Raises UsageError for a wrong request, BusyError and UnfitError for the device, HostError where the benchmarks cannot be
-    measured at all. Trouble with one case stays in its record; harm to the repository is in `Done.damage`.
+    measured at all. Trouble with one case stays in its record; harm to the repository is in `CommandResult.damage`.
     """
     plan = _plan(request, environ)
     root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)
@@ -115,7 +115,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> D
         site = ProfileSite(plan.repository, plan.settings, machines[0], trees, progress, plan.environ)
         report = with_profiles(site, report, record, plan.baseline, plan.results, measured.suite.traces)
         changes = watch.changes()
-    return Done(record, report, plan.results).with_changes(changes.notes, changes.damage)
+    return CommandResult(record, report, plan.results).with_changes(changes.notes, changes.damage)
 
 
 def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ratchet.commands.profile import results as profile_files
 from ratchet.commands.profile.results import with_stored_profiles
-from ratchet.commands.request import CURRENT, Done, Request, load_baseline, root_of, writable
+from ratchet.commands.request import CURRENT, CommandResult, Request, load_baseline, root_of, writable
 from ratchet.config import load_settings
 from ratchet.judge.shards import joined
 from ratchet.judge.verdict import judge_run, judge_two
@@ -27,7 +27,7 @@ def compare(first: Path, second: Path, request: Request, environ: Mapping[str, s
     return judge_two(load(first, RunRecord), load(second, RunRecord), settings.policy)
 
 
-def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, str]) -> Done:
+def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, str]) -> CommandResult:
     """Judge a recorded run (None: the last one) again, by the thresholds given, else by its own.
 
     Raises RecordError for an unreadable file.
@@ -39,13 +39,13 @@ def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, s
     names = {"regression_threshold": "regression", "improvement_threshold": "improvement", "on_inconclusive": "on_inconclusive"}
     overrides = {name: getattr(settings.policy, name) for key, name in names.items() if request.options.get(key) is not None}
     report = judge_run(past, load_baseline(results), past.policy.model_copy(update=overrides))
-    return Done(past, with_stored_profiles(report, past, results), results)
+    return CommandResult(past, with_stored_profiles(report, past, results), results)
 
 
 # `ratchet merge`: join the shards of one check, measured on several runners, into one run and one verdict.
 
 
-def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -> Done:
+def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -> CommandResult:
     """Join the shards and judge them as one run; the profiles beside each are copied into the results folder.
 
     Raises UsageError where they do not belong together, IncompleteError where one is missing.
@@ -57,7 +57,7 @@ def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -
     for path in paths:
         _take_profiles(path.parent / profile_files.FOLDER, results / profile_files.FOLDER)
     report = judge_run(run, load_baseline(results))
-    return Done(run, with_stored_profiles(report, run, results), results)
+    return CommandResult(run, with_stored_profiles(report, run, results), results)
 
 
 def _take_profiles(source: Path, folder: Path) -> None:

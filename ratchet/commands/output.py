@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from ratchet.commands.machine import Machine, environment_of, plan_of
-from ratchet.commands.request import CURRENT, MARKDOWN, REPORT, Done
+from ratchet.commands.request import CURRENT, MARKDOWN, REPORT, CommandResult
 from ratchet.config import Settings
 from ratchet.errors import OutputError
 from ratchet.measure.lost import repeats
@@ -63,7 +63,7 @@ SUMMARY_LIMIT = 1_000_000
 """Most characters of the step summary; GitHub accepts 1 MiB."""
 
 
-def write(done: Done, environ: Mapping[str, str]) -> list[Path]:
+def write(done: CommandResult, environ: Mapping[str, str]) -> list[Path]:
     """Write the run, the verdict and the Markdown report. Return their paths, the report first and those of profiles last.
 
     Raises OutputError; the run is then kept in the temporary folder if there is room there.
@@ -78,7 +78,7 @@ def write(done: Done, environ: Mapping[str, str]) -> list[Path]:
     return [*written, done.results / CURRENT, *pages]
 
 
-def write_report(done: Done) -> list[Path]:
+def write_report(done: CommandResult) -> list[Path]:
     """Write the Markdown report and the verdict. Return their paths. Raises OutputError."""
     paths = [done.results / MARKDOWN, done.results / REPORT]
     save_text(paths[0], render_markdown(done.report))
@@ -95,7 +95,7 @@ def _rescued(record: RunRecord) -> str:
     return f"The run was kept in {path}: `ratchet report {path}` shows it."
 
 
-def _append_summary(done: Done, environ: Mapping[str, str]) -> None:
+def _append_summary(done: CommandResult, environ: Mapping[str, str]) -> None:
     if not (place := environ.get("GITHUB_STEP_SUMMARY")):
         return
     try:

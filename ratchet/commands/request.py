@@ -51,7 +51,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Done:
+class CommandResult:
     """A run, its verdict, and where its files belong."""
 
     run: RunRecord
@@ -60,12 +60,12 @@ class Done:
     damage: str = ""
     """A sentence about changes in the user's repository meanwhile that are not undone."""
 
-    def with_changes(self, notes: Sequence[str], damage: str) -> Done:
+    def with_changes(self, notes: Sequence[str], damage: str) -> CommandResult:
         """Return this with the changes of the checkout among the warnings."""
         more = [*notes, damage] if damage else notes
         run = self.run.model_copy(update={"warnings": (*self.run.warnings, *more)})
         report = self.report.model_copy(update={"warnings": (*self.report.warnings, *more)})
-        return Done(run, report, self.results, damage)
+        return CommandResult(run, report, self.results, damage)
 
 
 def load_baseline(results: Path) -> Baseline:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from ratchet.commands.machine import Machine, choose, machine_of, plan_of
 from ratchet.commands.output import record_of
-from ratchet.commands.request import Done, Request, checked_out, load_baseline, root_of, watched, writable
+from ratchet.commands.request import CommandResult, Request, checked_out, load_baseline, root_of, watched, writable
 from ratchet.commands.trees import tree_spec
 from ratchet.config import load_settings
 from ratchet.judge.verdict import judge_run
@@ -24,7 +24,7 @@ WORKERS = 8
 """Workers of each case, unless the command line says otherwise: a case timed alone has no verdict that more could decide."""
 
 
-def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Done:
+def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> CommandResult:
     """Time the checkout as it stands, in place and alone. Raises as `check.check` does; nothing is built."""
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options)
@@ -53,7 +53,7 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Don
         changes = watch.changes()
     timing = (started, time.monotonic() - clock)
     record = record_of("run", request.command, settings, machine, suite, timing, tree)
-    return Done(record, judge_run(record, baseline), results).with_changes(changes.notes, changes.damage)
+    return CommandResult(record, judge_run(record, baseline), results).with_changes(changes.notes, changes.damage)
 
 
 def cases_of_checkout(request: Request, environ: Mapping[str, str]) -> list[CaseRun]:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from ratchet.errors import HostError
 from ratchet.measure.agreement import between_sides
@@ -49,10 +49,8 @@ WARM_S = {"cuda": 0.2, "cpu": 0.1}
 MOST_AT_ONCE = 32
 """Threads that wait for workers; more than a survey has lanes."""
 
-Done = TypeVar("Done")
 
-
-class Progress(Protocol):
+class MeasureProgress(Protocol):
     """The display of a run's progress; called between blocks, never inside one."""
 
     def start(self, total_cases: int, pairs: int) -> None: ...
@@ -157,7 +155,7 @@ class Duet:
         self,
         hosts: Mapping[Side, HostClient],
         plan: Plan,
-        progress: Progress,
+        progress: MeasureProgress,
         sampler: Sampler | None,
         variants: Mapping[str, Variant] | None = None,
         peaks: Peaks | None = None,

@@ -18,11 +18,11 @@ from ratchet.measure.client import HostClient, HostLost, Hosts
 from ratchet.measure.device.fitness import problem_during
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Sampler
-from ratchet.measure.duet import CaseSides, Duet, Measured, Progress, Rounds
+from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
 from ratchet.measure.selection import choose_cases
-from ratchet.measure.survey import PreparedCase, Trace, UnpreparedCase, survey, trace
+from ratchet.measure.survey import PreparedCase, SideTrace, UnpreparedCase, survey, trace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.profile import Peaks
 from ratchet.records.run import CaseRun, Failure, Plan, Shard, Side
@@ -77,7 +77,7 @@ class CaseTask:
 class Traces:
     """What torch.profiler saw of cases, in workers of hosts that had imported the trees anyway."""
 
-    cases: Mapping[str, Mapping[Side, Trace]] = field(default_factory=dict)
+    cases: Mapping[str, Mapping[Side, SideTrace]] = field(default_factory=dict)
     import_s: float = 0.0
     """Seconds that importing a tree took; of the slower side."""
 
@@ -100,7 +100,7 @@ class Suite:
     traces: Traces = Traces()
 
 
-def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Progress, environ: Mapping[str, str]) -> Suite:
+def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: MeasureProgress, environ: Mapping[str, str]) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
     Trouble with one case stays in its record. Raises HostError where the head's process cannot be used (HostLost also for the
@@ -165,7 +165,7 @@ def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, st
 
 
 def trace_cases(
-    trees: Mapping[Side, TreeSpec], cases: Sequence[str], plan: Plan, progress: Progress, environ: Mapping[str, str]
+    trees: Mapping[Side, TreeSpec], cases: Sequence[str], plan: Plan, progress: MeasureProgress, environ: Mapping[str, str]
 ) -> Traces:
     """Trace cases on each of these trees, with hosts that import them for this. Trouble is in the traces."""
     with Hosts(trees, environ) as hosts:
@@ -173,14 +173,14 @@ def trace_cases(
 
 
 def _traced(duet: Duet, hosts: Mapping[Side, HostClient], cases: Sequence[str]) -> Traces:
-    traces: dict[str, dict[Side, Trace]] = {name: {} for name in cases}
+    traces: dict[str, dict[Side, SideTrace]] = {name: {} for name in cases}
     for side, host in hosts.items() if cases else ():
         duet.progress.stage(f"Tracing {plural(len(cases), 'case')} of the {side}")
         try:
             host.listing()
             found = trace(duet.workers, side, cases)
         except RatchetError as error:  # the tree cannot be imported
-            found = dict.fromkeys(cases, Trace(None, str(error)))
+            found = dict.fromkeys(cases, SideTrace(None, str(error)))
         for name, one in found.items():
             traces[name][side] = one
     return Traces(traces, max(host.import_s for host in hosts.values()))

@@ -42,7 +42,7 @@ class UnpreparedCase:
 
 
 @dataclass(frozen=True)
-class Trace:
+class SideTrace:
     """What torch.profiler saw of one side of a case, or why it saw nothing."""
 
     activity: Activity | None
@@ -140,18 +140,18 @@ def _survey_case(workers: Workers, survey: _Survey, worker: WorkerClient, name: 
     return PreparedCase(prepared, identified.digest, identified.opaque, lost), identified.spent
 
 
-def trace(workers: Workers, side: Side, cases: Sequence[str]) -> dict[str, Trace]:
+def trace(workers: Workers, side: Side, cases: Sequence[str]) -> dict[str, SideTrace]:
     """Trace some calls of each case on one side with torch.profiler. Trouble costs the trace of that case, and no more."""
-    traces: dict[str, Trace] = {}
+    traces: dict[str, SideTrace] = {}
     crew = Crew()
     for name in cases:
         try:
             workers.fill(crew, side)
             workers.wait_for_ends()  # of workers whose copies and kernels would be in the trace's way
             workers.prepare(side, crew.workers[side], name, workers.plan.seed, check=False)
-            traces[name] = Trace(crew.workers[side].ask("trace", Traced).activity)
+            traces[name] = SideTrace(crew.workers[side].ask("trace", Traced).activity)
         except RatchetError as error:
             workers.retire(crew)
-            traces[name] = Trace(None, f"Under torch.profiler {error}")
+            traces[name] = SideTrace(None, f"Under torch.profiler {error}")
     workers.retire(crew)
     return traces

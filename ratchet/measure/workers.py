@@ -20,7 +20,7 @@ from ratchet.workload import Parameter
 MOST_AT_ONCE = 32
 """Threads that wait for workers; more than a survey has lanes."""
 
-Done = TypeVar("Done")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Workers:
         wait(self._ending)
         self._ending.clear()
 
-    def at_once(self, calls: Iterable[Callable[[], Done]], *, really: bool = True) -> list[Done]:
+    def at_once(self, calls: Iterable[Callable[[], Answer]], *, really: bool = True) -> list[Answer]:
         """Make these calls, on a GPU in threads of their own if ``really``. Raises the error of the first call that has one."""
         if self._pool is None or not really:
             return [call() for call in calls]

@@ -35,7 +35,7 @@ class CountersHeldError(ProfileError):
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProgramEnd:
     """The end of a program. ``status`` is None where the time limit ended it, negative where a signal did."""
 
     status: int | None
@@ -61,14 +61,14 @@ class Surroundings:
     time_limit_s: float
 
 
-def run(command: Sequence[str | Path], where: Surroundings) -> Ended:
+def run(command: Sequence[str | Path], where: Surroundings) -> ProgramEnd:
     """Run a program. It and everything that it started are gone afterwards, also on Ctrl-C.
 
     Raises ProfileError where it cannot be started.
     """
     with contextlib.ExitStack() as running:
         ended = _started(command, where, running).wait(where.time_limit_s)
-    return Ended(ended.status, ended.output)
+    return ProgramEnd(ended.status, ended.output)
 
 
 def _started(command: Sequence[str | Path], where: Surroundings, running: contextlib.ExitStack) -> subprocesses.Program:
@@ -167,7 +167,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Task:
+class NcuTask:
     """One process of ncu: the command that it profiles, made for so many seconds, and where its report goes."""
 
     command: Callable[[float], Sequence[str]]
@@ -185,7 +185,7 @@ def find_ncu(environ: Mapping[str, str]) -> Path:
 
 
 def take(
-    ncu: Path, tasks: Mapping[Key, Task], wish: Wish, where: Surroundings, *, own_error: str
+    ncu: Path, tasks: Mapping[Key, NcuTask], wish: Wish, where: Surroundings, *, own_error: str
 ) -> dict[Key, ProfileError | None]:
     """Profile what each command marks, all at once. Return each one's error in a sentence; None where there is a report.
 
@@ -202,7 +202,7 @@ def take(
 
 
 def _taken(
-    ncu: Path, tasks: Mapping[Key, Task], wish: Wish, where: Surroundings, own_error: str
+    ncu: Path, tasks: Mapping[Key, NcuTask], wish: Wish, where: Surroundings, own_error: str
 ) -> dict[Key, ProfileError | None]:
     ends = time.monotonic() + where.time_limit_s + WRITE_S
     errors: dict[Key, ProfileError | None] = {}
@@ -217,7 +217,7 @@ def _taken(
                 errors[key] = error
         for key, program in programs.items():
             ended = program.wait(ends - time.monotonic())
-            errors[key] = _trouble(Ended(ended.status, ended.output), where.time_limit_s, own_error)
+            errors[key] = _trouble(ProgramEnd(ended.status, ended.output), where.time_limit_s, own_error)
             report = tasks[key].report
             if errors[key] is None and not (report.is_file() and report.stat().st_size):
                 errors[key] = ProfileError("ncu succeeded but wrote no report.", "Run it by hand, or see `ncu --version`.")
@@ -252,7 +252,7 @@ def accepted(profile: Profile, wanted: str | None) -> Profile:
     return profile
 
 
-def _trouble(ended: Ended, time_limit_s: float, own_error: str) -> ProfileError | None:
+def _trouble(ended: ProgramEnd, time_limit_s: float, own_error: str) -> ProfileError | None:
     """Return the error in one sentence, or None. ncu's own words say more than its exit status, so they come first."""
     if "ERR_NVGPUCTRPERM" in ended.output:
         return ProfileError(f"This user may not read the GPU's counters (ERR_NVGPUCTRPERM{_restricted()}).", NO_PERMISSION)
@@ -269,7 +269,7 @@ def _trouble(ended: Ended, time_limit_s: float, own_error: str) -> ProfileError 
     return _ending(ended, time_limit_s)
 
 
-def _ending(ended: Ended, time_limit_s: float) -> ProfileError | None:
+def _ending(ended: ProgramEnd, time_limit_s: float) -> ProfileError | None:
     if ended.status is None:
         return ProfileError(f"ncu hung: it did not end within {time_limit_s:.0f} s.", "Raise profile_timeout in [tool.ratchet].")
     signal = ended.status - _SHELL if ended.status > _SHELL else -ended.status

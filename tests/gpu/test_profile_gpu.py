@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.commands.machine import plan_of
-from ratchet.commands.profile.sides import INSTEAD, NO_KERNEL, Budget, ProfileRequest, SideProfile, profile_sides
+from ratchet.commands.profile.sides import INSTEAD, NO_KERNEL, ProfileRequest, SideProfile, TimeBudget, profile_sides
 from ratchet.config import Settings
 from ratchet.measure.build import benchmark_environ
 from ratchet.measure.child.profile_target import SEPARATOR
@@ -49,7 +49,7 @@ def look(folder: Path, environ: dict[str, str], *cases: str, both_sides: bool = 
     tree = TreeSpec.of(Settings(), HARNESS, checkout=HARNESS, device="cuda", gpu_uuid=uuid)
     trees: dict[Side, TreeSpec] = {"reference": tree, "head": tree} if both_sides else {"head": tree}
     traces = trace_cases(trees, cases, plan_of(Settings(), "cuda"), SilentProgress(), environ)
-    request = ProfileRequest(trees, 1, benchmark_environ(environ, tree), folder, Budget(120, traces.import_s))
+    request = ProfileRequest(trees, 1, benchmark_environ(environ, tree), folder, TimeBudget(120, traces.import_s))
     return profile_sides(request, dict.fromkeys(cases, Wish()), traces.cases)
 
 

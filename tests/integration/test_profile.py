@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from ratchet.commands.profile.results import FOLDER, INDEX, add_to_index, stem_of, write_metrics
-from ratchet.commands.profile.sides import INSTEAD, NOT_IN_TIME, Budget, ProfileRequest, SideProfile, profile_sides
+from ratchet.commands.profile.sides import INSTEAD, NOT_IN_TIME, ProfileRequest, SideProfile, TimeBudget, profile_sides
 from ratchet.config import Settings
 from ratchet.measure.child.profile_target import MARK, SEPARATOR, TROUBLE, ProfileTarget, read_status
-from ratchet.measure.survey import Trace
+from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile.ncu import Wish
 from ratchet.profile.readers import read
@@ -270,7 +270,7 @@ RAISES = RECORDED.replace('trouble=""', 'trouble="the case raised OSError: no"')
 def profiled(
     play: Playground,
     tmp_path: Path,
-    traced: Mapping[str, Mapping[Side, Trace]],
+    traced: Mapping[str, Mapping[Side, SideTrace]],
     *,
     wish: Wish = Wish(),  # noqa: B008  frozen
     timeout_s: float = 60,
@@ -284,12 +284,12 @@ def profiled(
         (folder / name).chmod(0o755)
     environ = play.environ({"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"})
     trees: dict[Side, TreeSpec] = {side: spec(play, "cuda") for side in next(iter(traced.values()))}
-    request = ProfileRequest(trees, 1, environ, tmp_path, Budget(timeout_s))
+    request = ProfileRequest(trees, 1, environ, tmp_path, TimeBudget(timeout_s))
     return profile_sides(request, dict.fromkeys(traced, wish), traced)
 
 
-def head(found: Activity | None, trouble: str = "") -> dict[Side, Trace]:
-    return {"head": Trace(found, trouble)}
+def head(found: Activity | None, trouble: str = "") -> dict[Side, SideTrace]:
+    return {"head": SideTrace(found, trouble)}
 
 
 def said(folder: Path, stem: str) -> list[list[str]]:
@@ -344,9 +344,9 @@ def test_a_report_that_cannot_be_read_is_a_step_down(play: Playground, tmp_path:
 
 def test_both_sides_replay_the_kernels_that_matter_on_either(play: Playground, tmp_path: Path) -> None:
     """Both sides count kernels of the same names, so that none seems to be gone, and the profile says which are left out."""
-    sides: dict[Side, Trace] = {
-        "reference": Trace(activity(scale=96, fill=4)),
-        "head": Trace(activity(scale=90, fill=6, cast=3, add=1)),
+    sides: dict[Side, SideTrace] = {
+        "reference": SideTrace(activity(scale=96, fill=4)),
+        "head": SideTrace(activity(scale=90, fill=6, cast=3, add=1)),
     }
     found = profiled(play, tmp_path, {"a/b": sides}, ncu=RECORDED)["a/b"]
     for side in sides:
@@ -428,7 +428,7 @@ def test_at_the_time_limit_what_came_before_it_stays(play: Playground, tmp_path:
 
 def test_imports_are_not_paid_from_the_time_limit() -> None:
     """Twice the seconds that a host needed to import are added to what ncu may take, and are not missing afterwards."""
-    budget = Budget(60, import_s=20)
+    budget = TimeBudget(60, import_s=20)
     with budget.spend() as limit:
         assert limit == 100
     assert budget.left_s == 60

@@ -40,7 +40,7 @@ def take(tmp_path: Path, body: str, time_limit_s: float = 30, wish: ncu.Wish | N
 def take_all(
     path: Path, names: Sequence[str], folder: Path, time_limit_s: float = 30, wish: ncu.Wish | None = None
 ) -> dict[str, ProfileError | None]:
-    tasks = {name: ncu.Task(lambda _: ["target", "--case", "a/b"], folder / f"{name}.ncu-rep") for name in names}
+    tasks = {name: ncu.NcuTask(lambda _: ["target", "--case", "a/b"], folder / f"{name}.ncu-rep") for name in names}
     return ncu.take(path, tasks, wish or ncu.Wish(), Surroundings(dict(os.environ), folder, time_limit_s), own_error=OWN)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ratchet.commands.machine import Machine, plan_of
 from ratchet.commands.profile.results import Background, add_to_index, background_of, diagnosed, save_case
-from ratchet.commands.profile.sides import Budget, ProfileRequest, SideProfile, profile_sides
+from ratchet.commands.profile.sides import ProfileRequest, SideProfile, TimeBudget, profile_sides
 from ratchet.commands.trees import build, tree_spec
 from ratchet.config import Settings
 from ratchet.errors import RatchetError
@@ -94,7 +94,7 @@ def profile_cases(places: Places, wanted: Sequence[Wanted], traces: Traces = NO_
     ``traces`` has what torch.profiler saw already; where a side of a case is not in it, the trees are imported once more.
     """
     done: dict[str, CaseProfile] = {}
-    budget = Budget(places.site.settings.profile_timeout)
+    budget = TimeBudget(places.site.settings.profile_timeout)
     for reference in dict.fromkeys(each.reference for each in wanted):
         with _checked_out(places, reference) as (tree, why):
             group = [replace(each, no_reference=each.no_reference or why) for each in wanted if each.reference == reference]
@@ -139,7 +139,7 @@ def _checked_out(places: Places, reference: Tree | None) -> Iterator[tuple[Path 
 
 
 def _profiled(
-    places: Places, group: Sequence[Wanted], reference: Path | None, traces: Traces, budget: Budget
+    places: Places, group: Sequence[Wanted], reference: Path | None, traces: Traces, budget: TimeBudget
 ) -> dict[str, CaseProfile]:
     """Profile cases with the same reference, which take turns in the same processes."""
     site = places.site

@@ -17,10 +17,10 @@ from pathlib import Path
 from ratchet.commands.profile.results import stem_of
 from ratchet.errors import RatchetError
 from ratchet.measure.child.profile_target import MARK, SEPARATOR, ProfileTarget, read_status
-from ratchet.measure.survey import Trace
+from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile import ncu
-from ratchet.profile.ncu import ProfileError, Surroundings, Task, Wish
+from ratchet.profile.ncu import NcuTask, ProfileError, Surroundings, Wish
 from ratchet.profile.readers import traces
 from ratchet.records.profile import Activity, KernelProfile, Profile
 from ratchet.records.run import Side
@@ -45,7 +45,7 @@ class SideProfile:
 
 
 @dataclass
-class Budget:
+class TimeBudget:
     """The time for profiling all cases of a run. Importing a tree counts apart, with twice the seconds that a host needed: ncu is
     slower at it.
     """
@@ -71,11 +71,11 @@ class ProfileRequest:
     seed: int
     environ: Mapping[str, str]
     folder: Path
-    budget: Budget
+    budget: TimeBudget
 
 
 @dataclass(frozen=True)
-class Group:
+class CaseGroup:
     """Cases that one process of ncu a side profiles, one after the other."""
 
     cases: tuple[str, ...]
@@ -89,7 +89,7 @@ class Group:
         return f"{stem_of(first)}+{len(others)}.{digest}" if others else stem_of(first)
 
 
-Traced = Mapping[str, Mapping[Side, Trace]]
+Traced = Mapping[str, Mapping[Side, SideTrace]]
 """Case → side → what torch.profiler saw."""
 Waiting = Mapping[str, Mapping[Side, Activity | None]]
 """Case → the sides that may have counters → what torch.profiler saw of them."""
@@ -127,7 +127,7 @@ def profile_sides(request: ProfileRequest, wishes: Mapping[str, Wish], traced: T
     return results
 
 
-def _from_trace(trace: Trace, tree: TreeSpec) -> SideProfile:
+def _from_trace(trace: SideTrace, tree: TreeSpec) -> SideProfile:
     result = SideProfile(None if trace.activity is None else Profile(tool="torch", reader="torch", activity=trace.activity))
     if tree.device == "cpu":
         result.steps_down.append(ON_THE_CPU)
@@ -151,7 +151,7 @@ def _may_have_counters(result: SideProfile) -> bool:
 # Counters: which launches, in which process.
 
 
-def _groups(waiting: Waiting, wishes: Mapping[str, Wish]) -> Iterator[Group]:
+def _groups(waiting: Waiting, wishes: Mapping[str, Wish]) -> Iterator[CaseGroup]:
     """Yield the cases of each wish together, but those apart whose launches are unknown, or too many for the others to wait for.
 
     Both sides of a group replay kernels of the same names, so that no kernel seems to be gone.
@@ -167,7 +167,7 @@ def _groups(waiting: Waiting, wishes: Mapping[str, Wish]) -> Iterator[Group]:
                 launches = ncu.MOST_KERNELS
                 if len(members) > 1:
                     kernels, launches = (*kernels, SEPARATOR), (launches + 1) * len(members)
-                yield Group(tuple(members), replace(wish, kernels=kernels, launches=launches))
+                yield CaseGroup(tuple(members), replace(wish, kernels=kernels, launches=launches))
 
 
 def _names(waiting: Waiting, cases: Sequence[str]) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ def _launches(sides: Mapping[Side, Activity | None], names: Sequence[str]) -> li
     return [traces.launches_of(activity, names) if activity and names else ncu.MOST_KERNELS for activity in sides.values()]
 
 
-def _in_time(budget: Budget, group: Group, waiting: Waiting) -> Group:
+def _in_time(budget: TimeBudget, group: CaseGroup, waiting: Waiting) -> CaseGroup:
     """Return the group with fewer counters where a full set of them would take longer than there is time."""
     need = 0.0
     for sides in (waiting[case] for case in group.cases):
@@ -201,7 +201,7 @@ def _in_time(budget: Budget, group: Group, waiting: Waiting) -> Group:
     return replace(group, wish=replace(group.wish, is_brief=True), warnings=(warning,))
 
 
-def _count(program: Path, request: ProfileRequest, group: Group, waiting: Waiting, results: Results) -> None:
+def _count(program: Path, request: ProfileRequest, group: CaseGroup, waiting: Waiting, results: Results) -> None:
     """Run ncu over a group on all sides at once, and put the counters into the results."""
     cases = {side: [case for case in group.cases if side in waiting[case]] for side in request.trees}
     stem = group.stem()
@@ -209,7 +209,7 @@ def _count(program: Path, request: ProfileRequest, group: Group, waiting: Waitin
     for side in (side for side in request.trees if cases[side]):
         target = ProfileTarget(request.trees[side], tuple(cases[side]), request.seed)
         command = partial(target.command, status=statuses[side], turn=request.folder / "turn")
-        tasks[side] = Task(command, request.folder / f"{stem}.{side}.ncu-rep")
+        tasks[side] = NcuTask(command, request.folder / f"{stem}.{side}.ncu-rep")
     with request.budget.spend() as time_limit_s:
         where = Surroundings(request.environ, request.folder, time_limit_s)
         errors = ncu.take(program, tasks, group.wish, where, own_error=MARK)

@@ -42,14 +42,14 @@ class WrongResult(Exception):
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """The largest relative error of the outputs (0 without a reference), and all that the call returned or changed."""
 
     error: float
     parts: Mapping[str, Part]
 
 
-def check(call: TimedCall, expected: Mapping[str, Part] | None = None) -> Checked:
+def check(call: TimedCall, expected: Mapping[str, Part] | None = None) -> CheckResult:
     """Run into poisoned outputs and compare the result with ``expected``, by default that of the workload's reference.
 
     Without either, compare it with the result of the call before. Raises WrongResult with a sentence where an output is beyond
@@ -66,7 +66,7 @@ def check(call: TimedCall, expected: Mapping[str, Part] | None = None) -> Checke
     found = call.evidence(result)
     try:
         if before is None:
-            return Checked(compare(workload, call.outputs(result), expected or {}), found)
+            return CheckResult(compare(workload, call.outputs(result), expected or {}), found)
         if problem := difference(evidence(workload, found), before, ("the second call", "the first one")).problem:
             raise WrongResult(f"two calls in a row do not agree: {problem}. {_CHANGES}")
     except WrongResult as error:
@@ -75,7 +75,7 @@ def check(call: TimedCall, expected: Mapping[str, Part] | None = None) -> Checke
         if _only_first_is_right(workload, copies, found, expected or {}) or _reads_what_it_wrote(call, found):
             raise WrongResult(f"{error}; it depends on what the call before left behind. {_CHANGES}") from None
         raise
-    return Checked(0.0, found)
+    return CheckResult(0.0, found)
 
 
 _CHANGES = "If run changes its inputs, name them in mutates=(…) of the Workload, or restore them in setup=…"

@@ -304,7 +304,7 @@ class SetParams(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class _Function:
+class _KernelFunction:
     handle: int
     name: str
     settings: tuple[int, ...]
@@ -317,7 +317,7 @@ class Reader:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._functions: dict[int, _Function] = {}
+        self._functions: dict[int, _KernelFunction] = {}
 
     def launches(self, graph: int) -> Launches:
         """Return the nodes of a graph (a CUgraph or cudaGraph_t, which are the same) in the order in which they can run."""
@@ -370,7 +370,7 @@ class Reader:
         shape = (*told.grid, *told.block, told.shared)
         return Node("kernel", function.name, shape, tuple(settings), tuple(values), function.handle)
 
-    def _function(self, handle: int) -> _Function:
+    def _function(self, handle: int) -> _KernelFunction:
         """Return the facts that are the same for every launch of a kernel."""
         if handle in self._functions:
             return self._functions[handle]
@@ -388,11 +388,11 @@ class Reader:
                 break
             self._driver.check("cuFuncGetParamInfo", code)
             layout.append((offset.value, size.value))
-        found = _Function(handle, (name.value or b"").decode("utf-8", "replace"), tuple(settings), tuple(layout))
+        found = _KernelFunction(handle, (name.value or b"").decode("utf-8", "replace"), tuple(settings), tuple(layout))
         self._functions[handle] = found
         return found
 
-    def _arguments(self, told: KernelParams, function: _Function) -> Iterator[tuple[int, bytes]]:
+    def _arguments(self, told: KernelParams, function: _KernelFunction) -> Iterator[tuple[int, bytes]]:
         """Yield (offset, bytes) of each argument."""
         if not function.layout and (told.parameters or told.extra):
             raise Opaque("the driver does not tell the arguments of a kernel")
