@@ -144,7 +144,7 @@ def _note(sentence: str, cases: Iterable[str], waiting: Waiting, results: Result
 
 
 def _may_have_counters(result: SideProfile) -> bool:
-    """Whether a side may have counters, as far as its trace says."""
+    """Return whether a side may have counters, as far as its trace says."""
     return not {ON_THE_CPU, NO_KERNEL} & set(result.steps_down)
 
 
