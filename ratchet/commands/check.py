@@ -8,6 +8,7 @@ processes that run their benchmarks, and saves the run in the results folder.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -260,6 +261,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
             idle=machine.idle,
             time_identical=settings.time_identical,
             shard=shard,
+            cores=max(1, len(os.sched_getaffinity(0)) // len(machines)),
             traced=lambda cases: changed_cases(cases, policy, timing.pairs)[:most_traced],
         )
         trees = tree_specs(settings, machine, plan.repository.root, head, reference)

@@ -69,6 +69,8 @@ class CaseTask:
     """Time cases whose machine code is the same on both sides too."""
     shard: Shard | None = None
     """The part of the selected cases that is measured here; None: all."""
+    cores: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    """Cores for what is not timed: all, or a share of them where several GPUs are measured at once."""
     traced: Undecided = lambda _: ()
     """Which measured cases are traced with torch.profiler at the end, for their profiles."""
 
@@ -111,7 +113,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
         sessions = stack.enter_context(_Sessions(trees, environ))
-        spare = bool(plan.restart_after) and gpu is not None and len(os.sched_getaffinity(0)) >= SPARE_CORES
+        spare = bool(plan.restart_after) and gpu is not None and task.cores >= SPARE_CORES
         hosts = sessions.open(spare=spare)
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
@@ -119,7 +121,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
         cases = task.shard.part(cases) if task.shard else cases
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
         duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks)
-        surveyed = _survey(cases, duet, hosts, identify=not task.time_identical)
+        surveyed = _survey(cases, duet, hosts, task)
         free = gpu.free_memory_bytes() if gpu else None
         cases = [_with_survey(case, surveyed.get(case.name, {}), free) for case in cases]
         wanted = [CaseSides(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
@@ -145,7 +147,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
             lambda so_far: task.undecided(taken(so_far)),
             lambda so_far: task.urgent(taken(so_far)),
             restart,
-            _pairs_ahead([_bytes_of_pair(surveyed[case.name]) for case in wanted], free),
+            _pairs_ahead([_bytes_of_pair(surveyed[case.name]) for case in wanted], free, task.cores),
         )
         results = duet.measure(wanted, rounds)
         ecc_after = gpu.uncorrected_ecc() if gpu else None
@@ -240,12 +242,11 @@ def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tupl
         return None, str(error)
 
 
-def _pairs_ahead(need: Sequence[int], free: int | None) -> int:
+def _pairs_ahead(need: Sequence[int], free: int | None, cores: int) -> int:
     """Return for how many pairs the GPU has memory, half of it at most, and the machine has cores."""
     if free is None or not need:
         return 1
-    cores = len(os.sched_getaffinity(0)) // CORES_PER_LANE // len(SIDES)
-    return max(1, min(MOST_AHEAD, cores, free // 2 // max(1, *need)))
+    return max(1, min(MOST_AHEAD, cores // CORES_PER_LANE // len(SIDES), free // 2 // max(1, *need)))
 
 
 def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:
@@ -257,15 +258,15 @@ def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:
 
 
 def _survey(
-    cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], *, identify: bool
+    cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], task: CaseTask
 ) -> dict[str, dict[Side, PreparedCase | UnpreparedCase]]:
     """Prepare every case on every side that has it. Return case → side → how that went."""
     duet.progress.stage("Compiling and checking the cases")
     wanted = {
         side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in reversed(SIDES) if side in hosts
     }
-    lanes = max(1, min(MOST_LANES, len(os.sched_getaffinity(0)) // CORES_PER_LANE // len(wanted)))
-    surveyed = survey(duet.workers, wanted, identify=identify and len(hosts) == len(SIDES), lanes=lanes)
+    lanes = max(1, min(MOST_LANES, task.cores // CORES_PER_LANE // len(wanted)))
+    surveyed = survey(duet.workers, wanted, identify=not task.time_identical and len(hosts) == len(SIDES), lanes=lanes)
     names = dict.fromkeys(name for by_case in surveyed.values() for name in by_case)
     return {name: {side: by_case[name] for side, by_case in surveyed.items() if name in by_case} for name in names}
 

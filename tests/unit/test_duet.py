@@ -18,6 +18,7 @@ from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, O
 from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, _order
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import Checked, Evidence, Identified, Prepared, Sampled, Traced
+from ratchet.measure.suite import _pairs_ahead
 from ratchet.measure.survey import PreparedCase, UnpreparedCase, survey, trace
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import dumps
@@ -601,3 +602,23 @@ def test_trouble_with_a_host_costs_the_traces_of_its_side() -> None:
         "Under torch.profiler The head's process died."
     }
     assert trace(duet.workers, "reference", ["a"])["a"].activity is not None
+
+
+@pytest.mark.parametrize(
+    ("need_gib", "free_gib", "cores", "pairs_ahead"),
+    [
+        ((5, 9), 140, 16, 4),
+        ((5, 9), 140, 8, 2),
+        ((5, 9), 140, 2, 1),
+        ((5, 30), 140, 64, 2),
+        ((5, 100), 140, 64, 1),
+        ((), 140, 64, 1),
+        ((5,), None, 64, 1),
+    ],
+)
+def test_pairs_get_ready_ahead_as_far_as_memory_and_cores_allow(
+    need_gib: tuple[int, ...], free_gib: int | None, cores: int, pairs_ahead: int
+) -> None:
+    """Half of the free memory holds the largest case of every pair that is ahead; four cores a pair; on a CPU none is ahead."""
+    free = None if free_gib is None else free_gib << 30
+    assert _pairs_ahead([gib << 30 for gib in need_gib], free, cores) == pairs_ahead
