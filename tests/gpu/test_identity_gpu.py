@@ -147,6 +147,31 @@ TRITON_CASES: dict[str, list[Change]] = {
     "triton_warps": [("BLOCK=512", "BLOCK=512, num_warps=8")],
     "triton_twice": [("        scale[", "        scale[(1,)](x, out, n, 3.0, BLOCK=512)\n        scale[")],
     "triton_data": [("torch.randn(n, device=device)", "torch.randn(n, device=device) + 1")],
+    "triton_offset": [("torch.randn(n, device=device)", "torch.randn(n + 4, device=device)[4:]")],
+    "triton_default": [("def run():", "def run(factor=5.0):"), ("n, 3.0,", "n, factor,"), ("* 6,", "* 10,")],
+    "triton_closure": [("    def run", "    factor = 5.0\n\n    def run"), ("n, 3.0,", "n, factor,"), ("* 6,", "* 10,")],
+    "triton_global": [("@jit", "FACTOR = 5.0\n\n\n@jit"), ("n, 3.0,", "n, FACTOR,"), ("* 6,", "* 10,")],
+    "triton_constexpr": [("@jit", "TWO = tl.constexpr(4.0)\n\n\n@jit"), ("* 2.0", "* TWO"), ("* 6,", "* 12,")],
+    "triton_helper": [
+        ("@jit", "@jit\ndef thrice(v):\n    return v + v + v\n\n\n@jit"),
+        ("tl.load(x + at, mask=at < n) * factor * 2.0", "thrice(tl.load(x + at, mask=at < n)) * factor"),
+        ("* 6,", "* 9,"),
+    ],
+    "triton_config": [("@jit", 'CONFIG = {"BLOCK": 256}\n\n\n@jit'), ("BLOCK=512", "**CONFIG"), ("cdiv(n, 512)", "cdiv(n, 256)")],
+    "triton_environment": [
+        ("import torch\n", "import os\n\nimport torch\n"),
+        ("512", 'int(os.environ.get("NOBODY_SETS_THIS", "256"))'),
+    ],
+    "triton_file": [
+        ("import torch\n", "import pathlib\n\nimport torch\n"),
+        ("@jit", 'SIZE = len((pathlib.Path(__file__).parent / "size.txt").read_text())\n\n\n@jit'),
+        ("512", "SIZE"),
+    ],
+    "triton_decorator": [
+        ("@jit", "def again(function):\n    return lambda: (function(), function())[1]\n\n\n@jit"),
+        ("    def run", "    @again\n    def run"),
+    ],
+    "triton_patched": [("@jit", "plain = cdiv\ncdiv = lambda a, b: plain(a, b) + 3\n\n\n@jit")],
 }
 CUDA_CASES: dict[str, tuple[list[Change], list[Change]]] = {
     "cuda": ([], []),
@@ -223,6 +248,7 @@ def write_tree(tree: Path) -> None:
     files |= {name: changed(PLAIN, [("RUN", "\n        ".join(run))], name) for name, run in PLAIN_CASES.items()}
     for name, text in files.items():
         (tree / "bench" / f"{name}.py").write_text(text)
+    (tree / "bench" / "size.txt").write_text("." * 256)
     for name, (_, changes) in CUDA_CASES.items():
         source = tree / "bench" / "kernels" / name / "scale.cu"  # one name, since nvcc puts it into those of kernels
         source.parent.mkdir()
