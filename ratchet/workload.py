@@ -86,7 +86,7 @@ class Workload:
 
     @property
     def is_restored(self) -> bool:
-        """Whether something has to happen before each call."""
+        """Return whether something has to happen before each call."""
         return self.setup is not None or not (isinstance(self.mutates, tuple | list) and not self.mutates)
 
 

@@ -22,7 +22,7 @@ GIT = ("git", "-c", "user.name=foreign", "-c", "user.email=foreign@example.org")
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckRun:
     """One check, as its report has it."""
 
     seconds: float
@@ -37,7 +37,7 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run([*GIT, "-C", str(folder), *arguments], check=True, capture_output=True, text=True).stdout
 
 
-def check(folder: Path, *options: str, log: Path) -> Checked:
+def check(folder: Path, *options: str, log: Path) -> CheckRun:
     shutil.rmtree(folder / "results", ignore_errors=True)
     command = [sys.executable, "-m", "ratchet", "check", "--device", "cuda", "--repo", str(folder), *options]
     started = time.monotonic()
@@ -46,7 +46,7 @@ def check(folder: Path, *options: str, log: Path) -> Checked:
     seconds = time.monotonic() - started
     report = json.loads((folder / "results" / "report.json").read_text())
     run = json.loads((folder / "results" / "current.json").read_text())
-    return Checked(
+    return CheckRun(
         seconds,
         code,
         {case["name"]: case["outcome"] for case in report["cases"]},

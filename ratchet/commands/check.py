@@ -36,6 +36,7 @@ from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.files import save
 from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Shard, Tree
 from ratchet.report.progress import Progress
+from ratchet.units import plural
 
 
 @dataclass(frozen=True)
@@ -224,8 +225,7 @@ def _against_best(
     """Measure the cases that this change slowed a little, each against the best commit that the baseline has for it."""
     measured: list[CaseRun] = []
     for commit, names in suspects(cases, plan.settings.policy, plan.settings.pairs, drifts).items():
-        cases_text = f"{len(names)} slower case{'' if len(names) == 1 else 's'}"
-        progress.stage(f"Comparing {cases_text} with the best commit {commit[:10]}")
+        progress.stage(f"Comparing {plural(len(names), 'slower case')} with the best commit {commit[:10]}")
         try:
             best = _reference_snapshot(plan, commit)
         except (GitError, UsageError):  # the history was rewritten, or the clone is shallow: there is nothing to compare with

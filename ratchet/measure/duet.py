@@ -237,9 +237,7 @@ class Duet:
         except CaseTrouble as error:
             if isinstance(error, Lost):
                 result.lost.append(error.lost_worker(pair))
-            for worker in crew.workers.values():
-                self.workers.end(worker)
-            crew.workers.clear()
+            self.workers.retire(crew)
 
     def _restarted(self, pair: int, order: list[CaseSides], results: Mapping[str, Measured], restart: Restart) -> list[CaseSides]:
         """Start new hosts, which measure these cases from this pair on. Return none, and note why, where that fails."""

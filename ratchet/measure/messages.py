@@ -126,7 +126,7 @@ class Sampled(Record):
 
 
 class Traced(Record):
-    """What torch.profiler saw of the prepared case."""
+    """The activity that torch.profiler saw of the prepared case."""
 
     activity: Activity
 

@@ -77,7 +77,7 @@ class CaseTask:
 
 @dataclass(frozen=True)
 class Traces:
-    """What torch.profiler saw of cases, in workers of hosts that had imported the trees anyway."""
+    """The activities that torch.profiler saw of cases, in workers of hosts that had imported the trees anyway."""
 
     cases: Mapping[str, Mapping[Side, SideTrace]] = field(default_factory=dict)
     import_s: float = 0.0
@@ -134,8 +134,8 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
             progress.start(len(wanted), task.looks[-1])
 
         def restart(names: Collection[str]) -> Mapping[Side, HostClient]:
-            count = f"{len(names)} case{'' if len(names) == 1 else 's'} that need{'s' if len(names) == 1 else ''}"
-            progress.stage(f"Starting fresh processes for {count} more pairs")
+            need = "needs" if len(names) == 1 else "need"
+            progress.stage(f"Starting fresh processes for {plural(len(names), 'case')} that {need} more pairs")
             again = sessions.renew(hosts)
             for name, sides in ((case.name, case.sides) for case in wanted if case.name in names):
                 _refuse_missing(name, [again[side] for side in sides])

@@ -43,7 +43,7 @@ class UnpreparedCase:
 
 @dataclass(frozen=True)
 class SideTrace:
-    """What torch.profiler saw of one side of a case, or why it saw nothing."""
+    """The activity that torch.profiler saw of one side of a case, or why it saw none."""
 
     activity: Activity | None
     trouble: str = ""

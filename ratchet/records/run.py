@@ -135,7 +135,7 @@ class WorkloadIdentity(Record):
 
     @property
     def declares_work(self) -> bool:
-        """Whether it says how much there is to do, so that it has a place on a roofline."""
+        """Return whether it says how much there is to do, so that it has a place on a roofline."""
         return bool(self.flops or self.bytes)
 
     def differences(self, other: WorkloadIdentity) -> list[str]:

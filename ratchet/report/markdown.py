@@ -138,22 +138,13 @@ def _content(report: ReportRecord, detail: Detail) -> dict[str, Any]:
         "roof_notes": words.roof_notes(shown),
         "flops": any(case.head and case.head.gflops for case in shown),
         "bytes": any(case.head and case.head.gb_s for case in shown),
-        "unchecked": words.unchecked(shown),
+        "unchecked": words.by_sentence(shown, lambda case: case.unchecked),
         "staged": [case for case in shown if case.head and case.head.stages_ms] if detail.figures else [],
-        "timed": _why_timed(shown) if detail.machine else {},
+        "timed": words.by_sentence(shown, lambda case: case.timed_because) if detail.machine else {},
         "place": "results folder",
         "skipped": [case for case in listed if case.outcome is Outcome.SKIPPED][: detail.cases],
         "warnings": report.warnings[: detail.cases],
     }
-
-
-def _why_timed(shown: Sequence[CaseVerdict]) -> dict[str, list[str]]:
-    """Return why cases without a change were timed → their names."""
-    grouped: dict[str, list[str]] = {}
-    for case in shown:
-        if case.timed_because:
-            grouped.setdefault(case.timed_because, []).append(case.name)
-    return grouped
 
 
 def _red_unnamed(report: ReportRecord, listed: list[CaseVerdict]) -> list[CaseVerdict]:

@@ -126,7 +126,7 @@ def _why(report: ReportRecord) -> list[str]:
 def _unchecked(listed: list[CaseVerdict]) -> list[str]:
     """Return one line for each sentence about results without a reference, with the first of its cases."""
     lines = []
-    for sentence, names in words.unchecked(listed).items():
+    for sentence, names in words.by_sentence(listed, lambda case: case.unchecked).items():
         shown = ", ".join(untrusted.log_line(name, untrusted.CELL) for name in names[:_NAMED])
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         lines.append(f"Note on {shown}{more}: {untrusted.log_line(sentence)}")

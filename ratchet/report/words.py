@@ -5,7 +5,7 @@ Used by nearly every file of `ratchet.report`, so that comment, terminal and pic
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
@@ -84,13 +84,13 @@ def reason(case: CaseVerdict) -> str:
     return case.reason.removeprefix("Slower, but not proven: ")
 
 
-def unchecked(cases: Iterable[CaseVerdict]) -> dict[str, tuple[str, ...]]:
-    """Return sentence → cases whose results were not compared with a reference."""
-    found: dict[str, tuple[str, ...]] = {}
+def by_sentence(cases: Iterable[CaseVerdict], sentence_of: Callable[[CaseVerdict], str | None]) -> dict[str, tuple[str, ...]]:
+    """Return sentence → names of the cases that have it, each sentence once; cases without one are left out."""
+    grouped: dict[str, tuple[str, ...]] = {}
     for case in cases:
-        if case.unchecked:
-            found[case.unchecked] = (*found.get(case.unchecked, ()), case.name)
-    return found
+        if sentence := sentence_of(case):
+            grouped[sentence] = (*grouped.get(sentence, ()), case.name)
+    return grouped
 
 
 def meanings(report: ReportRecord) -> list[Word]:

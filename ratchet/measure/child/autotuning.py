@@ -34,5 +34,5 @@ class AutotuneWatch:
 
     @property
     def seen(self) -> bool:
-        """Whether a configuration was timed since `forget`."""
+        """Return whether a configuration was timed since `forget`."""
         return self._timed > 0

@@ -92,7 +92,7 @@ class Kept:
 
     @property
     def holds_any(self) -> bool:
-        """Whether the workload names anything that it changes."""
+        """Return whether the workload names anything that it changes."""
         return bool(self._live)
 
     @property

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ratchet.measure.identity.memory import index_hash
 from ratchet.untrusted import clean
 from ratchet.workload import dtype_name
 
@@ -204,7 +205,7 @@ def sketch(out: torch.Tensor) -> tuple[float, list[float]]:
     squares = torch.zeros((), dtype=torch.float64, device=out.device)
     for start in range(0, flat.numel(), _SLICE):
         values = flat[start : start + _SLICE].to(torch.float64)
-        signed = values * ((_hash(start, len(values), out.device) >> 33 & 1) * 2 - 1)
+        signed = values * ((index_hash(start, len(values), out.device) >> 33 & 1) * 2 - 1)
         sums += torch.nn.functional.pad(signed, (0, -len(values) % SKETCH)).reshape(-1, SKETCH).sum(0)
         squares += values.square().sum()
     return math.sqrt(squares.item()), sums.tolist()
@@ -234,13 +235,5 @@ def _checksum(out: torch.Tensor) -> int:
     total = torch.zeros((), dtype=torch.int64, device=out.device)
     for start in range(0, flat.numel(), _SLICE):
         values = flat[start : start + _SLICE].to(torch.int64)
-        total += (values * (_hash(start, len(values), out.device) | 1)).sum()
+        total += (values * (index_hash(start, len(values), out.device) | 1)).sum()
     return int(total.item()) % 2**64
-
-
-def _hash(start: int, count: int, device: torch.device) -> torch.Tensor:
-    """Return pseudo-random 64-bit numbers, one for each index, the same in every process (after splitmix64)."""
-    mixed = torch.arange(start + 1, start + count + 1, dtype=torch.int64, device=device) * -0x61C8864680B583EB
-    mixed = (mixed ^ (mixed >> 30)) * -0x40A7B892E31B1A47
-    mixed = (mixed ^ (mixed >> 27)) * -0x6B2FB644ECCEEE15
-    return mixed ^ (mixed >> 31)

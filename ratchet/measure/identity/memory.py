@@ -65,13 +65,18 @@ class Contents:
 
 
 def weights(count: int, device: torch.device) -> torch.Tensor:
-    """Return odd numbers, the same in every process: an integer hash of their index (after splitmix64)."""
+    """Return odd numbers, the same in every process."""
+    return index_hash(0, count, device) | 1
+
+
+def index_hash(start: int, count: int, device: torch.device) -> torch.Tensor:
+    """Return pseudo-random 64-bit numbers, one for each index from ``start`` on, the same in every process (after splitmix64)."""
     import torch
 
-    mixed = torch.arange(1, count + 1, dtype=torch.int64, device=device) * -0x61C8864680B583EB
+    mixed = torch.arange(start + 1, start + count + 1, dtype=torch.int64, device=device) * -0x61C8864680B583EB
     mixed = (mixed ^ (mixed >> 30)) * -0x40A7B892E31B1A47
     mixed = (mixed ^ (mixed >> 27)) * -0x6B2FB644ECCEEE15
-    return (mixed ^ (mixed >> 31)) | 1
+    return mixed ^ (mixed >> 31)
 
 
 _SMALLEST_ADDRESS = 1 << 16
