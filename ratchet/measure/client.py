@@ -12,6 +12,7 @@ import copy
 import math
 import os
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -251,9 +252,12 @@ class WorkerClient:
         Waits `timeout_s` seconds, or until the host's `until` if that is sooner.
         """
         patience_s = max(0.1, min(self.timeout_s, self._host.until - time.monotonic()))
+        nonce = secrets.token_hex(8)  # so that no answer can be written before its question
         try:
-            self._channel.send({"op": op, **arguments})
+            self._channel.send({"op": op, "nonce": nonce, **arguments})
             message = self._channel.receive(patience_s)
+            if message.pop("nonce", None) != nonce:
+                raise wire.ProtocolError("an answer to no question")
             if "trouble" in message:
                 trouble = parse(message, Trouble)
                 what, lines = clean(trouble.trouble), tuple(clean(line) for line in trouble.last_lines)

@@ -179,8 +179,41 @@ class Checked(Record):
     evidence: tuple[Evidence, ...] = ()
 
 
+class WrittenPart(Record):
+    """One part of a result, as its bytes lie in the file of a probe; ``dtype`` is empty for what is no tensor."""
+
+    place: Line
+    dtype: Annotated[str, Field(pattern=r"^[a-z0-9_]{0,20}$")]
+    shape: tuple[Count, ...]
+    value: Line = ""
+
+
+class Probed(Record):
+    """The layout of a candidate's results, which it wrote to a file."""
+
+    parts: Annotated[tuple[WrittenPart, ...], Field(max_length=256)]
+    peak_bytes: Bytes
+    aliases: bool
+
+
+class Compared(Record):
+    """How far a candidate's results are from the baseline's, by the baseline's process."""
+
+    peak_bytes: Bytes
+    output_bytes: Bytes
+    """Of results that are not memory of an argument: at least these are written."""
+    problem: Line = ""
+    """``rule: what is wrong``."""
+    skipped: Line = ""
+    largest: float | None = None
+    error: NotNegative | None = None
+    baseline_error: NotNegative | None = None
+
+
 DECLARATION = "declaration"
 """The stage of a workload whose parameters contradict each other."""
+RULE = "rule"
+"""The stage of a candidate that did what an evaluation forbids."""
 
 
 class Trouble(Record):

@@ -21,7 +21,7 @@ import torch
 from ratchet.error_lines import described
 from ratchet.errors import RatchetError
 from ratchet.measure import identity
-from ratchet.measure.child import correctness
+from ratchet.measure.child import correctness, evaluation
 from ratchet.measure.child.autotuning import AutotuneWatch
 from ratchet.measure.child.calls import TimedCall
 from ratchet.measure.child.loader import LoadedTree, use_last_cores
@@ -31,7 +31,7 @@ from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Call, Clock, Samples
 from ratchet.measure.clocks.cpu import CpuClock
 from ratchet.measure.clocks.gpu import ColdGraphClock, EventClock, GraphClock, Lead
-from ratchet.measure.messages import DECLARATION
+from ratchet.measure.messages import DECLARATION, RULE
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import begin_section
 from ratchet.workload import Parameter, SpaceError, Workload, constraint_text
@@ -70,11 +70,14 @@ def serve(channel: Channel, tree: LoadedTree) -> NoReturn:
     worker = Worker(tree)
     try:
         while True:
-            answer = worker.answer(channel.receive(None))
+            message = channel.receive(None)
+            nonce = message.pop("nonce", None)
+            answer = worker.answer(message)
             try:
-                channel.send(answer)
+                channel.send({**answer, "nonce": nonce})
             except (TypeError, ValueError) as error:  # an infinite number of bytes, a tuning that is no int
-                channel.send({"stage": "prepare", "trouble": f"the workload cannot be recorded: {error}", "last_lines": []})
+                trouble = f"the workload cannot be recorded: {error}"
+                channel.send({"stage": "prepare", "trouble": trouble, "last_lines": [], "nonce": nonce})
     except Disconnected:
         pass
     finally:
@@ -103,6 +106,8 @@ class Worker:
             return _OPERATIONS[stage](self, **{name: value for name, value in message.items() if name != "op"})
         except correctness.WrongResult as error:
             return {"stage": "check", "trouble": f"wrong result: {error}", "last_lines": []}
+        except evaluation.BrokenRule as error:
+            return {"stage": RULE, "trouble": str(error), "last_lines": []}
         except _OutOfGpuMemory as error:
             lines = str(error).splitlines()[:3]
             return {"stage": stage, "trouble": "ran out of GPU memory", "last_lines": lines, "out_of_memory": True}
@@ -210,11 +215,23 @@ class Worker:
         """Check once more, on inputs from a fresh seed: this detects a result that was kept from earlier calls."""
         job = self._current()
         case, tuning = job.case, job.tuning
+        timed = evaluation.timed_evidence(job.call.workload)
         del job
+        if timed:  # on inputs that came with that call, so others would add nothing
+            self._release()
+            return {"error": 0.0, "evidence": timed}
         self._release()
         checked = self._checked(TimedCall(self._tree.build(case, seed, tuning)), evidence=evidence)
         self._release()
         return checked
+
+    def probe(self, **asked: Any) -> dict[str, Any]:
+        """Run the file under evaluation on inputs of a seed, and write its results to a file."""
+        return evaluation.probe(self._device, **asked)
+
+    def compare(self, **asked: Any) -> dict[str, Any]:
+        """Run the baseline of an evaluation on the same inputs, and compare."""
+        return evaluation.compare(self._device, **asked)
 
     def space(
         self, case: str, seed: int, clock: str, cache: Literal["cold", "warm"], enumerator: str, codes: str
@@ -418,6 +435,8 @@ _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "kernels": Worker.kernels,
     "trace": Worker.trace,
     "finish": Worker.finish,
+    "probe": Worker.probe,
+    "compare": Worker.compare,
     "space": Worker.space,
     "open": Worker.open_case,
     "try": Worker.try_configuration,

@@ -1,0 +1,250 @@
+"""Carry out `ratchet evaluate`: is a candidate file faster than a baseline file, does it compute the same, and is that so?
+
+Read it from the top: fix the sources, draw the seeds, compare results, time, judge. `request_again` is for a certificate. It
+holds the device, starts processes that run both files, and writes to a scratch folder; the command line writes the certificate.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import ratchet
+from ratchet.cache import scratch_folder
+from ratchet.commands.machine import Machine, machine_of
+from ratchet.commands.request import Request, root_of
+from ratchet.config import Settings, load_settings
+from ratchet.errors import RecordError, UsageError
+from ratchet.judge.evaluation import headline, is_confirmed, timed_verdict
+from ratchet.judge.sequential import looks
+from ratchet.measure.build import without_secrets
+from ratchet.measure.device.environment import describe
+from ratchet.measure.evaluation import SEEDS, FilesTask, MeasuredFiles, measure_files, write_tree
+from ratchet.measure.tree_spec import TreeSpec
+from ratchet.records.evaluation import EvaluationRecord, EvaluationTask, InputSpec, Rules, Source, Violation
+from ratchet.records.files import load
+from ratchet.records.run import Plan, Side, WorkerSamples
+from ratchet.report.progress import Progress
+from ratchet.stats.comparison import medians_ms
+
+BUDGET_S = {"cuda": 12.0, "cpu": 5.0}
+"""No pair begins after so many seconds of them, beyond the first six."""
+BLOCKS = {"cuda": 8, "cpu": 4}
+SIZE = {"cuda": 4096, "cpu": 1024}
+"""Rows and columns of the argument, where nothing else is asked for."""
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """What to evaluate, and how. The sources are fixed: they were read before anything of them ran."""
+
+    baseline: Source
+    candidate: Source
+    function: str
+    inputs: tuple[InputSpec, ...]
+    """None: one square float32 matrix, as large as the device is used to."""
+    maker: Source | None
+    maker_function: str
+    rules: Rules
+    seeds: tuple[int, ...] = ()
+    """None: drawn anew."""
+
+
+def read_source(path: Path) -> Source:
+    """Read a file that is to be evaluated. Raises UsageError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"{path} cannot be read: {why}.", "Name the files: `ratchet evaluate BASELINE CANDIDATE`.") from None
+    return Source(path=str(path.absolute()), sha256=_digest(text), text=text)
+
+
+def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, environ: Mapping[str, str]) -> EvaluationRecord:
+    """Evaluate a candidate against a baseline.
+
+    Raises UsageError for a wrong request, BusyError and UnfitError for the device, HostError where no process can be started.
+    What goes wrong in either file is in the record.
+    """
+    settings = load_settings(root_of(request.folder), environ, {"pairs": 20, "case_timeout": 60, **_given(request)})
+    clock, started, evaluator = time.monotonic(), datetime.now(UTC), evaluator_digest()
+    with (
+        machine_of(request, settings, f"ratchet evaluate {wanted.candidate.path}", progress, environ) as machine,
+        scratch_folder("evaluate") as folder,
+    ):
+        seeds = (*wanted.seeds, *(secrets.randbelow(2**31) for _ in range(SEEDS)))[:SEEDS]
+        size = SIZE[machine.device]
+        inputs = wanted.inputs or (() if wanted.maker else (InputSpec(shape=(size, size)),))
+        task = _task(settings, machine, wanted.rules, seeds)
+        trees = _trees(wanted, inputs, settings, machine, folder, request.folder)
+        found = measure_files(trees, task, folder, progress, without_secrets(environ))
+    if evaluator_digest() != evaluator:
+        found.violations.append(Violation(rule="harness", message="files of the evaluator changed while the candidate ran"))
+    judged = _judged(found, wanted.rules)
+    return EvaluationRecord.model_validate(
+        {
+            "started_at": started,
+            "wall_s": time.monotonic() - clock,
+            "command": request.command,
+            "evaluator": evaluator,
+            "environment": describe(
+                machine.gpu,
+                machine.device,
+                torch_version=found.torch or None,
+                cuda_version=found.cuda,
+                triton_version=found.triton,
+                cpu_threads=settings.cpu_threads,
+                l2_bytes=None,
+            ),
+            "baseline": wanted.baseline,
+            "candidate": wanted.candidate,
+            "maker": wanted.maker,
+            "maker_function": wanted.maker_function,
+            "function": wanted.function,
+            "inputs": inputs,
+            "rules": wanted.rules,
+            "seeds": seeds,
+            "probes": tuple(found.probes),
+            "slope": found.slope,
+            "kernels": found.kernels,
+            "samples": found.samples,
+            "warnings": (*machine.warnings, *found.notes),
+            **judged,
+        }
+    )
+
+
+def read_certificate(path: Path) -> EvaluationRecord:
+    """Return the evaluation that a certificate holds. Raises RecordError, also where a source is not the one it names."""
+    record = load(path, EvaluationRecord)
+    for source in filter(None, (record.baseline, record.candidate, record.maker)):
+        if _digest(source.text) != source.sha256:
+            raise RecordError(f"{path}: the text of {source.path} is not the one of its digest.", "Certify it again.")
+    return record
+
+
+def request_again(record: EvaluationRecord) -> EvaluationRequest:
+    """Return the request that evaluates the sources of a certificate again, with its seeds and rules."""
+    return EvaluationRequest(
+        record.baseline,
+        record.candidate,
+        record.function,
+        record.inputs,
+        record.maker,
+        record.maker_function,
+        record.rules,
+        record.seeds,
+    )
+
+
+def evaluator_digest() -> str:
+    """Return the SHA-256 over the names and contents of the installed package's Python files."""
+    root, digest = Path(ratchet.__file__).parent, hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root)}\0{_digest(path.read_text(encoding='utf-8'))}\0".encode())
+    return digest.hexdigest()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _given(request: Request) -> dict[str, object]:
+    return {name: value for name, value in request.options.items() if value is not None}
+
+
+def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[int]) -> FilesTask:
+    on_cpu = machine.device == "cpu"
+    plan = Plan(
+        pairs=settings.pairs,
+        blocks=BLOCKS[machine.device],
+        block_ms=settings.block_ms,
+        placements=1 if on_cpu else 2,
+        seed=seeds[-1],
+        order_seed=settings.order_seed,
+        clock="cpu" if on_cpu else settings.clock,
+        cache="warm" if on_cpu else settings.cache,
+    )
+
+    def undecided(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> bool:
+        return timed_verdict(head, reference)[0] == "inconclusive"
+
+    budget_s = BUDGET_S[machine.device]
+    return FilesTask(plan, rules, seeds, looks(settings.pairs), budget_s, undecided, machine.gpu, machine.peaks, machine.idle)
+
+
+def _trees(
+    wanted: EvaluationRequest,
+    inputs: tuple[InputSpec, ...],
+    settings: Settings,
+    machine: Machine,
+    scratch: Path,
+    folder: Path,
+) -> dict[Side, TreeSpec]:
+    """Write a tree for each side, whose only difference is the file."""
+    sides: dict[Side, Source] = {"reference": wanted.baseline, "head": wanted.candidate}
+    trees: dict[Side, TreeSpec] = {}
+    for side, source in sides.items():
+        task = EvaluationTask(
+            source=source,
+            function=wanted.function,
+            inputs=inputs,
+            maker=wanted.maker,
+            maker_function=wanted.maker_function,
+            folder=str(folder),
+            tolerance=max(1e-2, 10 * wanted.rules.rtol),
+            strict=side == "head",
+        )
+        path = write_tree(scratch / side, task)
+        uuid = machine.gpu.uuid if machine.gpu else None
+        trees[side] = TreeSpec.of(
+            settings.model_copy(update={"bench": "bench", "python_path": ()}),
+            path,
+            checkout=path,
+            device=machine.device,
+            gpu_uuid=uuid,
+        )
+    return trees
+
+
+def _judged(found: MeasuredFiles, rules: Rules) -> dict[str, object]:
+    """Return the verdict and the figures of a record."""
+    verdict, comparison = timed_verdict(found.samples.get("head", ()), found.samples.get("reference", ()))
+    violations = list(found.violations)
+    peak = found.peaks.get("head")
+    if peak is not None and peak > rules.memory_limit_bytes:
+        violations.append(Violation(rule="memory", message=f"peak memory {peak / 2**20:.0f}MB exceeds limit"))
+    figures: dict[str, object] = {}
+    # What was wrong or forged has no speed; what takes too much memory has one.
+    if comparison is not None and not found.trouble and all(one.rule == "memory" for one in violations):
+        medians = {side: statistics.median(medians_ms(workers)) for side, workers in found.samples.items()}
+        half = (medians["head"] * medians["reference"]) ** 0.5  # as reports do: both times differ by what the pairs show
+        baseline_ms, optimized_ms = half / comparison.ratio**0.5, half * comparison.ratio**0.5
+        figures = {
+            "speedup": 1 / comparison.ratio,
+            "speedup_low": 1 / comparison.high,
+            "speedup_high": 1 / comparison.low,
+            "baseline_ms": baseline_ms,
+            "optimized_ms": optimized_ms,
+        }
+        if verdict == "faster" and (found.slope is None or not is_confirmed(baseline_ms, optimized_ms, found.slope)):
+            verdict = "unconfirmed"
+    if violations:
+        verdict = "violated"
+    elif found.trouble or comparison is None:
+        verdict = "not measured"
+    return {
+        **figures,
+        "verdict": verdict,
+        "headline": headline(verdict, comparison, violations, found.trouble),
+        "comparison": comparison if figures else None,
+        "violations": tuple(violations),
+        "baseline_peak_bytes": found.peaks.get("reference"),
+        "peak_bytes": peak,
+    }

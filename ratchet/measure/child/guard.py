@@ -1,0 +1,121 @@
+"""Notice whether the code under evaluation has replaced what times it, checks it or reports it.
+
+`child.evaluation` takes a `Guard` in the host, before any file of the user is imported, and asks it again after each step. It
+reads attributes, and changes nothing. Native code can write anywhere: this is for what Python can do (SECURITY.md).
+"""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import inspect
+import json
+import os
+import random
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from types import FunctionType, ModuleType
+
+import numpy as np
+import torch
+import torch.overrides
+from torch.utils import _python_dispatch
+
+_WHOLE = (time, statistics, json, builtins)
+"""Modules of which every function counts."""
+_NAMED: tuple[tuple[object, str], ...] = (
+    (torch, "allclose isclose equal empty zeros empty_like randn from_dlpack manual_seed initial_seed as_tensor"),
+    (
+        torch.cuda,
+        "Event Stream CUDAGraph graph synchronize current_stream stream max_memory_allocated memory_allocated "
+        "reset_peak_memory_stats empty_cache get_device_properties _sleep",
+    ),
+    (torch.cuda.Event, "record elapsed_time query synchronize"),
+    (torch.cuda.Stream, "synchronize wait_stream wait_event record_event"),
+    (
+        torch.Tensor,
+        "abs clone contiguous copy_ cpu data data_ptr detach double dtype equal fill_ is_contiguous item max nbytes norm numel "
+        "numpy reshape shape square sum to tolist untyped_storage view zero_ __torch_function__",
+    ),
+    (np.ndarray, "tofile"),
+    (os, "_exit fork read write sched_getaffinity"),
+    (random, "Random"),
+    (gc, "collect disable enable"),
+)
+
+
+class Guard:
+    """What the harness consisted of, and the names of what has been replaced since."""
+
+    def __init__(self) -> None:
+        self._kept = list(_entries())
+
+    def replaced(self) -> str:
+        """Return the first thing that is no longer what it was, as a clause; empty if all is."""
+        now = {name: value for name, value, *_ in _entries()}
+        for name, value, inner in self._kept:
+            if now.get(name, _GONE) is not value:
+                return f"{name} was replaced"
+            if isinstance(value, FunctionType) and _inner(value) != inner:
+                return f"{name} was replaced"
+            if isinstance(value, dict) and not _same_table(value, inner):
+                return f"{name} was changed"
+        return next(_modes(), "")
+
+
+_GONE = object()
+
+
+def _same_table(table: dict[object, object], kept: object) -> bool:
+    return isinstance(kept, dict) and table.keys() == kept.keys() and all(table[key] is kept[key] for key in table)
+
+
+def _entries() -> Iterator[tuple[str, object, object]]:
+    """Yield name, value, and what is inside of a value that could be changed in place."""
+    for module in _WHOLE:
+        yield from _of(module.__name__, vars(module), functions_only=True)
+    for owner, names in _NAMED:
+        for name in names.split():
+            value = inspect.getattr_static(owner, name, _GONE)
+            yield f"{_called(owner)}.{name}", value, _inner(value)
+    for name, module in sorted(sys.modules.items()):
+        if name.partition(".")[0] == "ratchet" and isinstance(module, ModuleType):
+            yield from _of(name, vars(module), functions_only=False)
+
+
+def _of(place: str, members: dict[str, object], *, functions_only: bool) -> Iterator[tuple[str, object, object]]:
+    for name, value in list(members.items()):
+        if name.startswith("__") or isinstance(value, ModuleType) or (functions_only and not callable(value)):
+            continue
+        yield f"{place}.{name}", value, _inner(value)
+        if isinstance(value, type) and value.__module__.partition(".")[0] == "ratchet" and not functions_only:
+            for inner, member in list(vars(value).items()):
+                if isinstance(member, FunctionType):
+                    yield f"{place}.{name}.{inner}", member, _inner(member)
+
+
+def _inner(value: object) -> object:
+    """Return what a function or a table consists of."""
+    if isinstance(value, FunctionType):
+        return (value.__code__, value.__defaults__)
+    return dict(value) if isinstance(value, dict) else None
+
+
+def _called(owner: object) -> str:
+    if isinstance(owner, ModuleType):
+        return owner.__name__
+    return f"{getattr(owner, '__module__', '')}.{getattr(owner, '__qualname__', owner)}"
+
+
+def _modes() -> Iterator[str]:
+    """Yield what intercepts calls without replacing a function: torch's modes, a tracer of this process."""
+    if _python_dispatch._len_torch_dispatch_stack():  # type: ignore[attr-defined]  # torch does not list it, and uses it
+        yield "a dispatch mode of torch was left active"
+    modes = torch.overrides._get_current_function_mode_stack()
+    if any(type(mode).__name__ != "DeviceContext" for mode in modes):  # that is what torch.set_default_device leaves
+        yield "a function mode of torch was left active"
+    if sys.gettrace() or sys.getprofile() or threading.gettrace() or threading.getprofile():
+        yield "a tracer of this process was left active"

@@ -1,0 +1,302 @@
+"""Evaluate two files: compare their results on inputs that neither has seen, time them in pairs, and audit the times.
+
+`ratchet.commands.evaluate` calls `measure_files`. Each file is a tree of its own with one case (`child.evaluation`), and the
+pairs are those of `duet`. It starts processes through `client.Hosts`, and writes trees and results to a scratch folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ratchet import units
+from ratchet.errors import HostError
+from ratchet.measure.client import CaseTrouble, Hosts, WorkerClient
+from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.device.telemetry import Sampler
+from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
+from ratchet.measure.lost import beyond_hardware
+from ratchet.measure.messages import RULE, Compared, Prepared, Probed, Sampled
+from ratchet.measure.survey import trace
+from ratchet.measure.tree_spec import TreeSpec
+from ratchet.measure.workers import Workers
+from ratchet.records.evaluation import TASK_FILE, EvaluationTask, InputKind, Probe, Rules, Slope, Violation
+from ratchet.records.files import save
+from ratchet.records.profile import Peaks
+from ratchet.records.run import Plan, Side, WorkerSamples
+
+CASE = "evaluate/default"
+_BENCH = """\
+from pathlib import Path
+
+from ratchet.measure.child.evaluation import evaluated
+
+evaluate = evaluated(Path(__file__).parents[1])
+"""
+SIDES: tuple[Side, ...] = ("reference", "head")
+SLOPE_ROUNDS, SLOPE_S = 5, 0.03
+"""Rounds in which the parent times K and 2K calls of both sides, and about the seconds that K calls take."""
+MOST_BUSY = 0.2
+"""Most of the baseline's time in which the candidate's process may compute; it has nothing to do then."""
+LESS_PRECISE, LEAST_EPS = 16.0, 64.0
+"""A result is much less precise if its error against float64 is so many times the baseline's, and more than so many epsilons."""
+KINDS: tuple[tuple[InputKind, int], ...] = (("random", 0), ("structured", 1), ("random", 2), ("large", 3))
+"""Kinds of inputs, and which of the seeds each is made from."""
+OTHER_SHAPE: InputKind = "other shape"
+ONE_SHAPE = "The candidate works at the given shape only"
+SEEDS = len(KINDS) + 2
+"""Seeds of an evaluation: one for each kind of input, and the last one for what is timed."""
+
+
+@dataclass(frozen=True)
+class FilesTask:
+    """How to measure two files."""
+
+    plan: Plan
+    rules: Rules
+    seeds: Sequence[int]
+    looks: tuple[int, ...]
+    budget_s: float
+    undecided: Callable[[Sequence[WorkerSamples], Sequence[WorkerSamples]], bool]
+    """Whether more pairs (candidate, baseline) could still decide."""
+    gpu: Gpu | None = None
+    peaks: Peaks | None = None
+    idle: Sequence[int] = ()
+
+
+@dataclass
+class MeasuredFiles:
+    """What was seen of both files; ``trouble`` is why the baseline, or the machine, gave nothing to compare with."""
+
+    probes: list[Probe] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    samples: dict[Side, tuple[WorkerSamples, ...]] = field(default_factory=dict)
+    peaks: dict[Side, int] = field(default_factory=dict)
+    slope: Slope | None = None
+    kernels: dict[Side, tuple[str, ...]] = field(default_factory=dict)
+    trouble: str = ""
+    notes: list[str] = field(default_factory=list)
+    torch: str = ""
+    cuda: str | None = None
+    triton: str | None = None
+
+
+def write_tree(folder: Path, task: EvaluationTask) -> Path:
+    """Write the tree of one side: its task, and a benchmark that reads it."""
+    (folder / "bench").mkdir(parents=True)
+    (folder / "bench" / "evaluate.py").write_text(_BENCH, encoding="utf-8")
+    save(folder / TASK_FILE, task)
+    return folder
+
+
+def measure_files(
+    trees: Mapping[Side, TreeSpec], task: FilesTask, folder: Path, progress: MeasureProgress, environ: Mapping[str, str]
+) -> MeasuredFiles:
+    """Compare results, then time; nothing is timed once the candidate has broken a rule.
+
+    Raises HostError and ForeignModuleError.
+    """
+    found = MeasuredFiles()
+    with contextlib.ExitStack() as stack:
+        progress.stage("Starting processes")
+        hosts = stack.enter_context(Hosts(trees, environ)).sides
+        for host in hosts.values():  # both have read their files before any of them runs
+            listing = host.listing()
+            if listing.broken:
+                raise HostError(listing.broken[0].message, "")
+        found.torch, found.cuda, found.triton = listing.torch, listing.cuda, listing.triton
+        sampler = stack.enter_context(Sampler(task.gpu, idle=task.idle)) if task.gpu else None
+        duet = Duet(hosts, task.plan, progress, sampler)
+        _probe(duet.workers, task, folder, found, progress)
+        if found.violations or found.trouble:
+            return found
+        progress.start(1, task.looks[-1])
+        measured = duet.measure([CaseSides(CASE, SIDES)], _rounds(task))[CASE]
+        found.samples = {side: tuple(one.samples(sampler) for one in measured.workers[side]) for side in SIDES}
+        _note_failures(measured, found)
+        if not found.violations and not found.trouble:
+            progress.stage("Checking the times by another clock")
+            _audit(duet.workers, task, found)
+            if task.gpu:
+                found.kernels = {side: _kernels(duet.workers, side) for side in SIDES}
+    return found
+
+
+def _rounds(task: FilesTask) -> Rounds:
+    def undecided(results: Mapping[str, Measured]) -> list[str]:
+        workers = {side: [one.samples() for one in results[CASE].workers[side]] for side in SIDES}
+        return [CASE] if task.undecided(workers["head"], workers["reference"]) else []
+
+    return Rounds(task.looks, task.budget_s, undecided)
+
+
+def _probe(workers: Workers, task: FilesTask, folder: Path, found: MeasuredFiles, progress: MeasureProgress) -> None:
+    """Compare both results on inputs of several kinds: each side in a process of its own, which never sees the other's."""
+    progress.stage("Comparing results on fresh inputs")
+    with contextlib.ExitStack() as stack:
+        sides = {side: workers.fork(side) for side in SIDES}
+        for worker in sides.values():
+            stack.callback(workers.end, worker)
+        for number, (kind, seed) in enumerate((*KINDS, (OTHER_SHAPE, len(KINDS)))):
+            try:
+                probe, compared = _compared(sides, kind, task.seeds[seed], folder / f"result-{number}", task.rules, number == 0)
+            except CaseTrouble as error:
+                if kind == OTHER_SHAPE:
+                    if error.side == "head":
+                        found.notes.append(
+                            f"The candidate works at the given shape only: at another one it says: {error.message}"
+                        )
+                elif number and error.side == "reference":
+                    found.notes.append(
+                        f"The baseline does not work on {kind} inputs, so these were not compared: {error.message}"
+                    )
+                    continue
+                else:
+                    _note(error, found)
+                return
+            found.probes.append(probe)
+            if compared is not None:
+                found.peaks = found.peaks or {"head": compared[0].peak_bytes, "reference": compared[1].peak_bytes}
+                found.violations += _violations(probe, task, found)
+            if found.violations:
+                return
+
+
+def _compared(
+    sides: Mapping[Side, WorkerClient], kind: InputKind, seed: int, file: Path, rules: Rules, precise: bool
+) -> tuple[Probe, tuple[Probed, Compared]]:
+    try:
+        probed = sides["head"].ask("probe", Probed, seed=seed, kind=kind, file=str(file))
+        compared = sides["reference"].ask(
+            "compare",
+            Compared,
+            seed=seed,
+            kind=kind,
+            file=str(file),
+            candidate=probed.model_dump(mode="json"),
+            rtol=rules.rtol,
+            atol=rules.atol,
+            precise=precise,
+        )
+    finally:
+        file.unlink(missing_ok=True)
+    fields = compared.model_dump(exclude={"peak_bytes"})
+    return Probe(kind=kind, seed=seed, **fields), (probed, compared)
+
+
+def _violations(probe: Probe, task: FilesTask, found: MeasuredFiles) -> Iterator[Violation]:
+    """Yield what one comparison says against the candidate."""
+    if probe.problem and probe.kind == OTHER_SHAPE:
+        found.notes.append(f"{ONE_SHAPE}: at another one its result is wrong.")
+        return
+    inputs = f"on {probe.kind} inputs of seed {probe.seed}"
+    rule, _, what = probe.problem.partition(": ")
+    if rule == "outputs":
+        off = "nan" if probe.largest is None else f"{probe.largest:.2e}"
+        yield Violation(rule="outputs", message=f"outputs differ by {off}", detail=f"{what}, {inputs}")
+    elif probe.problem:
+        yield Violation.model_validate({"rule": rule, "message": what, "detail": inputs})
+    error, own = probe.error, probe.baseline_error
+    if task.rules.same_precision and error is not None and own is not None and error > max(LESS_PRECISE * own, LEAST_EPS):
+        yield Violation(
+            rule="precision",
+            message=f"precision is {error / max(own, 1.0):.0f} times worse than the baseline's",
+            detail=f"error against float64 in units of the type's epsilon: {error:.3g}, the baseline's {own:.3g}",
+        )
+
+
+def _note_failures(measured: Measured, found: MeasuredFiles) -> None:
+    """Note why the pairs ended early."""
+    for failure in measured.failures:
+        if failure.side == "head":
+            _broken(failure.stage, failure.message, found)
+        else:
+            found.trouble = f"The baseline failed while it was timed: {failure.message}"
+    if measured.unfit:
+        found.trouble = measured.unfit
+
+
+def _note(error: CaseTrouble, found: MeasuredFiles) -> None:
+    if error.side == "head":
+        _broken(error.stage, error.message, found)
+    else:
+        found.trouble = f"The baseline failed: {error.message}"
+
+
+def _broken(stage: str, message: str, found: MeasuredFiles) -> None:
+    rule, _, what = message.partition(": ")
+    if stage == RULE:
+        found.violations.append(Violation.model_validate({"rule": rule, "message": what}))
+    elif stage == "check":
+        found.violations.append(Violation(rule="outputs", message="outputs differ between pairs", detail=message))
+    else:
+        found.violations.append(Violation(rule="failed", message=message))
+
+
+def _audit(workers: Workers, task: FilesTask, found: MeasuredFiles) -> None:
+    """Time K and 2K calls of both sides by this process's clock, and hold the samples against what the hardware can do."""
+    sides = {side: workers.fork(side) for side in SIDES}
+    try:
+        prepared = {side: workers.prepare(side, worker, CASE, task.seeds[-1], check=False) for side, worker in sides.items()}
+        if workers.plan.clock == "cpu":
+            cores = {side: os.sched_getaffinity(worker.pid) for side, worker in sides.items()}
+            if len(cores["head"]) > len(cores["reference"]):
+                found.violations.append(Violation(rule="harness", message="it took more cores than it was given"))
+        _note_floor(prepared, task, found)
+        found.slope, busy = _slope(sides)
+        if busy > MOST_BUSY:
+            message = "it computes while the baseline is timed"
+            found.violations.append(Violation(rule="harness", message=message, detail=f"{units.percent(busy)} of that time"))
+    except CaseTrouble as error:
+        _note(error, found)
+    finally:
+        for worker in sides.values():
+            workers.end(worker)
+
+
+def _slope(sides: Mapping[Side, WorkerClient]) -> tuple[Slope, float]:
+    """Return the slopes, and the share of the baseline's time in which the candidate's process computed."""
+    call_s = max(_wall_s(worker, 2) / 3 for worker in sides.values())
+    count = max(1, min(200, round(SLOPE_S / call_s)))
+    slopes: dict[Side, list[float]] = {side: [] for side in SIDES}
+    busy_s = wall_s = 0.0
+    for number in range(SLOPE_ROUNDS):
+        for side in SIDES if number % 2 else tuple(reversed(SIDES)):
+            before_s = _cpu_s(sides["head"].pid)
+            shorter, longer = (_wall_s(sides[side], calls) for calls in (count, 2 * count))
+            slopes[side].append((longer - shorter) / count * 1e3)
+            if side == "reference":
+                busy_s += _cpu_s(sides["head"].pid) - before_s
+                wall_s += shorter + longer
+    return Slope(baseline_ms=tuple(slopes["reference"]), candidate_ms=tuple(slopes["head"])), busy_s / wall_s
+
+
+def _cpu_s(pid: int) -> float:
+    """Return the seconds that all threads of a process have computed: proc(5)."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _wall_s(worker: WorkerClient, calls: int) -> float:
+    start = time.perf_counter()
+    worker.ask("block", Sampled, samples=calls, place=0)
+    return time.perf_counter() - start
+
+
+def _note_floor(prepared: Mapping[Side, Prepared], task: FilesTask, found: MeasuredFiles) -> None:
+    """Note times in which no GPU could even write the results."""
+    written = max((probe.output_bytes for probe in found.probes), default=0)
+    samples_ms = [sample for worker in found.samples["head"] for block in worker.blocks for sample in block.samples_ms]
+    workload = prepared["head"].workload.model_copy(update={"bytes": float(written)})
+    excess = beyond_hardware(samples_ms, workload, task.peaks) if samples_ms else None
+    if excess:
+        found.violations.append(Violation(rule="impossible", message=f"impossible: {excess.what}"))
+
+
+def _kernels(workers: Workers, side: Side) -> tuple[str, ...]:
+    activity = trace(workers, side, [CASE])[CASE].activity
+    return tuple(activity.kernels) if activity else ()

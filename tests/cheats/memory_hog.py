@@ -1,0 +1,10 @@
+"""Buy speed with more memory than allowed."""
+
+# caught as: memory
+
+import torch
+
+
+def kernel(x):
+    table = torch.zeros(60 << 20, dtype=torch.uint8).add_(1)
+    return torch.softmax(2 * x, -1) * x + 0 * table[0]

@@ -1,0 +1,14 @@
+"""Replace the clock of the evaluator itself."""
+
+# caught as: patched
+
+import torch
+
+from ratchet.measure.clocks import Samples
+from ratchet.measure.clocks.cpu import CpuClock
+
+CpuClock.take = lambda self, count: Samples((0.001,) * count)
+
+
+def kernel(x):
+    return torch.softmax(2 * x, -1) * x

@@ -1,0 +1,13 @@
+"""Leave a profiler in the process that sees every function of the evaluator."""
+
+# caught as: patched
+
+import sys
+
+import torch
+
+sys.setprofile(lambda frame, event, argument: None)
+
+
+def kernel(x):
+    return torch.softmax(2 * x, -1) * x

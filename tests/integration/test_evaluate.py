@@ -1,0 +1,146 @@
+"""`ratchet evaluate`: every cheat of tests/cheats is caught, no honest candidate of tests/honest is accused, and its lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.playground import Finished, Playground
+
+TESTS = Path(__file__).parents[1]
+BASELINE = TESTS / "cheats" / "baseline_of_all.py"
+CHEATS = sorted(path for path in (TESTS / "cheats").glob("*.py") if path != BASELINE)
+HONEST = sorted(path for path in (TESTS / "honest").glob("*.py") if path.stem != "sibling_of_honest")
+SMALL = ("--device", "cpu", "--input", "64x64", "--pairs", "6")
+WAITS = "import time\nimport torch\n\ndef kernel(x):\n    time.sleep({seconds})\n    return torch.relu(x)\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Playground:
+    """A folder that is no repository."""
+    (tmp_path / "repo").mkdir()
+    return Playground(tmp_path)
+
+
+def evaluated(place: Playground, *words: str | Path) -> tuple[Finished, dict[str, Any]]:
+    done = place.ratchet("evaluate", *map(str, words), *SMALL, "--json")
+    return done, json.loads(done.out)
+
+
+def write(place: Playground, **files: str) -> tuple[Path, ...]:
+    paths = tuple(place.repo / f"{name}.py" for name in files)
+    for path, text in zip(paths, files.values(), strict=True):
+        path.write_text(text, encoding="utf-8")
+    return paths
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda path: path.stem)
+def test_a_cheat_is_caught(place: Playground, cheat: Path) -> None:
+    """Each ends with 1, breaks the rule that its second line names, and has no speed-up unless it only took memory."""
+    if cheat.stem == "more_cores" and len(os.sched_getaffinity(0)) == 1:
+        pytest.skip("there are no more cores to take")
+    text = cheat.read_text(encoding="utf-8")
+    rules = re.search(r"^# caught as: (.+)$", text, re.MULTILINE)
+    assert rules, "the file names no rule"
+    done, record = evaluated(place, BASELINE, cheat, *(["--memory-limit", "50MB"] if cheat.stem == "memory_hog" else []))
+    assert (done.code, record["verdict"]) == (1, "violated"), done.out
+    assert record["violations"][0]["rule"] in rules[1].split()
+    assert (record["speedup"] is None) == (rules[1] != "memory")
+
+
+@pytest.mark.parametrize("honest", HONEST, ids=lambda path: path.stem)
+def test_an_honest_candidate_is_not_accused(place: Playground, honest: Path) -> None:
+    """However it computes, it breaks no rule, and it gets figures."""
+    _, record = evaluated(place, BASELINE, honest)
+    assert record["violations"] == []
+    assert record["verdict"] != "not measured"
+    assert record["speedup"] > 0
+
+
+def test_the_lines_that_scripts_read(place: Playground) -> None:
+    """Names, order and decimals are those of the seed; the interval and the verdict follow. A slower candidate exits with 1."""
+    fast, slow = write(place, fast=WAITS.format(seconds=1e-3), slow=WAITS.format(seconds=8e-3))
+    done = place.ratchet("evaluate", str(slow), str(fast), *SMALL)
+    lines = done.out.splitlines()
+    figures = ("speedup", "baseline_ms", "optimized_ms", "kernel_time_ms")
+    for name, line in zip(figures, lines, strict=False):
+        assert re.fullmatch(rf"{name}: \d+\.\d{{4}}", line), done.out
+    assert re.fullmatch(r"peak_memory_mb: \d+\.\d\d", lines[4])
+    assert lines[5] == "verdict: faster"
+    assert re.search(r"times as fast \(95 % interval [\d.]+ to [\d.]+, 6 pairs\)", lines[6])
+    assert done.code == 0
+    assert place.ratchet("evaluate", str(fast), str(slow), *SMALL).code == 1
+
+
+def test_a_certificate_is_run_again(place: Playground) -> None:
+    """It holds the sources: the files may be gone. One whose source was edited is refused."""
+    fast, slow = write(place, fast=WAITS.format(seconds=1e-3), slow=WAITS.format(seconds=8e-3))
+    assert place.ratchet("evaluate", str(slow), str(fast), *SMALL, "--certify", "win.json").code == 0
+    fast.unlink()
+    slow.unlink()
+    again = place.ratchet("evaluate", "--verify", "win.json", "--device", "cpu", "--pairs", "6")
+    assert again.code == 0, again.err
+    assert again.out.splitlines()[-1].startswith("Certificate confirmed: faster then, faster now (")
+    edited = place.repo / "win.json"
+    edited.write_text(edited.read_text(encoding="utf-8").replace("time.sleep(0.008)", "time.sleep(0.800)"), encoding="utf-8")
+    refused = place.ratchet("evaluate", "--verify", "win.json")
+    assert refused.code == 2
+    assert "is not the one of its digest" in refused.sentence
+
+
+BROKEN = {
+    "no_function": ("def kern(x):\n    return x\n", "no_function.py has no function kernel (it has: kern)"),
+    "no_import": ("import not_there\n", "No module named 'not_there'"),
+    "no_memory": ("def kernel(x):\n    raise MemoryError('too much')\n", "MemoryError: too much"),
+    "never_ends": ("def kernel(x):\n    while True:\n        pass\n", "hung: no answer within 2 s"),
+    "syntax": ("def kernel(x)\n", "SyntaxError: expected ':'"),
+    "crashes": ("import os\n\ndef kernel(x):\n    os.abort()\n", "crashed: the worker died of SIGABRT"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_candidate_ends_with_one_sentence(place: Playground, name: str) -> None:
+    """A missing function, an import that fails, no memory, an endless loop, a crash: exit code 1, within the time limit."""
+    text, sentence = BROKEN[name]
+    (path,) = write(place, **{name: text})
+    done, record = evaluated(place, BASELINE, path, "--case-timeout", "2s")
+    assert done.code == 1
+    assert [violation["rule"] for violation in record["violations"]] == ["failed"]
+    assert sentence in record["violations"][0]["message"]
+
+
+def test_a_broken_baseline_is_no_verdict(place: Playground) -> None:
+    """Exit code 3, and the sentence names the baseline."""
+    (path,) = write(place, broken="def kernel(x):\n    raise ValueError('no')\n")
+    done, record = evaluated(place, path, BASELINE)
+    assert (done.code, record["verdict"]) == (3, "not measured")
+    assert "The baseline failed: ValueError: no" in record["headline"]
+
+
+def test_wrong_usage_is_code_2(place: Playground) -> None:
+    """A file that is not there, an input or a size that cannot be read."""
+    assert "baseline.py cannot be read: No such file" in place.ratchet("evaluate").sentence
+    for words in (("--input", "4096by4096"), ("--memory-limit", "much"), ("--seeds", "one"), ("--inputs", "make.py")):
+        assert place.ratchet("evaluate", str(BASELINE), str(BASELINE), *words).code == 2
+
+
+def test_several_arguments_and_a_maker_of_arguments(place: Playground) -> None:
+    """--input repeated gives several arguments; --inputs calls a function of the user with seed and device."""
+    text = "import torch\n\ndef kernel(x, index, scale):\n    return x[index] * scale\n"
+    maker = (
+        "import torch\n\ndef make(seed, device):\n    torch.manual_seed(seed)\n"
+        "    return torch.randn(64, 8, device=device), torch.randperm(64, device=device), 0.5\n"
+    )
+    one, make = write(place, one=text, make=maker)
+    words = ("--device", "cpu", "--pairs", "6", "--json")
+    several = ("--input", "64x8:float64", "--input", "32:int64:0..64", "--input", "=0.5")
+    for inputs in (several, ("--inputs", f"{make}:make")):
+        done = place.ratchet("evaluate", str(one), str(one), *inputs, *words)
+        record = json.loads(done.out)
+        assert record["violations"] == [], done.out
+        assert record["speedup"] is not None
