@@ -46,7 +46,8 @@ _BANDS = 7
 
 # Bound before the user's code is imported, as in `child.worker`.
 _copy, _clone, _isclose = torch.Tensor.copy_, torch.Tensor.clone, torch.isclose
-_synchronize, _stream, _sleep = torch.cuda.synchronize, torch.cuda.current_stream, torch.cuda._sleep
+_synchronize, _stream = torch.cuda.synchronize, torch.cuda.current_stream
+_sleep: Callable[[int], None] = torch.cuda._sleep
 _on_stream: Callable[[torch.cuda.Stream], contextlib.AbstractContextManager[object]] = torch.cuda.stream
 _peak, _reset_peak = torch.cuda.max_memory_allocated, torch.cuda.reset_peak_memory_stats
 _tofile = np.ndarray.tofile

@@ -1,0 +1,64 @@
+"""`ratchet evaluate` on a GPU: its own cheats are caught, its own honest candidates are not accused."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
+
+from tests.integration.playground import Finished, Playground  # noqa: E402  after the skip
+
+TESTS = Path(__file__).parents[1]
+BASELINE = TESTS / "cheats" / "baseline_of_all.py"
+CHEATS = sorted((TESTS / "cheats" / "gpu").glob("*.py"))
+HONEST = sorted((TESTS / "honest" / "gpu").glob("*.py"))
+PRODUCT = "import torch\n\ndef kernel(x):\n    {setting}\n    return x @ x\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Playground:
+    """A folder that is no repository."""
+    (tmp_path / "repo").mkdir()
+    return Playground(tmp_path)
+
+
+def evaluated(place: Playground, *words: str | Path) -> tuple[Finished, dict[str, Any]]:
+    done = place.ratchet("evaluate", *map(str, words), "--device", "cuda", "--json")
+    return done, json.loads(done.out)
+
+
+@pytest.mark.parametrize("cheat", CHEATS, ids=lambda path: path.stem)
+def test_a_cheat_is_caught(place: Playground, cheat: Path) -> None:
+    """Each ends with 1 and breaks a rule that its second line names."""
+    rules = re.search(r"^# caught as: (.+)$", cheat.read_text(encoding="utf-8"), re.MULTILINE)
+    assert rules, "the file names no rule"
+    done, record = evaluated(place, BASELINE, cheat)
+    assert (done.code, record["verdict"]) == (1, "violated"), done.out
+    assert record["violations"][0]["rule"] in rules[1].split()
+
+
+@pytest.mark.parametrize("honest", HONEST, ids=lambda path: path.stem)
+def test_an_honest_candidate_is_not_accused(place: Playground, honest: Path) -> None:
+    """However it computes, it breaks no rule, and it gets figures and the kernels that it launched."""
+    _, record = evaluated(place, BASELINE, honest)
+    assert record["violations"] == []
+    assert record["speedup"] > 0
+    assert record["kernels"]["head"]
+
+
+def test_less_precision_takes_a_word(place: Playground) -> None:
+    """TF32 is a violation where the baseline computes in float32, and none where that is allowed."""
+    exact, fast = place.repo / "exact.py", place.repo / "fast.py"
+    exact.write_text(PRODUCT.format(setting="torch.backends.cuda.matmul.allow_tf32 = False"), encoding="utf-8")
+    fast.write_text(PRODUCT.format(setting="torch.backends.cuda.matmul.allow_tf32 = True"), encoding="utf-8")
+    loose = ("--rtol", "0.1", "--atol", "1")
+    done, record = evaluated(place, exact, fast, *loose)
+    assert (done.code, record["violations"][0]["rule"]) == (1, "precision")
+    _, record = evaluated(place, exact, fast, *loose, "--allow-lower-precision")
+    assert (record["violations"], record["verdict"]) == ([], "faster")

@@ -1,0 +1,104 @@
+"""`ratchet evaluate` without processes: inputs as text, the verdict of pairs and of two clocks, and what the guard notices."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ratchet.errors import Exit
+from ratchet.judge.evaluation import exit_code, headline, is_confirmed, timed_verdict
+from ratchet.records.evaluation import InputSpec, Slope, Violation, parse_input
+from ratchet.records.run import Block, WorkerSamples
+from ratchet.report.evaluation import evaluation_lines
+
+torch = pytest.importorskip("torch")
+
+from ratchet.measure.child.guard import Guard  # noqa: E402  after the skip: it needs torch
+
+
+def workers(*times_ms: float) -> list[WorkerSamples]:
+    """One worker a pair, each with one block."""
+    blocks = [(Block(0, 0, (time_ms,) * 3),) for time_ms in times_ms]
+    return [WorkerSamples(pair, True, block, 0.1, 0, 0.0) for pair, block in enumerate(blocks)]
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("4096x4096", InputSpec(shape=(4096, 4096))),
+        ("8:bfloat16", InputSpec(shape=(8,), dtype="bfloat16")),
+        ("8:int64:-1..7", InputSpec(shape=(8,), dtype="int64", low=-1, high=7)),
+        ("=0.5", InputSpec(number=0.5)),
+    ],
+)
+def test_an_input_is_read(text: str, spec: InputSpec) -> None:
+    """A shape, a type, a range of integers, or a number."""
+    assert parse_input(text) == spec
+
+
+@pytest.mark.parametrize("text", ["", "4096by4096", "8:float", "8:int64:7..7", "=x", "8x:float32", "8:float32:1"])
+def test_anything_else_is_no_input(text: str) -> None:
+    """The error says what could be written."""
+    with pytest.raises(ValueError, match=r"is no |has no value"):
+        parse_input(text)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "verdict"),
+    [
+        ((1.00, 1.01, 0.99, 1.0, 1.01, 0.99), "faster"),
+        ((4.00, 4.01, 3.99, 4.0, 4.01, 3.99), "slower"),
+        ((2.00, 2.002, 1.998, 2.0, 2.002, 1.998), "same"),
+        ((1.00, 3.00, 2.0, 1.5, 2.5, 1.9), "inconclusive"),
+        ((1.0, 1.0, 1.0, 1.0, 1.0), "inconclusive"),
+    ],
+)
+def test_pairs_decide(candidate: tuple[float, ...], verdict: str) -> None:
+    """Faster and slower need the whole bound on one side, same needs both bounds within 3 %, and five pairs prove nothing."""
+    assert timed_verdict(workers(*candidate), workers(*[2.0] * len(candidate)))[0] == verdict
+
+
+def test_the_parents_clock_has_to_see_what_is_saved() -> None:
+    """Half of the time is saved by both clocks, or by one only; what both sides do besides does not matter."""
+    besides = Slope(baseline_ms=(12.0, 12.1, 11.9), candidate_ms=(7.0, 7.1, 6.9))
+    assert is_confirmed(10.0, 5.0, besides)
+    assert not is_confirmed(10.0, 5.0, besides.model_copy(update={"candidate_ms": (12.0, 12.1, 11.9)}))
+    assert not is_confirmed(10.0, 0.1, besides)
+
+
+def test_a_headline_and_a_code_for_each_verdict() -> None:
+    """Only what was shown exits with 0; a violation comes before any figure."""
+    comparison = timed_verdict(workers(*[1.0] * 6), workers(*[2.0] * 6))[1]
+    codes = {"faster": 0, "same": 0, "slower": 1, "violated": 1, "inconclusive": 3, "unconfirmed": 3, "not measured": 3}
+    broken = Violation(rule="outputs", message="outputs differ by 1.00e-02")
+    for verdict, code in codes.items():
+        assert exit_code(verdict) == Exit(code)  # type: ignore[arg-type]
+        assert "2.000 times as fast" in headline(verdict, comparison, (), "") or verdict in ("same", "not measured")  # type: ignore[arg-type]
+    assert headline("violated", comparison, (broken,), "") == "Not accepted: outputs differ by 1.00e-02."
+    assert headline("not measured", None, (), "The baseline failed: no") == "Not measured: The baseline failed: no"
+
+
+REPLACED: dict[str, tuple[Callable[[pytest.MonkeyPatch], Any], str]] = {
+    "a clock": (lambda patch: patch.setattr(time, "perf_counter", lambda: 0.0), "time.perf_counter was replaced"),
+    "statistics": (lambda patch: patch.setattr(statistics, "median", min), "statistics.median was replaced"),
+    "an event": (lambda patch: patch.setattr(torch.cuda.Event, "record", print), "Event.record was replaced"),
+    "a method": (lambda patch: patch.setattr(torch.Tensor, "copy_", print), "Tensor.copy_ was replaced"),
+    "the harness": (lambda patch: patch.setattr("ratchet.judge.evaluation.headline", print), "headline was replaced"),
+    "code": (lambda patch: patch.setattr(evaluation_lines, "__code__", (lambda record: ()).__code__), "was replaced"),
+}
+
+
+@pytest.mark.parametrize("what", REPLACED)
+def test_the_guard_names_what_was_replaced(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing before, its name after, nothing again once it is put back."""
+    guard = Guard()
+    before = guard.replaced()
+    replace, name = REPLACED[what]
+    with monkeypatch.context() as patch:
+        replace(patch)
+        assert guard.replaced().endswith(name)
+    assert guard.replaced() == before
