@@ -254,7 +254,7 @@ def test_commands_hold_plain_names_only() -> None:
 
 
 def test_the_line_that_accepts_stands_open_and_names_slowdowns_alone() -> None:
-    """It is complete but for the reason, and holds plain names only, none of a case that failed: a wrong result is not accepted."""
+    """It is complete but for the reason, and holds plain names of slowdowns only: a wrong result cannot be accepted."""
     assert "\n/ratchet accept attention/inference_4k layernorm/hidden_4096 REASON\n" in visible(pages.mixed)
     assert visible(pages.slower).count("/ratchet accept normalize/rows_16k ") == 1
     for make in (pages.green, pages.improved, pages.inconclusive, pages.problem):
