@@ -129,9 +129,7 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
         "detail": detail,
         "report": report,
         "page_mark": _MARKS[conclusion(page)] if report else "⚠️",
-        "headline": (
-            profile.headline(report).removesuffix(".") if report else f"No verdict: {page.problem or 'nothing was measured.'}"
-        ),
+        "headline": (_headline(report) if report else f"No verdict: {page.problem or 'nothing was measured.'}"),
         "alerts": _alerts(page),
         "head": _head(page),
         "reference": _reference(report) if report else None,
@@ -143,6 +141,13 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
     }
     nothing = dict.fromkeys(("regressed", "failed", "slower", "accepted", "improved", "open"), _Group(0, (), ()))
     return common | (_cases(page, report, detail) if report else nothing)
+
+
+def _headline(report: ReportRecord) -> str:
+    """Return the headline without its full stop, and without the reason of a case, which stands below."""
+    said = profile.headline(report)
+    reason = next((case.reason for case in report.cases if case.reason and said.endswith(f". {case.reason}")), "")
+    return said.removesuffix(reason).rstrip(" .")
 
 
 def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str, Any]:
@@ -203,10 +208,14 @@ _EXPLAINED = (Outcome.FAILED, Outcome.REGRESSED, Outcome.IMPROVED, *words.NO_ANS
 
 
 def _because(group: _Group, report: ReportRecord) -> dict[str, str]:
-    """Return text for each case that has some: the cause that its profile shows, else its reason if it has a best commit."""
+    """Return text for each case that has some: the cause that its profile shows, else its reason if the table is not enough."""
     causes = {of_case.case: profile.first_sentence(of_case) for of_case in report.profiles}
-    texts = {case.name: causes.get(case.name) or (case.reason if case.best else "") for case in group.shown}
+    texts = {case.name: causes.get(case.name) or (case.reason if _needs_reason(case) else "") for case in group.shown}
     return {name: text for name, text in texts.items() if text}
+
+
+def _needs_reason(case: CaseVerdict) -> bool:
+    return case.best is not None or (case.comparison is not None and case.comparison.source == "kernels")
 
 
 def _alerts(page: CommentPage) -> list[Markdown]:
