@@ -34,17 +34,14 @@ _BENCHMARK = re.compile(r"[A-Za-z0-9_]{1,100}")
 
 def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
     """Return the conclusion of the check run and its output."""
-    title = page.report.headline if page.report else page.problem or "There is no verdict."
-    end = conclusion(page)
-    if end == "neutral" and page.report and page.report.verdict == "pass" and not title.startswith("Inconclusive"):
-        title = f"No proof either way: {title}"
+    title = profile.headline(page.report) if page.report else page.problem or "There is no verdict."
     output = CheckOutput(
         title=untrusted.plain(title, TITLE),
         summary=render_part(page, "summary"),
         text=render_part(page, "text"),
         annotations=tuple(_annotations(page)),
     )
-    return end, output
+    return conclusion(page), output
 
 
 def workflow_commands(page: CommentPage, most: int = 10) -> Iterator[str]:
