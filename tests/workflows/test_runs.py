@@ -83,6 +83,6 @@ def test_a_push_is_measured_against_the_commit_before_the_push(scene: Scene) -> 
     before = scene.main
     for number in range(3):
         sha = scene.push({"notes.txt": f"{number}\n"})
-    scene.actions.variables["RATCHET_LOCK_CLOCKS"] = "no number"  # which ends the job before it measures
+    scene.actions.edited = {"BASELINE_PATH": "/nowhere"}  # which ends the job before it measures
     for start, named in ((before, {"before": before}), ("0" * 40, {})):
         assert scene.pushed("cuda_benchmark_ratchet.yml", sha, start).jobs["measure"].steps["base"].outputs == named

@@ -15,7 +15,8 @@ from tests.workflows.reading import ROOT, read_yaml
 from tests.workflows.shims import tool
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-ACTIONS = [ROOT / "action.yml", *sorted((ROOT / ".github" / "actions").glob("*/action.yml"))]
+MEASURE = ROOT / ".github" / "actions" / "measure" / "action.yml"
+ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))
 HOSTED = ROOT / ".github" / "requirements-hosted.txt"
 UNTRUSTED = ("cuda_benchmark_ratchet.yml", "cuda_profile.yml", "cuda_autotune.yml")
 """Files with a job on the GPU machine."""
@@ -89,11 +90,11 @@ def test_github_would_refuse_a_broken_file(bridge: Bridge) -> None:
 
 @by_name
 def test_everything_used_is_pinned(path: Path) -> None:
-    """Every action of others is named by a full commit, its tag beside it; our own by the commit that is running."""
+    """Every action of others is named by a full commit, its tag beside it; our own by its path at the commit that is running."""
     for line in text_of(path).splitlines():
         found = re.match(r"\s*(?:- )?uses: (.*)$", line)
         if found:
-            assert re.fullmatch(r"(?:\$/\S*)|(?:[\w-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)", found[1]), line
+            assert re.fullmatch(r"(?:\$/\S+)|(?:[\w-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)", found[1]), line
 
 
 @by_workflow
@@ -120,7 +121,7 @@ def test_measured_code_runs_on_no_machine_with_rights() -> None:
     for path in WORKFLOWS:
         for job in jobs_of(path).values():
             if not on_gpu(job):
-                assert not any(step.get("uses") == "$/" for step in job.get("steps", []))
+                assert not any(step.get("uses") == "$/.github/actions/measure" for step in job.get("steps", []))
             if "write" in job["permissions"].values():
                 assert not on_gpu(job)
 
@@ -185,7 +186,7 @@ def test_a_search_without_a_draft_writes_nothing(bridge: Bridge) -> None:
 
 def test_clocks_are_released_whatever_happens() -> None:
     """Where clocks were to be locked, the step that releases them always runs."""
-    steps = {step["name"]: step for step in steps_of(ROOT / "action.yml")}
+    steps = {step["name"]: step for step in steps_of(MEASURE)}
     assert steps["Lock the clocks of the GPU"]["if"] == "env.RATCHET_LOCK_CLOCKS != ''"
     assert steps["Release the clocks of the GPU"]["if"] == "always() && env.RATCHET_LOCK_CLOCKS != ''"
 
@@ -208,3 +209,9 @@ def test_node_packages_are_exact_and_name_no_registry() -> None:
     lock = json.loads(text_of(NODE / "package-lock.json"))
     assert all("resolved" not in each for each in lock["packages"].values())
     assert all(name == "" or each["integrity"].startswith("sha512-") for name, each in lock["packages"].items())
+
+
+@by_workflow
+def test_nothing_comes_from_variables_of_the_repository(path: Path) -> None:
+    """A run of a fork's pull request has none of them: what its job needs, its labels too, stands in the file."""
+    assert "vars." not in text_of(path)
