@@ -164,16 +164,10 @@ def _comment(done: Publication, request: PublishRequest, github: GitHub) -> Publ
 
 
 def _find_artifact(place: Path) -> Path | None:
-    """Return the artifact; None where the step that downloads it left an empty folder or nothing.
-
-    Asked not to unpack it (``skip-decompress``), that step leaves the archive alone in the folder.
-    """
-    if not place.is_dir():
-        return place if place.exists() or place.is_symlink() else None
-    entries = list(place.iterdir())
-    if len(entries) == 1 and entries[0].suffix == ".zip":
-        return entries[0]
-    return place if entries else None
+    """Return the artifact; None where the step that downloads it left an empty folder or nothing."""
+    if place.is_dir() and not any(place.iterdir()):
+        return None
+    return place if place.exists() or place.is_symlink() else None
 
 
 # The result of the job: files, outputs for the next steps, and lines for its log.
