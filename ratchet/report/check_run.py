@@ -57,12 +57,13 @@ def workflow_commands(page: CommentPage, most: int = 10) -> Iterator[str]:
 
 
 def candidate_paths(page: CommentPage, bench: str) -> dict[str, str]:
-    """Return benchmark → the file that may hold it, for the cases worth an annotation.
+    """Return benchmark → the file that may hold it, for the cases worth an annotation: as many as one call may annotate.
 
-    Whoever fills ``page.paths`` keeps those that exist, because a benchmark may be in a file of another name.
+    Whoever fills ``page.paths`` keeps those that exist, because a benchmark may be in a file of another name. Each is a question
+    to GitHub, which answers a job's token a thousand an hour.
     """
-    names = {case.name.partition("/")[0] for case in _worst(page)}
-    paths = {name: f"{bench.strip('/')}/{name}.py" for name in sorted(names) if _BENCHMARK.fullmatch(name)}
+    names = [*dict.fromkeys(case.name.partition("/")[0] for case in _worst(page))][:ANNOTATIONS_A_CALL]
+    paths = {name: f"{bench.strip('/')}/{name}.py" for name in names if _BENCHMARK.fullmatch(name)}
     return {name: path for name, path in paths.items() if _PATH.fullmatch(path)}
 
 

@@ -113,7 +113,8 @@ def render_comment(page: CommentPage, limit: int = LIMIT) -> str:
     and each list says how many it left out.
     """
     lines = first_lines(page.report_id, page.run_id, page.head_sha)
-    return lines + render_part(page, "all", limit - len(lines.encode()))
+    last = _failed_line(page.report) if page.report else ""
+    return lines + render_part(page, "all", limit - len((lines + last).encode())) + last
 
 
 def render_part(page: CommentPage, part: Part, limit: int = LIMIT) -> str:
@@ -286,6 +287,24 @@ def sha_of(body: str) -> str | None:
     """Return the head that one of our comments is about; None for any other text."""
     match = _second_line(body)
     return match[2] if match else None
+
+
+_FAILED = "<!-- ratchet:failed:"
+"""The last line, where cases failed: nobody can accept these."""
+LONGEST_FAILED = 1_000
+"""Characters of their names; of further ones the publishing job says that their acceptance changes nothing."""
+
+
+def _failed_line(report: ReportRecord) -> str:
+    names = " ".join(case.name for case in report.cases if case.outcome is Outcome.FAILED and is_plain(case.name))
+    cut = names if len(names) <= LONGEST_FAILED else names[:LONGEST_FAILED].rpartition(" ")[0]
+    return f"\n{_FAILED}{cut} -->\n" if cut else ""
+
+
+def failed_in(body: str) -> tuple[str, ...]:
+    """Return the cases that one of our comments names as failed."""
+    last = body.rstrip().rpartition("\n")[2]
+    return tuple(last.removeprefix(_FAILED).removesuffix(" -->").split()) if last.startswith(_FAILED) else ()
 
 
 def _second_line(body: str) -> re.Match[str] | None:

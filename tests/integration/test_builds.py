@@ -51,7 +51,7 @@ def _build(make: Callable[..., Playground], tmp_path: Path, *more: dict[str, str
     count = tmp_path / "count.txt"
     count.touch()
     files = {"bench/adds.py": BUILT, "make.py": SCRIPT.format(count=str(count)), "repeat.txt": "40"}
-    return make(files, *more, settings=f'build = ["{sys.executable}", "make.py"]\n'), count
+    return make(files, *more, settings=f'build = ["{sys.executable}", "make.py"]\nbuild_outputs = ["out/"]\n'), count
 
 
 def test_build_runs_once_per_tree_and_is_kept(make: Callable[..., Playground], tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import pytest
 from ratchet.commands.github.publish import PublishRequest, publish
 from ratchet.errors import Exit
 from ratchet.judge.github.acceptance import LABEL
-from ratchet.records import Policy, Tree
+from ratchet.records import CaseRun, Config, Failure, Policy, Tree
 from ratchet.records.files import dumps, save
-from ratchet.report.comment import run_id_of
+from ratchet.report.comment import failed_in, run_id_of
 from tests import examples, history_examples, reports
 from tests.history_examples import timed
 from tests.integration.playground import Finished
@@ -354,6 +354,17 @@ def test_an_accepted_regression(scene: Scene, command: Callable[..., Finished]) 
     assert (done.code, scene.check.conclusion) == (0, "success")
     assert "masked rows were wrong" in scene.ours()[0]
     assert "\n0\n" in (scene.folder / "outputs").read_text(encoding="utf-8")
+
+
+def test_a_failed_case_stays_red_whoever_accepted_it(scene: Scene) -> None:
+    """The comment names failed cases where `ratchet command` finds them, and says so where one was accepted all the same."""
+    broken = Failure(side="head", stage="correctness", message="wrong result")
+    scene.artifact(RED, CaseRun(name="copy/wrong", benchmark="copy", config=Config(name="wrong"), failures=(broken,)))
+    scene.accept("copy/wrong")
+    done = scene.publish()
+    assert (done.verdict, scene.check.conclusion) == ("regression", "failure")
+    assert failed_in(scene.ours()[0]) == ("copy/wrong",)
+    assert "copy/wrong failed, so the acceptance by a-maintainer changes nothing" in scene.ours()[0].replace("\\", "")
 
 
 def test_the_label_accepts_every_regression(scene: Scene) -> None:
