@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.errors import UsageError
+from ratchet.judge.github.command import MOST_CASES, Accept, parse_command
 from ratchet.records import Outcome
 from ratchet.report.check_run import check_output
 from ratchet.report.comment import LIMIT, MOST_BARS, CommentPage, chart_of_changes, marker, render_comment, run_id_of, sha_of
@@ -298,7 +299,14 @@ def test_the_line_that_accepts_stands_open_and_names_slowdowns_alone() -> None:
     for make in (pages.green, pages.improved, pages.inconclusive, pages.problem):
         assert "/ratchet accept" not in render_comment(make())
     cases = tuple(reports.case(name, Outcome.REGRESSED, "Slower.", 1.1) for name in ("a/b", "$(reboot)/b", "c/d"))
-    assert "/ratchet accept a/b c/d REASON" in render_comment(pages.page(reports.report(cases, verdict="regression")))
+    text = render_comment(pages.page(reports.report(cases)))
+    assert "/ratchet accept a/b c/d REASON" in text
+    assert "; the line takes 2 of 3 cases)" in text
+    many_red = tuple(reports.case(f"a/{n}", Outcome.REGRESSED, "Slower.", 2 - n / 100) for n in range(30))
+    line = re.search(r"^/ratchet accept .*", render_comment(pages.page(reports.report(many_red))), re.MULTILINE)
+    assert line
+    command = parse_command(line[0])
+    assert command == Accept(tuple(f"a/{n}" for n in range(MOST_CASES)), "REASON")
 
 
 def test_a_link_leads_to_github_alone() -> None:
