@@ -142,6 +142,8 @@ def test_the_heads_benchmarks_are_said() -> None:
     text = render_comment(replace(page, report=page.report.model_copy(update={"bench_from": "head"})))
     line = next(line for line in text.splitlines() if line.startswith("**Reference**"))
     assert line.endswith(", benchmarks of the head on both sides\\")
+    alone = render_comment(replace(page, report=page.report.model_copy(update={"reference": None})))
+    assert "**Reference** not measured; times stored in the baseline stand in for it\\\n" in alone
 
 
 def test_the_next_step_and_a_host_bound_case() -> None:
