@@ -97,7 +97,7 @@ def test_the_line_that_matters_of_a_kernel(make: Callable[..., Playground]) -> N
     done = play.check()
     assert done.code == 1, done
     place = "Prepare: CompilationError at kernels.py:6:16, “return x + LIMIT”: NameError('LIMIT is not defined')."
-    assert done.report.headline == f"Failed: adds/small. {place}"
+    assert done.report.headline == f"1 of 1 case failed: adds/small. {place}"
     play.commit({"bench/adds.py": ADDS + "\nimport kernels.missing\n"})
     done = play.check("--base", "HEAD~2")
     assert done.verdict("adds/small").reason.endswith("'kernels' is not a package (bench/adds.py:25)."), done
