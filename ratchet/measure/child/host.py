@@ -94,7 +94,7 @@ def _host(channel: Channel, spec: TreeSpec) -> None:
 
 def load(spec: TreeSpec) -> LoadedTree:
     """Import a tree, once its files have been read: the imports may write some. Raises as `load_tree`."""
-    code = HostCode(spec.path, spec.results)
+    code = HostCode(spec.path, spec.bench, spec.results)
     return replace(load_tree(spec, begin_section), code=code)
 
 

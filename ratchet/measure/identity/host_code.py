@@ -53,8 +53,9 @@ class HostIdentity:
 class HostCode:
     """The files of a tree, as they are before anything of it is imported, and its modules once they are."""
 
-    def __init__(self, tree: Path, results: str) -> None:
+    def __init__(self, tree: Path, bench: str, results: str) -> None:
         self._tree = tree
+        self._bench = bench
         self._content = _content(tree, tree / results)
         self._program = Program(tree, self._content)
 
@@ -74,9 +75,13 @@ class HostCode:
             if stray := self._program.uncounted(ran, closure):
                 raise Wide(f"{stray} ran, and no name leads to it")
         except Wide as reason:
-            return HostIdentity(values | _few(self._content, "everything in the tree"), str(reason))
-        data = {path: digest for path, digest in self._content.items() if _is_data(Path(path), closure.words)}
-        order = {"the order of imports": _digest("\n".join(self._program.order()))}
+            parts = values | _few(self._content, "everything in the tree") | {"commit": _commit(self._tree)}
+            return HostIdentity(parts, str(reason))
+        unloaded = self._program.unloaded(closure, self._bench)
+        if "git" in closure.words:
+            values["commit"] = _commit(self._tree)
+        data = {path: digest for path, digest in self._content.items() if path in unloaded or _is_data(Path(path), closure.words)}
+        order = {"the order of imports": _digest("\n".join(self._program.order(closure)))}
         return HostIdentity(values | closure.digests() | _few(data, "files that are not Python") | order)
 
     def _roots(self, benchmark: object) -> list[Name]:
@@ -150,6 +155,12 @@ def _is_data(path: Path, words: Iterable[str]) -> bool:
         return False
     unread = path.suffix in _DOCUMENTATION or path.name in _OF_TOOLS or path.parts[0] == ".github"
     return not unread or bool({path.stem, path.suffix[1:], path.name} & set(words))
+
+
+def _commit(tree: Path) -> str:
+    """Return the digest of the name of the commit, which a program may ask git for."""
+    head = tree / ".git" / "HEAD"
+    return _digest(head.read_text(encoding="utf-8") if head.is_file() else "")
 
 
 def _few(parts: Mapping[str, str], name: str) -> dict[str, str]:

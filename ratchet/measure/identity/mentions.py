@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib
+import operator
 import os
 import re
 import sys
@@ -22,7 +23,7 @@ _WIDE_MODULES = {
     "it loads code by file": ("imp", "pkgutil", "runpy", "zipimport", "code", "codeop"),
     "it lists folders": ("fileinput", "glob", "shutil"),
     "it reads source as text": ("inspect", "linecache", "tokenize", "pydoc"),
-    "it finds code by settings": ("hydra",),
+    "it finds code by settings": ("hydra", "mock", "unittest"),
 }
 _WIDE_REASONS = {module: reason for reason, modules in _WIDE_MODULES.items() for module in modules}
 _HARMLESS = {
@@ -49,6 +50,7 @@ _WIDE_ATTRIBUTES = {
     **dict.fromkeys(("Popen", "check_call", "check_output", "popen", "system"), "another program may read any file"),
 }
 _LOOK_UPS = (getattr, hasattr, setattr, delattr)
+_ENUMERATING = (*_LOOK_UPS, vars, dir, operator.attrgetter, operator.methodcaller)
 _BESIDE_FILE = re.compile(
     r"dirname\((?:[\w.]+\()?__file__\)|Path\(__file__\)(?:\.resolve\(\)|\.absolute\(\))?\.(?:parents?|with_name|with_suffix)\b"
 )
@@ -138,8 +140,11 @@ class Reader(ast.NodeVisitor):
         words = set(_WORD.findall(node.value))
         self.found.words |= words
         self.found.names |= words & set(self._bound)  # an annotation in quotes, an attribute by name
-        if isinstance(sys.modules.get(node.value), ModuleType):
-            self._import(node.value)
+        self._import(node.value)
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> None:
+        self.found.attributes |= set(node.kwd_attrs)
+        self.generic_visit(node)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         if own := self._own(sys.modules.get(absolute(self._module, node))):
@@ -219,7 +224,7 @@ class Reader(ast.NodeVisitor):
             self._widen("it handles modules by hand")
         elif found is importlib.import_module or found is builtins.__import__:
             self.found.every_module = True
-        elif _is_among(found, (*_LOOK_UPS, vars, dir)):
+        elif _is_among(found, _ENUMERATING):
             self.found.enumerates = True
         elif found is globals or found is locals:
             self.found.names |= set(self._bound)
@@ -235,14 +240,18 @@ class Reader(ast.NodeVisitor):
         self.found.attributes.add(name)
         if name in _WIDE_ATTRIBUTES:
             self._widen(_WIDE_ATTRIBUTES[name])
-        elif name == "__dict__":
+        elif name in ("__dict__", "__getattribute__"):
             self.found.enumerates = True
 
     def _import(self, name: str) -> None:
-        """Note a module of the tree that code may get by its name, with the packages that it is in."""
-        parts = name.split(".")
-        for count in range(1, len(parts) + 1):
-            self._escape(sys.modules.get(".".join(parts[:count])))
+        """Note a module of the tree that code may get by a dotted name, with the packages that it is in."""
+        parts = re.split(r"[.:]", name)
+        modules = [sys.modules.get(".".join(parts[:count])) for count in range(1, len(parts) + 1)]
+        if len(parts) > 1 or self._own(modules[0]):
+            for module in modules:
+                self._escape(module)
+        if any(map(self._own, modules)):
+            self.found.attributes |= set(parts)
 
     def _widen(self, reason: str) -> None:
         self.found.wide = self.found.wide or reason

@@ -190,7 +190,10 @@ class Plain:
         if node.keywords or not decorated or local or not all(self._is_usual_base(base) for base in node.bases):
             return False
         bound = frozenset(_names(node.body))
-        return all(self.statement(each, bound) for each in node.body)
+        # A class tells each object among its attributes what it is called there (__set_name__).
+        values = [each.value for each in node.body if isinstance(each, ast.Assign | ast.AnnAssign)]
+        named = [each for each in values if isinstance(each, ast.Name | ast.Attribute) and _root(each) not in bound]
+        return all(self._argument(each, bound) for each in named) and all(self.statement(each, bound) for each in node.body)
 
     def _is_usual_base(self, node: ast.expr) -> bool:
         found = self.value(node.value if isinstance(node, ast.Subscript) else node)

@@ -68,11 +68,13 @@ class Program:
 
     def __init__(self, tree: Path, content: Mapping[str, str]) -> None:
         self._tree = tree
+        self._before = frozenset(sys.modules)
         self._content = content
         self._sources: dict[str, Source] = {}
         self._own: dict[int, str] = {}
         self._seen: set[str] = set()
         self._unread = ""
+        self._native: list[Path] = []
 
     def update(self) -> None:
         """Read the modules that were loaded since the last call."""
@@ -84,7 +86,9 @@ class Program:
                 self._unread = f"{name} is no module"
             if isinstance(module, ModuleType) and (place := _place(module)) and place.is_relative_to(self._tree):
                 self._own[id(module)] = name
-                if place.is_file() and place.suffix != ".so":
+                if place.suffix == ".so":
+                    self._native.append(place)
+                elif place.is_file():
                     own.append((name, module, place))
         read = {name: self._read(module, path) for name, module, path in own}
         self._sources.update(read)
@@ -97,6 +101,10 @@ class Program:
         """Return the statements that count, from these names. Raises Wide."""
         if self._unread:
             raise Wide(self._unread)
+        for path in self._native:
+            data = path.read_bytes()
+            if b"__pyx_" in data or any(f"{name}\0".encode() in data for name in self._sources):
+                raise Wide(f"{path.name} may use any module of the tree")
         return Closure(self, roots)
 
     def uncounted(self, ran: Collection[tuple[str, int, str]], closure: Closure) -> str:
@@ -124,12 +132,61 @@ class Program:
         """Return the name of a module of the tree; no name for anything else."""
         return self._own.get(id(found), "") if isinstance(found, ModuleType) else ""
 
-    def order(self) -> list[str]:
-        """Return the modules that can have done more than bind names, in the order in which their import began."""
-        shared = [name for name in sys.modules if name.partition(".")[0] not in sys.stdlib_module_names | {"ratchet", "__main__"}]
-        return [
-            name for name in shared if name not in self._sources or not all(one.plain for one in self._sources[name].statements)
-        ]
+    def order(self, closure: Closure) -> list[str]:
+        """Return the modules whose import can have mattered, in the order in which it began."""
+        counted = {module for module, _ in closure.found}
+        return [name for name in sys.modules if name in counted or self._is_fresh_library(name)]
+
+    def unloaded(self, closure: Closure, bench: str) -> set[str]:
+        """Return the files of the tree that may have run although no module of theirs is there: their import failed.
+
+        These are files of benchmarks, and what the top of any module or a statement that counts imports.
+        """
+        loaded = {str(source.path) for source in self._sources.values()}
+        nodes = [(source.module, one.node) for source in self._sources.values() for one in source.statements]
+        inside = {id(one.node) for one in closure.found.values()}
+        names = {
+            name
+            for module, node in nodes
+            for each in (ast.walk(node) if id(node) in inside else _at_top(node))
+            for name in _imported(module, each)
+            if not isinstance(sys.modules.get(name), ModuleType)
+        }
+        roots = [self._tree, *(Path(each) for each in sys.path if Path(each).is_relative_to(self._tree))]
+        files = {root / f"{name.replace('.', '/')}{end}" for root in roots for name in names for end in (".py", "/__init__.py")}
+        files |= set((self._tree / bench).glob("*.py"))
+        return {self.relative(path) for path in files if path.is_file() and str(path.resolve()) not in loaded}
+
+    def sequence(self, source: Source, counted: Collection[int]) -> list[str]:
+        """Return what runs at the top of a module in an order that matters: statements, and imports that run such statements."""
+        found: list[str] = []
+        for at, statement in enumerate(source.statements):
+            if at in counted and not _is_settled(source, statement):
+                found.append(", ".join(sorted(statement.names)))
+            found += [
+                ast.dump(node)
+                for node in _at_top(statement.node)
+                if any(self._runs(name, set()) for name in _imported(source.module, node))
+            ]
+        return found
+
+    def _runs(self, name: str, asked: set[str]) -> bool:
+        """Return whether importing a module, or what it imports, may do more than to bind names."""
+        source = self._sources.get(name)
+        if source is None or name in asked:
+            return source is None and self._is_fresh_library(name)
+        asked.add(name)
+        if not all(statement.plain for statement in source.statements):
+            return True
+        nodes = (node for statement in source.statements for node in _at_top(statement.node))
+        return any(self._runs(each, asked) for node in nodes for each in _imported(source.module, node))
+
+    def _is_fresh_library(self, name: str) -> bool:
+        """Return whether a module of the environment was first imported by the tree."""
+        own = id(sys.modules.get(name)) in self._own
+        return (
+            name in sys.modules and name not in self._before and not own and name.partition(".")[0] not in sys.stdlib_module_names
+        )
 
     def _read(self, module: ModuleType, path: Path) -> Source:
         text = path.read_bytes()
@@ -191,18 +248,17 @@ class Closure:
         return self._all.words
 
     def digests(self) -> dict[str, str]:
-        """Return ``file: names`` → digest. Statements that do more than bind names are one entry of their file, with the imports
-        among them, since their order matters."""
+        """Return ``file: names`` → digest. Statements that do more than bind names are one entry of their file."""
         parts: dict[str, list[str]] = {}
         for module, source in self._program.sources.items():
-            ordered = not all(statement.plain for statement in source.statements)
+            counted = [at for at in range(len(source.statements)) if (module, at) in self.found]
             file = self._program.relative(source.path)
-            for at, statement in enumerate(source.statements):
-                if (module, at) in self.found:
-                    names = ", ".join(sorted(statement.names)[:3]) if statement.plain else "top level"
-                    parts.setdefault(f"{file}: {names}", []).append(_digest(statement))
-                if ordered and statement.plain:
-                    parts.setdefault(f"{file}: top level", []).extend(map(ast.dump, _imports(statement.node)))
+            for at in counted:
+                statement = source.statements[at]
+                names = ", ".join(sorted(statement.names)[:3]) if statement.plain else "top level"
+                parts.setdefault(f"{file}: {names}", []).append(_digest(statement))
+            if counted:
+                parts[f"{file}: order of statements"] = [_joined(self._program.sequence(source, counted))]
         return {label: _joined(digests) for label, digests in parts.items()}
 
     def _add(self, module: str, source: Source, at: int) -> None:
@@ -240,7 +296,14 @@ class Closure:
     def _through_modules(self) -> Iterable[Name]:
         """Yield names that may be read through modules that are used as values."""
         everything = self._all
-        for module in self._program.sources if everything.every_module else sorted(everything.escapes):
+        modules = set(self._program.sources if everything.every_module else everything.escapes)
+        left = list(modules)
+        while left:  # a module leads to those among its names
+            source = self._program.source(left.pop())
+            inner = {own for value in vars(source.module).values() if (own := self._program.own(value))} if source else set()
+            left += inner - modules
+            modules |= inner
+        for module in sorted(modules):
             source = self._program.source(module)
             if source is not None:
                 names = source.by_name if everything.enumerates else everything.attributes & source.by_name.keys()
@@ -278,20 +341,46 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
         if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.body:
             first = node.body[0]
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-                node.body[0] = ast.copy_location(ast.Pass(), first)
+                node.body[:1] = [] if len(node.body) > 1 else [ast.copy_location(ast.Pass(), first)]
     return tree
 
 
-def _imports(node: ast.stmt) -> Iterable[ast.Import | ast.ImportFrom]:
-    """Yield the imports in a statement at the top of a module, without those from Python's own library."""
+def _at_top(node: ast.stmt) -> Iterable[ast.AST]:
+    """Yield the imports in a statement at the top of a module that run where it does."""
     if isinstance(node, ast.Import | ast.ImportFrom):
-        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
-        if not all(name.partition(".")[0] in sys.stdlib_module_names for name in names):
-            yield node
-    elif isinstance(node, ast.If | ast.Try | ast.With):
+        yield node
+    elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         yield from (
-            found for child in ast.walk(node) if isinstance(child, ast.Import | ast.ImportFrom) for found in _imports(child)
+            found
+            for child in ast.iter_child_nodes(node)
+            if isinstance(child, ast.stmt | ast.ExceptHandler)
+            for found in _at_top(child)
         )
+
+
+def _imported(module: ModuleType, node: ast.AST) -> Iterable[str]:
+    """Yield the full names of modules that an import statement may load."""
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        base = absolute(module, node)
+        names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    else:
+        return
+    for name in names:
+        parts = name.split(".")
+        yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+
+
+def _is_settled(source: Source, statement: Statement) -> bool:
+    """Return whether a statement binds the same wherever it stands: a function, a constant, or an import."""
+    node = statement.node
+    if source.stars or not statement.plain or any(len(source.by_name[name]) > 1 for name in statement.names):
+        return False
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return not (node.decorator_list or node.args.defaults or node.args.kw_defaults)
+    value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+    return isinstance(value, ast.Constant) or isinstance(node, ast.Import | ast.ImportFrom)
 
 
 def _is_main(node: ast.stmt) -> bool:
