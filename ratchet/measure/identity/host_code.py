@@ -34,7 +34,9 @@ MOST_PARTS = 500
 """Files that are not Python are one part of an identity each, up to so many; else all are one."""
 _IGNORED = frozenset({".git", "__pycache__"})
 _DOCUMENTATION = (".md", ".rst")
-_OF_TOOLS = frozenset({".gitattributes", ".gitignore", ".pre-commit-config.yaml", "LICENSE", "pyproject.toml", TUNED_FILE})
+_OF_TOOLS = frozenset(
+    {".gitattributes", ".gitignore", ".pre-commit-config.yaml", "LICENSE", "RECORD", "SOURCES.txt", "pyproject.toml", TUNED_FILE}
+)
 """Files that nothing reads unless a text names them; tuned values of a case are in its identity themselves."""
 Ran = frozenset[tuple[str, int, str]]
 """Functions that ran: file, first line, name."""

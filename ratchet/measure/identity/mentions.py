@@ -69,6 +69,8 @@ class Mentions:
     """Global names of its module."""
     members: set[tuple[str, str]] = field(default_factory=set)
     """Module of the tree, and a name in it."""
+    imports: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    """Name that it binds at the top of its module → where that comes from, as ``members``."""
     attributes: set[str] = field(default_factory=set)
     """Attributes of objects that could be a module of the tree, if one is used as a value anywhere."""
     escapes: set[str] = field(default_factory=set)
@@ -147,13 +149,17 @@ class Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """Note names that are imported at the top; `_import_within` has noted what functions import."""
         if own := self._own(sys.modules.get(absolute(self._module, node))):
-            self.found.members |= {(own, alias.name) for alias in node.names}
+            for alias in node.names:
+                self.found.imports.setdefault(alias.asname or alias.name, set()).add((own, alias.name))
 
     def _import_within(self, node: ast.stmt) -> None:
         """Note what functions within the statement import, by the name that it gets there."""
         bound: dict[str, list[object]] = {}
-        within = (inner for outer in ast.walk(node) if isinstance(outer, _FUNCTIONS) for inner in ast.walk(outer))
+        within = (
+            inner for outer in ast.walk(node) if isinstance(outer, (*_FUNCTIONS, ast.ClassDef)) for inner in ast.walk(outer)
+        )
         for inner in within:
             if isinstance(inner, ast.Import):
                 for alias in inner.names:

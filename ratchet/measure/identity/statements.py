@@ -285,6 +285,7 @@ class Closure:
             return
         for at in source.by_name.get(member, ()):
             self._add(module, source, at)
+            self._left += self._program.mentions(source, source.statements[at]).imports.get(member, ())
         if member in source.by_name or member in _OF_IMPORT:
             return
         self._left += [(each, member) for each in source.stars]
@@ -345,7 +346,7 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
     return tree
 
 
-def _at_top(node: ast.stmt) -> Iterable[ast.AST]:
+def _at_top(node: ast.AST) -> Iterable[ast.AST]:
     """Yield the imports in a statement at the top of a module that run where it does."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         yield node
