@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_PLAIN_NAMES = (
+    *("global", "import", "alias", "module", "default", "keyword", "closure", "decorator", "argument", "config", "lambda"),
+    *("dataclass", "enum", "generator", "async", "thread", "cache", "environment"),
+)
 PROJECT = {
     "README.md": "A project.\n",
     "pyproject.toml": "[project]\nname = 'kernels'\n",
@@ -268,13 +272,7 @@ def case(run, size=16):
     + "".join(
         f"@benchmark(devices=('cpu',))\ndef {name}(*, device):\n    return case({code})\n\n"
         for name, code in {
-            **{
-                f"with_{name}": f"ops.with_{name}"
-                for name in (
-                    "global import alias module default keyword closure decorator argument config lambda dataclass enum"
-                    " generator async thread cache environment"
-                ).split()
-            },
+            **{f"with_{name}": f"ops.with_{name}" for name in _PLAIN_NAMES},
             "with_half": "ops.half",
             "with_base": "ops.Derived().run",
             "with_meta": "ops.WithMeta().run",

@@ -11,11 +11,11 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from ratchet import units
 from ratchet.errors import Exit, FingerprintError
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.baseline.steps import likely_renames
 from ratchet.judge.drift import held_to_best
+from ratchet.judge.headline import headline
 from ratchet.judge.outcome import (
     CaseThresholds,
     Finding,
@@ -32,7 +32,7 @@ from ratchet.judge.sequential import thresholds_of_run
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.run import CaseRun, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
-from ratchet.stats.comparison import compare_stored, medians_ms
+from ratchet.stats.comparison import compare_stored, kernels_median_ms, medians_ms
 
 RED = (Outcome.FAILED, Outcome.REGRESSED)
 """Outcomes that make a run exit 1."""
@@ -46,7 +46,7 @@ def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) 
     stored = baseline.entries(run.environment.fingerprint)
     roofs = measured_roofs(run.cases, stored, run.environment.l2_bytes)
     if run.kind == "run":
-        verdicts = tuple(_verdict(case, judge_alone(case), roofs) for case in run.cases)
+        verdicts = tuple(_verdict(case, judge_alone(case), roofs, rule.confidence) for case in run.cases)
         return _report(run, verdicts, rule, run.warnings)
     verdicts = _judged(run.cases, rule, run.plan.pairs, stored, {case.name: case for case in run.best}, roofs)
     return _report(run, tuple(_with_hints(verdicts, run)), rule, (*_warnings(run, baseline), *run.warnings))
@@ -117,8 +117,9 @@ def _checked(
     finding = judge_case(case, comparison, thresholds, stored)
     whole = compared(best, thresholds.policy.confidence) if best else None
     if best is None or whole is None or best.reference_tree is None:
-        return _verdict(case, finding, roofs)
-    verdict = _verdict(case, held_to_best(finding, whole, best.reference_tree, thresholds), roofs)
+        return _verdict(case, finding, roofs, thresholds.policy.confidence)
+    held = held_to_best(finding, whole, best.reference_tree, thresholds)
+    verdict = _verdict(case, held, roofs, thresholds.policy.confidence)
     return verdict.model_copy(update={"best": whole, "best_tree": best.reference_tree})
 
 
@@ -140,7 +141,7 @@ def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRe
     verdicts = []
     for name in dict.fromkeys((*heads, *others)):
         joined = _joined(name, heads, others)
-        verdicts.append(_verdict(joined, _judge_apart(joined, thresholds), roofs))
+        verdicts.append(_verdict(joined, _judge_apart(joined, thresholds), roofs, policy.confidence))
     joined_run = head.model_copy(update={"reference": reference.head, "kind": "check", "bench_from": None})
     warning = "The sides were measured at different times: clocks, heat and neighbours do not cancel as in a check."
     return _report(joined_run, tuple(verdicts), policy, (warning, *head.warnings))
@@ -191,24 +192,27 @@ def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Finding:
     return (*decide_apart(comparison, thresholds), comparison)
 
 
-def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
+def _verdict(case: CaseRun, finding: Finding, roofs: Roofs, confidence: float) -> CaseVerdict:
     outcome, reason, comparison = finding
     side = "reference" if outcome is Outcome.INCONCLUSIVE else "head"
     lines = next((failure.last_lines for failure in case.failures if failure.side == side), ())
     dropped = [block.throttled for worker in (*case.head, *case.reference) for block in worker.blocks].count(True)
     head = _summary(case.performance, case.workload, case.head, roofs)
-    summaries = _agreeing(_summary(case.reference_performance, case.reference_workload, case.reference, roofs), head, comparison)
+    reference = _summary(case.reference_performance, case.reference_workload, case.reference, roofs)
+    if comparison is not None and comparison.source == "kernels":
+        head, reference = _of_kernels(head, case.head), _of_kernels(reference, case.reference)
+    reference, head = _agreeing(reference, head, comparison)
     return CaseVerdict(
         name=case.name,
         outcome=outcome,
         reason=reason,
         comparison=comparison,
-        head=summaries[1],
-        reference=summaries[0],
+        head=head,
+        reference=reference,
         unchecked=_unchecked(case),
         last_lines=lines,
         dropped_blocks=dropped,
-        host_bound=host_bound(case),
+        host_bound=host_bound(case, confidence),
         timed_because=_timed_because(case) if outcome in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE) else None,
     )
 
@@ -218,9 +222,9 @@ def _unchecked(case: CaseRun) -> str | None:
     if case.has_reference or not case.head:
         return None
     if case.agreement is None:
-        return "No reference: nothing says whether its result is right."
+        return "No reference implementation: nothing says whether its result is right."
     within = f"within {case.agreement:.0e}".replace("e-0", "e-") if case.agreement else "exactly"
-    return f"No reference: head and reference agree {within}, and nothing else was checked."
+    return f"No reference implementation: both sides agree {within}, and nothing else was checked."
 
 
 def _timed_because(case: CaseRun) -> str | None:
@@ -238,10 +242,15 @@ def _agreeing(
 
     The median of each side alone would contradict the change on a restless machine, where what disturbs a pair cancels.
     """
-    if reference is None or head is None or comparison is None or comparison.source != "paired":
+    if reference is None or head is None or comparison is None or not comparison.is_paired:
         return reference, head
     middle, half = math.sqrt(reference.median_ms * head.median_ms), math.sqrt(comparison.ratio)
     return _at(reference, middle / half), _at(head, middle * half)
+
+
+def _of_kernels(side: SideSummary | None, workers: Sequence[WorkerSamples]) -> SideSummary | None:
+    median_ms = kernels_median_ms(workers)
+    return _at(side, median_ms) if side and median_ms else side
 
 
 def _at(side: SideSummary, median_ms: float) -> SideSummary:
@@ -311,68 +320,3 @@ def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
     if counts.get(Outcome.INCONCLUSIVE) and policy.on_inconclusive == "fail":
         return Exit.NOT_MEASURED
     return Exit.PASS
-
-
-def headline(cases: tuple[CaseVerdict, ...], policy: Policy, code: Exit) -> str:
-    """Write the first line that anyone reads: what is worst, by how much, and how many cases there are."""
-    gate = units.threshold(policy.regression)
-    by_outcome = {outcome: [case for case in cases if case.outcome is outcome] for outcome in Outcome}
-    red, slower, failed = (by_outcome[outcome] for outcome in (Outcome.REGRESSED, Outcome.SLOWER, Outcome.FAILED))
-    inconclusive = by_outcome[Outcome.INCONCLUSIVE]
-    failures = f"; {len(failed)} failed" if failed else ""
-    unproven = f"; {len(slower)} more slower, but not proven" if slower else ""
-    if red:
-        (by, than), worst = max(((_slowdown(case, policy), case) for case in red), key=lambda ranked: ranked[0])
-        return (
-            f"Regression: {len(red)} of {_cases(len(cases))} slower; worst: {worst.name} {units.slowdown(by)}{than} "
-            f"(gate {gate}){unproven}{failures}."
-        )
-    if failed:
-        more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-        return f"Failed: {failed[0].name}{more}{unproven}. {failed[0].reason}"
-    if slower:
-        worst = max(slower, key=lambda case: case.comparison.ratio if case.comparison else 0.0)
-        return (
-            f"Slower, but not proven: {len(slower)} of {_cases(len(cases))}; worst: {worst.name} {_shown(worst)} (gate {gate})."
-        )
-    return _headline_without_red(cases, inconclusive, gate, code)
-
-
-def _headline_without_red(cases: tuple[CaseVerdict, ...], inconclusive: list[CaseVerdict], gate: str, code: Exit) -> str:
-    counts = _counted(cases)
-    if code is Exit.NOT_MEASURED:
-        return f"Not measured well enough for a verdict: {counts}."
-    if all(case.outcome in (Outcome.MEASURED, Outcome.SKIPPED) for case in cases):
-        return f"Timed without a comparison: {counts}."
-    if inconclusive:
-        worst = max(inconclusive, key=lambda case: case.comparison.high if case.comparison else math.inf)
-        return f"Inconclusive: {len(inconclusive)} of {_cases(len(cases))}, such as {worst.name} {_shown(worst)}; {counts}."
-    return f"No regression past the gate of {gate}: {counts}."
-
-
-def _shown(case: CaseVerdict) -> str:
-    """Show the change with its interval and the scatter of its pairs."""
-    comparison = case.comparison
-    if comparison is None:
-        return "(no interval)"
-    low, high = (units.change(bound, 1).removesuffix(" %") for bound in (comparison.low, comparison.high))
-    return (
-        f"{units.slowdown(comparison.ratio)} [{low}, {high}]; pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}"
-    )
-
-
-def _cases(count: int) -> str:
-    return f"{count} case{'' if count == 1 else 's'}"
-
-
-def _slowdown(case: CaseVerdict, policy: Policy) -> tuple[float, str]:
-    """Return the ratio that made a case red, and what it is slower than where that is not the reference."""
-    own = case.comparison.ratio if case.comparison else 0.0
-    if case.best and own <= 1 + policy.regression:
-        return case.best.ratio, " against the best commit"
-    return own, ""
-
-
-def _counted(cases: tuple[CaseVerdict, ...]) -> str:
-    counts = Counter(case.outcome for case in cases)
-    return ", ".join(f"{counts[outcome]} {outcome.value.lower()}" for outcome in Outcome if counts[outcome]) or "no case"

@@ -84,6 +84,12 @@ def reason(case: CaseVerdict) -> str:
     return case.reason.removeprefix("Slower, but not proven: ")
 
 
+def missing(case: CaseVerdict) -> str:
+    """Return the reason for a slowdown without proof; without its figures, where more is said than these."""
+    figures, _, rest = reason(case).partition(" %. ")
+    return rest if rest and figures.startswith(("+", "−")) else reason(case)
+
+
 def by_sentence(cases: Iterable[CaseVerdict], sentence_of: Callable[[CaseVerdict], str | None]) -> dict[str, tuple[str, ...]]:
     """Return sentence → names of the cases that have it, each sentence once; cases without one are left out."""
     grouped: dict[str, tuple[str, ...]] = {}
@@ -122,11 +128,18 @@ def time(side: SideSummary | None) -> str:
     return units.duration(side.median_ms / 1e3) if side else NOTHING
 
 
+def times(case: CaseVerdict) -> str:
+    """Return both medians, such as ``36.84 → 80.79 µs``; a unit that they share once."""
+    reference, head = time(case.reference), time(case.head)
+    same_unit = case.reference and case.head and reference.partition(" ")[2] == head.partition(" ")[2]
+    return f"{reference.partition(' ')[0] if same_unit else reference} → {head}"
+
+
 def change(comparison: Comparison | None, digits: int = 2) -> str:
     """Return ``+5.21 %``; with a star where the reference is a stored time, not one measured beside the head."""
     if comparison is None:
         return NOTHING
-    return units.change(comparison.ratio, digits) + ("*" if comparison.source != "paired" else "")
+    return units.change(comparison.ratio, digits) + ("*" if not comparison.is_paired else "")
 
 
 def short_change(case: CaseVerdict) -> str:
@@ -134,7 +147,7 @@ def short_change(case: CaseVerdict) -> str:
     ratio = case.changed_ratio or (case.comparison.ratio if case.comparison else None)
     if ratio is None:
         return NOTHING
-    return units.slowdown(ratio) + ("*" if case.comparison and case.comparison.source != "paired" else "")
+    return units.slowdown(ratio) + ("*" if case.comparison and not case.comparison.is_paired else "")
 
 
 def interval(comparison: Comparison | None, digits: int = 2) -> str:

@@ -43,6 +43,7 @@ class Pull:
     labels: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     merge_commit_sha: str | None = None
+    locked: bool = False
 
 
 @dataclass
@@ -87,6 +88,8 @@ class Run:
     conclusion: str | None = "success"
     attempt: int = 1
     artifacts: list[str] = field(default_factory=list)
+    expired: bool = False
+    """Whether its artifacts are kept no longer."""
 
 
 class State:

@@ -56,7 +56,7 @@ def forked(work) -> str:
         try:
             os.close(reader)
             work(writer)
-        except BaseException:  # the parent cannot see it otherwise
+        except BaseException:  # noqa: BLE001  the parent cannot see it otherwise
             traceback.print_exc()
         os._exit(0)
     os.close(writer)
