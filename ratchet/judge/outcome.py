@@ -355,7 +355,8 @@ def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
     """Decide a case whose outcome does not depend on its times; None if it does."""
     broken = _broken(case, "head")
     if broken is not None:
-        return Outcome.FAILED, f"{broken.stage.capitalize()}: {_phrase(broken.message)}."
+        also = " The reference fails, too: this change may not be the cause." if _broken(case, "reference") else ""
+        return Outcome.FAILED, f"{broken.stage.capitalize()}: {_phrase(broken.message)}.{also}"
     if case.skipped is not None:
         return Outcome.SKIPPED, f"Skipped: {_phrase(case.skipped)}."
     if not case.in_head:
@@ -363,9 +364,14 @@ def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
     if case.unfit is not None:
         return Outcome.UNFIT, f"{_phrase(case.unfit)}."
     if not case.head:
-        same = Outcome.IDENTICAL, "The same machine code, launched in the same way on both sides; it was not timed."
-        return same if case.identical else (Outcome.UNFIT, "Nothing was measured.")
+        return (Outcome.IDENTICAL, _same(case)) if case.identical else (Outcome.UNFIT, "Nothing was measured.")
     return None
+
+
+def _same(case: CaseRun) -> str:
+    if len(set(case.identity.values())) == 1 and len(case.identity) == 2:
+        return "The same machine code, launched in the same way on both sides; it was not timed."
+    return "All that it runs and reads in the tree is the same on both sides; it was not timed."
 
 
 def _against_stored(case: CaseRun, thresholds: CaseThresholds, stored: BaselineEntry | None) -> Finding:

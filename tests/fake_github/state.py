@@ -43,6 +43,7 @@ class Pull:
     labels: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     merge_commit_sha: str | None = None
+    locked: bool = False
 
 
 @dataclass
@@ -87,6 +88,8 @@ class Run:
     conclusion: str | None = "success"
     attempt: int = 1
     artifacts: list[str] = field(default_factory=list)
+    expired: bool = False
+    """Whether its artifacts are kept no longer."""
 
 
 class State:
@@ -114,6 +117,8 @@ class State:
         self.dispatches: list[dict[str, Any]] = []
         """``workflow``, ``ref``, ``inputs``, ``by`` of each workflow that was started."""
         self.statuses: list[dict[str, Any]] = []
+        self.runners: dict[int, dict[str, Any]] = {}
+        """id → ``name`` and ``labels`` of those that are registered and have not done their one job."""
         self._ids = itertools.count(1001)
         self._seconds = itertools.count()
 

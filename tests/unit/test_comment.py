@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.errors import UsageError
+from ratchet.judge.github.command import MOST_CASES, Accept, parse_command
 from ratchet.records import Outcome
+from ratchet.report.check_run import check_output
 from ratchet.report.comment import LIMIT, MOST_BARS, CommentPage, chart_of_changes, marker, render_comment, run_id_of, sha_of
 from tests import examples, pages, reports
 from tests.pages import RUN_URL
@@ -62,36 +64,47 @@ def test_an_id_is_a_plain_word() -> None:
 
 def visible(make: Make) -> str:
     """What stands open."""
-    return re.sub(r"<details>.*</details>", "", render_comment(make()), flags=re.DOTALL)
+    return re.sub(r"<details>.*</details>", "", render_comment(make()), flags=re.DOTALL).replace("\u00a0", " ")
 
 
 def test_the_verdict_is_first_then_the_worst() -> None:
-    """After the markers come the verdict, commit, hardware, counts, and the regressions, the slowest first, with their causes."""
+    """After the markers come the verdict, the regressions, the slowest first, their causes, how to accept them, the facts."""
     lines = [line for line in visible(pages.red).splitlines()[2:] if line]
-    assert lines[0] == "### ❌ Regression: 5 of 11 cases slower; worst: normalize/rows_16k +119 % (2.2×) (gate 3 %)."
-    assert lines[1].startswith("**Commit** 533226cf33 ")
-    assert lines[2].startswith("**Hardware** NVIDIA H200, ")
-    assert f"]({RUN_URL})" in lines[3]
-    assert lines[4].replace("\u00a0", " ") == "**Summary** 11 cases: ❌ 5 regressed · 🟰 6 identical"
-    names = [line.split("`")[1] for line in lines if line.startswith("| `")]
+    assert lines[0] == "### ❌ 5 of 11 cases slower; worst: normalize/rows_16k +119 % (2.2×): coalescing 100 % → 50 %"
+    names = [name_in(line) for line in lines if line.startswith("| <code>")]
+    assert lines[3].startswith("| <code>")
     assert names[:3] == ["normalize/rows_16k", "normalize/rows_8k", "attention/training_1k"]
-    assert any(line.startswith("- `normalize/rows_16k`: Coalescing") for line in lines)
+    after = [line.split(" ")[0] for line in lines[3 + len(names) :]]
+    assert after == ["-", "-", "-", "**Slower", "```text", "/ratchet", "```", "**Cases**", "6", *FACTS]
+    assert "**Cases** 11: ❌ 5 regressed · 🟰 6 identical" in lines
+    assert lines[-2].startswith(f"**Run** [19432117786]({RUN_URL}), ")
+
+
+FACTS = ["**Head**", "**Reference**", "**Machine**", "**Run**", "**Files**"]
+
+
+def name_in(row: str) -> str:
+    """The case in a row of a table."""
+    return row.split("<code>")[1].split("</code>", maxsplit=1)[0].replace("<wbr>", "")
 
 
 def test_figures_of_a_regression() -> None:
-    """Each regression has both times, the change with its interval, Cliff's δ, and what a check would prove."""
-    row = next(
-        line for line in visible(pages.red).replace("\u00a0", " ").splitlines() if line.startswith("| `normalize/rows_8k`")
-    )
-    assert row == "| `normalize/rows_8k` | 12.21 µs | 19.17 µs | +57.04 % [+55.54, +58.04] | +1.00 | 3.73 % |"
+    """Each regression has the change with its interval and both times; pairs, Cliff's δ and MDE are folded away."""
+    name = "<code>normalize/<wbr>rows_<wbr>8k</code>"
+    opened, _, folded = render_comment(pages.red()).replace("\u00a0", " ").partition("<details>")
+    assert f"| {name} | +57.0 % [+55.5, +58.0] | 12.21 → 19.17 µs |" in opened
+    assert f"| {name} | 24 | +1.00 | 3.73 % |" in folded.split("<summary>Statistics")[1]
+    assert "δ" not in opened
+    assert "MDE" not in opened
 
 
 def test_an_accepted_regression_is_shown_with_who_and_why() -> None:
     """It stands apart from the regressions, with the person, the reason and the head that it holds for."""
     text = visible(pages.accepted)
-    assert text.split("\n")[2] == "### ✅ No regression past the gate of 3 %: 1 unchanged; 1 regression accepted on purpose."
+    assert text.split("\n")[2] == "### ✅ 1 of 2 cases slower, but accepted; no other slower by over 3 %"
     assert "#### ❌" not in text
-    assert "a-maintainer | rows that are masked as a whole gave NaN" in text
+    assert "- `attention/inference_4k` by a-maintainer: rows that are masked as a whole gave NaN" in text
+    assert "/ratchet accept" not in text
     assert "This holds only for 3f2a1bc98d" in text
     assert "(1 accepted)" in text
 
@@ -99,7 +112,7 @@ def test_an_accepted_regression_is_shown_with_who_and_why() -> None:
 def test_alerts_stand_under_the_verdict() -> None:
     """A head that moved, an edited baseline and a verdict that was not judged again are said before any figure."""
     text = visible(pages.stale)
-    before = text.split("**Commit**")[0]
+    before = text.split("| Case |")[0]
     assert "**Stale:** the pull request is now at 4e4e4e4e4e; this report is about 3f2a1bc98d." in before
     assert "**This pull request edits the baseline file.** It was judged by the file of `main`" in before
     assert "No trusted job has judged the samples again." in before
@@ -127,8 +140,10 @@ def test_the_heads_benchmarks_are_said() -> None:
     page = pages.red()
     assert page.report is not None
     text = render_comment(replace(page, report=page.report.model_copy(update={"bench_from": "head"})))
-    line = next(line for line in text.splitlines() if line.startswith("**Commit**"))
+    line = next(line for line in text.splitlines() if line.startswith("**Reference**"))
     assert line.endswith(", benchmarks of the head on both sides\\")
+    alone = render_comment(replace(page, report=page.report.model_copy(update={"reference": None})))
+    assert "**Reference** not measured; times stored in the baseline stand in for it\\\n" in alone
 
 
 def test_the_next_step_and_a_host_bound_case() -> None:
@@ -137,9 +152,7 @@ def test_the_next_step_and_a_host_bound_case() -> None:
     open_part, _, folded = text.partition("<details>")
     assert "8 more pairs would settle it and take 14 s" in open_part
     assert "`copy/64m` host-bound: The GPU waited for the host in 100 % of the head's blocks" in folded
-    waiting = reports.case("a/b", Outcome.REGRESSED, "Slower.", 1.2, host_bound="The GPU waited for the host.")
-    text = render_comment(pages.page(reports.report((waiting,))))
-    assert "- `a/b`: The GPU waited for the host." in text.partition("<details>")[0]
+    assert "⏳ Host-bound, the GPU mostly waited for the CPU: `copy/64m`." in open_part
 
 
 def many(count: int, name: str = "bench/config_{}") -> CommentPage:
@@ -163,10 +176,47 @@ def test_a_long_comment_fits(limit: int, name: str) -> None:
     text = render_comment(many(1000, name), limit)
     assert len(text.encode()) <= limit
     assert text.split("\n")[2].startswith("### ❌ ")
-    assert "**Summary** 1000 cases" in text
+    assert "**Cases** 1000: " in text
     assert f"]({RUN_URL})" in text
     assert re.search(r"\d+ more cases: the run’s `ratchet_report.md` lists them all", text)
     assert faults(text, pages.LINKS) == []
+
+
+def test_4900_cases_fit() -> None:
+    """The comment and both parts of the check run of 4,900 cases keep to GitHub's 65,536 characters, and name the worst."""
+    kinds = (Outcome.UNCHANGED, Outcome.IDENTICAL, Outcome.REGRESSED, Outcome.INCONCLUSIVE)
+    cases = tuple(
+        reports.case(
+            f"gemm/m{n}_n4096_k4096", kinds[n % 4], f"The interval of {n} reaches.", 1.1 + n / 1e5, unchecked="No reference."
+        )
+        for n in range(4900)
+    )
+    page = pages.page(reports.report(cases))
+    _, output = check_output(page)
+    for text in (render_comment(page), output.summary, output.text):
+        assert len(text) < 65_536
+    assert "1225 of 4900 cases slower; worst: gemm/m4898_n4096_k4096 +15 %" in output.title
+    assert "gemm/<wbr>m4898_<wbr>n4096" in output.summary
+
+
+@pytest.mark.parametrize("make", [pages.red, pages.slower, pages.improved, pages.accepted], ids=lambda make: make.__name__)
+def test_it_fits_a_phone(make: Make) -> None:
+    """Open tables break into columns of 34 characters in all, what a phone of 360 pixels has room for."""
+    lines = render_comment(make()).partition("<details>")[0].splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith(("| Case", "| <code>"))]
+    pieces = [[re.split(" |<wbr>", re.sub("</?code>", "", cell)) for cell in row] for row in rows]
+    assert sum(max(len(piece) for cell in column for piece in cell) for column in zip(*pieces, strict=True)) <= 34
+
+
+def test_a_reason_that_stands_below_is_not_in_the_first_line() -> None:
+    """The first line of what failed or could not be measured names a case; why, the list below says, once."""
+    for make, said in ((pages.failed, "❌ 2 of 3 cases failed, such as attention/training_512"), (pages.nothing, NOTHING)):
+        text = visible(make)
+        assert text.splitlines()[2] == f"### {said}"
+        assert text.count("NameError") + text.count("SW thermal slowdown") == 1
+
+
+NOTHING = "⚠️ Nothing was measured: 2 unfit, 1 skipped, such as attention/training_512"
 
 
 def test_the_order_in_which_detail_goes() -> None:
@@ -241,7 +291,24 @@ def test_commands_hold_plain_names_only() -> None:
     """What people paste, as a command or as a comment, has no name in it that is more than a name."""
     text = render_comment(pages.hostile())
     assert "reboot" not in "".join(re.findall(r"```(?:text|bash)\n(.*?)```", text.replace("`````", ""), re.DOTALL))
-    assert "/ratchet accept x/y because" in text
+    assert "\n/ratchet" not in text
+
+
+def test_the_line_that_accepts_stands_open_and_names_slowdowns_alone() -> None:
+    """It is complete but for the reason, and holds plain names of slowdowns only: a wrong result cannot be accepted."""
+    assert "\n/ratchet accept attention/inference_4k layernorm/hidden_4096 REASON\n" in visible(pages.mixed)
+    assert visible(pages.slower).count("/ratchet accept normalize/rows_16k ") == 1
+    for make in (pages.green, pages.improved, pages.inconclusive, pages.problem):
+        assert "/ratchet accept" not in render_comment(make())
+    cases = tuple(reports.case(name, Outcome.REGRESSED, "Slower.", 1.1) for name in ("a/b", "$(reboot)/b", "c/d"))
+    text = render_comment(pages.page(reports.report(cases)))
+    assert "/ratchet accept a/b c/d REASON" in text
+    assert "; the line takes 2 of 3 cases)" in text
+    many_red = tuple(reports.case(f"a/{n}", Outcome.REGRESSED, "Slower.", 2 - n / 100) for n in range(30))
+    line = re.search(r"^/ratchet accept .*", render_comment(pages.page(reports.report(many_red))), re.MULTILINE)
+    assert line
+    command = parse_command(line[0])
+    assert command == Accept(tuple(f"a/{n}" for n in range(MOST_CASES)), "REASON")
 
 
 def test_a_link_leads_to_github_alone() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.workflows.results import Run
-from tests.workflows.scene import NUMBER, QUIET, SLOW_ADDS, Scene
+from tests.workflows.scene import LENIENT, NUMBER, QUIET, SLOW_ADDS, Scene
 
 BRANCH = "$(touch${IFS}pwned)`touch${IFS}pwned`"
 TITLE = "`touch pwned` $(touch pwned)\n::set-output name=verdict::passed\n::error::pwned @everyone <img src=x>"
@@ -84,8 +84,9 @@ def test_a_hostile_name_is_a_name(scene: Scene, tmp_path: Path) -> None:
 
 def test_a_gpu_job_that_died_is_told_of(scene: Scene) -> None:
     """No artifact: the check run is completed, red, with a sentence, and the comment has it too."""
-    scene.actions.variables["RATCHET_LOCK_CLOCKS"] = "as fast as possible"
+    scene.actions.edited = {"BASELINE_PATH": "/nowhere"}
     run = scene.measure(scene.open_pull(QUIET))
+    scene.actions.edited = LENIENT
     assert run.conclusion == "failure"
     assert run.id not in scene.actions.store.names
     report = scene.report(run)

@@ -35,7 +35,7 @@ class Subject:
     """The branch whose settings and baseline hold."""
     pull: Pull | None = None
     ended: str = ""
-    """``stale``, ``closed`` or ``skipped``: there is nothing to publish."""
+    """``stale``, ``closed``, ``skipped`` or ``kept``: there is nothing to publish."""
     why: str = ""
     """One sentence about that."""
 

@@ -26,7 +26,7 @@ from ratchet.records.baseline import Baseline
 from ratchet.records.files import load, save_bytes
 from ratchet.records.forge import Comment, Pull
 from ratchet.records.run import RunRecord
-from ratchet.records.verdict import SLOWDOWNS, ReportRecord
+from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 from ratchet.report.check_run import candidate_paths
 from ratchet.report.comment import CommentPage
 
@@ -197,7 +197,13 @@ def page_of(material: PageSources, github: GitHub, environ: Mapping[str, str]) -
     else:
         acceptances = by_case(acceptances_of(github, subject.pull, material.comments), report)
         accepted = with_acceptances(report, acceptances)
-        page = replace(page, report=accepted.report, acceptances=accepted.acceptances, notes=notes)
+        failed = {case.name for case in report.cases if case.outcome is Outcome.FAILED}
+        vain = tuple(
+            f"{acceptance.case} failed, so the acceptance by {acceptance.by} changes nothing: only a slowdown can be accepted."
+            for acceptance in accepted.unused
+            if acceptance.case in failed
+        )
+        page = replace(page, report=accepted.report, acceptances=accepted.acceptances, notes=(*notes, *vain))
     paths = candidate_paths(page, rules.settings.bench)
     here = {name: path for name, path in paths.items() if github.file_at(path, subject.run.head_sha) is not None}
     return replace(page, paths=here)
