@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ratchet.errors import UsageError
 from ratchet.records.run import Policy
+from ratchet.units import parse_size
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?\s*$")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
@@ -104,6 +105,8 @@ class Settings(BaseModel):
     """
     regression_threshold: Fraction = 0.03
     improvement_threshold: Fraction = 0.05
+    memory_limit: Annotated[int | None, BeforeValidator(parse_size), Field(gt=0)] = None
+    """Most memory that a call may hold, for cases that name no limit of their own; None: no limit."""
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
     false_alarm: Fraction = 0.001
     """How often a whole run of unchanged code may be red."""
@@ -142,6 +145,7 @@ class Settings(BaseModel):
             confidence=self.confidence,
             false_alarm=self.false_alarm,
             on_inconclusive=self.on_inconclusive,
+            memory_limit_bytes=self.memory_limit,
         )
 
 

@@ -1,9 +1,11 @@
 """Numbers → text, in one place. Inside ratchet there are seconds, bytes and plain rates; these functions are the only exit.
 
-Reports, figures and the sentences of verdicts call them. Pure.
+Reports, figures and the sentences of verdicts call them; `parse_size` reads a size that a user wrote. Pure.
 """
 
 from __future__ import annotations
+
+import re
 
 
 def _significant(value: float, count: int) -> str:
@@ -46,6 +48,14 @@ def size(count: float) -> str:
         if abs(count) * 1024 >= factor * 1023.5:  # 1023.7 KiB would be shown as 1024 KiB
             return f"{_significant(count / factor, 3)} {unit}"
     return f"{count:.0f} B"
+
+
+def parse_size(value: object) -> int:
+    """Read ``4000MB``, ``1.5 GB`` or a number of bytes; MB and MiB both are 2²⁰ bytes. Raises ValueError."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMG])i?B)?\s*", str(value))
+    if not match or isinstance(value, bool):
+        raise ValueError(f"{value!r} is no size: write 4000MB")
+    return int(float(match[1]) * {"K": 2**10, "M": 2**20, "G": 2**30, None: 1}[match[2]])
 
 
 def rate(per_second: float, unit: str) -> str:

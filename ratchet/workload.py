@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from ratchet.units import parse_size
+
 if TYPE_CHECKING:
     import torch
 
@@ -62,6 +64,8 @@ class Workload:
     """The values used today, one for each name in ``tune``."""
     constraints: Sequence[Callable[..., bool]] = ()
     """Functions whose arguments are names of parameters; a combination can work if all return True."""
+    memory_limit: str | int | None = None
+    """Most memory that a call may hold, such as ``"4000MB"``: more fails the check. None: ``memory_limit`` of the settings."""
     clock: Clock | None = None
     """On a GPU: ``"event"`` times each call with a cold L2; ``"graph"`` replays 20 calls in a CUDA graph (warm L2);
     ``"cold-graph"`` does so with a flush of L2 before each of them; ``"cpu"`` times the host until ``run`` returns. None: events;
@@ -71,6 +75,8 @@ class Workload:
         declared = [number for number in (self.flops, self.bytes) if number is not None]
         if not all(0 <= number < math.inf for number in declared) or declared == [0, 0]:
             raise ValueError(f"a workload declares finite FLOPs and bytes, not both 0 (here {self.flops}, {self.bytes})")
+        if self.memory_limit is not None:
+            parse_size(self.memory_limit)
         if isinstance(self.mutates, Iterator):  # as model.parameters() is
             object.__setattr__(self, "mutates", tuple(self.mutates))
         if set(self.tune) != set(self.tuning):

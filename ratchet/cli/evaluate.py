@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,7 @@ from ratchet.judge.evaluation import exit_code
 from ratchet.records.evaluation import EvaluationRecord, InputSpec, Rules, parse_input
 from ratchet.records.files import save
 from ratchet.report.evaluation import evaluation_lines, verified_line
-
-_MIB = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+from ratchet.units import parse_size
 
 
 def _input(text: str) -> InputSpec:
@@ -35,10 +33,10 @@ def _input(text: str) -> InputSpec:
 
 
 def _memory(text: str) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(KB|MB|GB)", text.strip(), re.IGNORECASE)
-    if not match:
-        raise click.BadParameter(f"{text!r} is not a size such as 4000MB.")
-    return int(float(match[1]) * _MIB[match[2].upper()])
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.") from None
 
 
 def _seeds(text: str) -> tuple[int, ...]:

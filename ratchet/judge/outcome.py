@@ -132,7 +132,7 @@ def judge_case(case: CaseRun, comparison: Comparison | None, thresholds: CaseThr
 
     ``stored`` serves only where the reference could not be measured.
     """
-    settled = _before_times(case)
+    settled = _before_times(case) or over_limit(case, thresholds.policy)
     if settled is not None:
         return (*settled, None)
     if not case.in_reference:
@@ -155,9 +155,20 @@ def judge_case(case: CaseRun, comparison: Comparison | None, thresholds: CaseThr
     return kernels or (outcome, reason, comparison)
 
 
-def judge_alone(case: CaseRun) -> Finding:
+def over_limit(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
+    """Fail a head of which a call holds more memory than its workload allows, or else the policy; None where it does not."""
+    limit = policy.memory_limit_bytes if case.memory_limit_bytes is None else case.memory_limit_bytes
+    peak = max((worker.peak_memory_bytes for worker in case.head), default=0)
+    if limit is None or peak <= limit:
+        return None
+    other = max((worker.peak_memory_bytes for worker in case.reference), default=0)
+    before = f"; the reference takes {units.size(other)}" if other else ""
+    return Outcome.FAILED, f"Memory: a call takes {units.size(peak)}, more than its limit of {units.size(limit)}{before}."
+
+
+def judge_alone(case: CaseRun, policy: Policy) -> Finding:
     """Decide one case of `ratchet run`, which compares nothing."""
-    settled = _before_times(case)
+    settled = _before_times(case) or over_limit(case, policy)
     if settled is not None:
         return (*settled, None)
     return Outcome.MEASURED, "Timed alone.", None

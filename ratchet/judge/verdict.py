@@ -11,6 +11,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from ratchet import units
 from ratchet.errors import Exit, FingerprintError
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.baseline.steps import likely_renames
@@ -36,6 +37,8 @@ from ratchet.stats.comparison import compare_stored, kernels_median_ms, medians_
 
 RED = (Outcome.FAILED, Outcome.REGRESSED)
 """Outcomes that make a run exit 1."""
+MORE_MEMORY, LEAST_MORE_BYTES = 0.1, 1 << 20
+"""Fraction and bytes beyond which more memory than the reference takes is worth a sentence."""
 CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
 """Outcomes that a profile explains."""
 
@@ -46,7 +49,7 @@ def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) 
     stored = baseline.entries(run.environment.fingerprint)
     roofs = measured_roofs(run.cases, stored, run.environment.l2_bytes)
     if run.kind == "run":
-        verdicts = tuple(_verdict(case, judge_alone(case), roofs, rule.confidence) for case in run.cases)
+        verdicts = tuple(_verdict(case, judge_alone(case, rule), roofs, rule.confidence) for case in run.cases)
         return _report(run, verdicts, rule, run.warnings)
     verdicts = _judged(run.cases, rule, run.plan.pairs, stored, {case.name: case for case in run.best}, roofs)
     return _report(run, tuple(_with_hints(verdicts, run)), rule, (*_warnings(run, baseline), *run.warnings))
@@ -179,7 +182,7 @@ def _joined(name: str, heads: Mapping[str, CaseRun], others: Mapping[str, CaseRu
 
 
 def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Finding:
-    settled = judge_alone(case)
+    settled = judge_alone(case, thresholds.policy)
     if settled[0] is not Outcome.MEASURED:
         return settled
     if not case.in_reference or (case.reference_workload and case.workload != case.reference_workload):
@@ -210,11 +213,23 @@ def _verdict(case: CaseRun, finding: Finding, roofs: Roofs, confidence: float) -
         head=head,
         reference=reference,
         unchecked=_unchecked(case),
+        memory=_memory(case),
         last_lines=lines,
         dropped_blocks=dropped,
         host_bound=host_bound(case, confidence),
         timed_because=_timed_because(case) if outcome in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE) else None,
     )
+
+
+def _memory(case: CaseRun) -> str | None:
+    """Say that the head takes clearly more memory than the reference; None where it does not."""
+    head, reference = case.performance, case.reference_performance
+    if head is None or reference is None or case.workload is None:
+        return None
+    before, after = reference.peak_memory_bytes, head.peak_memory_bytes
+    if after <= before * (1 + MORE_MEMORY) or after - before < LEAST_MORE_BYTES:
+        return None
+    return f"A call takes {units.size(after)} of memory; the reference takes {units.size(before)}."
 
 
 def _unchecked(case: CaseRun) -> str | None:

@@ -98,6 +98,7 @@ class Prepared(Record):
     foreign: tuple[str, ...]
     times_itself: bool = False
     """It chose among variants of a kernel by their times, which nothing else may disturb."""
+    memory_limit_bytes: Bytes | None = None
     has_reference: bool = True
     evidence: tuple[Evidence, ...] = ()
     """Of the result, where it was checked and can be compared with that of another process."""

@@ -32,6 +32,9 @@ class Policy(Record):
     on_inconclusive: Literal["pass", "fail"] = "pass"
     """Whether a run with inconclusive cases exits 0 or 3. A case that looks slower without proof exits 3 in any case."""
 
+    memory_limit_bytes: Count | None = None
+    """Most memory that a call of a case without a limit of its own may hold; None: any."""
+
     @property
     def part(self) -> float:
         """The least slowdown, as a fraction, that counts as one part of a slowdown that several changes made together."""
@@ -263,6 +266,8 @@ class CaseRun(Record):
     """The head's result was compared with that of its workload's reference."""
     agreement: NotNegative | None = None
     """Without one: the tolerance within which the results of both sides agree; None if only the head has a result."""
+    memory_limit_bytes: Count | None = None
+    """Most memory that a call of the head may hold, by its workload; None: that of the policy."""
     pair_s: NotNegative = 0.0
     """Seconds that a pair of this case took, processes included; 0 where it was not written down."""
     identity: dict[Side, str] = {}

@@ -108,6 +108,8 @@ class CaseVerdict(Record):
     reference: SideSummary | None = None
     unchecked: str | None = None
     """One sentence that says what of its result was checked, where its workload has no reference."""
+    memory: str | None = None
+    """One sentence that the head takes clearly more memory than the reference."""
     last_lines: tuple[str, ...] = ()
     dropped_blocks: Count = 0
     host_bound: str = ""

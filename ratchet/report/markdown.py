@@ -134,6 +134,7 @@ def _content(report: ReportRecord, detail: Detail) -> dict[str, Any]:
         "flops": any(case.head and case.head.gflops for case in shown),
         "bytes": any(case.head and case.head.gb_s for case in shown),
         "unchecked": words.by_sentence(shown, lambda case: case.unchecked),
+        "memory": words.by_sentence(shown, lambda case: case.memory),
         "staged": [case for case in shown if case.head and case.head.stages_ms] if detail.figures else [],
         "timed": words.by_sentence(shown, lambda case: case.timed_because) if detail.machine else {},
         "place": "results folder",

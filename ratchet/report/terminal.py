@@ -84,7 +84,7 @@ def print_report(report: ReportRecord, console: Console) -> None:
             console.print(Padding(Text(untrusted.output_line(last), style="dim"), (0, 0, 0, 4), expand=False))
     for sentence in _why(report):
         console.print(Text(sentence))
-    for sentence in _unchecked(listed):
+    for sentence in _notes(listed):
         console.print(Text(sentence))
     for warning in report.warnings:
         console.print(Text.assemble(("warning: ", "yellow"), untrusted.clean(warning)))
@@ -108,7 +108,7 @@ def plain_lines(report: ReportRecord) -> list[str]:
         lines += [f"{words.HOST_BOUND.text} {name}: {untrusted.log_line(case.host_bound)}"] if case.host_bound else []
         lines += [f"  | {name}: {untrusted.output_line(last)}" for last in case.last_lines[-_LAST_LINES:]]
     lines += _why(report)
-    lines += _unchecked(listed)
+    lines += _notes(listed)
     lines += [f"warning: {untrusted.log_line(warning)}" for warning in report.warnings]
     return [*lines, untrusted.log_line(headline(report))]
 
@@ -123,10 +123,11 @@ def _why(report: ReportRecord) -> list[str]:
     return lines
 
 
-def _unchecked(listed: list[CaseVerdict]) -> list[str]:
-    """Return one line for each sentence about results without a reference, with the first of its cases."""
+def _notes(listed: list[CaseVerdict]) -> list[str]:
+    """Return one line for each sentence about results without a reference or more memory, with its first cases."""
     lines = []
-    for sentence, names in words.by_sentence(listed, lambda case: case.unchecked).items():
+    sentences = words.by_sentence(listed, lambda case: case.unchecked) | words.by_sentence(listed, lambda case: case.memory)
+    for sentence, names in sentences.items():
         shown = ", ".join(untrusted.log_line(name, untrusted.CELL) for name in names[:_NAMED])
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         lines.append(f"Note on {shown}{more}: {untrusted.log_line(sentence)}")

@@ -14,6 +14,7 @@ from ratchet.judge.evaluation import exit_code, headline, is_confirmed, timed_ve
 from ratchet.records.evaluation import InputSpec, Slope, Violation, parse_input
 from ratchet.records.run import Block, WorkerSamples
 from ratchet.report.evaluation import evaluation_lines
+from ratchet.units import parse_size
 
 torch = pytest.importorskip("torch")
 
@@ -102,3 +103,12 @@ def test_the_guard_names_what_was_replaced(what: str, monkeypatch: pytest.Monkey
         replace(patch)
         assert guard.replaced().endswith(name)
     assert guard.replaced() == before
+
+
+@pytest.mark.parametrize(("text", "size"), [("4000MB", 4000 << 20), ("1.5 GiB", 3 << 29), ("512", 512), (512, 512)])
+def test_a_size_is_read(text: object, size: int) -> None:
+    """With a unit of two to the tenth, twentieth or thirtieth, or in bytes; anything else says what could be written."""
+    assert parse_size(text) == size
+    for other in ("much", "4000 mb/s", True, None):
+        with pytest.raises(ValueError, match="write 4000MB"):
+            parse_size(other)

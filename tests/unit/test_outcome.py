@@ -358,10 +358,10 @@ def test_two_times_without_proof() -> None:
 
 def test_alone() -> None:
     """A case of `ratchet run` is measured, failed, skipped or unfit, and never compared."""
-    assert judge_alone(slower(50)) == (Outcome.MEASURED, "Timed alone.", None)
-    assert judge_alone(examples.compared(skipped="needs x"))[0] is Outcome.SKIPPED
-    assert judge_alone(slower(0).model_copy(update={"failures": (HEAD_BROKEN,)}))[0] is Outcome.FAILED
-    assert judge_alone(slower(0).model_copy(update={"unfit": "Hot."}))[0] is Outcome.UNFIT
+    assert judge_alone(slower(50), POLICY) == (Outcome.MEASURED, "Timed alone.", None)
+    assert judge_alone(examples.compared(skipped="needs x"), POLICY)[0] is Outcome.SKIPPED
+    assert judge_alone(slower(0).model_copy(update={"failures": (HEAD_BROKEN,)}), POLICY)[0] is Outcome.FAILED
+    assert judge_alone(slower(0).model_copy(update={"unfit": "Hot."}), POLICY)[0] is Outcome.UNFIT
 
 
 # At the thresholds
@@ -472,3 +472,18 @@ def test_the_gate_in_words() -> None:
     """A gate is shown as it was chosen."""
     found = reports.comparison(1.2, pairs=20)
     assert decide(found, pair_examples.bar(Policy(regression=0.0005)))[1] == "Slower by 20.00 %, past the gate of 0.05 %."
+
+
+@pytest.mark.parametrize(
+    ("own", "general", "fails"), [(None, None, False), (100, None, True), (None, 100, True), (10**12, 100, False)]
+)
+def test_more_memory_than_allowed_fails(own: int | None, general: int | None, fails: bool) -> None:
+    """The workload's own limit wins over that of the settings, compared or alone; without either, any amount passes."""
+    case, policy = slower(0).model_copy(update={"memory_limit_bytes": own}), Policy(memory_limit_bytes=general)
+    peak, other = (max(one.peak_memory_bytes for one in side) for side in (case.head, case.reference))
+    for outcome, reason, _ in (judged(case, policy=policy), judge_alone(case, policy)):
+        assert (outcome is Outcome.FAILED) == fails
+        sentence = (
+            f"Memory: a call takes {units.size(peak)}, more than its limit of 100 B; the reference takes {units.size(other)}."
+        )
+        assert (reason == sentence) == fails

@@ -35,6 +35,7 @@ from ratchet.measure.identity.host_code import HostIdentity, Watch
 from ratchet.measure.messages import DECLARATION, RULE
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import begin_section
+from ratchet.units import parse_size
 from ratchet.untrusted import clean
 from ratchet.workload import Parameter, SpaceError, Workload, constraint_text
 
@@ -162,6 +163,7 @@ class Worker:
             "has_reference": workload.reference is not None,
             **checked,
             "peak_memory_bytes": peak,
+            "memory_limit_bytes": None if workload.memory_limit is None else parse_size(workload.memory_limit),
             "stages": list(workload.stages),
             "foreign": self._tree.provenance.foreign(),
             "times_itself": self._autotuning.seen or torch.backends.cudnn.benchmark,
