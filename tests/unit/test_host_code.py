@@ -13,7 +13,7 @@ import pytest
 from ratchet.config import Settings
 from ratchet.measure.child.host import load
 from ratchet.measure.child.loader import LoadedTree
-from ratchet.measure.identity.host_code import Watch
+from ratchet.measure.host_code import Watch
 from ratchet.measure.messages import HostParts, parse
 from ratchet.measure.tree_spec import TreeSpec
 from tests.planted_host_code import CHANGES, HARMLESS, HELD_OUT, PROJECT, Change

@@ -31,7 +31,7 @@ from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Call, Clock, Samples
 from ratchet.measure.clocks.cpu import CpuClock
 from ratchet.measure.clocks.gpu import ColdGraphClock, EventClock, GraphClock, Lead
-from ratchet.measure.identity.host_code import HostIdentity, Watch
+from ratchet.measure.host_code import HostIdentity, Watch
 from ratchet.measure.messages import DECLARATION
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import begin_section
