@@ -21,7 +21,7 @@ def {name}(*, device):
 """
 FILES = {
     "pyproject.toml": "[tool.ratchet]\nblock_ms = 10\n",
-    "kernels/__init__.py": "",
+    "kernels/__init__.py": "VERSION = 1\n",
     "bench/adds.py": ADDS,
     **{
         f"bench/{name}.py": BENCH.format(name=name)
