@@ -311,11 +311,6 @@ def failed_in(body: str) -> tuple[str, ...]:
     return tuple(last.removeprefix(_FAILED).removesuffix(" -->").split()) if last.startswith(_FAILED) else ()
 
 
-def names_case(body: str, case: str) -> bool:
-    """Return whether one of our comments names the case, in a sentence or in a table."""
-    return untrusted.name(case) in body or untrusted.cell_name(case) in body
-
-
 def _second_line(body: str) -> re.Match[str] | None:
     lines = body.replace("\r\n", "\n").split("\n", 2)
     return _RUN_READ.fullmatch(lines[1]) if len(lines) > 1 and lines[0].startswith("<!-- ratchet:report:") else None

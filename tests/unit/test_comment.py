@@ -20,7 +20,6 @@ from ratchet.report.comment import (
     CommentPage,
     chart_of_changes,
     marker,
-    names_case,
     render_comment,
     run_id_of,
     sha_of,
@@ -63,16 +62,6 @@ def test_another_text_names_no_run(body: str) -> None:
     """What we did not write names neither a run nor a head."""
     assert run_id_of(body) is None
     assert sha_of(body) is None
-
-
-def test_each_case_of_a_comment_is_found_in_it() -> None:
-    """A case that our comment names, also in a table that breaks names, is one that a command may name; others are not."""
-    page = pages.mixed()
-    assert page.report
-    body = render_comment(page)
-    assert all(names_case(body, case.name) for case in page.report.cases)
-    assert not names_case(body, "gemm/2")
-    assert not names_case(body, "attention/inference")
 
 
 def test_an_id_is_a_plain_word() -> None:
