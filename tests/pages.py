@@ -32,6 +32,8 @@ def page(report: ReportRecord | None, **changes: Any) -> CommentPage:
         "run_url": RUN_URL,
         "run_id": 19432117786,
         "artifact_url": f"{RUN_URL}#artifacts" if report else None,
+        "rules": "gate 3 %, improvement 5 % from pyproject.toml of main at 5fe2b0c1d3; "
+        "baseline results/baseline.json of main at 5fe2b0c1d3",
     }
     return CommentPage(report, **(usual | changes))
 
@@ -132,6 +134,7 @@ def hostile() -> CommentPage:
     return page(
         report.model_copy(update={"cases": cases, "profiles": (profile,), "unprofiled": (nasty,)}),
         base_ref=nasty,
+        rules=nasty,
         repository=nasty,
         run_url="javascript:alert(1)",
         artifact_url="https://evil.example/) <img src=x>",

@@ -166,13 +166,14 @@ class GitHub(Connection):
         except GoneError:
             return "none"
 
-    def branch_exists(self, name: str) -> bool:
-        """Return whether this repository has a branch of that name."""
+    def tip(self, branch: str) -> str | None:
+        """Return the commit that a branch of this repository stands at; None if there is no such branch."""
         try:
-            self._tries().call(f"Looking for branch {name}", lambda: known(self._api.get_branch(name).name, "name"))
+            return self._tries().call(
+                f"Looking for branch {branch}", lambda: known(self._api.get_branch(branch).commit.sha, "commit")
+            )
         except GoneError:
-            return False
-        return True
+            return None
 
     def holds(self, ref: str, commit: str) -> bool | None:
         """Return whether the history of a branch or commit has this commit; None if GitHub does not know one of the two."""

@@ -52,6 +52,8 @@ class CommentPage:
     report_id: str = "default"
     rejudged: bool = True
     """Judged again from the raw samples, by thresholds and baseline of ``base_ref``."""
+    rules: str = ""
+    """The thresholds in words, and the file and the commit that they and the baseline come from."""
     notes: tuple[str, ...] = ()
     """Further sentences beside the verdict: parts of the artifact that were left out, and why."""
     paths: Mapping[str, str] = field(default_factory=dict)

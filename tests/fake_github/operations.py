@@ -78,7 +78,7 @@ OPERATIONS: dict[str, Operation] = {
         lambda g: g.file_at("results/baseline.json", "main"), "Reading results/baseline.json at main", absent=None
     ),
     "permission": Operation(lambda g: g.permission("a-maintainer"), "Reading the permission of a-maintainer", absent="none"),
-    "branch_exists": Operation(lambda g: g.branch_exists("main"), "Looking for branch main", absent=False),
+    "tip": Operation(lambda g: g.tip("main"), "Looking for branch main", absent=None),
     "holds": Operation(lambda g: g.holds("main", "b" * 40), "Looking for bbbbbbbbbb in main", absent=None),
     "default_branch": Operation(lambda g: g.default_branch(), "Reading the repository"),
     "open_check": Operation(

@@ -260,9 +260,9 @@ def test_a_custom_role_counts_as_what_it_extends(fake: FakeGitHub, github: GitHu
 
 
 def test_branches(fake: FakeGitHub, github: GitHub) -> None:
-    """Branches are there or not, slashes in their names included."""
+    """Branches stand at a commit or are not there, slashes in their names included."""
     fake.state.branches["ratchet/baseline"] = "e" * 40
-    assert [github.branch_exists(name) for name in ("main", "ratchet/baseline", "ratchet/other")] == [True, True, False]
+    assert [github.tip(name) for name in ("main", "ratchet/baseline", "ratchet/other")] == ["b" * 40, "e" * 40, None]
     fake.state.default_branch = "trunk"
     assert github.default_branch() == "trunk"
 

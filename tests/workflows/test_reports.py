@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.workflows.results import Run
-from tests.workflows.scene import NUMBER, QUIET, SLOW_ADDS, Scene
+from tests.workflows.scene import NUMBER, QUIET, SLOW_ADDS, Scene, git
 
 BRANCH = "$(touch${IFS}pwned)`touch${IFS}pwned`"
 TITLE = "`touch pwned` $(touch pwned)\n::set-output name=verdict::passed\n::error::pwned @everyone <img src=x>"
@@ -49,6 +49,39 @@ def test_the_story_of_a_slow_pull_request(slow: Slow) -> None:
     assert green.jobs["publish"].outputs == {"verdict": "passed", "regressions": "0"}
     assert scene.check().conclusion == "success"
     assert "a-maintainer" not in scene.comment()
+
+
+def test_the_base_branch_s_settings_decide_in_every_job(scene: Scene) -> None:
+    """Main's gate of 20 % and folder of results are what the GPU job, the report and the baseline go by, not what the pull
+    request says; the comment names the commit that both come from.
+    """
+    own = (scene.repo / "pyproject.toml").read_text()
+    theirs = own.replace('"90%"', '"99%"')
+    scene.push({"pyproject.toml": own.replace('"90%"', '"20%"') + 'results = "perf"\n'})
+    first = scene.pushed("ratchet_baseline.yml", scene.main)
+    assert first.conclusion == "success", first.log
+    git(scene.repo, "fetch", "--quiet", "origin")
+    main = git(scene.origin, "rev-parse", "main")
+    assert git(scene.origin, "diff", "--name-only", "main~1", "main") == "perf/baseline.json"
+    head = scene.push({"pyproject.toml": theirs, "bench/adds.py": SLOW_ADDS}, "topic")
+    run = scene.measure(scene.announce(head))
+    assert run.conclusion == "failure", run.log
+    record = json.loads((scene.actions.store.names[run.id]["ratchet-run"] / "current.json").read_text())
+    assert (record["policy"]["regression"], record["policy"]["improvement"]) == (0.2, 0.4)
+    assert scene.report(run).conclusion == "success"
+    assert scene.check().conclusion == "failure"
+    said = f"gate 20 %, improvement 40 % from pyproject.toml of main at {main[:10]}; baseline perf/baseline.json of main at"
+    assert f"{said} {main[:10]}" in scene.comment()
+
+
+def test_a_threshold_that_a_person_wrote_into_the_workflows(slow: Slow) -> None:
+    """It wins over the settings, which the comment says; one that the GPU job was not given is said too."""
+    scene, run = slow
+    scene.actions.edited = {"REGRESSION_THRESHOLD": "-95"}
+    scene.report(run)
+    at = f"pyproject.toml of main at {scene.main[:10]}"
+    assert f"gate 95 % from this workflow, not from {at}; improvement 40 % from {at}" in scene.comment()
+    assert "The GPU job measured for gate 90 % and improvement 40 %; this verdict is by gate 95 % and" in scene.comment()
 
 
 def test_a_trusted_job_installs_nothing_that_is_not_pinned(slow: Slow) -> None:

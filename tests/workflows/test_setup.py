@@ -9,7 +9,7 @@ import pytest
 
 from tests.workflows.bridge import Bridge
 from tests.workflows.reading import ROOT
-from tests.workflows.scene import LENIENT, SLOW_ADDS, Scene, git
+from tests.workflows.scene import SLOW_ADDS, Scene, git
 from tests.workflows.shims import tool
 
 GUIDE = (ROOT / "docs" / "setup-github.md").read_text(encoding="utf-8")
@@ -25,14 +25,6 @@ def written(folder: Path) -> Path:
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
     return folder
-
-
-def lenient(workflows: Path) -> Path:
-    """The files with other thresholds, as somebody sets them whose machine is busy."""
-    for path in workflows.iterdir():
-        text = path.read_text(encoding="utf-8").replace('"-3.0"', f'"{LENIENT["REGRESSION_THRESHOLD"]}"')
-        path.write_text(text.replace('"5.0"', f'"{LENIENT["IMPROVEMENT_THRESHOLD"]}"'), encoding="utf-8")
-    return workflows
 
 
 def test_the_guide_has_a_file_for_each_workflow() -> None:
@@ -62,7 +54,7 @@ def test_the_files_are_as_safe_as_ours(tmp_path: Path) -> None:
 
 def test_three_steps_in_a_scratch_repository(scene: Scene) -> None:
     """Main enters its baseline, a slow pull request gets its comment and a red check, and an acceptance turns it green."""
-    scene.workflows = lenient(written(scene.repo / ".github" / "workflows"))
+    scene.workflows = written(scene.repo / ".github" / "workflows")
     scene.fake.state.permissions["a-maintainer"] = "write"
     sha = scene.push({f".github/workflows/{path.name}": path.read_text() for path in scene.workflows.iterdir()})
     run = scene.pushed("ratchet_baseline.yml", sha)
@@ -84,9 +76,9 @@ def test_three_steps_in_a_scratch_repository(scene: Scene) -> None:
 
 def test_a_mode_that_only_the_workflows_know(scene: Scene) -> None:
     """Given to the baseline's workflow alone, it reaches the GPU job too: the next push is compared with what that branch has."""
-    scene.workflows = lenient(written(scene.repo / ".github" / "workflows"))
+    scene.workflows = written(scene.repo / ".github" / "workflows")
     path = scene.workflows / "ratchet_baseline.yml"
-    path.write_text(f"{path.read_text()}      mode: branch\n")
+    path.write_text(f"{path.read_text()}    with:\n      mode: branch\n")
     first = scene.pushed("ratchet_baseline.yml", scene.main)
     assert first.conclusion == "success", first.log
     assert git(scene.origin, "rev-parse", "main") == scene.main

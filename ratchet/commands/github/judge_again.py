@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ratchet.commands.github.event import Subject
 from ratchet.commands.request import BASELINE
-from ratchet.config import Settings, settings_from
+from ratchet.config import Settings, origin_of_thresholds, settings_from
 from ratchet.errors import ArtifactError, RecordError, UsageError
 from ratchet.forge.artifact import Intake, take_in
 from ratchet.judge.baseline.chain import problems
@@ -25,10 +25,11 @@ from ratchet.records.acceptance import Acceptance
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load, save_bytes
 from ratchet.records.forge import Comment, Pull
-from ratchet.records.run import RunRecord
+from ratchet.records.run import Policy, RunRecord
 from ratchet.records.verdict import SLOWDOWNS, ReportRecord
 from ratchet.report.check_run import candidate_paths
 from ratchet.report.comment import CommentPage
+from ratchet.units import threshold
 
 if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does without it
     from ratchet.forge.github import GitHub
@@ -105,26 +106,31 @@ class Rules:
     baseline: Baseline
     baseline_path: str
     """Within the repository."""
+    origin: str
+    """The thresholds, and the file and the commit that they and the baseline come from, in words."""
 
 
 def rules_at(github: GitHub, ref: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> Rules:
-    """Read settings and baseline of a branch through the API. In the mode ``branch``, another branch has the baseline.
+    """Read settings and baseline of a branch at its present commit. In the mode ``branch``, another branch has the baseline.
 
     Raises UsageError and RecordError for files that cannot be read, ForgeError where GitHub does not answer.
     """
-    name = f"pyproject.toml of {ref}"
+    name, commit = f"pyproject.toml of {ref}", github.tip(ref) or ref
     try:
-        text = (github.file_at("pyproject.toml", ref) or b"").decode("utf-8")
+        text = (github.file_at("pyproject.toml", commit) or b"").decode("utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{name}: not valid TOML: {error}.", "Fix the file and try again.") from None
     settings = settings_from(text, name, environ, options)
     path = str(PurePosixPath(settings.results) / BASELINE)
     if path.startswith("/") or ".." in PurePosixPath(path).parts:
         raise UsageError(f"The folder results of {ref} lies outside the repository.", "Set results in [tool.ratchet].")
-    side = settings.baseline_branch
-    place = side if settings.baseline_mode == "branch" and github.branch_exists(side) else ref
-    content = github.file_at(path, place)
-    return Rules(settings, Baseline() if content is None else baseline_from(content, f"{path} of {place}"), path)
+    side = settings.baseline_branch if settings.baseline_mode == "branch" else ""
+    at_side = github.tip(side) if side else None
+    place, at = (side, at_side) if at_side else (ref, commit)
+    content = github.file_at(path, at)
+    thresholds = origin_of_thresholds(settings, text, f"{name} at {commit[:10]}", environ, options)
+    origin = f"{thresholds}; {'no baseline in ' if content is None else 'baseline '}{path} of {place} at {at[:10]}"
+    return Rules(settings, Baseline() if content is None else baseline_from(content, f"{path} of {place}"), path, origin)
 
 
 def baseline_from(content: bytes, name: str) -> Baseline:
@@ -183,6 +189,7 @@ def page_of(material: PageSources, github: GitHub, environ: Mapping[str, str]) -
     page = replace(
         blank_page(subject, github, material.report_id, ""),
         artifact_url=f"{subject.run.url}#artifacts",
+        rules=rules.origin,
         edited_baseline=_is_edited(subject.pull, rules, github),
     )
     try:
@@ -191,7 +198,7 @@ def page_of(material: PageSources, github: GitHub, environ: Mapping[str, str]) -
     except (ArtifactError, RecordError) as error:
         return replace(page, problem=error.message, artifact_url=None)
     report = _judge(intake, rules)
-    notes = (*intake.problems, *unknown)
+    notes = (*intake.problems, *unknown, *_other_thresholds(intake.run.policy, rules.settings.policy))
     if subject.pull is None:
         page = replace(page, report=report, notes=notes)
     else:
@@ -224,6 +231,14 @@ def _take_in(material: PageSources, github: GitHub, environ: Mapping[str, str]) 
             "The artifact holds times of one commit alone, which compare with nothing: measure with `ratchet check`."
         )
     return intake
+
+
+def _other_thresholds(measured: Policy, judged: Policy) -> tuple[str, ...]:
+    """Say where the GPU job worked to other thresholds: it stops measuring a case when it is decided by those."""
+    if (measured.regression, measured.improvement) == (judged.regression, judged.improvement):
+        return ()
+    was, now = (f"gate {threshold(rule.regression)} and improvement {threshold(rule.improvement)}" for rule in (measured, judged))
+    return (f"The GPU job measured for {was}; this verdict is by {now}.",)
 
 
 def _judge(intake: Intake, rules: Rules) -> ReportRecord:
