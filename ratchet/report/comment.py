@@ -14,15 +14,12 @@ from typing import Any, Literal
 
 from ratchet import untrusted
 from ratchet.errors import UsageError
+from ratchet.judge.github.state import Conclusion, Gap, state_of
 from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
 from ratchet.records.acceptance import Acceptance
 from ratchet.report import profile, words
 from ratchet.report.markdown import Detail, Reason, fitted, is_plain, machine, reasons, shared_content, template, tree
 from ratchet.untrusted import Markdown
-
-Conclusion = Literal["success", "failure", "neutral", "action_required"]
-_HELD = (Outcome.UNCHANGED, Outcome.IMPROVED, Outcome.IDENTICAL)
-"""Outcomes of cases that were compared and are no slower."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +47,8 @@ class CommentPage:
     log_url: str | None = None
     """Address of the publishing job, where its log is what to read next."""
     report_id: str = "default"
+    gaps: tuple[Gap, ...] = ()
+    """Why this run is no pass; `ratchet.judge.github.state.with_gaps` has put them into the report."""
     rejudged: bool = True
     """Judged again from the raw samples, by thresholds and baseline of ``base_ref``."""
     rules: str = ""
@@ -61,25 +60,8 @@ class CommentPage:
 
 
 def conclusion(page: CommentPage) -> Conclusion:
-    """Return the conclusion of the check run.
-
-    ``failure``: a regression, a wrong result, or a run that gave nothing to judge.
-    ``success``: something was compared, and all of it is no slower or accepted.
-    ``action_required``: a slowdown without proof. It asks for a person: ``neutral`` would satisfy a required check.
-    ``neutral``: everything else, since noise is no fault of the change.
-    """
-    report = page.report
-    if report is None or not report.cases:
-        return "failure"
-    if report.verdict == "regression":
-        return "failure"
-    accepted = {acceptance.case for acceptance in page.acceptances}
-    outcomes = [case.outcome for case in report.cases if case.name not in accepted]
-    if Outcome.SLOWER in outcomes:
-        return "action_required"
-    answered = not any(outcome in words.NO_ANSWER for outcome in outcomes)
-    compared = page.acceptances or any(outcome in _HELD for outcome in outcomes)
-    return "success" if report.verdict == "pass" and answered and compared else "neutral"
+    """Return the conclusion of the check run; docs/github.md has a table of all states."""
+    return state_of(page.report, {acceptance.case for acceptance in page.acceptances}, page.gaps).conclusion
 
 
 LIMIT = 60_000
