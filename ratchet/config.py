@@ -89,7 +89,7 @@ class Settings(BaseModel):
     """Device time that one turn aims at."""
     placements: Annotated[int, Field(ge=1, le=64)] = 4
     """Places in GPU memory at which a worker builds a workload; its blocks use them in turn."""
-    clock: Literal["auto", "event", "graph"] = "auto"
+    clock: Literal["auto", "event", "graph", "cold-graph"] = "auto"
     """GPU clock; ``auto`` takes what each workload asks for (``event`` unless it says otherwise)."""
     cache: Literal["cold", "warm"] = "cold"
     """Whether the L2 cache is emptied before each sample (GPU, event clock)."""

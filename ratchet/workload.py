@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 Device = Literal["cuda", "cpu"]
-Clock = Literal["event", "graph", "cpu"]
+Clock = Literal["event", "graph", "cold-graph", "cpu"]
 Parameter = int | float | str | bool
 
 DEVICES: tuple[Device, ...] = ("cuda", "cpu")
@@ -63,8 +63,9 @@ class Workload:
     constraints: Sequence[Callable[..., bool]] = ()
     """Functions whose arguments are names of parameters; a combination can work if all return True."""
     clock: Clock | None = None
-    """On a GPU: ``"event"`` times each call with a cold L2; ``"graph"`` replays 20 calls in a CUDA graph (warm L2); ``"cpu"``
-    times the host until ``run`` returns. None: events; the host until the GPU is idle, if nothing in the result is on the GPU."""
+    """On a GPU: ``"event"`` times each call with a cold L2; ``"graph"`` replays 20 calls in a CUDA graph (warm L2);
+    ``"cold-graph"`` does so with a flush of L2 before each of them; ``"cpu"`` times the host until ``run`` returns. None: events;
+    the host until the GPU is idle, if nothing in the result is on the GPU."""
 
     def __post_init__(self) -> None:
         declared = [number for number in (self.flops, self.bytes) if number is not None]

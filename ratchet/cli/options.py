@@ -127,7 +127,9 @@ measuring = _options(
     click.option("--budget", help="Start no more pairs for undecided cases after this long; 0: no limit (default: 90s)."),
     click.option("--blocks", type=int, help="Turns that each side takes in a pair (default: 10)."),
     click.option(
-        "--clock", type=click.Choice(["auto", "event", "graph"]), help="How to time on a GPU (default: as each workload asks)."
+        "--clock",
+        type=click.Choice(["auto", "event", "graph", "cold-graph"]),
+        help="How to time on a GPU (default: as each workload asks).",
     ),
     click.option(
         "--cache", type=click.Choice(["cold", "warm"]), help="State of the L2 cache before each sample (default: cold)."

@@ -12,6 +12,9 @@ The rule, for a case that was timed in pairs:
 3. UNCHANGED: the interval is below the gate, and so is the upper end of the 99 % interval: cases are looked at several times.
 4. INCONCLUSIVE: anything else.
 
+Where the GPU waited for the host, the kernels were also timed alone. If these regressed by the same rule, a case that is
+INCONCLUSIVE or SLOWER by the time of its calls is REGRESSED.
+
 Assumptions, and what happens where one fails, stand in docs/decisions/0003-rule.md.
 """
 
@@ -28,7 +31,15 @@ from ratchet import units
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.run import SESSION_PAIRS, CaseRun, Failure, Policy, Side
 from ratchet.records.verdict import Comparison, Outcome
-from ratchet.stats.comparison import FEWEST_DAYS, LARGEST_LOG, compare_stored, compare_workers, medians_ms
+from ratchet.stats.comparison import (
+    FEWEST_DAYS,
+    LARGEST_LOG,
+    compare_kernels,
+    compare_stored,
+    compare_workers,
+    kernels_median_ms,
+    medians_ms,
+)
 from ratchet.stats.estimate import BOUND, LEAST_SPREAD, quantile
 
 CHANGE_PAIRS = 20
@@ -72,7 +83,7 @@ class CaseThresholds:
         """Return whether the evidence suffices for a change past ``threshold``, a ratio."""
         if comparison.chance > self.level:
             return False
-        if comparison.source != "paired":
+        if not comparison.is_paired:
             return True
         way = 1 if threshold > 1 else -1
         past = all(way * (session - threshold) > 0 for session in comparison.sessions)
@@ -137,10 +148,11 @@ def judge_case(case: CaseRun, comparison: Comparison | None, thresholds: CaseThr
         next_step = "" if broken else ": raise --pairs"
         return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval{next_step}.", None
     outcome, reason = decide(comparison, thresholds)
-    if outcome is Outcome.INCONCLUSIVE:
-        waits = bool(host_bound(case))
+    kernels = slower_kernels(case, thresholds) if outcome in (Outcome.INCONCLUSIVE, Outcome.SLOWER) else None
+    if kernels is None and outcome is Outcome.INCONCLUSIVE:
+        waits = bool(host_bound(case, thresholds.policy.confidence))
         reason = f"{reason} {settles(comparison, thresholds.policy, case.pair_s, waits_for_host=waits)}"
-    return outcome, reason, comparison
+    return kernels or (outcome, reason, comparison)
 
 
 def judge_alone(case: CaseRun) -> Finding:
@@ -200,7 +212,7 @@ def _not_proven(comparison: Comparison, thresholds: CaseThresholds) -> str:
 
 def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
     gate = 1 + thresholds.policy.regression
-    if comparison.source != "paired":
+    if not comparison.is_paired:
         return "The two sides were measured at different times: `ratchet check` compares them side by side."
     if comparison.pairs < thresholds.fewest:
         needs = f"A regression takes {thresholds.fewest} pairs and there are {comparison.pairs}"
@@ -219,8 +231,21 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
     )
 
 
-def host_bound(case: CaseRun) -> str:
-    """Say that the GPU mostly waited for the host in a case, in which share of its blocks, and what would help; empty if not."""
+def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Finding | None:
+    """Return the finding that the kernels alone regressed, where the host's noise hides it from the time of the whole call."""
+    kernels = compare_kernels(case.head, case.reference, thresholds.policy.confidence)
+    if kernels is None or decide(kernels, thresholds)[0] is not Outcome.REGRESSED:
+        return None
+    by, gate = units.percent(kernels.ratio - 1, 2), units.threshold(thresholds.policy.regression)
+    reason = f"Its kernels are slower by {by}, past the gate of {gate}; their own time decided, since the host's hides it."
+    return Outcome.REGRESSED, reason, kernels
+
+
+def host_bound(case: CaseRun, confidence: float) -> str:
+    """Say that the GPU mostly waited for the host in a case, in which share of its blocks, and what would help; empty if not.
+
+    Where the kernels were timed without the host, how much of the time is theirs and how it changed is said, too.
+    """
     sides = {"reference": case.reference, "head": case.head}
     kept = {
         side: [block for worker in workers for block in worker.blocks if not block.throttled] for side, workers in sides.items()
@@ -230,9 +255,22 @@ def host_bound(case: CaseRun) -> str:
     if not bound:
         return ""
     where = " and ".join(f"{share} of the {side}'s" for side, share in bound.items())
-    graph = "" if case.workload and case.workload.clock == "graph" else 'A CUDA graph (clock="graph"), '
+    graph = "" if case.workload and case.workload.clock.endswith("graph") else 'A CUDA graph (clock="graph"), '
     advice = f"{graph}{'fewer' if graph else 'Fewer'} launches or a larger size would help."
-    return f"The GPU waited for the host in {where} blocks, so these times hold launch latency and the host's noise. {advice}"
+    waited = f"The GPU waited for the host in {where} blocks, so these times hold launch latency and the host's noise."
+    return " ".join(filter(None, (waited, _of_kernels(case, confidence), advice)))
+
+
+def _of_kernels(case: CaseRun, confidence: float) -> str:
+    """Say how much of a host-bound head's time its kernels take, and how that changed; empty where they were not timed alone."""
+    kernels_ms, whole_ms = kernels_median_ms(case.head), medians_ms(case.head)
+    if not kernels_ms or not whole_ms:
+        return ""
+    took = f"Its kernels take {units.duration(kernels_ms / 1e3)} of {units.duration(statistics.median(whole_ms) / 1e3)}"
+    kernels = compare_kernels(case.head, case.reference, confidence)
+    if kernels is None:
+        return f"{took}."
+    return f"{took}, and changed by {units.change(kernels.ratio)} {units.interval(kernels.low, kernels.high)} (warm L2)."
 
 
 def settles(comparison: Comparison, policy: Policy, pair_s: float, *, waits_for_host: bool = False) -> str:
@@ -255,7 +293,7 @@ def pairs_to_settle(comparison: Comparison, policy: Policy, reserve: float = RES
     reach = math.log(_bound(comparison)) - centre if centre <= gate else centre - math.log(comparison.low)
     away = abs(centre - gate)
     pairs = reserve * comparison.pairs * (reach / away) ** 2 if away > 0 else math.inf
-    if comparison.source != "paired" or comparison.other or pairs > MOST_SUGGESTED:
+    if not comparison.is_paired or comparison.other or pairs > MOST_SUGGESTED:
         return None
     return max(CHANGE_PAIRS if comparison.ratio > 1 + policy.regression else 0, math.ceil(pairs), comparison.pairs + 2)
 

@@ -32,7 +32,7 @@ from ratchet.judge.sequential import thresholds_of_run
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.run import CaseRun, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
-from ratchet.stats.comparison import compare_stored, medians_ms
+from ratchet.stats.comparison import compare_stored, kernels_median_ms, medians_ms
 
 RED = (Outcome.FAILED, Outcome.REGRESSED)
 """Outcomes that make a run exit 1."""
@@ -46,7 +46,7 @@ def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) 
     stored = baseline.entries(run.environment.fingerprint)
     roofs = measured_roofs(run.cases, stored, run.environment.l2_bytes)
     if run.kind == "run":
-        verdicts = tuple(_verdict(case, judge_alone(case), roofs) for case in run.cases)
+        verdicts = tuple(_verdict(case, judge_alone(case), roofs, rule.confidence) for case in run.cases)
         return _report(run, verdicts, rule, run.warnings)
     verdicts = _judged(run.cases, rule, run.plan.pairs, stored, {case.name: case for case in run.best}, roofs)
     return _report(run, tuple(_with_hints(verdicts, run)), rule, (*_warnings(run, baseline), *run.warnings))
@@ -117,8 +117,9 @@ def _checked(
     finding = judge_case(case, comparison, thresholds, stored)
     whole = compared(best, thresholds.policy.confidence) if best else None
     if best is None or whole is None or best.reference_tree is None:
-        return _verdict(case, finding, roofs)
-    verdict = _verdict(case, held_to_best(finding, whole, best.reference_tree, thresholds), roofs)
+        return _verdict(case, finding, roofs, thresholds.policy.confidence)
+    held = held_to_best(finding, whole, best.reference_tree, thresholds)
+    verdict = _verdict(case, held, roofs, thresholds.policy.confidence)
     return verdict.model_copy(update={"best": whole, "best_tree": best.reference_tree})
 
 
@@ -140,7 +141,7 @@ def judge_two(reference: RunRecord, head: RunRecord, policy: Policy) -> ReportRe
     verdicts = []
     for name in dict.fromkeys((*heads, *others)):
         joined = _joined(name, heads, others)
-        verdicts.append(_verdict(joined, _judge_apart(joined, thresholds), roofs))
+        verdicts.append(_verdict(joined, _judge_apart(joined, thresholds), roofs, policy.confidence))
     joined_run = head.model_copy(update={"reference": reference.head, "kind": "check", "bench_from": None})
     warning = "The sides were measured at different times: clocks, heat and neighbours do not cancel as in a check."
     return _report(joined_run, tuple(verdicts), policy, (warning, *head.warnings))
@@ -189,24 +190,27 @@ def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Finding:
     return (*decide_apart(comparison, thresholds), comparison)
 
 
-def _verdict(case: CaseRun, finding: Finding, roofs: Roofs) -> CaseVerdict:
+def _verdict(case: CaseRun, finding: Finding, roofs: Roofs, confidence: float) -> CaseVerdict:
     outcome, reason, comparison = finding
     side = "reference" if outcome is Outcome.INCONCLUSIVE else "head"
     lines = next((failure.last_lines for failure in case.failures if failure.side == side), ())
     dropped = [block.throttled for worker in (*case.head, *case.reference) for block in worker.blocks].count(True)
     head = _summary(case.performance, case.workload, case.head, roofs)
-    summaries = _agreeing(_summary(case.reference_performance, case.reference_workload, case.reference, roofs), head, comparison)
+    reference = _summary(case.reference_performance, case.reference_workload, case.reference, roofs)
+    if comparison is not None and comparison.source == "kernels":
+        head, reference = _of_kernels(head, case.head), _of_kernels(reference, case.reference)
+    reference, head = _agreeing(reference, head, comparison)
     return CaseVerdict(
         name=case.name,
         outcome=outcome,
         reason=reason,
         comparison=comparison,
-        head=summaries[1],
-        reference=summaries[0],
+        head=head,
+        reference=reference,
         unchecked=_unchecked(case),
         last_lines=lines,
         dropped_blocks=dropped,
-        host_bound=host_bound(case),
+        host_bound=host_bound(case, confidence),
         timed_because=_timed_because(case) if outcome in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE) else None,
     )
 
@@ -234,10 +238,15 @@ def _agreeing(
 
     The median of each side alone would contradict the change on a restless machine, where what disturbs a pair cancels.
     """
-    if reference is None or head is None or comparison is None or comparison.source != "paired":
+    if reference is None or head is None or comparison is None or not comparison.is_paired:
         return reference, head
     middle, half = math.sqrt(reference.median_ms * head.median_ms), math.sqrt(comparison.ratio)
     return _at(reference, middle / half), _at(head, middle * half)
+
+
+def _of_kernels(side: SideSummary | None, workers: Sequence[WorkerSamples]) -> SideSummary | None:
+    median_ms = kernels_median_ms(workers)
+    return _at(side, median_ms) if side and median_ms else side
 
 
 def _at(side: SideSummary, median_ms: float) -> SideSummary:

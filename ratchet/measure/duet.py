@@ -34,7 +34,7 @@ from ratchet.measure.lost import (
     problem_of,
     worth_repeating,
 )
-from ratchet.measure.messages import Checked, Prepared, Sampled
+from ratchet.measure.messages import Checked, KernelTimes, Prepared, Sampled
 from ratchet.measure.workers import Crew, Variant, Workers
 from ratchet.records.profile import Peaks
 from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples, stored_ms
@@ -46,8 +46,8 @@ SETTLED = 0.005
 
 Cases that are noisier than that end their warm-up at the limit."""
 WARM_S = {"cuda": 0.2, "cpu": 0.1}
-MOST_AT_ONCE = 32
-"""Threads that wait for workers; more than a survey has lanes."""
+KERNEL_PAIRS, KERNEL_SAMPLES = 24, 5
+"""Pairs, at most, in which the kernels of a host-bound case are timed without the host, and samples of each side."""
 
 
 class MeasureProgress(Protocol):
@@ -86,7 +86,13 @@ class WorkerResult:
     peak_memory_bytes: int
     blocks: list[TimedBlock] = field(default_factory=list)
     stages_ms: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    kernels_ms: tuple[float, ...] = ()
     checked: Checked | None = None
+
+    @property
+    def waited_for_host(self) -> bool:
+        """Return whether the GPU waited for the host in every block."""
+        return all(taken.block.exposed for taken in self.blocks)
 
     def samples(self, sampler: Sampler | None = None) -> WorkerSamples:
         """Return the record of this worker, with a mark at each block during which ``sampler`` saw the GPU slowed.
@@ -105,6 +111,7 @@ class WorkerResult:
             peak_memory_bytes=self.peak_memory_bytes,
             error=self.checked.error,
             stages_ms=self.stages_ms,
+            kernels_ms=self.kernels_ms,
         )
 
 
@@ -345,6 +352,9 @@ class Duet:
             for stage in prepared[side].stages:
                 sampled, _ = self._sample(side, prepared[side], "stage", count, name=stage)
                 workers[side].stages_ms[stage] = sampled.samples_ms
+        times_kernels = pair < KERNEL_PAIRS and all(worker.waited_for_host for worker in workers.values())
+        for side in first if times_kernels else ():
+            workers[side].kernels_ms = self._crew.workers[side].ask("kernels", KernelTimes, samples=KERNEL_SAMPLES).samples_ms
         seed = self._plan.seed + 2 * pair + 1
         compared = len(sides) == 2 and not prepared["head"].has_reference
         checks = [partial(self._crew.workers[side].ask, "finish", Checked, seed=seed, evidence=compared) for side in sides]
@@ -356,6 +366,8 @@ class Duet:
             checked["head"] = checked["head"].model_copy(update={"error": apart.error})
         for side in sides:
             workers[side].checked = checked[side]
+        if times_kernels:
+            self._retire()  # the tracer stays in a process, and must not be there when the next case is timed
         return workers
 
     def _prepare_sides(self, sides: Sequence[Side], case: str, seed: int, *, at_once: bool) -> dict[Side, Prepared]:

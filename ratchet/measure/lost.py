@@ -77,7 +77,7 @@ def _times(count: int) -> str:
 # controller knows by itself: how many samples it asked for, how long it waited for them, and what the hardware can do.
 
 
-LEAST_MS = {"cpu": 1e-5, "event": 1e-4, "graph": 1e-5}
+LEAST_MS = {"cpu": 1e-5, "event": 1e-4, "graph": 1e-5, "cold-graph": 1e-4}
 """No call takes less: two readings of the CPU's clock lie 20 ns apart, and two events on an empty stream about 1 µs; a graph's
 sample is a twentieth of that."""
 ABOVE_PEAK = 3.0

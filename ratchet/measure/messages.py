@@ -125,6 +125,12 @@ class Sampled(Record):
     exposed: bool = False
 
 
+class KernelTimes(Record):
+    """Times that the kernels of a call took, in milliseconds; none where no tracer can tell."""
+
+    samples_ms: tuple[SampleMs, ...]
+
+
 class Traced(Record):
     """The activity that torch.profiler saw of the prepared case."""
 

@@ -37,7 +37,7 @@ MOST_LANES, CORES_PER_LANE = 4, 2
 MOST_AHEAD = 4
 """Pairs whose workers get ready at the same time."""
 SPARE_CORES = 8
-"""With so many cores, the second session's processes import the benchmarks beside the first one's, while nothing is timed."""
+"""With so many cores, the second session's processes import the benchmarks during the survey, before anything is timed."""
 
 SIDES: tuple[Side, ...] = ("reference", "head")
 
@@ -113,12 +113,13 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
         sessions = stack.enter_context(_Sessions(trees, environ))
-        spare = bool(plan.restart_after) and gpu is not None and task.cores >= SPARE_CORES
-        hosts = sessions.open(spare=spare)
+        hosts = sessions.open()
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
         cases = choose_cases(head, reference, task.patterns)
         cases = task.shard.part(cases) if task.shard else cases
+        if plan.restart_after and gpu is not None and task.cores >= SPARE_CORES:
+            sessions.start_spare()
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
         duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks)
         surveyed = _survey(cases, duet, hosts, task)
@@ -131,6 +132,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
 
         ecc_before = gpu.uncorrected_ecc() if gpu else None
         if wanted:
+            sessions.wait_for_spare()
             progress.start(len(wanted), task.looks[-1])
 
         def restart(names: Collection[str]) -> Mapping[Side, HostClient]:
@@ -204,14 +206,28 @@ class _Sessions:
         try:
             self._held.close()
         finally:
-            if self._spare:
-                self._spare.__exit__(None, None, None)
+            self._end_spare()
 
-    def open(self, *, spare: bool) -> dict[Side, HostClient]:
-        """Start a host for each side that has a tree; with ``spare``, also those that `renew` will take, at the same time."""
-        hosts = self._held.enter_context(self._started(SIDES))
-        self._spare = self._started(tuple(reversed(SIDES))) if spare else None
-        return dict(hosts.sides)
+    def open(self) -> dict[Side, HostClient]:
+        """Start a host for each side that has a tree."""
+        return dict(self._held.enter_context(self._started(SIDES)).sides)
+
+    def start_spare(self) -> None:
+        """Start the hosts that `renew` will take. Nobody needs them where nothing has to be timed, so nobody waits here."""
+        self._spare = self._started(tuple(reversed(SIDES)))
+
+    def wait_for_spare(self) -> None:
+        """Wait until the spare hosts have imported their trees: nothing of ours runs while a block is timed."""
+        try:
+            for host in self._spare.sides.values() if self._spare else ():
+                host.listing()
+        except RatchetError:
+            self._end_spare()  # if others are needed, they will say the same
+
+    def _end_spare(self) -> None:
+        spare, self._spare = self._spare, None
+        if spare:
+            spare.__exit__(None, None, None)
 
     def renew(self, sides: Collection[Side]) -> dict[Side, HostClient]:
         """End the current hosts, and return others in which nothing has run yet. They were forked in the other order."""

@@ -193,6 +193,8 @@ class WorkerSamples:
     error: NotNegative
     """‖out − ref‖ / ‖ref‖ after timing, on inputs from a fresh seed; 0 where there is nothing to compare with."""
     stages_ms: dict[str, tuple[SampleMs, ...]] = field(default_factory=dict)
+    kernels_ms: tuple[SampleMs, ...] = ()
+    """Time of all kernels of a call, without the host's: where the GPU waited for the host on both sides."""
 
 
 class Performance(Record):

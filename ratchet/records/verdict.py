@@ -68,8 +68,14 @@ class Comparison(Record):
     """The ratio of the first eight pairs, and that of the later ones, which separately started processes measured."""
     detectable: Positive | None = None
     """The smallest slowdown, as a fraction, that a check would call a regression four times in five, at this spread (MDE)."""
-    source: Literal["paired", "stored", "days"] = "paired"
-    """``stored``: against milliseconds measured another time; ``days``: the same, widened by the known spread between days."""
+    source: Literal["paired", "kernels", "stored", "days"] = "paired"
+    """``kernels``: paired, of the time that kernels take without the host's; ``stored``: against milliseconds measured another
+    time; ``days``: the same, widened by the known spread between days."""
+
+    @property
+    def is_paired(self) -> bool:
+        """Return whether both sides were measured in turn, so that what disturbs them cancels."""
+        return self.source in ("paired", "kernels")
 
 
 class SideSummary(Record):

@@ -109,7 +109,7 @@ def shared_content(report: ReportRecord, detail: Detail, listed: Sequence[CaseVe
         "compares": words.compares(report),
         "counted": words.counted(report),
         "meanings": words.meanings(report),
-        "stored": any(case.comparison and case.comparison.source != "paired" for case in shown),
+        "stored": any(case.comparison and not case.comparison.is_paired for case in shown),
         "failures": [case for case in shown if case.last_lines] if detail.log_lines else [],
         "dropped": [case for case in shown if case.dropped_blocks],
         "profiles": report.profiles[: detail.cases],

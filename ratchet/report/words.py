@@ -126,7 +126,7 @@ def change(comparison: Comparison | None, digits: int = 2) -> str:
     """Return ``+5.21 %``; with a star where the reference is a stored time, not one measured beside the head."""
     if comparison is None:
         return NOTHING
-    return units.change(comparison.ratio, digits) + ("*" if comparison.source != "paired" else "")
+    return units.change(comparison.ratio, digits) + ("*" if not comparison.is_paired else "")
 
 
 def short_change(case: CaseVerdict) -> str:
@@ -134,7 +134,7 @@ def short_change(case: CaseVerdict) -> str:
     ratio = case.changed_ratio or (case.comparison.ratio if case.comparison else None)
     if ratio is None:
         return NOTHING
-    return units.slowdown(ratio) + ("*" if case.comparison and case.comparison.source != "paired" else "")
+    return units.slowdown(ratio) + ("*" if case.comparison and not case.comparison.is_paired else "")
 
 
 def interval(comparison: Comparison | None, digits: int = 2) -> str:

@@ -123,6 +123,22 @@ def compare_workers(head: Sequence[WorkerSamples], reference: Sequence[WorkerSam
     return compare_pairs(pairs_of(head, reference), confidence)
 
 
+def compare_kernels(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples], confidence: float) -> Comparison | None:
+    """Compare the time of the kernels alone (`WorkerSamples.kernels_ms`). None where fewer than three pairs have it."""
+    others = {worker.pair: worker.kernels_ms for worker in reference if worker.kernels_ms}
+    shared = sorted((one.pair, one.kernels_ms) for one in head if one.kernels_ms and one.pair in others)
+    ours = [[statistics.median(times)] for _, times in shared]
+    theirs = [[statistics.median(others[pair])] for pair, _ in shared]
+    compared = compare_pairs(pairs_of_medians(ours, theirs), confidence)
+    return compared.model_copy(update={"source": "kernels"}) if compared else None
+
+
+def kernels_median_ms(workers: Sequence[WorkerSamples]) -> float | None:
+    """Return the median over workers of the time of their kernels alone, in milliseconds; None where nothing has it."""
+    medians = [statistics.median(worker.kernels_ms) for worker in workers if worker.kernels_ms]
+    return statistics.median(medians) if medians else None
+
+
 def compare_pairs(pairs: Sequence[Pair], confidence: float) -> Comparison | None:
     """Compare the sides of these pairs, given in the order in which they were taken. None where there are fewer than three."""
     if len(pairs) < FEWEST_PAIRS:

@@ -126,5 +126,6 @@ def test_a_case_that_waits_for_the_host_is_called_host_bound(tmp_path: Path) -> 
     assert done.verdict("waiting/event").host_bound.startswith(
         "The GPU waited for the host in 100 % of the reference's and 100 % of "
     )
+    assert "Its kernels take " in done.verdict("waiting/event").host_bound
     assert done.verdict("scale/event").host_bound == done.verdict("scale/graph").host_bound == ""
     assert "host-bound" in done.markdown

@@ -85,3 +85,40 @@ def test_what_a_benchmark_replaces_changes_no_time(name, monkeypatch):
         monkeypatch.setattr(owner, function, lambda *_: 1e-6)
     monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda _: None)
     assert median_ms(make_clock(name, "warm", lambda: x.mul_(1.0))) > honest / 2
+
+
+def test_a_cold_graph_is_as_cold_as_cold_events():
+    """Reading 16 MiB in a graph with a flush before each call takes as long as with cold events, longer than in a warm graph."""
+    x = torch.randn(4 << 20, device="cuda")
+    out = torch.empty((), device="cuda")
+    cold, events, warm = (
+        median_ms(make_clock(name, "cold", lambda: torch.sum(x, dim=0, out=out))) for name in ("cold-graph", "event", "graph")
+    )
+    assert cold > 1.1 * warm
+    assert cold == pytest.approx(events, rel=0.3)
+
+
+def test_a_cold_graph_restores_what_a_call_changes():
+    """What comes before each call is in the graph and not in its time."""
+    x = torch.zeros(1 << 20, device="cuda")
+    source = torch.zeros(1 << 28, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    with_copy = median_ms(make_clock("cold-graph", "cold", lambda: x.add_(1), before=lambda: target.copy_(source)), 5)
+    without = median_ms(make_clock("cold-graph", "cold", lambda: x.add_(1)), 5)
+    assert with_copy == pytest.approx(without, rel=0.5)
+
+
+def test_kernels_are_timed_without_the_host():
+    """A call that waits five milliseconds between two sleeps of the device takes the two sleeps, by the time of its kernels."""
+    from ratchet.measure.child.trace import kernels_ms
+
+    def waits():
+        torch.cuda._sleep(1_000_000)
+        torch.cuda.synchronize()
+        time.sleep(5e-3)
+        torch.cuda._sleep(1_000_000)
+
+    samples = kernels_ms(waits, None, 3)
+    assert len(samples) == 3
+    assert all(0.6 < sample < 4.0 for sample in samples)
+    assert kernels_ms(lambda: None, None, 3) == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -155,7 +156,7 @@ def test_a_host_bound_case(shares: dict[str, float], clock: str, said: str) -> N
     """A case is host-bound if the GPU waited in half of a side's blocks; a graph is no advice where there is one already."""
     case = examples.waiting(examples.compared(*(1.0, 1.01, 0.99) * 4), **shares)
     case = case.model_copy(update={"workload": examples.WORKLOAD.model_copy(update={"clock": clock})})
-    sentence = host_bound(case)
+    sentence = host_bound(case, 0.95)
     assert bool(sentence) == bool(said)
     assert not said or sentence.startswith(f"The GPU waited for the host in {said}, so ")
     assert ("CUDA graph" in sentence) == (bool(said) and clock == "event")
@@ -166,7 +167,47 @@ def test_slowed_blocks_make_no_case_host_bound() -> None:
     """Blocks that are left out of every figure do not count."""
     kept = Block(index=0, position=0, samples_ms=(1.0,))
     dropped = tuple(Block(index=index, position=index, samples_ms=(1.0,), throttled=True, exposed=True) for index in (1, 2, 3))
-    assert host_bound(examples.compared(1.0, head=(examples.blocks(0, blocks=(kept, *dropped)),))) == ""
+    assert host_bound(examples.compared(1.0, head=(examples.blocks(0, blocks=(kept, *dropped)),)), 0.95) == ""
+
+
+NOISY_HOST = (0.7, 1.5, 1.2, 0.8, 1.6, 0.9, 1.3, 0.75) * 3
+
+
+def _with_kernels(ratio: float, *calls: float) -> CaseRun:
+    """A host-bound case whose calls take ``calls`` times those of the reference, and its kernels ``ratio`` times 0.4 ms."""
+    case = examples.waiting(examples.compared(*calls), head=1.0, reference=1.0)
+    taken = {"head": 0.4 * ratio, "reference": 0.4}
+    return case.model_copy(
+        update={
+            side: tuple(
+                dataclasses.replace(one, kernels_ms=(kernel_ms * (1 + 1e-3 * (one.pair % 3)),)) for one in getattr(case, side)
+            )
+            for side, kernel_ms in taken.items()
+        }
+    )
+
+
+def test_slower_kernels_decide_where_the_host_hides_them() -> None:
+    """With a host that scatters by a third, kernels that take 5 % longer are a regression; their times are what is shown."""
+    outcome, reason, comparison = judged(_with_kernels(1.05, *NOISY_HOST))
+    assert outcome is Outcome.REGRESSED
+    assert reason == "Its kernels are slower by 5.00 %, past the gate of 3 %; their own time decided, since the host's hides it."
+    assert comparison is not None
+    assert comparison.source == "kernels"
+    assert judged(_with_kernels(1.0, *NOISY_HOST))[0] is Outcome.INCONCLUSIVE
+    assert judged(_with_kernels(0.8, *NOISY_HOST))[0] is Outcome.INCONCLUSIVE
+
+
+def test_kernels_do_not_overrule_a_call_whose_time_is_known() -> None:
+    """Where the whole call is as fast as before, slower kernels hide behind the host, and nobody waits longer."""
+    assert judged(_with_kernels(1.05, *(1.0, 1.002, 0.998) * 8))[0] is Outcome.UNCHANGED
+
+
+def test_the_share_of_the_kernels_is_told() -> None:
+    """A host-bound case says how long its kernels take, of how long the call takes, and how that changed."""
+    assert "Its kernels take 420.4 µs of 1.000 ms, and changed by +5.00 % [" in host_bound(
+        _with_kernels(1.05, *(1.0, 1.002, 0.998) * 8), 0.95
+    )
 
 
 def test_a_host_that_varies_is_named() -> None:

@@ -1,6 +1,7 @@
 """Trace calls of one case with torch.profiler: its kernels, launches, copies and gaps, summed up by name.
 
-A worker carries it out on a case that it has prepared, so a trace costs no import of its own. `profile_target` uses `warmed`.
+A worker carries it out on a case that it has prepared, so a trace costs no import of its own. `kernels_ms` is the clock that
+stands beside the others where the GPU waits for the host. `profile_target` uses `warmed`.
 """
 
 from __future__ import annotations
@@ -58,6 +59,28 @@ def trace(call: Callable[[], object], device: Device) -> Activity:
             call()
         settle(device)
     return activity_of(taken.events(), calls, device)
+
+
+def kernels_ms(call: Callable[[], object], before: Callable[[], object] | None, samples: int) -> tuple[float, ...]:
+    """Return the time that kernels, copies and fills of one call took together, in milliseconds, once for each sample.
+
+    The host's time and gaps on the GPU are not in it. The L2 cache is as warm as the call before has left it. A call on which the
+    GPU did nothing gives an empty tuple.
+    """
+    from torch.profiler import ProfilerActivity, profile
+
+    taken = []
+    for number in range(samples + 1):
+        if before is not None:
+            before()
+        settle("cuda")
+        with profile(activities=[ProfilerActivity.CUDA]) as traced:
+            call()
+            settle("cuda")
+        ran = [event.time_range for event in traced.events() if "CPU" not in str(event.device_type)]
+        if number:  # the first one sets the tracer up, and its events are late
+            taken.append(sum(span.end - span.start for span in ran) * _US * 1e3)
+    return tuple(each for each in taken if each > 0)
 
 
 def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:

@@ -26,11 +26,11 @@ from ratchet.measure.child.autotuning import AutotuneWatch
 from ratchet.measure.child.calls import TimedCall
 from ratchet.measure.child.loader import LoadedTree, use_last_cores
 from ratchet.measure.child.outputs import Part, kind
-from ratchet.measure.child.trace import trace
+from ratchet.measure.child.trace import kernels_ms, trace
 from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Call, Clock, Samples
 from ratchet.measure.clocks.cpu import CpuClock
-from ratchet.measure.clocks.gpu import EventClock, GraphClock, Lead
+from ratchet.measure.clocks.gpu import ColdGraphClock, EventClock, GraphClock, Lead
 from ratchet.measure.messages import DECLARATION
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import begin_section
@@ -192,6 +192,14 @@ class Worker:
         taken = _without_collector(clock, samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
+    def kernels(self, samples: int) -> dict[str, Any]:
+        """Take samples of the time that the kernels of the prepared case take, without the host's."""
+        job = self._current()
+        try:
+            return {"samples_ms": kernels_ms(job.call.run, job.call.before, samples)}
+        except (Exception, SystemExit):  # noqa: BLE001  a tracer that another one keeps from working costs these times only
+            return {"samples_ms": ()}
+
     def trace(self) -> dict[str, Any]:
         """Return the activity of some calls of the prepared case, as torch.profiler sees it."""
         job = self._current()
@@ -228,7 +236,7 @@ class Worker:
             except RatchetError as error:
                 enumerated = {"error": error.message, "hint": error.hint}
         return {
-            "workload": self._identity(case, workload, workload.dtype or "unknown", clock, cache if clock == "event" else "warm"),
+            "workload": self._identity(case, workload, workload.dtype or "unknown", clock, _cache_of(clock, cache)),
             "space": {name: list(values) for name, values in workload.tune.items()},
             "constraints": [constraint_text(constraint) for constraint in workload.constraints],
             "default": dict(workload.tuning),
@@ -358,13 +366,19 @@ def make_clock(
     before: Call | None = None,
     settle: Call | None = None,
 ) -> Clock:
-    """Make the clock of this name (``event``, ``graph`` or ``cpu``); only ``event`` can empty the caches before each sample.
+    """Make the clock of this name (``event``, ``graph``, ``cold-graph`` or ``cpu``); ``cache`` is a choice for ``event`` alone.
 
     ``before`` is called before each call and not timed; the CPU's clock calls ``settle`` after each call, timed.
     """
     if name == "event":
         return EventClock(call, cache, lead, before)
-    return GraphClock(call, before) if name == "graph" else CpuClock(call, before, settle)
+    if name == "cpu":
+        return CpuClock(call, before, settle)
+    return ColdGraphClock(call, before) if name == "cold-graph" else GraphClock(call, before)
+
+
+def _cache_of(clock: str, wanted: Literal["cold", "warm"]) -> Literal["cold", "warm"]:
+    return wanted if clock == "event" else "cold" if clock == "cold-graph" else "warm"
 
 
 def padding_objects(seed: int) -> list[object]:
@@ -401,6 +415,7 @@ _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "identify": Worker.identify,
     "block": Worker.block,
     "stage": Worker.stage,
+    "kernels": Worker.kernels,
     "trace": Worker.trace,
     "finish": Worker.finish,
     "space": Worker.space,

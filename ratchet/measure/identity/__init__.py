@@ -32,7 +32,7 @@ from ratchet.untrusted import clean
 
 __all__ = ["Identity", "failed", "of"]
 
-_VERSION = 2
+_VERSION = 3
 
 
 def of(call: Callable[[], Any], tree: Path, device_type: str) -> Identity:
@@ -76,17 +76,18 @@ def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
         codes = Codes(tree, torch.cuda.get_device_capability(), driver.module)
     if not found[0].nodes:
         raise Opaque("a CUDA graph sees no launch of it")
+    names = {each.function: each.name for each in found[0].nodes if each.kind == "kernel"}
+    code = {function: codes.of(function, name) for function, name in names.items()}
+    refuse_namesakes(zip(names.values(), code.values(), strict=True))
+    by_operator = {
+        function for function, name in names.items() if launches.TORCHS_OWN.match(name) and code[function].origin == "environment"
+    }
     calls = [
-        launches.comparable(one, functools.partial(memory.find, recording.allocations), recording.operators)
+        launches.comparable(one, functools.partial(memory.find, recording.allocations), recording.operators, by_operator)
         for one, recording in zip(found, recordings, strict=True)
     ]
     held = calls[2]
     _refuse_differences(*calls)
-    names = {each.function: each.name for each in found[0].nodes if each.kind == "kernel"}
-    code = {function: codes.of(function, name) for function, name in names.items()}
-    refuse_namesakes(zip(names.values(), code.values(), strict=True))
-    if any(launches.REDUCTION.match(name) and code[function].origin != "environment" for function, name in names.items()):
-        raise Opaque("a kernel of its own bears the name of torch's reductions")
     variables = [driver.variable(function, name) for function, one in code.items() for name in one.variables]
     everything = {
         "version": _VERSION,

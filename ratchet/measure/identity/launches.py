@@ -13,7 +13,7 @@ import hashlib
 import heapq
 import json
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +21,8 @@ from typing import Any
 from ratchet.measure.identity.driver import MOST_LAUNCHES, Driver, Opaque
 from ratchet.measure.identity.elf import plain
 
-REDUCTION = re.compile(r"_ZN2at6native\d+reduce_kernel")
-"""Torch's reductions (sum, mean, max, norm). Their arguments are a structure of which parts are never written."""
+TORCHS_OWN = re.compile(r"_ZN2at6native")
+"""Kernels of torch's operators. Many get structures of which parts are never written: a reduction, strides, a functor."""
 ADDRESS_BYTES = 8
 LONGEST_NAME = 100
 
@@ -98,7 +98,7 @@ class Comparable:
     allocations: tuple[Hashable, ...]
     """Those in the values and operators, by first appearance."""
     operators: tuple[Any, ...] = ()
-    """The call's operators of torch, as `operators.described`, where a `REDUCTION` is among the nodes."""
+    """The call's operators of torch, as `operators.described`, where they stand for the arguments of nodes."""
 
     def without_own_memory(self) -> Comparable:
         """Return them for a comparison within one process: all addresses of what the call got for itself become one."""
@@ -113,26 +113,25 @@ class Comparable:
         return Comparable(nodes, self.edges, ())
 
 
-def comparable(launches: Launches, find: Find, operators: Sequence[Any] | None = None) -> Comparable:
+def comparable(
+    launches: Launches, find: Find, operators: Sequence[Any] | None = None, by_operator: Set[int] = frozenset()
+) -> Comparable:
     """Return the launches of a captured call as two processes can compare them. Raises Opaque.
 
-    In the place of a reduction's arguments, the call's ``operators`` are compared.
+    In the place of the arguments of the functions in ``by_operator``, the call's ``operators`` are compared.
     """
     numbers: dict[Hashable, int] = {}
     functions: dict[int, int] = {}  # two kernels may have one name, as Triton's do for each value of a constant
     names = _names([node.name for node in launches.nodes])
     nodes: list[list[Any]] = []
     for node, name in zip(launches.nodes, names, strict=True):
-        if REDUCTION.match(node.name):
-            values = []
-        else:
-            values = [[at, *_without_addresses(value, find, numbers)] for at, value in node.values]
+        kept = () if node.function in by_operator else node.values
+        values = [[at, *_without_addresses(value, find, numbers)] for at, value in kept]
         if node.kind in ("memcpy", "memset") and not all(isinstance(part, list) for _, *parts in values for part in parts):
             raise Opaque("it copies to or from memory that is not the GPU's")
         function = functions.setdefault(node.function, len(functions))
         nodes.append([node.kind, name, function, node.shape, node.settings, values])
-    reduces = operators is not None and any(REDUCTION.match(node.name) for node in launches.nodes)
-    located = tuple(_located(call, find, numbers) for call in operators or ()) if reduces else ()
+    located = tuple(_located(call, find, numbers) for call in operators or ()) if by_operator else ()
     return Comparable(tuple(nodes), launches.edges, tuple(numbers), located)
 
 
@@ -177,7 +176,7 @@ def _located(value: Any, find: Find, numbers: dict[Hashable, int]) -> Any:
     if isinstance(value, list):
         return [_located(part, find, numbers) for part in value]
     if isinstance(value, Unknown):
-        raise Opaque(f"beside a reduction, an operator of torch gets a {value.what}, which is not compared")
+        raise Opaque(f"an operator of torch gets a {value.what}, which is not compared")
     if not isinstance(value, TensorAt):
         return value
     place = find(value.address)

@@ -1,8 +1,8 @@
 """Record the operators of torch that a call runs, and keep their results until it ends.
 
 `capture.Recorder` runs a call so. Two things need it. Which free memory torch takes for a tensor depends on addresses, which
-differ between processes: where nothing is freed, each address stands for one tensor. And torch's own reductions get arguments in
-structures of which parts are never written, so their bytes differ from call to call: the operators say what they compute.
+differ between processes: where nothing is freed, each address stands for one tensor. And torch's own kernels get arguments
+in structures of which parts are never written, so their bytes differ from call to call: the operators say what they compute.
 """
 
 from __future__ import annotations
