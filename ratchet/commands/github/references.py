@@ -44,7 +44,7 @@ class RunHistory:
         commits = {}
         for case in self.run.cases:
             tree = case.reference_tree or self.run.reference
-            if case.in_reference and tree is None:
+            if case.in_reference and tree is None and not case.failures:
                 raise ArtifactError(f"The run does not say which commit {case.name} was compared with: measure again.")
             if case.in_reference and tree is not None:
                 commits[case.name] = tree.commit
