@@ -113,8 +113,10 @@ class Settings(BaseModel):
     build: Annotated[tuple[str, ...], BeforeValidator(_parse_command)] = ()
     """Command run once in each tree before anything is timed."""
     build_timeout: Duration = 1800.0
-    build_cache: bool = True
-    """Keep what the build wrote and reuse it for a tree with the same content."""
+    build_outputs: Annotated[tuple[str, ...], BeforeValidator(_parse_command)] = ()
+    """What the build writes for the benchmarks: files, folders with a slash at the end, patterns. Without it nothing is kept."""
+    build_cache: bool | Literal["read"] = True
+    """Keep these outputs and reuse them for a tree with the same content; ``read`` reuses and keeps nothing new."""
     case_timeout: Duration = 120.0
     """Longest that one step of one case may take in a worker."""
     host_timeout: Duration = 300.0

@@ -151,5 +151,9 @@ class RefusedError(ForgeError):
     """GitHub refuses a valid request (409, 422)."""
 
 
+class LockedError(RefusedError):
+    """The conversation is locked, and takes no comment of ours."""
+
+
 class UnreachableError(ForgeError):
     """GitHub cannot be reached, or its answer makes no sense: 5xx, a timeout, a cut connection."""

@@ -85,6 +85,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def lowered(sentence: str) -> str:
+    """Make a sentence the end of another one: a word loses its capital, an abbreviation (SM, L2) keeps it."""
+    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() or sentence[1:2] == " " else sentence
+
+
 FACTOR_FROM = 1.5
 """A change is shown as a factor too where one time is at least so many times the other."""
 

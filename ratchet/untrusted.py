@@ -108,6 +108,14 @@ def name(text: object, limit: int = CELL) -> Markdown:
     return Markdown(f"`{shown}`") if _PLAIN_NAME.fullmatch(shown) else markdown(shown, limit)
 
 
+def cell_name(text: object) -> Markdown:
+    """Return a `name` that breaks after ``/``, ``_``, ``-`` and ``.`` where a table has to fit a phone; copied, it is whole."""
+    shown = name(text)
+    if not shown.startswith("`"):
+        return shown
+    return Markdown(f"<code>{re.sub(r'(?<=[/_.-])(?=[A-Za-z0-9])', '<wbr>', shown.strip('`'))}</code>")
+
+
 def output_line(text: object) -> str:
     """Return one line of a program's output, indented as it was, for a log. Print a prefix first: it may begin with ``::``."""
     return _code_line(str(text)).replace("##[", "## [")

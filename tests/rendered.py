@@ -11,7 +11,7 @@ from cmarkgfm.cmark import Options
 OURS = frozenset({"details", "summary"})
 """Tags that our templates write as HTML."""
 MADE = frozenset(
-    "table thead tbody tr th td ul ol li p h3 h4 strong em pre code br hr a blockquote".split()  # noqa: SIM905 - a list of words
+    "table thead tbody tr th td ul ol li p h3 h4 strong em pre code br hr a blockquote wbr".split()  # noqa: SIM905 - a list of words
 )
 """Tags that Markdown of ours becomes."""
 _LIVE = re.compile(r"(?<![\w&])@[A-Za-z0-9]|(?<![\w&/])#\d|\bgh-\d|https?://|www\.\w|mailto:\w", re.IGNORECASE)

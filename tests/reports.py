@@ -6,7 +6,8 @@ import math
 from collections import Counter
 from typing import Any
 
-from ratchet.judge.verdict import judge_run
+from ratchet.judge.headline import headline
+from ratchet.judge.verdict import exit_code, judge_run
 from ratchet.records import (
     Baseline,
     CaseVerdict,
@@ -66,11 +67,12 @@ def case(
 
 def report(cases: tuple[CaseVerdict, ...], **changes: Any) -> ReportRecord:
     """A report on ``cases`` whose counts fit them."""
+    counts = Counter(each.outcome for each in cases)
     usual: dict[str, Any] = {
         "verdict": "pass",
-        "headline": "No case is slower than the gate of 3 % allows",
+        "headline": headline(cases, Policy(), exit_code(counts, Policy())),
         "exit_code": 0,
-        "counts": dict(Counter(each.outcome for each in cases)),
+        "counts": dict(counts),
         "cases": cases,
         "policy": Policy(),
         "plan": PLAN,
@@ -151,7 +153,6 @@ def red_report() -> ReportRecord:
             case("fp8/rows", Outcome.SKIPPED, "It needs the module transformer_engine, which is not installed."),
         ),
         verdict="regression",
-        headline="2 of 13 cases are slower than the gate of 3 % allows, and 1 gives a wrong result",
         exit_code=1,
         head=HEAD.model_copy(update={"dirty": True}),
         warnings=("The GPU’s clock is not locked, which widens the intervals: sudo nvidia-smi -lgc 1500.",),
@@ -171,7 +172,6 @@ def run_report() -> ReportRecord:
             ),
             CaseVerdict(name="fp8/rows", outcome=Outcome.SKIPPED, reason="It needs the module transformer_engine."),
         ),
-        headline="2 cases measured, 1 skipped",
         reference=None,
         command=("ratchet", "run"),
     )

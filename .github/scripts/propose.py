@@ -1,85 +1,83 @@
 """Commit the results of a search on the GPU machine to a branch, and open a draft pull request with it.
 
 Runs on a trusted machine, in a clone of the branch that was tuned, with ratchet installed: ``propose.py ARTIFACT``. Only records
-are taken from the artifact: they are parsed and written again, and the suggestions are rendered from them.
+are taken from the artifact: they are read within limits and written again; tuned parameters and suggestions are made from them.
 """
 
 import os
-import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+from ratchet.commands.tune.recorded import apply_tuning
 from ratchet.commands.tune.tune import remove_pictures, render_again
 from ratchet.config import load_settings
 from ratchet.errors import RatchetError, UsageError
+from ratchet.forge.artifact import take_in_tuning
 from ratchet.forge.github import GitHub
 from ratchet.records.files import load, save
-from ratchet.records.tuning import TUNED_FILE, Tuned, TuningRecord, tuning_path
-from ratchet.untrusted import CELL, markdown
+from ratchet.records.run import Policy
+from ratchet.records.tuning import TUNED_FILE, TuningRecord, tuning_path
+from ratchet.untrusted import CELL, log_line, markdown
 
-MOST_RECORDS = 50
-LARGEST = 64 * 2**20
-"""Bytes of one record."""
+MOST_NAMED = 5
+"""Cases in the title."""
 
 
 def main() -> int:
     try:
         sys.stdout.write(f"{propose(Path(sys.argv[1]), Path.cwd())}\n")
     except RatchetError as error:
-        sys.stderr.write(f"ratchet: {error}\n")
+        sys.stderr.write(f"ratchet: {log_line(error)}\n")
         return int(error.exit_code)
     return 0
 
 
 def propose(artifact: Path, clone: Path) -> str:
-    """Return a sentence about the pull request. Raises RatchetError."""
-    records = [record for record in _records(artifact / "tuning") if _is_new(record, clone / "tuning")]
-    if not records:
+    """Return a sentence about the pull request. Raises RatchetError, before anything is pushed."""
+    settings, github, base = load_settings(clone, os.environ, {}), GitHub.from_environ(os.environ), os.environ["BASE"]
+    verdicts: list[tuple[str, str]] = []
+    applied = False
+    with tempfile.TemporaryDirectory(prefix="ratchet-artifact-", dir=os.environ.get("RUNNER_TEMP")) as workspace:
+        for record in take_in_tuning(artifact, Path(workspace)):  # one at a time: together they may not fit into the memory
+            path = tuning_path(clone / "tuning", record.case, record.environment.fingerprint)
+            if path.exists() and load(path, TuningRecord) == record:
+                continue
+            _refuse_foreign(record, base, github)
+            save(path, record)
+            remove_pictures(path)
+            applied |= _apply(record, clone / settings.bench, settings.policy)
+            verdicts.append((record.case, record.verdict))
+    if not verdicts:
         return "The branch has these results already: there is nothing to propose."
-    settings = load_settings(clone, os.environ, {})
-    for record in records:
-        path = tuning_path(clone / "tuning", record.case, record.environment.fingerprint)
-        save(path, record)
-        remove_pictures(path)
     render_again(clone / "tuning")
-    paths = ["tuning"]
-    tuned = _plain(artifact / TUNED_FILE)
-    if tuned and any(record.best for record in records):
-        paths.append(f"{settings.bench}/{TUNED_FILE}")
-        save(clone / settings.bench / TUNED_FILE, load(tuned, Tuned))
     branch = f"ratchet/tune-{os.environ['GITHUB_RUN_ID']}"
-    cases = sorted({record.case for record in records})
-    title = f"tune: {', '.join(cases)}"
-    _git("add", "--", *paths)
+    cases = sorted({case for case, _ in verdicts})
+    title = f"tune: {', '.join(cases[:MOST_NAMED])}{' and more' if len(cases) > MOST_NAMED else ''}"
+    _git("add", "--", "tuning", *([f"{settings.bench}/{TUNED_FILE}"] if applied else []))
     _git("commit", "--quiet", "--message", title)
     _git("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}")
-    verdicts = "\n".join(f"- `{record.case}`: {markdown(record.verdict, CELL)}" for record in records)
-    body = f"What the search recommends:\n\n{verdicts}\n\nAll of it is in `tuning/suggestions.md`."
-    pull = GitHub.from_environ(os.environ).open_pull(title, body, branch, os.environ["BASE"], draft=True)
-    return f"{pull.url}: {title}"
+    lines = "\n".join(f"- `{case}`: {markdown(verdict, CELL)}" for case, verdict in verdicts)
+    body = f"What the search recommends:\n\n{lines}\n\nAll of it is in `tuning/suggestions.md`."
+    return f"{github.open_pull(title, body, branch, base, draft=True).url}: {title}"
 
 
-def _records(folder: Path) -> list[TuningRecord]:
-    paths = sorted(folder.glob("*.json"))[: MOST_RECORDS + 1]
-    if not paths:
-        raise UsageError("The artifact holds no record of a search.", "See the log of the job that tuned.")
-    if len(paths) > MOST_RECORDS:
-        raise UsageError(f"The artifact holds more than {MOST_RECORDS} records.", "Tune fewer cases at once.")
-    records = [load(path, TuningRecord) for path in filter(None, map(_plain, paths))]
-    for record in records:
-        if not re.fullmatch(r"[A-Za-z0-9_.+-]+(/[A-Za-z0-9_.+-]+)?", record.case):
-            raise UsageError("A record in the artifact has an impossible case name.", "Tune again.")
-    return records
+def _refuse_foreign(record: TuningRecord, base: str, github: GitHub) -> None:
+    """Raise UsageError for a search of a commit that is not on the branch: its parameters say nothing about the code there."""
+    if github.holds(base, record.head.commit) is not True:
+        raise UsageError(
+            f"The search of {record.case} is of {record.head.commit[:10] or 'no commit'}, which is not on {base}.",
+            "Start the workflow again on the branch that is to be tuned.",
+        )
 
 
-def _is_new(record: TuningRecord, folder: Path) -> bool:
-    path = tuning_path(folder, record.case, record.environment.fingerprint)
-    return not path.exists() or load(path, TuningRecord) != record
-
-
-def _plain(path: Path) -> Path | None:
-    return path if path.is_file() and not path.is_symlink() and path.stat().st_size <= LARGEST else None
+def _apply(record: TuningRecord, bench: Path, policy: Policy) -> bool:
+    """Write the parameters that a record recommends, if its own comparisons support them; return whether they do."""
+    try:
+        return bool(record.best and apply_tuning([record], bench, policy))
+    except UsageError:
+        return False
 
 
 def _git(*words: str) -> str:

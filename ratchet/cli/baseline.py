@@ -103,17 +103,20 @@ def baseline_rename(old: str, new: str, reason: str | None, by: str | None, **op
 
 
 @baseline_group.command("push")
-@click.argument("recorded", type=click.Path(path_type=Path), metavar="RUN.json...", nargs=-1, required=True)
+@click.argument("artifacts", type=click.Path(path_type=Path), metavar="ARTIFACT...", nargs=-1, required=True)
 @click.option(
     "--mode",
     type=click.Choice(["push", "pull-request", "branch"]),
     help="How to change the remote (default: push; a protected branch gets a pull request).",
 )
-@click.option("--onto", metavar="BRANCH", help="The branch that was measured (default: GITHUB_REF_NAME, or what is checked out).")
+@click.option("--onto", metavar="BRANCH", help="The branch that was measured (default: what is checked out).")
 @click.option("--remote", default="origin", help="The remote to push to.")
 @common
-def baseline_push(recorded: tuple[Path, ...], mode: Any, onto: str | None, remote: str, **options: Any) -> int:
+def baseline_push(artifacts: tuple[Path, ...], mode: Any, onto: str | None, remote: str, **options: Any) -> int:
     """Enter runs of main into the baseline file of the remote, by a commit of that file alone.
+
+    ARTIFACT is a folder, an archive or a run.json, and is read within limits. In a workflow, GitHub must say that the run is a
+    push to the default branch or a dispatch on it; other runs exit with 2.
 
     Whatever was pushed meanwhile stays: the steps are applied again on top of it, never by force. With GITHUB_TOKEN, what was
     accepted in the pull requests of these commits is recorded too. Exits with 3 where nothing could be recorded.
@@ -123,7 +126,7 @@ def baseline_push(recorded: tuple[Path, ...], mode: Any, onto: str | None, remot
         from ratchet.forge.github import GitHub  # PyGithub is an extra, which only this needs
 
         client = GitHub.from_environ(os.environ)
-    done = push_baseline(recorded, PushOptions(remote, mode, onto), client, request_of((), options), os.environ)
+    done = push_baseline(artifacts, PushOptions(remote, mode, onto), client, request_of((), options), os.environ)
     print_result(forward_fields(done), forward_lines(done), as_json=options["as_json"])
     write_outputs(forward_outputs(done), os.environ)
     append_summary(forward_summary(done), os.environ)

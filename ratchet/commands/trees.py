@@ -27,7 +27,8 @@ def build(
         return None
     progress.stage(f"Building the {side}")
     try:
-        build_tree(tree, settings.build, snapshot.tree.content, settings.build_timeout, environ, cache=settings.build_cache)
+        content, time_limit_s = snapshot.tree.content, settings.build_timeout
+        build_tree(tree, settings.build, settings.build_outputs, content, time_limit_s, environ, cache=settings.build_cache)
     except BuildError as error:
         return error
     return None

@@ -23,7 +23,16 @@ import requests
 from github import Auth, BadAttributeException, Github, GithubException
 from pydantic import SecretStr
 
-from ratchet.errors import ForgeError, GoneError, LimitedError, RefusedError, TokenError, UnreachableError, UsageError
+from ratchet.errors import (
+    ForgeError,
+    GoneError,
+    LimitedError,
+    LockedError,
+    RefusedError,
+    TokenError,
+    UnreachableError,
+    UsageError,
+)
 from ratchet.untrusted import clean
 
 DEFAULT_API = "https://api.github.com"
@@ -154,6 +163,8 @@ KNOWN = (
     TypeError,
     KeyError,
     RuntimeError,
+    # An address in an answer, such as that of the next page, leads to another host, port or path: it is not asked.
+    AssertionError,
 )
 
 
@@ -197,10 +208,11 @@ def failure_of(problem: Exception, doing: str, secret: str) -> CallFailure:
         hint = "Check GITHUB_API_URL and GITHUB_REPOSITORY: a repository that was renamed has a new name."
         return CallFailure(UnreachableError(f"{doing} failed: GitHub says that it has moved.", hint), CallEffect.FINAL)
     hint = "Check GITHUB_API_URL, and whether a proxy answers in GitHub's place."
-    text = _line(f"{type(problem).__name__}: {problem}", secret)
-    return CallFailure(
-        UnreachableError(f"{doing} failed: the answer is not what GitHub documents ({text}).", hint), CallEffect.FINAL
-    )
+    if isinstance(problem, AssertionError):
+        what = "its answer leads to another address than GITHUB_API_URL, where the token is not sent"
+    else:
+        what = f"the answer is not what GitHub documents ({_line(f'{type(problem).__name__}: {problem}', secret)})"
+    return CallFailure(UnreachableError(f"{doing} failed: {what}.", hint), CallEffect.FINAL)
 
 
 def _answered(status: int, headers: Mapping[str, str], message: str, doing: str) -> CallFailure:
@@ -220,6 +232,9 @@ def _refusal(status: int, headers: Mapping[str, str], shown: str, doing: str) ->
         hint = "It has expired, was revoked, or is mistyped: give a fresh one in GITHUB_TOKEN. A job's own ends with the job."
         return TokenError(f"{doing} failed: GitHub does not accept the token ({shown}).", hint)
     if status == 403:
+        if "is locked" in shown:
+            hint = "Unlock it for as long as this takes, or read the verdict in the check run."
+            return LockedError(f"{doing} failed: the conversation is locked ({shown}).", hint)
         needed = headers.get("x-accepted-github-permissions")
         hint = f"It needs {needed}. " if needed else ""
         return TokenError(f"{doing} failed: the token may not do that ({shown}).", f"{hint}Check `permissions:` of the job.")

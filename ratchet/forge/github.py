@@ -140,6 +140,15 @@ class GitHub(Connection):
 
         return self._tries().call(f"Reading the artifacts of workflow run {run_id}", read)
 
+    def has_artifact(self, run_id: int, name: str) -> bool:
+        """Return whether a run has an artifact of this name that can still be fetched."""
+
+        def read() -> bool:
+            artifacts = self._api.get_workflow_run(run_id).get_artifacts()
+            return any(artifact.name == name and not known(artifact.expired, "expiry") for artifact in artifacts)
+
+        return self._tries().call(f"Reading the artifacts of workflow run {run_id}", read)
+
     def file_at(self, path: str, ref: str) -> bytes | None:
         """Return a UTF-8 file of up to 100 MB at a branch or commit; None if there is none. GoneError if the ref is unknown."""
         if {".", "..", ""} & {*path.split("/")}:
@@ -235,6 +244,15 @@ class GitHub(Connection):
             return tuple(run.external_id or "" for run in there)
 
         return self._tries().call(f"Reading the check runs on {sha}", read)
+
+    def has_completed(self, name: str, sha: str, external_id: str) -> bool:
+        """Return whether a commit has a completed check run of this name and of ours (`open_check`)."""
+
+        def read() -> bool:
+            there = self._api.get_commit(sha).get_check_runs(check_name=name, status="completed", filter="all")
+            return any(run.external_id == external_id for run in there)
+
+        return self._tries().call(f"Looking for check runs on {sha}", read)
 
     def complete_check(self, check_id: int, conclusion: Conclusion, output: CheckOutput) -> None:
         """Complete a check run with the first 50 annotations, then add the others: it is complete whatever happens next."""

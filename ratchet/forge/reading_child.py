@@ -17,10 +17,11 @@ from ratchet.records.base import Record
 from ratchet.records.files import load
 from ratchet.records.profile import Profiles
 from ratchet.records.run import RunRecord
+from ratchet.records.tuning import TuningRecord
 
 REFUSED = 65
 """Exit status for an invalid record."""
-KINDS: dict[str, type[Record]] = {"run": RunRecord, "profiles": Profiles}
+KINDS: dict[str, type[Record]] = {kind.__name__: kind for kind in (RunRecord, Profiles, TuningRecord)}
 
 
 def main(path: str, kind: str, memory_bytes: str, seconds: str) -> int:

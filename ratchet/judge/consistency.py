@@ -19,7 +19,7 @@ from ratchet.stats.comparison import performance
 MOST_CASES = 5_000
 MOST_PAIRS = 1_000
 MOST_BLOCKS = 1_000
-_NAME = re.compile(r"[\w.+-]{1,100}/(?:[\w.+-]{1,100}|\*)")
+CASE_NAME = re.compile(r"[\w.+-]{1,100}/(?:[\w.+-]{1,100}|\*)")
 """Names that `ratchet.workload.benchmark` accepts; ``*`` stands for the configs of a file that could not be read."""
 
 
@@ -59,7 +59,7 @@ def _recomputed(case: CaseRun) -> CaseRun:
 
 
 def _of_case(case: CaseRun, run: RunRecord) -> Iterator[str]:
-    if not _NAME.fullmatch(case.name):
+    if not CASE_NAME.fullmatch(case.name):
         yield "has a name that no case can have"
     if not (case.in_head or case.in_reference):
         yield "exists on neither side"

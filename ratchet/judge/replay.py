@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ratchet.errors import Exit
 from ratchet.judge.drift import Drift
+from ratchet.judge.headline import headline
 from ratchet.judge.outcome import (
     CHANGE_PAIRS,
     CaseThresholds,
@@ -25,7 +26,7 @@ from ratchet.judge.outcome import (
     with_smallest_slowdown,
 )
 from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
-from ratchet.judge.verdict import exit_code, headline
+from ratchet.judge.verdict import exit_code
 from ratchet.records.calibration import CaseCalibration
 from ratchet.records.run import CaseRun, Policy, RunRecord
 from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, SideSummary

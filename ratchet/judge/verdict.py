@@ -11,11 +11,11 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from ratchet import units
 from ratchet.errors import Exit, FingerprintError
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.baseline.steps import likely_renames
 from ratchet.judge.drift import held_to_best
+from ratchet.judge.headline import headline
 from ratchet.judge.outcome import (
     CaseThresholds,
     Finding,
@@ -220,9 +220,9 @@ def _unchecked(case: CaseRun) -> str | None:
     if case.has_reference or not case.head:
         return None
     if case.agreement is None:
-        return "No reference: nothing says whether its result is right."
+        return "No reference implementation: nothing says whether its result is right."
     within = f"within {case.agreement:.0e}".replace("e-0", "e-") if case.agreement else "exactly"
-    return f"No reference: head and reference agree {within}, and nothing else was checked."
+    return f"No reference implementation: both sides agree {within}, and nothing else was checked."
 
 
 def _timed_because(case: CaseRun) -> str | None:
@@ -316,68 +316,3 @@ def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
     if counts.get(Outcome.INCONCLUSIVE) and policy.on_inconclusive == "fail":
         return Exit.NOT_MEASURED
     return Exit.PASS
-
-
-def headline(cases: tuple[CaseVerdict, ...], policy: Policy, code: Exit) -> str:
-    """Write the first line that anyone reads: what is worst, by how much, and how many cases there are."""
-    gate = units.threshold(policy.regression)
-    by_outcome = {outcome: [case for case in cases if case.outcome is outcome] for outcome in Outcome}
-    red, slower, failed = (by_outcome[outcome] for outcome in (Outcome.REGRESSED, Outcome.SLOWER, Outcome.FAILED))
-    inconclusive = by_outcome[Outcome.INCONCLUSIVE]
-    failures = f"; {len(failed)} failed" if failed else ""
-    unproven = f"; {len(slower)} more slower, but not proven" if slower else ""
-    if red:
-        (by, than), worst = max(((_slowdown(case, policy), case) for case in red), key=lambda ranked: ranked[0])
-        return (
-            f"Regression: {len(red)} of {_cases(len(cases))} slower; worst: {worst.name} {units.slowdown(by)}{than} "
-            f"(gate {gate}){unproven}{failures}."
-        )
-    if failed:
-        more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-        return f"Failed: {failed[0].name}{more}{unproven}. {failed[0].reason}"
-    if slower:
-        worst = max(slower, key=lambda case: case.comparison.ratio if case.comparison else 0.0)
-        return (
-            f"Slower, but not proven: {len(slower)} of {_cases(len(cases))}; worst: {worst.name} {_shown(worst)} (gate {gate})."
-        )
-    return _headline_without_red(cases, inconclusive, gate, code)
-
-
-def _headline_without_red(cases: tuple[CaseVerdict, ...], inconclusive: list[CaseVerdict], gate: str, code: Exit) -> str:
-    counts = _counted(cases)
-    if code is Exit.NOT_MEASURED:
-        return f"Not measured well enough for a verdict: {counts}."
-    if all(case.outcome in (Outcome.MEASURED, Outcome.SKIPPED) for case in cases):
-        return f"Timed without a comparison: {counts}."
-    if inconclusive:
-        worst = max(inconclusive, key=lambda case: case.comparison.high if case.comparison else math.inf)
-        return f"Inconclusive: {len(inconclusive)} of {_cases(len(cases))}, such as {worst.name} {_shown(worst)}; {counts}."
-    return f"No regression past the gate of {gate}: {counts}."
-
-
-def _shown(case: CaseVerdict) -> str:
-    """Show the change with its interval and the scatter of its pairs."""
-    comparison = case.comparison
-    if comparison is None:
-        return "(no interval)"
-    low, high = (units.change(bound, 1).removesuffix(" %") for bound in (comparison.low, comparison.high))
-    return (
-        f"{units.slowdown(comparison.ratio)} [{low}, {high}]; pairs scatter by {units.percent(math.expm1(comparison.spread), 1)}"
-    )
-
-
-def _cases(count: int) -> str:
-    return f"{count} case{'' if count == 1 else 's'}"
-
-
-def _slowdown(case: CaseVerdict, policy: Policy) -> tuple[float, str]:
-    """Return the ratio that made a case red, and what it is slower than where that is not the reference."""
-    own = case.comparison.ratio if case.comparison else 0.0
-    if case.best and own <= 1 + policy.regression:
-        return case.best.ratio, " against the best commit"
-    return own, ""
-
-
-def _counted(cases: tuple[CaseVerdict, ...]) -> str:
-    counts = Counter(case.outcome for case in cases)
-    return ", ".join(f"{counts[outcome]} {outcome.value.lower()}" for outcome in Outcome if counts[outcome]) or "no case"

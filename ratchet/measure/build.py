@@ -1,23 +1,18 @@
 """Run a repository's build command in a tree, or restore the outputs of an earlier build; choose the variables its code sees.
 
 `ratchet.commands.trees` builds with `build_tree`; `client.Hosts` and profiling start children with `benchmark_environ`. It runs
-the build command without CI tokens, writes into the tree, and keeps outputs in the cache folder (``builds/``).
+the build command without CI tokens and writes into the tree; `kept_builds` has the cache.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import platform
-import shutil
-import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
-from ratchet.cache import cache_root
 from ratchet.error_lines import LONGEST, first_error
-from ratchet.errors import BuildError, OutputError
+from ratchet.errors import BuildError
+from ratchet.measure import kept_builds
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.subprocesses import STRAY, run
 from ratchet.untrusted import clean, last_lines
@@ -43,42 +38,32 @@ def benchmark_environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, s
     return kept
 
 
-KEPT_BUILDS = 20
-"""Builds in the cache; those not used for the longest time are deleted."""
-
-State = dict[str, tuple[int, int]]
-"""Path within the tree → (size, modification time in ns)."""
-
-
 def build_tree(
-    tree: Path, command: Sequence[str], content: str, timeout_s: float, environ: Mapping[str, str], *, cache: bool
+    tree: Path,
+    command: Sequence[str],
+    outputs: Sequence[str],
+    content: str,
+    timeout_s: float,
+    environ: Mapping[str, str],
+    *,
+    cache: bool | Literal["read"],
 ) -> bool:
-    """Build ``tree``. Return True if the outputs came from the cache.
+    """Build ``tree``. Return True if the outputs came from the cache, which holds what ``outputs`` declares and nothing else.
 
-    ``content`` is the hash of the tree's sources. Together with the command, Python and the kind of machine it is the key.
-    Raises BuildError with the last lines printed, also where the command takes longer than ``timeout_s`` seconds; OutputError
-    where the cache cannot be read or written.
+    ``content`` is the hash of the tree's sources. With ``"read"`` nothing new is kept. Raises BuildError with the last lines
+    printed, also where the command takes longer than ``timeout_s`` seconds; OutputError where the cache cannot be written.
     """
-    store = cache_root() / "builds" / _key(command, content)
-    if cache and (store / "complete").exists():
-        _restore(store, tree)
+    if not cache or not outputs:
+        _run(tree, command, timeout_s, environ)
+        return False
+    folder = kept_builds.entry(command, outputs, content, tree, environ)
+    if kept_builds.restore(folder, tree, outputs):
         return True
-    before = _state(tree)
+    before = kept_builds.state_of(tree)
     _run(tree, command, timeout_s, environ)
-    if cache:
-        _keep(tree, before, store)
+    if cache != "read":
+        kept_builds.keep(folder, tree, before, outputs)
     return False
-
-
-def _restore(store: Path, tree: Path) -> None:
-    try:
-        shutil.copytree(store / "outputs", tree, symlinks=True, dirs_exist_ok=True)
-        os.utime(store / "complete")
-    except OSError as error:
-        raise OutputError(
-            f"The cached build {store} cannot be copied to {tree}: {clean(error.strerror or str(error))}.",
-            "Free some space, or pass --no-build-cache.",
-        ) from None
 
 
 def _run(tree: Path, command: Sequence[str], timeout_s: float, environ: Mapping[str, str]) -> None:
@@ -95,50 +80,3 @@ def _run(tree: Path, command: Sequence[str], timeout_s: float, environ: Mapping[
         first = clean(first_error(ended.output).replace(f"{tree}/", ""), LONGEST)
         why = first or " | ".join(last_lines(ended.output, 3)) or "it printed nothing"
         raise BuildError(f"The build `{shown}` failed with status {ended.status}: {why}", "Run it by hand in that commit.")
-
-
-def _key(command: Sequence[str], content: str) -> str:
-    parts = [content, *command, sys.version, platform.machine(), sys.prefix]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
-
-
-def _state(tree: Path) -> State:
-    state: State = {}
-    for folder, names, files in os.walk(tree):
-        links = [name for name in names if Path(folder, name).is_symlink()]
-        if ".git" in names:
-            names.remove(".git")
-        for name in [*files, *links]:
-            path = Path(folder, name)
-            status = path.lstat()
-            state[str(path.relative_to(tree))] = (status.st_size, status.st_mtime_ns)
-    return state
-
-
-def _keep(tree: Path, before: State, store: Path) -> None:
-    """Copy what the build wrote or changed into the cache; a full disk costs the cache, not the check."""
-    written = [path for path, state in _state(tree).items() if before.get(path) != state and path != ".git"]
-    try:
-        store.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix="new-", dir=store.parent))
-    except OSError as error:
-        raise OutputError(
-            f"The build cache {store.parent} cannot be written: {error.strerror}.", "Set RATCHET_CACHE_DIR."
-        ) from None
-    try:
-        (fresh / "outputs").mkdir()
-        for path in written:
-            target = fresh / "outputs" / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(tree / path, target, follow_symlinks=False)
-        (fresh / "complete").touch()
-        fresh.rename(store)
-    except OSError:
-        shutil.rmtree(fresh, ignore_errors=True)
-    _prune(store.parent)
-
-
-def _prune(folder: Path) -> None:
-    marks = sorted(folder.glob("*/complete"), key=lambda mark: mark.stat().st_mtime, reverse=True)
-    for mark in marks[KEPT_BUILDS:]:
-        shutil.rmtree(mark.parent, ignore_errors=True)

@@ -35,17 +35,14 @@ _BENCHMARK = re.compile(r"[A-Za-z0-9_]{1,100}")
 
 def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
     """Return the conclusion of the check run and its output."""
-    title = page.report.headline if page.report else page.problem or "There is no verdict."
-    end = conclusion(page)
-    if end == "neutral" and page.report and page.report.verdict == "pass" and not title.startswith("Inconclusive"):
-        title = f"No proof either way: {title}"
+    title = profile.headline(page.report) if page.report else page.problem or "There is no verdict."
     output = CheckOutput(
         title=untrusted.plain(title, TITLE),
         summary=render_part(page, "summary"),
         text=render_part(page, "text"),
         annotations=tuple(_annotations(page)),
     )
-    return end, output
+    return conclusion(page), output
 
 
 def workflow_commands(page: CommentPage, most: int = 10) -> Iterator[str]:
@@ -61,12 +58,13 @@ def workflow_commands(page: CommentPage, most: int = 10) -> Iterator[str]:
 
 
 def candidate_paths(page: CommentPage, bench: str) -> dict[str, str]:
-    """Return benchmark → the file that may hold it, for the cases worth an annotation.
+    """Return benchmark → the file that may hold it, for the cases worth an annotation: as many as one call may annotate.
 
-    Whoever fills ``page.paths`` keeps those that exist, because a benchmark may be in a file of another name.
+    Whoever fills ``page.paths`` keeps those that exist, because a benchmark may be in a file of another name. Each is a question
+    to GitHub, which answers a job's token a thousand an hour.
     """
-    names = {case.name.partition("/")[0] for case in _worst(page)}
-    paths = {name: f"{bench.strip('/')}/{name}.py" for name in sorted(names) if _BENCHMARK.fullmatch(name)}
+    names = [*dict.fromkeys(case.name.partition("/")[0] for case in _worst(page))][:ANNOTATIONS_A_CALL]
+    paths = {name: f"{bench.strip('/')}/{name}.py" for name in names if _BENCHMARK.fullmatch(name)}
     return {name: path for name, path in paths.items() if _PATH.fullmatch(path)}
 
 

@@ -1,4 +1,6 @@
-"""The comment under a pull request: the verdict first, then the worst cases, then the rest folded away.
+"""The comment under a pull request: the verdict in one sentence, what changed, what to do, the facts; the rest is folded away.
+
+It is read on a phone first: open tables have three columns whose cells break, and nothing else is wider than its text.
 
 `ratchet.commands.github` fills a `CommentPage`, renders it here, and finds earlier comments by their first two lines. The check
 run and its annotations come from the same page (`ratchet.report.check_run`). Pure, apart from reading this package's templates.
@@ -70,6 +72,8 @@ LIMIT = 60_000
 Part = Literal["all", "summary", "text"]
 _HARDWARE = {"Driver": "driver", "CUDA": "CUDA", "PyTorch": "PyTorch", "Triton": "Triton"}
 """Label of `machine` → its name in a sentence."""
+_NOT_LISTED = (Outcome.IDENTICAL, Outcome.SKIPPED)
+"""Outcomes whose cases have no row in the table of all cases, but one line together."""
 _MARKS: dict[Conclusion, str] = {"success": "✅", "failure": "❌", "neutral": "⚠️", "action_required": "🟠"}
 
 
@@ -93,7 +97,8 @@ def render_comment(page: CommentPage, limit: int = LIMIT) -> str:
     and each list says how many it left out.
     """
     lines = first_lines(page.report_id, page.run_id, page.head_sha)
-    return lines + render_part(page, "all", limit - len(lines.encode()))
+    last = _failed_line(page.report) if page.report else ""
+    return lines + render_part(page, "all", limit - len((lines + last).encode())) + last
 
 
 def render_part(page: CommentPage, part: Part, limit: int = LIMIT) -> str:
@@ -108,12 +113,15 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
         "part": part,
         "detail": detail,
         "report": report,
-        "mark": _MARKS[conclusion(page)] if report else "⚠️",
-        "headline": report.headline if report else f"No verdict: {page.problem or 'nothing was measured.'}",
+        "page_mark": _MARKS[conclusion(page)],
+        "headline": (
+            profile.headline(report).removesuffix(".") if report else f"No verdict: {page.problem or 'nothing was measured.'}"
+        ),
         "alerts": _alerts(page),
-        "commit": _commit(page),
+        "head": _head(page),
+        "reference": _reference(report) if report else None,
         "run": untrusted.link(page.run_url, str(page.run_id)),
-        "artifacts": _artifacts(page),
+        "files": untrusted.link(page.artifact_url, "samples, profiler reports and pictures") if page.artifact_url else None,
         "warnings": (*page.notes, *(report.warnings if report else ()))[: detail.cases],
         "words": words.WORDS,
         "profiles": (),
@@ -131,11 +139,13 @@ def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str,
         own = [case for case in listed if case.outcome in outcomes and (case.name in taken) == accepted]
         return _Group(len(own), own[: detail.cases], reasons(report, own[: detail.cases]))
 
-    red, improved = group(Outcome.REGRESSED), group(Outcome.IMPROVED)
-    every = listed[: detail.cases]
-    worst = [case.name for case in listed if is_plain(case.name)]
+    red, slower, improved = group(Outcome.REGRESSED), group(Outcome.SLOWER), group(Outcome.IMPROVED)
+    listed_alone = [case for case in listed if case.outcome not in _NOT_LISTED]
+    every = listed_alone[: detail.cases]
+    changed = [case for case in (*red.shown, *slower.shown, *improved.shown) if is_plain(case.name)]
     parts = machine(report.environment.fingerprint)
     hardware = [str(parts["Device"]), *(f"{word} {parts[label]}" for label, word in _HARDWARE.items() if label in parts)]
+    profiled = {profile.case for profile in report.profiles}
     return shared_content(report, detail, listed) | {
         "total": len(listed),
         "regressed": red,
@@ -143,35 +153,44 @@ def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str,
         "accepted": group(*SLOWDOWNS, accepted=True),
         "accepted_as": Counter(case.outcome for case in listed if case.outcome in SLOWDOWNS and case.name in taken),
         "improved": improved,
-        "slower": group(Outcome.SLOWER),
+        "slower": slower,
+        "missing": words.by_sentence(slower.shown, words.missing),
         "open": group(Outcome.UNFIT, Outcome.INCONCLUSIVE),
-        "every": _Group(len(listed), every, reasons(report, [case for case in every if case.outcome not in _EXPLAINED])),
-        "cases": every,
+        "every": _Group(
+            len(listed_alone),
+            every,
+            reasons(report, [case for case in every if case.outcome not in _EXPLAINED or case.host_bound]),
+        ),
+        "alone": {
+            outcome: tuple(case.name for case in listed if case.outcome is outcome)
+            for outcome in _NOT_LISTED
+            if report.counts.get(outcome)
+        },
+        "compared": [case for case in every if case.comparison],
+        "identical": report.counts.get(Outcome.IDENTICAL, 0),
         "taken": taken,
         "regressed_because": _because(red, report),
         "improved_because": _because(improved, report),
+        "unchecked": words.by_sentence(listed, lambda case: case.unchecked) if detail.cases else {},
+        "host_bound": tuple(case.name for case in listed if case.host_bound) if detail.cases else (),
         "hardware": ", ".join(hardware),
-        "profiled": tuple(profile.case for profile in report.profiles),
         "place": "artifact",
         "chart": chart_of_changes(listed) if detail.machine else None,
-        "example": Markdown(worst[0] if worst else "CASE"),
+        "to_accept": [Markdown(case.name) for case in changed if case.outcome in SLOWDOWNS][:_COMMAND_CASES],
+        "to_profile": [Markdown(case.name) for case in changed if case.name not in profiled][:_COMMAND_CASES],
     }
 
 
+_COMMAND_CASES = 5
+"""Cases that a line to copy names."""
 _EXPLAINED = (Outcome.FAILED, Outcome.REGRESSED, Outcome.IMPROVED, *words.NO_ANSWER)
 """Outcomes whose reasons are already above the table of all cases."""
 
 
 def _because(group: _Group, report: ReportRecord) -> dict[str, str]:
-    """Return text for each case that has some: the cause that its profile shows, else its reason if it has a best commit.
-
-    A host-bound case says so after that.
-    """
+    """Return text for each case that has some: the cause that its profile shows, else its reason if it has a best commit."""
     causes = {of_case.case: profile.first_sentence(of_case) for of_case in report.profiles}
-    texts = {
-        case.name: " ".join(filter(None, (causes.get(case.name) or (case.reason if case.best else ""), case.host_bound)))
-        for case in group.shown
-    }
+    texts = {case.name: causes.get(case.name) or (case.reason if case.best else "") for case in group.shown}
     return {name: text for name, text in texts.items() if text}
 
 
@@ -198,23 +217,17 @@ def _alerts(page: CommentPage) -> list[Markdown]:
     return [Markdown(alert) for alert in alerts]
 
 
-def _commit(page: CommentPage) -> Markdown:
-    """Return the head as GitHub knows it, the tree that was measured for it, and the reference."""
-    head = untrusted.markdown(page.head_sha[:10])
-    report = page.report
+def _head(page: CommentPage) -> Markdown:
+    """Return the head as GitHub knows it, and the tree that was measured for it."""
+    known, report = untrusted.markdown(page.head_sha[:10]), page.report
     if report is None:
-        return head
-    against = f" against {tree(report.reference)}" if report.reference else ""
-    against += f", {words.BENCH_FROM_HEAD}" if report.bench_from else ""
-    if report.head.commit == page.head_sha:
-        return Markdown(f"{tree(report.head)}{against}")
-    return Markdown(f"{head}, measured as {tree(report.head)}{against}")
+        return known
+    return tree(report.head) if report.head.commit == page.head_sha else Markdown(f"{known}, measured as {tree(report.head)}")
 
 
-def _artifacts(page: CommentPage) -> Markdown | None:
-    if page.artifact_url is None:
-        return None
-    return Markdown(f"Samples, profiler reports and pictures: {untrusted.link(page.artifact_url, 'artifacts of the run')}")
+def _reference(report: ReportRecord) -> Markdown | None:
+    shared = f", {words.BENCH_FROM_HEAD}" if report.bench_from else ""
+    return Markdown(f"{tree(report.reference)}{shared}") if report.reference else None
 
 
 # The first two lines of a comment: ratchet finds its comment by the first, and the second names the run and the commit.
@@ -249,6 +262,24 @@ def sha_of(body: str) -> str | None:
     """Return the head that one of our comments is about; None for any other text."""
     match = _second_line(body)
     return match[2] if match else None
+
+
+_FAILED = "<!-- ratchet:failed:"
+"""The last line, where cases failed: nobody can accept these."""
+LONGEST_FAILED = 1_000
+"""Characters of their names; of further ones the publishing job says that their acceptance changes nothing."""
+
+
+def _failed_line(report: ReportRecord) -> str:
+    names = " ".join(case.name for case in report.cases if case.outcome is Outcome.FAILED and is_plain(case.name))
+    cut = names if len(names) <= LONGEST_FAILED else names[:LONGEST_FAILED].rpartition(" ")[0]
+    return f"\n{_FAILED}{cut} -->\n" if cut else ""
+
+
+def failed_in(body: str) -> tuple[str, ...]:
+    """Return the cases that one of our comments names as failed."""
+    last = body.rstrip().rpartition("\n")[2]
+    return tuple(last.removeprefix(_FAILED).removesuffix(" -->").split()) if last.startswith(_FAILED) else ()
 
 
 def _second_line(body: str) -> re.Match[str] | None:

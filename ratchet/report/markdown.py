@@ -26,8 +26,6 @@ _SILENT = (Outcome.UNCHANGED, Outcome.MEASURED, Outcome.SKIPPED)
 _WORST = (Outcome.FAILED, Outcome.REGRESSED, Outcome.SLOWER, Outcome.UNFIT, Outcome.INCONCLUSIVE)
 _COMMAND_CASES = 5
 """Cases that the commands to measure again name."""
-_NAMED = 3
-"""Red cases that the first line names, if the headline names none."""
 _HEX = frozenset("0123456789abcdef")
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")
 _LABELS = {
@@ -124,13 +122,10 @@ def _content(report: ReportRecord, detail: Detail) -> dict[str, Any]:
     listed = words.worst_first(report)
     timed = [case for case in listed if case.outcome is not Outcome.SKIPPED]
     shown = timed[: detail.cases]
-    red = _red_unnamed(report, timed)
     return shared_content(report, detail, timed) | {
         "mark": words.mark(report),
-        "named": red[:_NAMED],
-        "unnamed": len(red[_NAMED:]),
+        "headline": profile.headline(report),
         "cases": [case for case in shown if case.head or case.reference or words.compares(report)],
-        "taken": {},
         "hidden": len(timed) - len(shown),
         "reasons": reasons(report, shown),
         "figures": [case for case in shown if case.head] if detail.figures else [],
@@ -147,12 +142,6 @@ def _content(report: ReportRecord, detail: Detail) -> dict[str, Any]:
     }
 
 
-def _red_unnamed(report: ReportRecord, listed: list[CaseVerdict]) -> list[CaseVerdict]:
-    """Return the cases that make a check red, slowest first; none where the headline already names one of them."""
-    red = [case for outcome in (Outcome.REGRESSED, Outcome.FAILED) for case in listed if case.outcome is outcome]
-    return [] if any(case.name in report.headline for case in red) else red
-
-
 @cache
 def template(file: str) -> jinja2.Template:
     """Load a file of ``report/templates``, in which every value is escaped unless a filter of this module made it Markdown."""
@@ -166,6 +155,7 @@ def template(file: str) -> jinja2.Template:
     )
     environment.filters |= {
         "code": untrusted.name,
+        "cell_name": untrusted.cell_name,
         "cell": lambda text: untrusted.markdown(text, untrusted.CELL),
         "fenced": lambda lines, most: untrusted.fenced(lines, most=most),
         "already_markdown": Markdown,  # for what a macro returns, whose own values were escaped one by one
@@ -176,7 +166,9 @@ def template(file: str) -> jinja2.Template:
         "threshold": units.threshold,
         "time": words.time,
         "change": _change,
-        "short_change": words.short_change,
+        "narrow_change": _narrow_change,
+        "mark": lambda case, accepted: "☑️" if case.name in accepted else words.word(case).mark,
+        "times": lambda case: Markdown(_tight(words.times(case)).replace("→\u00a0", "→ ")),
         "outcome": lambda case: _tight(f"{words.word(case).mark} {words.word(case).text}"),
         "delta": words.delta,
         "detectable": words.detectable,
@@ -268,6 +260,12 @@ def _change(comparison: Comparison | None) -> Markdown:
         return Markdown(words.NOTHING)
     interval = words.interval(comparison).replace(" ", "\u00a0")  # numbers alone, so its brackets are no link
     return Markdown(f"{_tight(words.change(comparison))} {interval}")
+
+
+def _narrow_change(comparison: Comparison | None) -> Markdown:
+    """Return a change and its interval with a digit each, in pieces short enough for a phone."""
+    interval = words.interval(comparison, 1)  # numbers alone, so its brackets are no link
+    return Markdown(f"{_tight(words.change(comparison, 1))} {interval}".rstrip())
 
 
 def _tight(text: str) -> Markdown:

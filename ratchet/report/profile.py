@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ratchet import units, untrusted
 from ratchet.judge.profile import matched
 from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile, Rule
+from ratchet.records.verdict import ReportRecord
 from ratchet.report import words
 
 FINDINGS = 3
@@ -24,6 +25,8 @@ STALLS = 4
 """Stall reasons shown for a kernel of a report file: the longest of either side."""
 RULES = 3
 """Sentences of Nsight Compute's own rules that are shown for a kernel."""
+LONGEST_CAUSE = 100
+"""Characters of a cause that a headline has room for."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,18 @@ _FIGURES: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 """Title, field of `KernelProfile`, and how its value is written."""
 _ONLY_READ = ("dram_read_bytes", "dram_write_bytes", "store_sectors_per_request", "passes")
 """Left out of comments and reports, where room is short."""
+
+
+def headline(report: ReportRecord) -> str:
+    """Return the first line that anyone reads; after the case that it ends with, the cause where a profile is sure enough."""
+    said = report.headline.removesuffix(".")
+    changes = {case.name: units.slowdown(case.comparison.ratio) for case in report.cases if case.comparison}
+    for profile in report.profiles:
+        named = said.endswith(f" {profile.case} {changes.get(profile.case)}")
+        if named and profile.reference and profile.causes and profile.causes[0].confidence != "low":
+            cause = profile.causes[0].what.partition(": ")[0].removesuffix(".")
+            return f"{said}: {units.lowered(cause)}." if len(cause) <= LONGEST_CAUSE else report.headline
+    return report.headline
 
 
 def findings_of(profile: CaseProfile) -> tuple[Finding, ...]:

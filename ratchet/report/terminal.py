@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from ratchet import units, untrusted
 from ratchet.records import CaseVerdict, Outcome, ReportRecord
 from ratchet.report import words
-from ratchet.report.profile import why_lines
+from ratchet.report.profile import headline, why_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,7 +90,7 @@ def print_report(report: ReportRecord, console: Console) -> None:
         console.print(Text.assemble(("warning: ", "yellow"), untrusted.clean(warning)))
     console.print()
     style = {"✅": "bold green", "❌": "bold red", "🟠": "bold yellow", "⚠️": "bold yellow"}.get(words.mark(report), "bold")
-    console.print(Text(untrusted.clean(report.headline), style=style))
+    console.print(Text(untrusted.clean(headline(report)), style=style))
 
 
 def plain_lines(report: ReportRecord) -> list[str]:
@@ -110,7 +110,7 @@ def plain_lines(report: ReportRecord) -> list[str]:
     lines += _why(report)
     lines += _unchecked(listed)
     lines += [f"warning: {untrusted.log_line(warning)}" for warning in report.warnings]
-    return [*lines, untrusted.log_line(report.headline)]
+    return [*lines, untrusted.log_line(headline(report))]
 
 
 def _why(report: ReportRecord) -> list[str]:

@@ -84,6 +84,12 @@ def reason(case: CaseVerdict) -> str:
     return case.reason.removeprefix("Slower, but not proven: ")
 
 
+def missing(case: CaseVerdict) -> str:
+    """Return the reason for a slowdown without proof; without its figures, where more is said than these."""
+    figures, _, rest = reason(case).partition(" %. ")
+    return rest if rest and figures.startswith(("+", "−")) else reason(case)
+
+
 def by_sentence(cases: Iterable[CaseVerdict], sentence_of: Callable[[CaseVerdict], str | None]) -> dict[str, tuple[str, ...]]:
     """Return sentence → names of the cases that have it, each sentence once; cases without one are left out."""
     grouped: dict[str, tuple[str, ...]] = {}
@@ -120,6 +126,13 @@ def mark(report: ReportRecord) -> str:
 def time(side: SideSummary | None) -> str:
     """Return the median of one side as text, such as ``349.8 µs``."""
     return units.duration(side.median_ms / 1e3) if side else NOTHING
+
+
+def times(case: CaseVerdict) -> str:
+    """Return both medians, such as ``36.84 → 80.79 µs``; a unit that they share once."""
+    reference, head = time(case.reference), time(case.head)
+    same_unit = case.reference and case.head and reference.partition(" ")[2] == head.partition(" ")[2]
+    return f"{reference.partition(' ')[0] if same_unit else reference} → {head}"
 
 
 def change(comparison: Comparison | None, digits: int = 2) -> str:

@@ -144,8 +144,8 @@ class Shapes:
         return fill("workflow-run", known)
 
     def artifact(self, name: str, run: Run) -> dict[str, Any]:
-        return fill("artifact", {"id": _number(f"{run.id}/{name}"), "name": name, "workflow_run": {"id": run.id},
-                                 "created_at": "2026-11-21T08:00:00Z"})  # fmt: skip
+        known = {"id": _number(f"{run.id}/{name}"), "name": name, "expired": run.expired, "workflow_run": {"id": run.id}}
+        return fill("artifact", known | {"created_at": "2026-11-21T08:00:00Z"})
 
     def permission(self, login: str, role: str) -> dict[str, Any]:
         """Only ``role_name`` tells maintain and triage: ``permission`` is the coarser word of earlier days."""

@@ -43,6 +43,7 @@ class Pull:
     labels: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     merge_commit_sha: str | None = None
+    locked: bool = False
 
 
 @dataclass
@@ -90,6 +91,8 @@ class Run:
     """When this attempt began."""
     artifacts: list[str] = field(default_factory=list)
     """All were made at 08:00."""
+    expired: bool = False
+    """Whether its artifacts are kept no longer."""
 
 
 class State:

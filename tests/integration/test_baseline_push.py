@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -297,11 +298,52 @@ def test_a_file_that_does_not_verify_is_left_alone(origin: Origin) -> None:
     assert git(origin.bare, "rev-parse", "main") == origin.commits[-1]
 
 
-def test_a_run_of_another_push(origin: Origin) -> None:
-    """In the job of a push, a run of another commit is refused: it is not what this job was to record."""
+@pytest.mark.parametrize("event", ["push", "workflow_dispatch"])
+def test_a_run_of_another_push(origin: Origin, event: str) -> None:
+    """In a job of main, a run of another commit is refused: it is not what this job was to record."""
+    run, tip = origin.run(new(), head=origin.commits[0]), origin.merge("second")
+    with FakeGitHub(State(origin=origin.bare)) as fake:
+        done = origin.push(run, env=job_of(fake, event=event, head_branch="main", head_sha=tip), code=2)
+        assert f"The run is of {origin.commits[0][:10]}, and this job is for {tip[:10]}." in done.sentence
+        origin.push(run, env=job_of(fake, event=event, head_branch="main", head_sha=origin.commits[0]))
+    assert origin.steps() == [("first", origin.commits[0])]
+
+
+@pytest.mark.parametrize("mode", ["push", "branch", "pull-request"])
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"event": "workflow_dispatch", "head_branch": "topic"}, "of the event workflow_dispatch on topic: only pushes to main"),
+        ({"head_branch": "topic"}, "of the event push on topic"),
+        ({"head_branch": None}, "of the event push on no branch"),
+        ({"event": "pull_request"}, "of the event pull_request on main"),
+        ({"event": "pull_request_target"}, "of the event pull_request_target on main"),
+        ({"head_repository": "a-stranger/kernels"}, "of the event push on main of a fork"),
+        ({"head_repository": None}, "of the event push on main of a fork"),
+    ],
+)
+def test_a_run_that_is_not_of_main(origin: Origin, mode: str, changes: dict[str, object], said: str) -> None:
+    """GitHub says which event and branch started the run; whatever the environment says, no other run moves the baseline."""
+    topic = origin.merge("the work of somebody")
+    git(origin.work, "push", "--quiet", "origin", "HEAD:refs/heads/topic", f"+{origin.commits[0]}:refs/heads/main")
+    before = git(origin.bare, "for-each-ref")
+    with FakeGitHub(State(origin=origin.bare)) as fake:
+        env = job_of(fake, **({"event": "push", "head_branch": "main", "head_sha": topic} | changes))
+        done = origin.push(origin.run(new(), head=topic), "--mode", mode, env=env, code=2)
+        assert said in done.sentence
+        assert "start the workflow on main" in done.sentence
+        assert not fake.state.pulls
+    assert git(origin.bare, "for-each-ref") == before
+
+
+def test_a_job_that_names_another_branch(origin: Origin) -> None:
+    """In a workflow, --onto cannot lead elsewhere; and without a token nobody can say what the run is of."""
     run = origin.run(new(), head=origin.commits[0])
-    env = {"GITHUB_EVENT_NAME": "push", "GITHUB_SHA": origin.merge("second")}
-    assert "this job is for the push of" in origin.push(run, env=env, code=2).sentence
+    with FakeGitHub(State(origin=origin.bare)) as fake:
+        env = job_of(fake, event="push", head_branch="main", head_sha=origin.commits[0])
+        assert "of the event push on topic" in origin.push(run, "--onto", "topic", env=env, code=2).sentence
+        assert "GITHUB_TOKEN is not set" in origin.push(run, env=env | {"GITHUB_TOKEN": ""}, code=2).sentence
+        origin.push(run, "--onto", "main", env=env)
 
 
 def test_the_answer_to_a_push_is_lost(origin: Origin) -> None:
@@ -334,6 +376,18 @@ def test_outputs_and_summary(origin: Origin, tmp_path: Path) -> None:
 
 
 # ---- acceptances
+
+
+def job_of(fake: FakeGitHub, **run: Any) -> dict[str, str]:
+    """The environment of a job of a workflow run; but for the run's number, it says what a job of main would have."""
+    fake.state.add_run(900, **run)
+    says_main = {
+        "GITHUB_EVENT_NAME": "push",
+        "GITHUB_REF": "refs/heads/main",
+        "GITHUB_REF_NAME": "main",
+        "GITHUB_REF_TYPE": "branch",
+    }
+    return api(fake) | says_main | {"GITHUB_RUN_ID": "900", "GITHUB_SHA": str(run["head_sha"])}
 
 
 def api(fake: FakeGitHub) -> dict[str, str]:

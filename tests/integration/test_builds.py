@@ -51,7 +51,7 @@ def _build(make: Callable[..., Playground], tmp_path: Path, *more: dict[str, str
     count = tmp_path / "count.txt"
     count.touch()
     files = {"bench/adds.py": BUILT, "make.py": SCRIPT.format(count=str(count)), "repeat.txt": "40"}
-    return make(files, *more, settings=f'build = ["{sys.executable}", "make.py"]\n'), count
+    return make(files, *more, settings=f'build = ["{sys.executable}", "make.py"]\nbuild_outputs = ["out/"]\n'), count
 
 
 def test_build_runs_once_per_tree_and_is_kept(make: Callable[..., Playground], tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_the_line_that_matters_of_a_kernel(make: Callable[..., Playground]) -> N
     done = play.check()
     assert done.code == 1, done
     place = "Prepare: CompilationError at kernels.py:6:16, “return x + LIMIT”: NameError('LIMIT is not defined')."
-    assert done.report.headline == f"Failed: adds/small. {place}"
+    assert done.report.headline == f"1 of 1 case failed: adds/small. {place}"
     play.commit({"bench/adds.py": ADDS + "\nimport kernels.missing\n"})
     done = play.check("--base", "HEAD~2")
     assert done.verdict("adds/small").reason.endswith("'kernels' is not a package (bench/adds.py:25)."), done

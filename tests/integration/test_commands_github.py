@@ -39,11 +39,13 @@ class Scene:
         self.state.permissions["a-maintainer"] = "maintain"
         self.state.workflows += ["ratchet_report.yml", "cuda_profile.yml"]
         self.state.set_file("results/baseline.json", dumps(examples.stored({NAME: examples.first_entry()})).encode())
+        self.measured = self.state.add_run(RUN, head_sha=HEAD, artifacts=["ratchet-run"])
         self.report = self.state.add_comment(7, BOT, self.report_of(HEAD))
 
     @staticmethod
     def report_of(sha: str) -> str:
-        return f"{MARKER.format(id='default')}\n<!-- ratchet:run:{RUN}:{sha} -->\n`copy/new` is slower."
+        first = f"{MARKER.format(id='default')}\n<!-- ratchet:run:{RUN}:{sha} -->"
+        return f"{first}\n`copy/new` is slower, `copy/wrong` failed.\n\n<!-- ratchet:failed:copy/wrong copy/crashed -->\n"
 
     def event(self, said: Comment, action: str = "created", on_pull: bool = True) -> tuple[str, dict[str, Any]]:
         issue = {"number": 7} | ({"pull_request": {"url": "x"}} if on_pull else {})
@@ -142,6 +144,30 @@ def test_profile(scene: Scene) -> None:
     assert f"Profiling `{NAME}`, `copy/new` at {HEAD}" in scene.replies()[0]
 
 
+@pytest.mark.parametrize("cases", ["copy/wrong", f"{NAME} copy/new copy/wrong"])
+def test_a_failed_case_is_not_accepted(scene: Scene, cases: str) -> None:
+    """Who accepts a case that gave a wrong result or crashed is told why not, and nothing beside it is accepted either."""
+    assert not scene.say(f"/ratchet accept {cases} known").done
+    scene.refused("`copy/wrong` failed: it gave a wrong result or did not run. Only a slowdown can be accepted.")
+
+
+def test_an_expired_artifact_leaves_nothing_to_judge(scene: Scene) -> None:
+    """Where the measurements are gone, nothing is accepted or published again: the verdict stays, and the reply says so."""
+    scene.measured.expired = True
+    scene.say(ACCEPT)
+    scene.refused(f"The measurements of run {RUN} have expired, so they cannot be judged again: the verdict stays as it is.")
+
+
+def test_a_locked_conversation_is_named(scene: Scene) -> None:
+    """GitHub takes no comment there: the error says so, and blames no permission."""
+    scene.pull.locked = True
+    with pytest.raises(ForgeError, match=r"the conversation is locked .* Unlock it") as caught:
+        scene.say(ACCEPT)
+    assert "permissions" not in str(caught.value)
+    assert caught.value.exit_code is Exit.NOT_MEASURED
+    assert (scene.replies(), scene.state.dispatches) == ([], [])
+
+
 @pytest.mark.parametrize("body", ["Thanks!", f"> {ACCEPT}", f"```\n{ACCEPT}\n```", f"I would say {ACCEPT}"])
 def test_what_is_no_command(scene: Scene, body: str) -> None:
     """Talk, quotations and code are answered by silence."""
@@ -152,11 +178,13 @@ def test_what_is_no_command(scene: Scene, body: str) -> None:
 @pytest.mark.parametrize("role", ["none", "read", "triage"])
 @pytest.mark.parametrize("body", [ACCEPT, PROFILE, "/ratchet rm"])
 def test_somebody_without_rights(scene: Scene, body: str, role: str) -> None:
-    """Write access decides, asked of GitHub; the author of the pull request has none by that."""
+    """Write access decides, asked of GitHub; without it a comment gets one reaction, and no reply however often it is said."""
     scene.state.permissions |= {} if role == "none" else {"octocat": role}
-    scene.say(body, "octocat")
-    scene.refused("`octocat`, this takes write access to the repository.")
-    assert scene.said.reactions == [f"{BOT}:confused"]
+    for _ in range(3):
+        assert not scene.say(body, "octocat").done
+        scene.answer(scene.event(scene.said))
+        assert scene.said.reactions == [f"{BOT}:confused"]
+    assert (scene.replies(), scene.state.dispatches) == ([], [])
 
 
 @pytest.mark.parametrize(

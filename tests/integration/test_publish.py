@@ -13,9 +13,9 @@ import pytest
 from ratchet.commands.github.publish import PublishRequest, publish
 from ratchet.errors import Exit
 from ratchet.judge.github.acceptance import LABEL
-from ratchet.records import Policy, Tree
+from ratchet.records import CaseRun, Config, Failure, Policy, Tree
 from ratchet.records.files import dumps, save
-from ratchet.report.comment import run_id_of
+from ratchet.report.comment import failed_in, run_id_of
 from tests import examples, history_examples, reports
 from tests.history_examples import timed
 from tests.integration.playground import Finished
@@ -32,7 +32,7 @@ def test_a_red_pull_request_of_a_fork(scene: Scene, command: Callable[..., Finis
     [body] = scene.ours()
     assert run_id_of(body) == RUN
     assert (scene.check.conclusion, scene.check.name) == ("failure", "ratchet")
-    assert "Regression: 1 of 2 cases slower; worst: attention/training_512 +10 % (gate 3 %)." in done.out
+    assert "1 of 2 cases slower; worst: attention/training_512 +10 %." in done.out
     outputs = (scene.folder / "outputs").read_text(encoding="utf-8")
     values = dict(piece.split("\n", 2)[:2] for piece in outputs_of(outputs))
     assert {name: values[name] for name in ("verdict", "regressions", "improvements")} == {
@@ -41,7 +41,7 @@ def test_a_red_pull_request_of_a_fork(scene: Scene, command: Callable[..., Finis
         "improvements": "1",
     }
     said = Path(values["report-path"]).read_text(encoding="utf-8")
-    assert "Regression: 1 of 2 cases slower; worst: attention/training_512" in said
+    assert "1 of 2 cases slower; worst: attention/training_512" in said
     assert values["comment-url"].startswith("http")
     assert values["check-url"].endswith(f"/runs/{next(iter(scene.state.checks))}")
     assert "10.00" in (scene.folder / "summary.md").read_text(encoding="utf-8")
@@ -78,7 +78,7 @@ def test_a_slowdown_without_proof_asks_for_a_person(scene: Scene, command: Calla
     assert done.code == 3
     assert scene.check.conclusion == "action_required"
     assert "#### 🟠 Slower, but not proven" in scene.ours()[0]
-    assert "Slower, but not proven: 1 of 1 case; worst: attention/training_512 +10 %" in done.out
+    assert "1 of 1 case slower, but not proven; worst: attention/training_512 +10 %" in done.out
     scene.accept()
     assert command("--fail-on", "regression").code == 0
     assert [check.conclusion for check in scene.state.checks.values()][-1] == "success"
@@ -347,6 +347,17 @@ def test_an_accepted_regression(scene: Scene, command: Callable[..., Finished]) 
     assert (done.code, scene.check.conclusion) == (0, "success")
     assert "masked rows were wrong" in scene.ours()[0]
     assert "\n0\n" in (scene.folder / "outputs").read_text(encoding="utf-8")
+
+
+def test_a_failed_case_stays_red_whoever_accepted_it(scene: Scene) -> None:
+    """The comment names failed cases where `ratchet command` finds them, and says so where one was accepted all the same."""
+    broken = Failure(side="head", stage="correctness", message="wrong result")
+    scene.artifact(RED, CaseRun(name="copy/wrong", benchmark="copy", config=Config(name="wrong"), failures=(broken,)))
+    scene.accept("copy/wrong")
+    done = scene.publish()
+    assert (done.verdict, scene.check.conclusion) == ("regression", "failure")
+    assert failed_in(scene.ours()[0]) == ("copy/wrong",)
+    assert "copy/wrong failed, so the acceptance by a-maintainer changes nothing" in scene.ours()[0].replace("\\", "")
 
 
 def test_the_label_accepts_every_regression(scene: Scene) -> None:

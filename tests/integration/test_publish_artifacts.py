@@ -27,7 +27,7 @@ def test_a_reference_that_is_not_on_the_base_branch(scene: Scene, command: Calla
     scene.artifact(SAME, reference=Tree(commit=LATER))
     done = command()
     assert (done.code, scene.check.conclusion) == (0, "failure")
-    said = f"The run compares with {LATER[:10]}, which is not on main: measure against a commit of that branch."
+    said = f"The run compares with {LATER[:10]}, which is not on main: measure against a commit of main."
     assert f"No verdict: {said}" in done.out
     assert said in scene.ours()[0]
 

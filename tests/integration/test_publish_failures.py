@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ratchet.report.check_run import check_output
 from ratchet.report.comment import run_id_of
 from tests.fake_github import Answer
 from tests.integration.playground import HARNESS, Finished
-from tests.integration.publish_scene import BOT, FIRST, RUN, SAME, Scene
+from tests.integration.publish_scene import BOT, FIRST, RED, RUN, SAME, Scene
 
 # ---- errors of GitHub's
 
@@ -49,6 +50,39 @@ def test_when_github_fails(scene: Scene, where: str, status: int) -> None:
     assert all(check.status == "completed" for check in scene.state.checks.values())
     if where == "comment":
         assert scene.check.conclusion == "success"
+
+
+def test_a_locked_conversation(scene: Scene, command: Callable[..., Finished]) -> None:
+    """The check run has the verdict, the log says that the conversation is locked, and no permission is blamed."""
+    scene.artifact(SAME)
+    scene.pull.locked = True
+    done = command()
+    assert (done.code, done.err) == (0, "")
+    assert "The conversation of #7 is locked: no comment." in done.out
+    assert scene.check.conclusion == "success"
+
+
+@pytest.mark.parametrize("expired", [True, False])
+def test_measurements_that_are_gone_leave_the_verdict(
+    scene: Scene, command: Callable[..., Finished], tmp_path: Path, expired: bool
+) -> None:
+    """A run that was published keeps comment and check run where its artifact cannot be fetched again; one reply says so."""
+    scene.artifact(RED)
+    scene.publish()
+    before = (scene.ours(), scene.check.conclusion)
+    scene.measured.expired = expired
+    scene.place = tmp_path / "nothing"
+    for _ in range(2):
+        done = command()
+        assert (done.code, done.err) == (0, "")
+        assert "the verdict stays as it is" in done.out
+    assert (scene.ours(), scene.check.conclusion) == before
+    [reply] = [each.body for each in scene.state.comments.values() if each.body.startswith("<!-- ratchet:reply:")]
+    assert ("have expired" if expired else "could not be fetched this time") in reply
+    scene.measured.attempt = 2
+    assert command().code == 0
+    assert [check.conclusion for check in scene.state.checks.values()] == ["failure", "failure"]
+    assert "No verdict" in scene.ours()[0]
 
 
 @pytest.mark.parametrize("answer", [Answer(502, done=True), Answer(cut=True, done=True)], ids=["502", "cut"])

@@ -55,8 +55,8 @@ def test_an_archive_is_judged_by_the_gate_that_is_given(play: Playground, tmp_pa
     with np.load(RECORDED) as data:
         np.savez(tmp_path / "longer.npz", **{key: np.tile(data[key], (4, 1, 1)) for key in data if key.startswith("copy")})
     for path, code, outcome, headline in (
-        (RECORDED, 3, "SLOWER", "Slower, but not proven: 1 of 2 cases; worst: copy+2.0 +2."),
-        (tmp_path / "longer.npz", 1, "REGRESSED", "Regression: 1 of 2 cases slower; worst: copy+2.0 +2."),
+        (RECORDED, 3, "SLOWER", "1 of 2 cases slower, but not proven; worst: copy+2.0 +2."),
+        (tmp_path / "longer.npz", 1, "REGRESSED", "1 of 2 cases slower; worst: copy+2.0 +2."),
     ):
         *lines, last = replay(play, path, *words, code=code).out.splitlines()
         assert [line.split()[0:2] for line in lines] == [["UNCHANGED", "copy"], [outcome, "copy+2.0"], [outcome, "copy+2.0:"]]

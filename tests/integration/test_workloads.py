@@ -141,7 +141,7 @@ def test_what_was_checked_without_a_reference_is_said(checked: Finished) -> None
     """The report and the terminal name the cases whose sides only agree, and within what; the others have no such line."""
     within = {"add/default": "within 1e-4", "optimizer/default": "within 1e-4", "host/default": "within 1e-10"}
     for name, limit in within.items():
-        said = f"No reference: head and reference agree {limit}, and nothing else was checked."
+        said = f"No reference implementation: both sides agree {limit}, and nothing else was checked."
         assert checked.verdict(name).unchecked == said
         assert said in checked.markdown
         assert said in checked.out
@@ -183,7 +183,7 @@ def test_a_run_alone_says_that_nothing_was_checked(make: Callable[..., Playgroun
     """`ratchet run` of a workload without a reference has no side to agree with, says so, and shows no empty columns."""
     done = make({"bench/five.py": FIVE}).ratchet("run", *QUICK)
     assert done.code == 0, done
-    assert done.verdict("add/default").unchecked == "No reference: nothing says whether its result is right."
+    assert done.verdict("add/default").unchecked == "No reference implementation: nothing says whether its result is right."
     assert "nothing says whether its result is right" in done.out
     assert "| Case | Time | Peak memory |" in done.markdown
     assert done.case("add/default").errors_before == {}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import cmarkgfm
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.judge.github.command import Accept, BadCommand, ProfileWanted, parse_command
 from ratchet.records.acceptance import LONGEST_REASON
+from tests.hostile_comments import HOSTILE, LINE, plain_lines
 
 ACCEPT = Accept(("a/b",), "masked rows were wrong")
-LINE = "/ratchet accept a/b masked rows were wrong"
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,11 @@ LINE = "/ratchet accept a/b masked rows were wrong"
         ("/ratchet accept a/b c/d a/b because", Accept(("a/b", "c/d"), "because")),
         ("/ratchet accept a/b -- w/o masks it was wrong", Accept(("a/b",), "w/o masks it was wrong")),
         ("/ratchet accept a/b @octocat said so", Accept(("a/b",), "@octocat said so")),
+        (f"**Fine**, `really`.\n{LINE}\n*thanks*", ACCEPT),
+        (f"{LINE}\n> quoted", ACCEPT),
+        (f"> why?\n\n{LINE}", ACCEPT),
+        (f"- a list\n\n<!-- a template -->\n\n{LINE}", ACCEPT),
+        ("/ratchet accept a/b *not* `x_y` 2*3 <!-- hidden --> [here](http://c)", Accept(("a/b",), "*not* `x_y` 2*3 here")),
         ("/ratchet profile a/b `x-1.5+y/größe_2`", ProfileWanted(("a/b", "x-1.5+y/größe_2"))),
     ],
 )
@@ -75,6 +81,13 @@ def test_what_is_wrong(body: str, said: str) -> None:
     assert said in wrong.sentence
 
 
+@pytest.mark.parametrize("body", HOSTILE.values(), ids=HOSTILE)
+def test_only_a_line_of_a_plain_paragraph_commands(body: str) -> None:
+    """What GitHub shows as code, quotation, list, table, heading, formula, or not at all is no command."""
+    assert parse_command(body) is None
+    assert parse_command(f"{body}\r\n".replace("\n", "\r\n")) is None
+
+
 def test_after_code_the_writer_speaks_again() -> None:
     """A block of code ends at its fence, and so does what is hidden at its arrow."""
     assert parse_command(f"````\n```\n/ratchet x\n````\n<!-- a\nb --> c\n{LINE}") == ACCEPT
@@ -93,3 +106,18 @@ def test_any_text_is_answered(body: str) -> None:
         assert len(found.reason.splitlines()) == 1
     if isinstance(found, BadCommand):
         assert found.sentence.isascii() or "…" in found.sentence
+
+
+_MARKUP = (
+    "<blockquote> </blockquote> <pre> </pre> <b> </details> <!-- --> <!--> --!> <br/> <a <?x ?> <!X <x:y> ` `` ~~~ ``` ~ ~~ $ $$ "
+    "* ** *** _ [ ](x) ]: [^1]: [^1] ![ [a]: > - 1. + # = == -- | :- -|- \\ & &#47; &nbsp; $` `$ \" ' ( ) ::: a"
+)
+_PIECES = [*_MARKUP.split(), LINE, "\n", "\n\n", "\n  ", "\n    ", "\t", " "]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=12).map("".join))
+@settings(max_examples=1000)
+def test_what_is_obeyed_is_seen(body: str) -> None:
+    """Whatever surrounds a command that is obeyed, GitHub's own renderer shows it at the start of a plain paragraph's line."""
+    if parse_command(body) is not None:
+        assert any(line.startswith("/ratchet") for line in plain_lines(body)), cmarkgfm.github_flavored_markdown_to_html(body)

@@ -13,6 +13,7 @@ from ratchet.forge.github import GitHub
 from ratchet.records.forge import Annotation, CheckOutput
 from tests.fake_github import Answer, FakeGitHub, State
 from tests.fake_github.operations import ANSWERS, MARKER, OPERATIONS, REPLY, connect, far, populate
+from tests.fake_github.shapes import Shapes
 
 HERE = "octo-org/kernels"
 BOT = "github-actions[bot]"
@@ -106,6 +107,16 @@ def test_a_server_that_is_not_there(fake: FakeGitHub) -> None:
     fake.__enter__()
     with pytest.raises(UnreachableError, match="no connection to GitHub"):
         github.pull(7)
+
+
+def test_an_answer_that_leads_to_another_host(fake: FakeGitHub, github: GitHub) -> None:
+    """The token goes nowhere else: an address on another host or port in an answer ends with a sentence that says so."""
+    first = [Shapes(fake.state, fake.url).comment(fake.state.add_comment(7, "octocat", "hello"))]
+    for address in ("https://evil.example.org/x?page=2", "http://127.0.0.1:9/x?page=2"):
+        fake.script("GET", COMMENTS, [Answer(200, first, {"Link": f'<{address}>; rel="next"'})])
+        with pytest.raises(UnreachableError, match="its answer leads to another address than GITHUB_API_URL") as caught:
+            github.comments(7)
+        assert "Check GITHUB_API_URL" in caught.value.hint
 
 
 # ---- done, but not said

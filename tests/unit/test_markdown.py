@@ -9,7 +9,8 @@ import pytest
 
 from ratchet.records import Outcome, Policy, ReportRecord
 from ratchet.report.markdown import render_markdown
-from tests import examples, reports
+from ratchet.report.profile import headline
+from tests import examples, pages, reports
 
 Golden = Callable[[str, str], None]
 
@@ -23,14 +24,20 @@ def test_report(name: str, golden: Golden) -> None:
 def test_the_verdict_is_first() -> None:
     """The first line says in words whether the run passes, and which case is worst."""
     first = render_markdown(reports.red_report()).splitlines()[0]
-    assert first.startswith("❌ **2 of 13 cases are slower than the gate of 3 % allows")
-    assert "`attention/inference_4k` +5.2 %" in first
+    assert first == "❌ **2 of 13 cases slower, 1 failed; worst: attention/inference_4k +5.2 %.**"
 
 
-def test_a_case_that_the_headline_names_is_not_named_twice() -> None:
-    """A headline with the worst case's name stands alone."""
-    report = reports.red_report().model_copy(update={"headline": "attention/inference_4k is 5.21 % slower"})
-    assert render_markdown(report).splitlines()[0] == "❌ **attention/inference_4k is 5.21 % slower**"
+def test_the_first_line_has_the_cause_of_its_case() -> None:
+    """Where a profile is sure enough of the cause of the case that ends the first line, the line ends with it; else as it is."""
+    report = pages.h200_report()
+    profiled, *others = (profile.model_copy(update={"ratio": 2.19}) for profile in report.profiles)
+    assert headline(report) == f"{report.headline.removesuffix('.')}: coalescing 100 % → 50 %."
+    assert headline(report.model_copy(update={"profiles": tuple(others)})) == report.headline
+    for change in ({"confidence": "low"}, {"what": "x" * 101}, {"effect": "faster"}):
+        doubtful = profiled.model_copy(update={"findings": (profiled.findings[0].model_copy(update=change),)})
+        assert headline(report.model_copy(update={"profiles": (doubtful,)})) == report.headline
+    one_sided = profiled.model_copy(update={"reference": None})
+    assert headline(report.model_copy(update={"profiles": (one_sided,)})) == report.headline
 
 
 def test_the_worst_case_is_first() -> None:
@@ -116,9 +123,7 @@ def test_a_chosen_gate_is_shown_as_chosen() -> None:
 def many(count: int) -> ReportRecord:
     cases = [reports.case(f"bench/config_{n}", Outcome.UNCHANGED, "Inside the gate.", 1.0) for n in range(count)]
     worst = reports.case("bench/worst", Outcome.REGRESSED, "5 % slower.", 1.05, last_lines=("x" * 250,) * 30)
-    return reports.report(
-        (*cases, worst), verdict="regression", headline="1 case is slower", exit_code=1, warnings=("w" * 300,) * 50
-    )
+    return reports.report((*cases, worst), verdict="regression", exit_code=1, warnings=("w" * 300,) * 50)
 
 
 @pytest.mark.parametrize("limit", [4000, 10_000, 60_000])
@@ -126,7 +131,7 @@ def test_a_long_report_fits_a_comment(limit: int) -> None:
     """A report over its limit loses its mild cases and says so, and keeps the verdict and the worst case."""
     text = render_markdown(many(2000), limit=limit)
     assert len(text) <= limit
-    assert text.startswith("❌ **1 case is slower**: `bench/worst` +5.0 %")
+    assert text.startswith("❌ **1 of 2001 cases slower; worst: bench/worst +5.0 %.**")
     assert re.search(r"\d+ cases left out here", text)
     assert "2000" in text or "unchanged" in text
     assert len(render_markdown(many(2000))) > 60_000

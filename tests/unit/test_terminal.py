@@ -89,7 +89,7 @@ def test_plain_lines_of_what_is_not_proven(golden: Callable[[str, str], None]) -
     """Each slowdown without proof says by how much and what is missing; the headline begins with them."""
     lines = plain_lines(reports.slower_report())
     golden("plain_slower.txt", "".join(f"{line}\n" for line in lines))
-    assert lines[-1].startswith("Slower, but not proven: 5 of 9 cases; worst: ")
+    assert lines[-1].startswith("5 of 9 cases slower, but not proven; worst: ")
 
 
 def test_plain_lines_of_a_run() -> None:

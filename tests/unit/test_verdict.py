@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.errors import Exit, FingerprintError
-from ratchet.judge.verdict import changed_cases, exit_code, headline, judge_run, judge_two, worst_first
+from ratchet.judge.headline import headline
+from ratchet.judge.verdict import changed_cases, exit_code, judge_run, judge_two, worst_first
 from ratchet.records import Baseline, CaseRun, CaseVerdict, Failure, Outcome, Policy, ReportRecord
 from tests import examples, history_examples, reports
 
@@ -92,59 +93,59 @@ FEW = tuple(1.08 * ratio for ratio in SAME[:12])
 REPORTS = {
     "pass": (
         (named("a/x", *SAME), named("a/y", *slower(-10)), named("b/x", skipped="needs x")),
-        "No regression past the gate of 3 %: 1 improved, 1 unchanged, 1 skipped.",
+        "1 of 3 cases faster, none slower by over 3 %; best: a/y −10 %.",
         "pass",
     ),
     "one slower": (
         (named("c++/x", *slower(4)),),
-        "Regression: 1 of 1 case slower; worst: c++/x +4.0 % (gate 3 %).",
+        "1 of 1 case slower; worst: c++/x +4.0 %.",
         "regression",
     ),
     "three slower": (
         (named("a/x", *slower(4)), named("a/y", *slower(120)), named("a/z", *slower(5)), named("f/x", failures=(CRASH,))),
-        "Regression: 3 of 4 cases slower; worst: a/y +120 % (2.2×) (gate 3 %); 1 failed.",
+        "3 of 4 cases slower, 1 failed; worst: a/y +120 % (2.2×).",
         "regression",
     ),
     "one slower, others perhaps": (
         (named("a/x", *slower(4)), named("a/y", *FEW), named("a/z", *FEW), named("a/u", *SAME)),
-        "Regression: 1 of 4 cases slower; worst: a/x +4.0 % (gate 3 %); 2 more slower, but not proven.",
+        "1 of 4 cases slower, 2 more slower but not proven; worst: a/x +4.0 %.",
         "regression",
     ),
     "slower without proof": (
         (named("a/x", *SAME), named("a/y", *FEW), named("a/z", *(ratio * 1.01 for ratio in FEW)), named("a/n", *NOISE)),
-        "Slower, but not proven: 2 of 4 cases; worst: a/z +9.1 % [+9.0, +9.2]; pairs scatter by 0.1 % (gate 3 %).",
+        "2 of 4 cases slower, but not proven; worst: a/z +9.1 %.",
         "not measured",
     ),
     "failed, and slower without proof": (
         (named("f/x", failures=(CRASH,)), named("a/y", *FEW)),
-        "Failed: f/x; 1 more slower, but not proven. Measure: crashed.",
+        "1 of 2 cases failed, 1 slower but not proven: f/x. Measure: crashed.",
         "regression",
     ),
     "failed": (
         (named("f/x", failures=(CRASH,)), named("a/x", *SAME), named("f/y", failures=(CRASH,))),
-        "Failed: f/x and 1 more. Measure: crashed.",
+        "2 of 3 cases failed: f/x. Measure: crashed.",
         "regression",
     ),
     "unfit": (
         (named("a/x", *SAME), named("a/y", *SAME, unfit="Hot.")),
-        "Not measured well enough for a verdict: 1 unfit, 1 unchanged.",
+        "1 of 2 cases could not be measured; a/y: Hot.",
         "not measured",
     ),
-    "nothing": ((), "Not measured well enough for a verdict: no case.", "not measured"),
-    "skipped": ((named("b/x", skipped="x"),), "Not measured well enough for a verdict: 1 skipped.", "not measured"),
+    "nothing": ((), "Nothing was measured: no case.", "not measured"),
+    "skipped": ((named("b/x", skipped="x"),), "Nothing was measured: 1 skipped.", "not measured"),
     "inconclusive": (
         (named("a/x", *NOISE), named("a/y", *SAME), named("a/z", 1.0, 1.0)),
-        "Inconclusive: 2 of 3 cases, such as a/z (no interval); 2 inconclusive, 1 unchanged.",
+        "2 of 3 cases inconclusive, such as a/z.",
         "pass",
     ),
     "one inconclusive": (
         (named("a/x", *NOISE), named("a/y", *(1.01 * ratio for ratio in NOISE))),
-        "Inconclusive: 2 of 2 cases, such as a/y +2.4 % [−5.4, +7.8]; pairs scatter by 7.2 %; 2 inconclusive.",
+        "2 of 2 cases inconclusive, such as a/y: anything from −5.4 % to +7.8 %.",
         "pass",
     ),
     "identical": (
         (named("a/x", identity={"head": "a", "reference": "a"}),),
-        "No regression past the gate of 3 %: 1 identical.",
+        "Nothing changed: 1 identical.",
         "pass",
     ),
 }
@@ -336,7 +337,8 @@ def drifted(here: float, whole: float, **changes: object) -> ReportRecord:
     return judged(named("a/x", *slower(here)), best=(best,))
 
 
-HELD = "Regression: 1 of 1 case slower; worst: a/x +4.1 % against the best commit (gate 3 %)."
+HELD = "1 of 1 case slower; worst: a/x +4.1 % against the best commit."
+NO_SLOWER = "No case is slower by over 3 %: 1 unchanged."
 
 
 @pytest.mark.parametrize(
@@ -344,11 +346,11 @@ HELD = "Regression: 1 of 1 case slower; worst: a/x +4.1 % against the best commi
     [
         (1.2, 4.1, Outcome.REGRESSED, HELD),
         (0.5, 4.1, Outcome.REGRESSED, HELD),
-        (1.2, 2.0, Outcome.UNCHANGED, "No regression past the gate of 3 %: 1 unchanged."),
-        (0.0, 4.1, Outcome.UNCHANGED, "No regression past the gate of 3 %: 1 unchanged."),
-        (-1.0, 4.1, Outcome.UNCHANGED, "No regression past the gate of 3 %: 1 unchanged."),
-        (5.0, 9.0, Outcome.REGRESSED, "Regression: 1 of 1 case slower; worst: a/x +5.0 % (gate 3 %)."),
-        (-10, 4.1, Outcome.IMPROVED, "No regression past the gate of 3 %: 1 improved."),
+        (1.2, 2.0, Outcome.UNCHANGED, NO_SLOWER),
+        (0.0, 4.1, Outcome.UNCHANGED, NO_SLOWER),
+        (-1.0, 4.1, Outcome.UNCHANGED, NO_SLOWER),
+        (5.0, 9.0, Outcome.REGRESSED, "1 of 1 case slower; worst: a/x +5.0 %."),
+        (-10, 4.1, Outcome.IMPROVED, "1 of 1 case faster, none slower by over 3 %; best: a/x −10 %."),
     ],
 )
 def test_held_to_the_best_commit(here: float, whole: float, outcome: Outcome, said: str) -> None:
@@ -367,7 +369,7 @@ def test_the_largest_slowdown_leads_whatever_it_is_slower_than() -> None:
     """The headline names the case that is slowest against what made it red."""
     best = named("a/x", *slower(6), reference_tree=examples.REFERENCE)
     found = judged(named("a/x", *slower(1.5)), named("a/y", *slower(4)), best=(best,))
-    assert found.headline == "Regression: 2 of 2 cases slower; worst: a/x +6.0 % against the best commit (gate 3 %)."
+    assert found.headline == "2 of 2 cases slower; worst: a/x +6.0 % against the best commit."
 
 
 @pytest.mark.parametrize("changes", [{"reference_tree": None}, {"reference": ()}])
@@ -526,18 +528,18 @@ def test_headline_of_anything(outcomes: list[Outcome], policy: Policy) -> None:
     ("fields", "said"),
     [
         ({}, None),
-        ({"has_reference": False}, "No reference: nothing says whether its result is right."),
+        ({"has_reference": False}, "No reference implementation: nothing says whether its result is right."),
         (
             {"has_reference": False, "agreement": 1e-4},
-            "No reference: head and reference agree within 1e-4, and nothing else was checked.",
+            "No reference implementation: both sides agree within 1e-4, and nothing else was checked.",
         ),
         (
             {"has_reference": False, "agreement": 0.06},
-            "No reference: head and reference agree within 6e-2, and nothing else was checked.",
+            "No reference implementation: both sides agree within 6e-2, and nothing else was checked.",
         ),
         (
             {"has_reference": False, "agreement": 0.0},
-            "No reference: head and reference agree exactly, and nothing else was checked.",
+            "No reference implementation: both sides agree exactly, and nothing else was checked.",
         ),
         ({"has_reference": False, "head": ()}, None),
     ],

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[2]
-OURS = re.compile(r"octo-org/ratchet/?(?P<path>[^@]*)@[0-9a-f]{40}")
+OURS = re.compile(r"octo-org/ratchet/(?P<path>[^@]+)@[0-9a-f]{40}")
 """How another repository names our files."""
 
 
@@ -46,7 +46,7 @@ def permitted(wanted: Mapping[str, str] | None, allowed: Mapping[str, str] | Non
 def our_path(uses: str) -> str:
     """Where in this repository an action or workflow of ours lies."""
     match = OURS.fullmatch(uses)
-    assert match or uses.startswith("$/"), uses
+    assert match or re.match(r"\$/.", uses), f"{uses}: a path has to follow"
     return match["path"] if match else uses.removeprefix("$/")
 
 

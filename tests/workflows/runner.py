@@ -62,6 +62,10 @@ class Actions:
         workflow = read_yaml(file)
         run = Run(next(self._numbers), workflow["name"], f".github/workflows/{file.name}", event_name, event, sha, ref)
         repository = self.fake.state.repository
+        head = (event.get("pull_request") or {}).get("head") or {"ref": ref.removeprefix("refs/heads/"), "sha": sha}
+        owner = head.get("repo", {}).get("full_name", repository)
+        known = {"name": run.name, "path": run.path, "event": event_name, "head_sha": head["sha"], "head_repository": owner}
+        self.fake.state.add_run(run.id, head_branch=head["ref"], conclusion=None, **known)
         whole = {
             "repository": {
                 "full_name": repository,

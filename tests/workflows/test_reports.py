@@ -117,8 +117,9 @@ def test_a_hostile_name_is_a_name(scene: Scene, tmp_path: Path) -> None:
 
 def test_a_gpu_job_that_died_is_told_of(scene: Scene) -> None:
     """No artifact: the check run is completed, red, with a sentence, and the comment has it too."""
-    scene.actions.variables["RATCHET_LOCK_CLOCKS"] = "as fast as possible"
+    scene.actions.edited = {"BASELINE_PATH": "/nowhere"}
     run = scene.measure(scene.open_pull(QUIET))
+    scene.actions.edited = {}
     assert run.conclusion == "failure"
     assert run.id not in scene.actions.store.names
     report = scene.report(run)

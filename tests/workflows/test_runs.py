@@ -32,12 +32,13 @@ def test_a_slow_pull_request_turns_its_gpu_job_red(slow: tuple[Scene, Run]) -> N
     assert "current.json" in {path.name for path in scene.actions.store.names[run.id]["ratchet-run"].iterdir()}
 
 
-def test_the_gpu_machine_keeps_its_own_torch(slow: tuple[Scene, Run]) -> None:
-    """pip is given every pin but that of torch, and the commit of ratchet that the workflow file is of."""
-    asked = slow[1].jobs["measure"].pip
-    assert len(asked) == 1
-    assert "--constraint" in asked[0]
-    assert asked[0].endswith("[profile]")
+def test_the_gpu_machine_installs_wheels_with_known_digests_alone(slow: tuple[Scene, Run]) -> None:
+    """pip is asked once, for the pinned packages, and builds nothing: ratchet itself is a copy of the commit that is running."""
+    (asked,) = slow[1].jobs["measure"].pip
+    assert "--require-hashes --only-binary :all:" in asked
+    assert "--no-deps" in asked
+    assert asked.count("--requirement") == 1
+    assert "requirements-gpu.txt" in asked
 
 
 def test_the_head_is_measured_against_where_it_left_its_base(scene: Scene) -> None:
@@ -83,6 +84,6 @@ def test_a_push_is_measured_against_the_commit_before_the_push(scene: Scene) -> 
     before = scene.main
     for number in range(3):
         sha = scene.push({"notes.txt": f"{number}\n"})
-    scene.actions.variables["RATCHET_LOCK_CLOCKS"] = "no number"  # which ends the job before it measures
+    scene.actions.edited = {"BASELINE_PATH": "/nowhere"}  # which ends the job before it measures
     for start, named in ((before, {"before": before}), ("0" * 40, {})):
         assert scene.pushed("cuda_benchmark_ratchet.yml", sha, start).jobs["measure"].steps["base"].outputs == named

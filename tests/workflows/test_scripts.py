@@ -209,6 +209,40 @@ def test_a_machine_that_the_baseline_does_not_know(merge_base: str, words: str, 
     assert lines_of(tmp_path / "GITHUB_OUTPUT") == ["status=0"]
 
 
+@pytest.mark.parametrize("said", [None, "", "false", "1"])
+def test_caches_of_a_machine_with_a_past_lie_in_the_job(said: str | None, tmp_path: Path) -> None:
+    """Unless the machine says that it is ephemeral, each cache of compiled code is an empty folder of the job."""
+    (tmp_path / "ratchet-caches" / "triton").mkdir(parents=True)
+    ephemeral = {} if said is None else {"RATCHET_EPHEMERAL": said}
+    event = {"GITHUB_EVENT_NAME": "push", "GITHUB_REF": "refs/heads/main", "DEFAULT_BRANCH": "main"}
+    assert run("caches.sh", tmp_path, RUNNER_TEMP=str(tmp_path), **event, **ephemeral).returncode == 0
+    set_to = dict(line.split("=") for line in lines_of(tmp_path / "GITHUB_ENV"))
+    assert set_to.pop("RATCHET_BUILDS_DIR") == ""
+    names = {"RATCHET_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "CUDA_CACHE_PATH"}
+    assert set(set_to) == names
+    assert all(value.startswith(f"{tmp_path}/ratchet-caches") for value in set_to.values())
+    assert not (tmp_path / "ratchet-caches").exists()
+
+
+@pytest.mark.parametrize(
+    ("event", "ref", "lines"),
+    [
+        ("push", "refs/heads/main", []),
+        ("push", "refs/heads/topic", ["RATCHET_BUILD_CACHE=read"]),
+        ("push", "refs/tags/main", ["RATCHET_BUILD_CACHE=read"]),
+        ("pull_request", "refs/pull/7/merge", ["RATCHET_BUILD_CACHE=read"]),
+        ("workflow_dispatch", "refs/heads/main", ["RATCHET_BUILD_CACHE=read"]),
+        ("merge_group", "refs/heads/gh-readonly-queue/main/pr-7", ["RATCHET_BUILD_CACHE=read"]),
+    ],
+)
+def test_builds_are_kept_by_pushes_to_main_alone(event: str, ref: str, lines: list[str], tmp_path: Path) -> None:
+    """On an ephemeral machine every other run reads what is there, and adds nothing."""
+    (tmp_path / "GITHUB_ENV").touch()
+    given = {"GITHUB_EVENT_NAME": event, "GITHUB_REF": ref, "DEFAULT_BRANCH": "main", "RATCHET_EPHEMERAL": "true"}
+    assert run("caches.sh", tmp_path, RUNNER_TEMP=str(tmp_path), **given).returncode == 0
+    assert lines_of(tmp_path / "GITHUB_ENV") == lines
+
+
 def test_an_artifact_holds_plain_files_alone(tmp_path: Path) -> None:
     """The run, the profiles and the tuning records are taken; links, devices and whatever else lies about are not."""
     results = tmp_path / "results"

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.workflows.bridge import NODE, Bridge
 from tests.workflows.reading import ROOT, read_yaml
 from tests.workflows.shims import tool
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-ACTIONS = [ROOT / "action.yml", *sorted((ROOT / ".github" / "actions").glob("*/action.yml"))]
-HOSTED = ROOT / ".github" / "requirements-hosted.txt"
+MEASURE = ROOT / ".github" / "actions" / "measure" / "action.yml"
+ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))
 UNTRUSTED = ("cuda_benchmark_ratchet.yml", "cuda_profile.yml", "cuda_autotune.yml")
 """Files with a job on the GPU machine."""
 by_name = pytest.mark.parametrize("path", [*WORKFLOWS, *ACTIONS], ids=lambda path: str(path.relative_to(ROOT)))
@@ -89,11 +93,11 @@ def test_github_would_refuse_a_broken_file(bridge: Bridge) -> None:
 
 @by_name
 def test_everything_used_is_pinned(path: Path) -> None:
-    """Every action of others is named by a full commit, its tag beside it; our own by the commit that is running."""
+    """Every action of others is named by a full commit, its tag beside it; our own by its path at the commit that is running."""
     for line in text_of(path).splitlines():
         found = re.match(r"\s*(?:- )?uses: (.*)$", line)
         if found:
-            assert re.fullmatch(r"(?:\$/\S*)|(?:[\w-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)", found[1]), line
+            assert re.fullmatch(r"(?:\$/\S+)|(?:[\w-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+)", found[1]), line
 
 
 @by_workflow
@@ -120,7 +124,7 @@ def test_measured_code_runs_on_no_machine_with_rights() -> None:
     for path in WORKFLOWS:
         for job in jobs_of(path).values():
             if not on_gpu(job):
-                assert not any(step.get("uses") == "$/" for step in job.get("steps", []))
+                assert not any(step.get("uses") == "$/.github/actions/measure" for step in job.get("steps", []))
             if "write" in job["permissions"].values():
                 assert not on_gpu(job)
 
@@ -163,7 +167,7 @@ def test_thresholds_stand_in_the_settings_alone(name: str) -> None:
     """The files that measure, report and record name thresholds and baseline, and leave each to the base branch's settings."""
     names = ("REGRESSION_THRESHOLD", "IMPROVEMENT_THRESHOLD", "BASELINE_PATH")
     assert read_yaml(ROOT / ".github" / "workflows" / name)["env"] == dict.fromkeys(names, "")
-    inputs = read_yaml(ROOT / "action.yml")["inputs"]
+    inputs = read_yaml(MEASURE)["inputs"]
     assert [inputs[each]["default"] for each in ("threshold", "improvement", "baseline", "fail-on")] == [""] * 4
 
 
@@ -183,20 +187,40 @@ def test_a_search_without_a_draft_writes_nothing(bridge: Bridge) -> None:
 
 def test_clocks_are_released_whatever_happens() -> None:
     """Where clocks were to be locked, the step that releases them always runs."""
-    steps = {step["name"]: step for step in steps_of(ROOT / "action.yml")}
+    steps = {step["name"]: step for step in steps_of(MEASURE)}
     assert steps["Lock the clocks of the GPU"]["if"] == "env.RATCHET_LOCK_CLOCKS != ''"
     assert steps["Release the clocks of the GPU"]["if"] == "always() && env.RATCHET_LOCK_CLOCKS != ''"
 
 
-def test_hosted_jobs_install_what_constraints_say_and_no_torch() -> None:
-    """Every package of a trusted job has one digest and the version that constraints.txt has; torch is not among them."""
+@pytest.mark.parametrize("name", ["requirements-hosted.txt", "requirements-gpu.txt"])
+def test_jobs_install_what_constraints_say_and_no_torch(name: str) -> None:
+    """Every package of a job has digests and the version that constraints.txt has; torch is not among them."""
     pins = dict(line.split("==") for line in text_of(ROOT / "constraints.txt").splitlines() if "==" in line)
-    lines = [line for line in text_of(HOSTED).splitlines() if line and not line.startswith("#")]
+    lines = [line for line in text_of(ROOT / ".github" / name).splitlines() if line and not line.startswith("#")]
     for line in lines:
-        found = re.fullmatch(r"([\w.-]+)==(\S+) --hash=sha256:[0-9a-f]{64}", line)
+        found = re.fullmatch(r"([\w.-]+)==(\S+)((?: --hash=sha256:[0-9a-f]{64})+)", line)
         assert found, line
         assert pins[found[1]] == found[2]
     assert not any(line.startswith(("torch", "triton", "nvidia-c")) for line in lines)
+
+
+def test_the_pins_of_a_gpu_job_are_complete() -> None:
+    """Whatever ratchet needs there, and what that needs in turn, is in its file."""
+    packages = {
+        canonicalize_name(line.partition("==")[0]) for line in text_of(ROOT / ".github" / "requirements-gpu.txt").splitlines()
+    }
+    project = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]
+    waiting = [
+        *project["dependencies"],
+        *(each for extra in ("profile", "tune") for each in project["optional-dependencies"][extra]),
+    ]
+    needed = set()
+    while waiting:
+        wanted = Requirement(waiting.pop())
+        if canonicalize_name(wanted.name) not in needed and (wanted.marker is None or wanted.marker.evaluate({"extra": ""})):
+            needed.add(canonicalize_name(wanted.name))
+            waiting += importlib.metadata.requires(wanted.name) or []
+    assert needed <= packages
 
 
 def test_node_packages_are_exact_and_name_no_registry() -> None:
@@ -206,3 +230,9 @@ def test_node_packages_are_exact_and_name_no_registry() -> None:
     lock = json.loads(text_of(NODE / "package-lock.json"))
     assert all("resolved" not in each for each in lock["packages"].values())
     assert all(name == "" or each["integrity"].startswith("sha512-") for name, each in lock["packages"].items())
+
+
+@by_workflow
+def test_nothing_comes_from_variables_of_the_repository(path: Path) -> None:
+    """A run of a fork's pull request has none of them: what its job needs, its labels too, stands in the file."""
+    assert "vars." not in text_of(path)

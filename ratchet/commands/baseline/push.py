@@ -1,11 +1,13 @@
 """`ratchet baseline push`: enter runs of the main branch into the baseline file of the remote, whoever else writes there too.
 
 Only `ratchet baseline push` calls `push_baseline`. It fetches from and pushes to the git remote, and asks GitHub for acceptances
-where there is a token. The steps are applied to the file as it is on the remote at that moment, and again for each try of a push.
+where there is a token; in a workflow, also whether this run is the default branch's own. The steps are applied to the file as it
+is on the remote at that moment, and again for each try of a push.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from ratchet.commands.github.judge_again import acceptances_of, by_case, intact_
 from ratchet.commands.request import BASELINE, Request
 from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, UsageError
+from ratchet.forge.artifact import take_in
 from ratchet.forge.push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
 from ratchet.judge.baseline import steps
 from ratchet.judge.baseline import update as judge_baseline
@@ -25,13 +28,18 @@ from ratchet.judge.github.event import PushEvent
 from ratchet.judge.verdict import judge_run
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.baseline import Baseline, StepKind
-from ratchet.records.files import dumps, load
+from ratchet.records.files import dumps
+from ratchet.records.forge import WorkflowRun
 from ratchet.records.run import Policy, RunRecord
 from ratchet.records.verdict import ReportRecord
 from ratchet.report.baseline import PushSummary, commit_message, pull_body, title
 
 if TYPE_CHECKING:  # PyGithub is an extra; without a token nothing here needs it
     from ratchet.forge.github import GitHub
+
+
+EVENTS = ("push", "workflow_dispatch")
+"""Events of the default branch that may move the baseline."""
 
 
 @dataclass(frozen=True)
@@ -45,19 +53,24 @@ class PushOptions:
 
 
 def push_baseline(
-    recorded: Sequence[Path], way: PushOptions, github: GitHub | None, request: Request, environ: Mapping[str, str]
+    artifacts: Sequence[Path], way: PushOptions, github: GitHub | None, request: Request, environ: Mapping[str, str]
 ) -> PushSummary:
     """Enter runs of the main branch into the baseline file of the remote, with what was accepted in their pull requests.
 
-    Without ``github``, acceptances are unknown and a pull request has to be opened by hand. Raises UsageError and RecordError for
-    runs that are not of the main branch, GitError where nothing could be recorded, ForgeError where GitHub refuses.
+    Without ``github``, acceptances are unknown and a pull request has to be opened by hand. Raises UsageError for a workflow run
+    or a run that is not of the main branch, ArtifactError for a run that may not be judged, RecordError for a baseline that
+    cannot be read, GitError where nothing could be recorded, ForgeError where GitHub refuses.
     """
+    job = _run_of_main(way.onto, github, environ)
     clone = Remote(request.folder, way.remote)
     settings = load_settings(clone.root, environ, request.options)
-    target = PushTarget(way.mode or settings.baseline_mode, way.onto or _branch(clone, environ), settings.baseline_branch)
+    main = job.head_branch if job else way.onto or clone.branch()
+    if not main:
+        raise UsageError("No branch is checked out, so it is unknown which one was measured.", "Name it with --onto.")
+    target = PushTarget(way.mode or settings.baseline_mode, main, settings.baseline_branch)
     if target.mode != "push" and target.main == target.side:
         raise UsageError(f"{target.side} is the branch that was measured.", "Set baseline_branch to another one.")
-    runs = tuple(_checked(load(path, RunRecord), environ) for path in recorded)
+    runs = tuple(_taken_in(artifact, job, environ) for artifact in artifacts)
     acceptances = _acceptances(github, _pushed_commits(clone, runs, environ)) if github else ()
     moving = BaselineChange(clone, target, _path_in(clone, settings), settings.policy, runs, acceptances)
     notes: tuple[str, ...] = ()
@@ -94,22 +107,39 @@ def _acceptances(github: GitHub, commits: Sequence[str]) -> tuple[Acceptance, ..
     return tuple(acceptance for pull in pulls for acceptance in acceptances_of(github, pull, github.comments(pull.number)))
 
 
-def _checked(run: RunRecord, environ: Mapping[str, str]) -> RunRecord:
-    pushed = environ.get("GITHUB_SHA") if environ.get("GITHUB_EVENT_NAME") == "push" else None
-    if pushed and run.head.commit != pushed:
+def _run_of_main(onto: str | None, github: GitHub | None, environ: Mapping[str, str]) -> WorkflowRun | None:
+    """Return the workflow run of this job as GitHub describes it; None outside a workflow.
+
+    Raises UsageError unless a push to the default branch, or a dispatch on it, started it: on another branch the workflow file,
+    the settings and the measured code are that branch's own, and any of its commits would become the baseline of all.
+    """
+    number = environ.get("GITHUB_RUN_ID", "")
+    if not number:
+        return None
+    if github is None or not number.isdecimal():
+        wrong = "GITHUB_TOKEN is not set" if github is None else f"GITHUB_RUN_ID is {number}"
+        raise UsageError(f"{wrong}, so GitHub cannot say which branch this run is of.", "Set it as the shipped workflow does.")
+    run, main = github.workflow_run(int(number)), github.default_branch()
+    is_ours = (run.head_repository or "").casefold() == github.repository.casefold()
+    if run.event not in EVENTS or not is_ours or {run.head_branch, onto or main} != {main}:
         raise UsageError(
-            f"The run is of {run.head.commit[:10]}, and this job is for the push of {pushed[:10]}.",
-            "Let the job that measures check out github.sha.",
+            f"This run is of the event {run.event} on {onto or run.head_branch or 'no branch'}{'' if is_ours else ' of a fork'}: "
+            f"only pushes to {main}, and dispatches on it, move the baseline.",
+            f"Merge first; then the push measures it. To measure again, start the workflow on {main}.",
         )
     return run
 
 
-def _branch(clone: Remote, environ: Mapping[str, str]) -> str:
-    named = environ.get("GITHUB_REF_NAME") if environ.get("GITHUB_REF_TYPE") == "branch" else None
-    branch = named or clone.branch()
-    if not branch:
-        raise UsageError("No branch is checked out, so it is unknown which one was measured.", "Name it with --onto.")
-    return branch
+def _taken_in(artifact: Path, job: WorkflowRun | None, environ: Mapping[str, str]) -> RunRecord:
+    """Return the run of an artifact. Raises ArtifactError, and UsageError for another commit than the job's."""
+    with tempfile.TemporaryDirectory(prefix="ratchet-artifact-", dir=environ.get("RUNNER_TEMP")) as workspace:
+        run = take_in(artifact, Path(workspace)).run
+    if job and run.head.commit != job.head_sha:
+        raise UsageError(
+            f"The run is of {run.head.commit[:10] or 'no commit'}, and this job is for {job.head_sha[:10]}.",
+            "Let the job that measures check out github.sha.",
+        )
+    return run
 
 
 def _path_in(clone: Remote, settings: Settings) -> str:

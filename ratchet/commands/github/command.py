@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 
-from ratchet.commands.github.judge_again import EVERY, rules_at
+from ratchet.commands.github.judge_again import ARTIFACT, EVERY, rules_at
 from ratchet.errors import UsageError
 from ratchet.forge.github import GitHub
 from ratchet.judge.github.acceptance import LABEL, WRITERS, acknowledged_in, acknowledgement
@@ -21,7 +21,7 @@ from ratchet.judge.github.command import Accept, BadCommand, ProfileWanted, pars
 from ratchet.judge.github.event import CommentEvent, DispatchEvent, Event, LabelEvent
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.forge import Comment, Pull
-from ratchet.report.comment import marker, run_id_of, sha_of
+from ratchet.report.comment import failed_in, marker, run_id_of, sha_of
 from ratchet.untrusted import markdown, name
 
 REPORT, PROFILE = "ratchet_report.yml", "cuda_profile.yml"
@@ -101,9 +101,12 @@ def _answer_comment(event: CommentEvent, github: GitHub, environ: Mapping[str, s
     command = parse_command(comment.body) if comment else None
     if comment is None or command is None:
         return CommandReply("The comment was deleted or changed before it was read.")
+    if github.permission(comment.author) not in WRITERS:
+        github.react(comment.id, "confused")  # no reply: strangers could have the bot write as much as they like
+        return CommandReply(f"{name(comment.author)} has no write access to the repository.")
     order = CommandContext(github, event.number, comment.author, comment, environ, report_id)
     try:
-        _refuse_stranger(order, comment)
+        _refuse_outdated(order, comment)
         if isinstance(command, BadCommand):
             raise CommandRefused(command.sentence)
         github.react(comment.id, "eyes")
@@ -146,6 +149,10 @@ def _accept(order: CommandContext, comment: Comment, command: Accept) -> None:
     """Acknowledge the acceptance for the present head, and have the run published again."""
     _refuse_unreported(order)
     _refuse_unknown_cases(order, command.cases)
+    failed = set(failed_in(order.report.body if order.report else "")).intersection(command.cases)
+    if failed:
+        names = ", ".join(map(name, sorted(failed)))
+        raise CommandRefused(f"{names} failed: it gave a wrong result or did not run. Only a slowdown can be accepted.")
     common = {"reason": command.reason, "by": order.by, "sha": order.pull.head_sha, "comment": comment.id}
     acceptances = [Acceptance(case=case, at=comment.created_at, **common) for case in command.cases]
     cases = ", ".join(map(name, command.cases))
@@ -170,10 +177,8 @@ def _acknowledge(order: CommandContext, acceptances: list[Acceptance], sentence:
     order.github.dispatch(REPORT, order.github.default_branch(), {"run_id": str(run_id)})
 
 
-def _refuse_stranger(order: CommandContext, comment: Comment) -> None:
-    """Raise Refused unless this person may give commands here, and gave this one."""
-    if order.github.permission(comment.author) not in WRITERS:
-        raise CommandRefused(f"{name(comment.author)}, this takes write access to the repository.")
+def _refuse_outdated(order: CommandContext, comment: Comment) -> None:
+    """Raise Refused where the comment says something else by now, or there is nothing to do."""
     if comment.updated_at != comment.created_at:
         raise CommandRefused("The comment was edited, so it is not certain who wrote the command. Write a new one.")
     if order.pull.state != "open":
@@ -183,9 +188,15 @@ def _refuse_stranger(order: CommandContext, comment: Comment) -> None:
 def _refuse_unreported(order: CommandContext) -> None:
     """Raise Refused unless there is a report of the present head, older than the command: an unseen result cannot be accepted."""
     head, report = order.pull.head_sha, order.report
-    if report is None or sha_of(report.body) != head or run_id_of(report.body) is None:
+    run_id = run_id_of(report.body) if report else None
+    if report is None or sha_of(report.body) != head or run_id is None:
         raise CommandRefused(
             f"There is no report of the head {head[:10]} yet. Wait for it, look at it, and give the command again."
+        )
+    if not order.github.has_artifact(run_id, ARTIFACT):
+        raise CommandRefused(
+            f"The measurements of run {run_id} have expired, so they cannot be judged again: the verdict stays as it is. Start "
+            "that run again, and give the command when its report is there."
         )
     renewed = order.comment is not None and report.updated_at > order.comment.created_at
     accepted_before = any(acceptance.sha == head for acceptance in acknowledged_in(order.comments, order.github.bot))

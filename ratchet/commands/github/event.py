@@ -37,7 +37,7 @@ class Subject:
     queued_onto: str = ""
     """In a merge queue, the commit that this entry is made on."""
     ended: str = ""
-    """``stale``, ``closed``, ``skipped`` or ``older``: there is nothing to publish."""
+    """``stale``, ``closed``, ``skipped``, ``kept`` or ``older``: there is nothing to publish."""
     why: str = ""
     """One sentence about that."""
 

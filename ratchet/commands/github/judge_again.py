@@ -28,7 +28,7 @@ from ratchet.records.baseline import Baseline
 from ratchet.records.files import load, save_bytes
 from ratchet.records.forge import Comment, Pull
 from ratchet.records.run import Policy
-from ratchet.records.verdict import SLOWDOWNS, ReportRecord
+from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 from ratchet.report.check_run import candidate_paths
 from ratchet.report.comment import CommentPage
 from ratchet.units import threshold
@@ -163,10 +163,16 @@ def page_of(material: PageSources, github: GitHub, environ: Mapping[str, str]) -
     except (ArtifactError, RecordError) as error:
         return replace(page, problem=error.message, artifact_url=None)
     report, gaps = _judge(intake, rules), tuple(history.gaps())
-    notes = (*intake.problems, *_other_thresholds(intake.run.policy, rules.settings.policy))
     acceptances = by_case(acceptances_of(github, subject.pull, material.comments), report) if subject.pull else ()
     accepted = with_acceptances(report, acceptances)
     names = {acceptance.case for acceptance in accepted.acceptances}
+    failed = {case.name for case in report.cases if case.outcome is Outcome.FAILED}
+    vain = tuple(
+        f"{acceptance.case} failed, so the acceptance by {acceptance.by} changes nothing: only a slowdown can be accepted."
+        for acceptance in accepted.unused
+        if acceptance.case in failed
+    )
+    notes = (*intake.problems, *_other_thresholds(intake.run.policy, rules.settings.policy), *vain)
     page = replace(page, report=with_gaps(accepted.report, names, gaps), acceptances=accepted.acceptances, gaps=gaps, notes=notes)
     paths = candidate_paths(page, rules.settings.bench)
     here = {name: path for name, path in paths.items() if github.file_at(path, subject.run.head_sha) is not None}

@@ -6,6 +6,7 @@ and a check run through GitHub's API, and files in the runner's temporary folder
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.commands.github.event import Subject, subject_of
-from ratchet.commands.github.judge_again import PageSources, blank_page, page_of
+from ratchet.commands.github.judge_again import ARTIFACT, PageSources, blank_page, page_of
 from ratchet.commands.request import MARKDOWN, REPORT
-from ratchet.errors import Exit, RatchetError
+from ratchet.errors import Exit, LockedError, RatchetError
 from ratchet.forge.actions import LARGEST_SUMMARY
 from ratchet.forge.github import GitHub
 from ratchet.records.files import save, save_text
@@ -63,7 +64,7 @@ class Publication:
 
     @property
     def verdict(self) -> str:
-        """``pass``, ``regression`` or ``not measured``; without a verdict ``none`` or `Subject.ended`."""
+        """``pass``, ``regression`` or ``not measured``; without one ``none`` or how the subject ended."""
         return self.subject.ended or (self.report.verdict if self.report else "none")
 
     def names(self, *outcomes: Outcome) -> list[str]:
@@ -92,13 +93,16 @@ def publish(request: PublishRequest, github: GitHub, environ: Mapping[str, str])
     log_url = f"{server}/actions/runs/{environ['GITHUB_RUN_ID']}" if environ.get("GITHUB_RUN_ID") else None
     page = replace(blank_page(subject, github, request.report_id, _UNFINISHED), log_url=log_url)
     name = CHECK if request.report_id == "default" else f"{CHECK} ({request.report_id})"
+    measured = f"{run.id}.{run.attempt}"
     # GitHub shows the check run that was made last, so an older run must not make one after a newer.
     newest = max(_reported(github.external_ids(name, run.head_sha)), default=(0, 0))
     if newest > (run.id, run.attempt):
         of = f"attempt {run.attempt} of run {run.id} changes nothing"
         why = f"Attempt {newest[1]} of run {newest[0]} has reported on {run.head_sha[:10]} already: {of}."
         return Publication(replace(subject, ended="older", why=why))
-    check = github.open_check(name, run.head_sha, run.url, f"{run.id}.{run.attempt}")
+    if _find_artifact(request.place) is None and github.has_completed(name, run.head_sha, measured):
+        return _keep(subject, request, github)
+    check = github.open_check(name, run.head_sha, run.url, measured)
     unfinished = Publication(subject, page, check_url=f"{server}/runs/{check}")
     done = unfinished
     try:
@@ -121,6 +125,18 @@ def _reported(external_ids: Iterable[str]) -> Iterator[tuple[int, int]]:
     """Yield run and attempt of the check runs that we made."""
     for match in filter(None, map(_RUN_AND_ATTEMPT.fullmatch, external_ids)):
         yield int(match[1]), int(match[2])
+
+
+def _keep(subject: Subject, request: PublishRequest, github: GitHub) -> Publication:
+    """Leave the verdict that this run has already, since its measurements are gone; say so in the pull request, once."""
+    run, pull = subject.run, subject.pull
+    gone = "could not be fetched this time" if github.has_artifact(run.id, ARTIFACT) else "have expired"
+    why = f"The measurements of run {run.id} {gone}, so they cannot be judged again: the verdict stays as it is."
+    if pull and request.comment:
+        first = f"<!-- ratchet:reply:gone:{run.id}.{run.attempt} -->"
+        with contextlib.suppress(LockedError):  # the log says it too
+            github.reply(pull.number, f"{first}\n{why} Start that run again to measure anew.", first)
+    return Publication(replace(subject, ended="kept", why=why))
 
 
 def _judge(done: Publication, request: PublishRequest, github: GitHub, environ: Mapping[str, str]) -> Publication:
@@ -156,21 +172,17 @@ def _comment(done: Publication, request: PublishRequest, github: GitHub) -> Publ
             page = replace(page, stale_for=now.head_sha)
         comment = github.upsert_comment(pull.number, first, render_comment(page))
         return replace(done, page=page, comment_url=comment.url)
+    except LockedError:
+        return replace(done, page=page, notes=(*done.notes, f"The conversation of #{pull.number} is locked: no comment."))
     except RatchetError as error:
         return replace(done, page=page, failed=done.failed or error)
 
 
 def _find_artifact(place: Path) -> Path | None:
-    """Return the artifact; None where the step that downloads it left an empty folder or nothing.
-
-    Asked not to unpack it (``skip-decompress``), that step leaves the archive alone in the folder.
-    """
-    if not place.is_dir():
-        return place if place.exists() or place.is_symlink() else None
-    entries = list(place.iterdir())
-    if len(entries) == 1 and entries[0].suffix == ".zip":
-        return entries[0]
-    return place if entries else None
+    """Return the artifact; None where the step that downloads it left an empty folder or nothing."""
+    if place.is_dir() and not any(place.iterdir()):
+        return None
+    return place if place.exists() or place.is_symlink() else None
 
 
 # The result of the job: files, outputs for the next steps, and lines for its log.

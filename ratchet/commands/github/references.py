@@ -82,11 +82,9 @@ class RunHistory:
             answers = [self.github.holds(ref, commit) for ref in refs]
             if not any(answers):
                 short = commit[:10] or "no commit"
-                if False in answers:
-                    what = f"The run compares with {short}, which is not on {base}"
-                else:
-                    what = f"GitHub does not know {short}, which the run compares with"
-                raise ArtifactError(f"{what}: measure against a commit of that branch.")
+                known_elsewhere = f"The run compares with {short}, which is not on {base}"
+                nowhere = f"GitHub does not know {short}, which the run compares with"
+                raise ArtifactError(f"{known_elsewhere if False in answers else nowhere}: measure against a commit of {base}.")
 
     def gaps(self) -> Iterator[Gap]:
         """Yield why this run is no pass, however fast its head: another reference, or cases that were left out."""

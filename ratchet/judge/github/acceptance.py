@@ -17,7 +17,8 @@ from typing import Any
 
 from ratchet.errors import Exit
 from ratchet.judge.github.command import Accept, parse_command
-from ratchet.judge.verdict import exit_code, headline
+from ratchet.judge.headline import headline
+from ratchet.judge.verdict import exit_code
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.forge import Comment
 from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
@@ -108,12 +109,7 @@ def with_acceptances(report: ReportRecord, acceptances: Iterable[Acceptance]) ->
         return AcceptedReport(report, (), unused)
     others = tuple(case for case in report.cases if case.name not in names)
     code = exit_code(Counter(case.outcome for case in others) + Counter({Outcome.MEASURED: len(names)}), report.policy)
-    only_times = all(case.outcome is Outcome.REGRESSED for case in report.cases if case.name in names)
-    count = f"{len(names)} {'regression' if only_times else 'slowdown'}{'s' if len(names) > 1 else ''}"
-    if code is Exit.PASS and not others:
-        text = f"Nothing but {count}, accepted on purpose."
-    else:
-        text = f"{headline(others, report.policy, code).removesuffix('.')}; {count} accepted on purpose."
+    text = headline(others, report.policy, code, accepted=len(names))
     verdict = {Exit.PASS: "pass", Exit.REGRESSION: "regression"}.get(code, "not measured")
     changes: dict[str, Any] = {"verdict": verdict, "exit_code": int(code), "headline": text}
     return AcceptedReport(report.model_copy(update=changes), used, unused)

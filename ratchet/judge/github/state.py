@@ -109,6 +109,9 @@ def with_gaps(report: ReportRecord, accepted: Collection[str], gaps: Iterable[Ga
     state = state_of(report, accepted, gaps)
     first = next((gap for gap in every if gap.state is state), None)
     warnings = (*(gap.sentence for gap in every if gap is not first), *report.warnings)
+    if state is State.STORED_REFERENCE:
+        why = "Compared with stored times alone, since the reference could not be measured"
+        return report.model_copy(update={"headline": f"{why}. {report.headline}", "warnings": warnings})
     if first is None:
         return report.model_copy(update={"warnings": warnings})
     ends = {"verdict": "not measured", "exit_code": int(Exit.NOT_MEASURED), "headline": first.sentence}

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from ratchet import units
 from ratchet.profile.metrics import LOAD_SECTORS, STORE_SECTORS
 from ratchet.records.profile import Effect, Finding, KernelProfile
 
@@ -254,11 +255,11 @@ def judged(difference: Difference, direction: Effect | None) -> Finding:
     if difference.effect == "faster":
         advice = ADVICE_AGAINST_SLOWER if direction == "slower" else ADVICE_WHEN_FASTER
     elif against:
-        advice = f"This makes the head slower, although the case is faster. To gain more: {lowered(advice)}"
+        advice = f"This makes the head slower, although the case is faster. To gain more: {units.lowered(advice)}"
     size = difference.rank * difference.part * difference.share
     return Finding(
         key=difference.key,
-        what=f"Not the cause: {lowered(difference.what)}" if against else difference.what,
+        what=f"Not the cause: {units.lowered(difference.what)}" if against else difference.what,
         why=difference.why,
         advice=advice,
         confidence=confidence(difference.part * difference.rank),
@@ -266,11 +267,6 @@ def judged(difference: Difference, direction: Effect | None) -> Finding:
         kernel=difference.kernel,
         effect=difference.effect,
     )
-
-
-def lowered(sentence: str) -> str:
-    """Make a sentence the end of another one: a word loses its capital, an abbreviation (SM, L2) keeps it."""
-    return sentence[:1].lower() + sentence[1:] if sentence[1:2].islower() or sentence[1:2] == " " else sentence
 
 
 def standing(rule: StateRule, kernel: KernelProfile, share: float) -> Finding | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tests.fake_github.routes.base import LARGEST_COMMENT, MISSING, Call, Reply, Routes, invalid, route
+from tests.fake_github.script import error
 
 
 @route("GET", r"/issues/(\d+)")
@@ -25,7 +26,7 @@ def _comments(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
 def _add_comment(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
     if routes.pull(match[1]) is None:
         return MISSING
-    if refused := _refused_body(call.body["body"]):
+    if refused := _refused_lock(routes, int(match[1])) or _refused_body(call.body["body"]):
         return refused
     return Reply(201, routes.shapes.comment(routes.state.add_comment(int(match[1]), call.who.login, call.body["body"])))
 
@@ -41,7 +42,7 @@ def _edit_comment(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
     comment = routes.state.comments.get(int(match[1]))
     if comment is None:
         return MISSING
-    if refused := _refused_body(call.body["body"]):
+    if refused := _refused_lock(routes, comment.number) or _refused_body(call.body["body"]):
         return refused
     comment.body, comment.updated_at = call.body["body"], routes.state.tick()
     return Reply(200, routes.shapes.comment(comment))
@@ -50,6 +51,11 @@ def _edit_comment(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
 @route("DELETE", r"/issues/comments/(\d+)", "issues|pull_requests")
 def _delete_comment(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
     return Reply(204) if routes.state.comments.pop(int(match[1]), None) else MISSING
+
+
+def _refused_lock(routes: Routes, number: int) -> Reply | None:
+    pull = routes.state.pulls.get(number)
+    return Reply(403, error(403, "Unable to create comment because issue is locked.")) if pull and pull.locked else None
 
 
 def _refused_body(body: str) -> Reply | None:
@@ -63,6 +69,8 @@ def _react(routes: Routes, call: Call, match: re.Match[str]) -> Reply:
     comment = routes.state.comments.get(int(match[1]))
     if comment is None:
         return MISSING
+    if refused := _refused_lock(routes, comment.number):
+        return refused
     mine = f"{call.who.login}:{call.body['content']}"
     fresh = mine not in comment.reactions
     comment.reactions += [mine] * fresh
