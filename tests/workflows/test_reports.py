@@ -138,9 +138,54 @@ def test_a_head_that_moved_is_left_to_its_own_run(slow: Slow) -> None:
     assert not scene.fake.state.comments_of(NUMBER)
 
 
+def test_a_dispatch_of_the_head_against_itself_is_no_pass(slow: Slow) -> None:
+    """It would make a newer check run on the same commit. It is red, the comment says why, and what the older run says when it
+    comes again changes neither.
+    """
+    scene, run = slow
+    scene.report(run)
+    event = {"ref": "refs/heads/topic", "inputs": {"base": run.sha}}
+    itself = scene.run(
+        "cuda_benchmark_ratchet.yml", "workflow_dispatch", event, sha=run.sha, ref=event["ref"], inputs=event["inputs"]
+    )
+    assert itself.conclusion == "success", itself.log
+    assert scene.report(itself).jobs["publish"].outputs["verdict"] == "unmeasured"
+    assert (scene.check().head_sha, scene.check().conclusion) == (run.sha, "failure")
+    said = f"The run compares {run.sha[:10]} with itself: measure against another commit."
+    assert said in scene.comment()
+    assert scene.report(run).jobs["publish"].outputs["verdict"] == "older"
+    assert said in scene.comment()
+    assert len(scene.fake.state.checks) == 2
+
+
+def test_an_attempt_that_died_is_not_the_one_before(slow: Slow) -> None:
+    """The artifact of attempt 1 is still there when attempt 2 has died: that has no verdict, and says so."""
+    scene, run = slow
+    report = scene.report(run, attempt=2)
+    assert report.conclusion == "success", report.log
+    assert report.jobs["publish"].outputs["verdict"] == "unmeasured"
+    assert scene.check().conclusion == "failure"
+    assert "those of an earlier attempt: attempt 2 left none" in scene.comment()
+
+
+def test_an_earlier_commit_of_main_is_no_reference(scene: Scene) -> None:
+    """A run that compares the head with main as it once was asks for a person, and says which commit it takes."""
+    old = scene.main
+    scene.push({"notes.txt": "main moves on\n"})
+    pull = scene.open_pull(QUIET)["pull_request"]["head"]
+    inputs = {"base": old}
+    event = {"ref": "refs/heads/topic", "inputs": inputs}
+    run = scene.run("cuda_benchmark_ratchet.yml", "workflow_dispatch", event, sha=pull["sha"], ref=event["ref"], inputs=inputs)
+    assert scene.report(run).jobs["publish"].outputs["verdict"] == "unmeasured"
+    assert (scene.check().head_sha, scene.check().conclusion) == (pull["sha"], "action_required")
+    assert f"Compared with {old[:10]}: a pass takes the commit where the head left main, {scene.main[:10]}," in scene.comment()
+
+
 def test_a_push_gets_a_check_run_and_no_comment(slow: Slow) -> None:
     """A run on main is judged and shown on its commit."""
     scene, run = slow
+    git(scene.repo, "push", "--quiet", "origin", f"{run.sha}:refs/heads/main")
+    scene.fake.state.pulls[NUMBER].state = "closed"
     report = scene.report(replace(run, event_name="push", event={}))
     assert report.conclusion == "success", report.log
     assert (scene.check().head_sha, scene.check().conclusion) == (run.sha, "failure")
