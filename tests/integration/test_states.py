@@ -19,7 +19,7 @@ from ratchet.records.baseline import Day
 from ratchet.records.files import dumps
 from ratchet.records.run import CaseRun, Failure
 from tests import examples
-from tests.history_examples import STEADY, new, timed
+from tests.history_examples import STEADY, gone, new, timed
 from tests.integration.publish_scene import HEAD, LATER, NAME, RED, RUN, SAME, Scene
 
 PAGE = (Path(__file__).parents[2] / "docs" / "github.md").read_text(encoding="utf-8")
@@ -97,6 +97,16 @@ def _left_out(scene: Scene, _: object) -> None:
     scene.artifact(SAME)
 
 
+def _skipped_though_known(scene: Scene, _: object) -> None:
+    _baseline(scene, NAME, "a/b")
+    scene.artifact(SAME, _skipped_case())
+
+
+def _removed(scene: Scene, _: object) -> None:
+    _baseline(scene, NAME, "copy/a")
+    scene.artifact(SAME, gone("copy/a"))
+
+
 def _stored(scene: Scene, _: object) -> None:
     days = tuple(Day(timestamp=examples.STARTED + timedelta(days=day), median_ms=1.0 + day / 10_000) for day in range(6))
     usual = {"median_ms": 1.0, "ci_95_low": 0.999, "ci_95_high": 1.001, "pair_medians_ms": (0.999, 1.0, 1.001)}
@@ -163,8 +173,10 @@ SCENES: dict[str, Arrange] = {
     "slower, but not proven": lambda scene, _: scene.artifact(examples.compared(*(1.1 * each for each in STEADY[:8]))),
     "the reference is another commit of the base branch": _earlier,
     "cases of the baseline were left out": _left_out,
+    "cases of the baseline were skipped or called new": _skipped_though_known,
     "some cases are unfit": lambda scene, _: scene.artifact(SAME, _unfit("a/a")),
     "the reference could not be measured": _stored,
+    "the head removes cases of the baseline": _removed,
     "a case is inconclusive": lambda scene, _: scene.artifact(examples.compared(*VAGUE)),
     "nothing could be compared": lambda scene, _: scene.artifact(new()),
     "every slowdown was accepted": _accepted,
@@ -270,6 +282,14 @@ def test_a_case_that_came_to_main_later_is_not_missed(scene: Scene) -> None:
     scene.state.set_file("results/baseline.json", dumps(stored).encode())
     scene.artifact(SAME)
     assert scene.publish().verdict == "pass"
+
+
+def test_a_case_is_not_new_because_the_run_says_so(scene: Scene) -> None:
+    """One that the baseline has from a commit where the head branched off is compared, or the run is no pass."""
+    _baseline(scene, NAME, "copy/a")
+    scene.artifact(SAME, new("copy/a"))
+    assert scene.publish().verdict == "not measured"
+    assert scene.check.title == "Skipped or called new, though the baseline has them: copy/a."
 
 
 def test_a_reference_that_the_baseline_names_is_no_gap(scene: Scene) -> None:

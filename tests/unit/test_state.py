@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.judge.github.state import Gap, State, state_of, with_coverage, with_gaps
+from ratchet.judge.github.state import Gap, State, every_gap, state_of, with_gaps
 from ratchet.records import CaseVerdict, Outcome, Policy, ReportRecord
 from tests import reports
 
@@ -40,7 +40,7 @@ def test_a_state_is_no_better_than_the_ones_before_it() -> None:
 )
 def test_half_of_the_cases(outcomes: tuple[Outcome, ...], left_out: int, sentence: str | None) -> None:
     """Half of them is enough; what the head removed does not count, what the run left out does."""
-    gaps = with_coverage(report_of(*outcomes), [Gap(State.LEFT_OUT, "x", left_out)] if left_out else [])
+    gaps = every_gap(report_of(*outcomes), [Gap(State.LEFT_OUT, "x", left_out)] if left_out else [])
     assert [gap.sentence for gap in gaps if gap.state is State.TOO_LITTLE] == ([sentence] if sentence else [])
 
 
@@ -50,6 +50,12 @@ def test_a_gap_is_the_headline_of_what_would_be_a_pass() -> None:
     done = with_gaps(report_of(Outcome.UNCHANGED, warnings=("Old.",)), (), [LEFT_OUT, other])
     assert (done.verdict, done.exit_code, done.headline) == ("not measured", 3, other.sentence)
     assert done.warnings == (LEFT_OUT.sentence, "Old.")
+
+
+def test_a_gap_that_blocks_nothing_is_said_first() -> None:
+    """A run that is neutral for its gap keeps its verdict, and its headline after the gap's sentence."""
+    done = with_gaps(report_of(Outcome.UNCHANGED, headline="Nothing changed."), (), [Gap(State.REMOVED, "The head removes a/x.")])
+    assert (done.verdict, done.exit_code, done.headline) == ("pass", 0, "The head removes a/x. Nothing changed.")
 
 
 def test_a_slowdown_is_said_before_a_gap() -> None:

@@ -7,7 +7,7 @@ or the commit that the base branch's baseline names for the case. It asks questi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,8 @@ class RunHistory:
     baseline: Baseline
     """Of the base branch."""
     github: GitHub
+    _had: dict[str, bool | None] = field(default_factory=dict)
+    """Commit → whether the base branch had it when the head left it."""
 
     @cached_property
     def references(self) -> Mapping[str, str]:
@@ -102,24 +104,34 @@ class RunHistory:
                 f"Compared with {_listed([commit[:10] for commit in wrong])}: a pass takes the commit where the head left "
                 f"{self.subject.base_ref}, {left}, or the one that the baseline names for the case.",
             )
-        left_out = sorted(self._left_out(stored))
-        if left_out:
-            yield Gap(State.LEFT_OUT, f"Not measured, though the baseline has them: {_listed(left_out)}.", len(left_out))
+        yield from self._unmeasured(stored)
 
-    def _left_out(self, stored: Mapping[str, BaselineEntry]) -> Iterator[str]:
-        """Yield the cases of the baseline that the run does not have, though the base branch had them when the head left it."""
-        measured = {case.name for case in self.run.cases}  # missing cases included
-        absent = {name: _entered(entry) for name, entry in stored.items() if name not in measured and not entry.removed}
+    def _unmeasured(self, stored: Mapping[str, BaselineEntry]) -> Iterator[Gap]:
+        """Yield what is missing of the baseline's cases for this machine that the base branch had when the head left it."""
+        cases = {case.name: case for case in self.run.cases}
+        absent: list[str] = []
+        uncompared: list[str] = []
+        removed: list[str] = []
+        for name, entry in sorted(stored.items()):
+            case = cases.get(name)
+            if entry.removed or (case and case.in_head and case.in_reference and not case.skipped) or self._came_later(entry):
+                continue
+            (absent if case is None else uncompared if case.in_head else removed).append(name)
         if absent:
+            yield Gap(State.LEFT_OUT, f"Not measured, though the baseline has them: {_listed(absent)}.", len(absent))
+        if uncompared:
+            yield Gap(State.LEFT_OUT, f"Skipped or called new, though the baseline has them: {_listed(uncompared)}.")
+        if removed:
+            yield Gap(State.REMOVED, f"The head removes what the baseline has: {_listed(removed)}.")
+
+    def _came_later(self, entry: BaselineEntry) -> bool:
+        """Return whether the base branch got a case under its name, or got it back, after the head had left it."""
+        arrivals = (StepKind.FIRST, StepKind.RENAMED, StepKind.RETURNED)
+        entered = next((step.commit for step in reversed(entry.steps) if step.kind in arrivals), entry.steps[0].commit)
+        if entered not in self._had:
             start = self.branched_off[0] if self.branched_off else self.subject.run.head_sha
-            later = {commit for commit in {*absent.values()} if self.github.holds(start, commit) is False}
-            yield from (name for name, commit in absent.items() if commit not in later)
-
-
-def _entered(entry: BaselineEntry) -> str:
-    """Return the commit that brought the case under its name, or brought it back."""
-    arrivals = (StepKind.FIRST, StepKind.RENAMED, StepKind.RETURNED)
-    return next((step.commit for step in reversed(entry.steps) if step.kind in arrivals), entry.steps[0].commit)
+            self._had[entered] = self.github.holds(start, entered)
+        return self._had[entered] is False
 
 
 def _listed(names: list[str]) -> str:

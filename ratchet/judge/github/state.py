@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Literal
+from typing import Any, Literal
 
 from ratchet.errors import Exit
 from ratchet.records.verdict import Outcome, ReportRecord
@@ -33,10 +33,12 @@ class State(Enum):
     SLOWER = auto()
     OTHER_REFERENCE = auto()
     LEFT_OUT = auto()
-    """The baseline has cases that the run left out."""
+    """The baseline has cases that the run left out, or did not compare."""
     UNFIT = auto()
     STORED_REFERENCE = auto()
     """The reference could not be measured, so that stored times stand in for it."""
+    REMOVED = auto()
+    """The head has cases of the baseline no longer."""
     INCONCLUSIVE = auto()
     NOT_COMPARED = auto()
     ACCEPTED = auto()
@@ -54,7 +56,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Gap:
-    """Why a run in which nothing is slower is no pass."""
+    """Why a run in which nothing is slower is no success."""
 
     state: State
     sentence: str
@@ -75,27 +77,29 @@ def state_of(report: ReportRecord | None, accepted: Collection[str], gaps: Itera
         return State.REGRESSION
     cases = [case for case in report.cases if case.name not in accepted]
     outcomes = {case.outcome for case in cases}
-    states = [gap.state for gap in with_coverage(report, gaps)]
+    states = [gap.state for gap in every_gap(report, gaps)]
     states += [state for outcome, state in _OPEN.items() if outcome in outcomes]
     if Outcome.INCONCLUSIVE in outcomes:
         states.append(State.UNDECIDED if report.policy.on_inconclusive == "fail" else State.INCONCLUSIVE)
-    if any(case.comparison and case.comparison.source != "paired" for case in cases):
-        states.append(State.STORED_REFERENCE)
     held = State.PASS if outcomes & {*_HELD} else State.NOT_COMPARED
     return min([*states, State.ACCEPTED if accepted else held], key=lambda state: state.value)
 
 
-def with_coverage(report: ReportRecord, gaps: Iterable[Gap]) -> tuple[Gap, ...]:
-    """Return the gaps, and one more where nothing was measured, or less than half of the cases.
+def every_gap(report: ReportRecord, gaps: Iterable[Gap]) -> tuple[Gap, ...]:
+    """Return the gaps, and those that the report itself has: too little was measured, or beside stored times alone.
 
-    Cases that the head removed do not count; new ones do, and so do those that the run left out.
+    At least half of the cases have to be measured. Those that the head removed do not count; new ones do, and so do those that
+    the run left out.
     """
-    listed = tuple(gaps)
+    listed = [*gaps]
+    if any(case.comparison and case.comparison.source != "paired" for case in report.cases):
+        why = "Compared with stored times alone, since the reference could not be measured."
+        listed.append(Gap(State.STORED_REFERENCE, why))
     counts: Counter[Outcome] = Counter(case.outcome for case in report.cases if case.outcome is not Outcome.MISSING)
     idle, left_out = {outcome: counts[outcome] for outcome in _IDLE}, sum(gap.left_out for gap in listed)
     measured, every = counts.total() - sum(idle.values()), counts.total() + left_out
     if measured * 2 >= every and measured:
-        return listed
+        return tuple(listed)
     words = [f"{count} {outcome.value.lower()}" for outcome, count in idle.items() if count]
     words += [f"{left_out} left out"] if left_out else []
     why = f" ({', '.join(words)})" if words else ""
@@ -105,14 +109,13 @@ def with_coverage(report: ReportRecord, gaps: Iterable[Gap]) -> tuple[Gap, ...]:
 
 def with_gaps(report: ReportRecord, accepted: Collection[str], gaps: Iterable[Gap]) -> ReportRecord:
     """Return the report without a pass where a gap forbids one. The gap that decides is the headline, the others are warnings."""
-    every = with_coverage(report, gaps)
+    listed = every_gap(report, gaps)
     state = state_of(report, accepted, gaps)
-    first = next((gap for gap in every if gap.state is state), None)
-    warnings = (*(gap.sentence for gap in every if gap is not first), *report.warnings)
-    if state is State.STORED_REFERENCE:
-        why = "Compared with stored times alone, since the reference could not be measured"
-        return report.model_copy(update={"headline": f"{why}. {report.headline}", "warnings": warnings})
-    if first is None:
-        return report.model_copy(update={"warnings": warnings})
-    ends = {"verdict": "not measured", "exit_code": int(Exit.NOT_MEASURED), "headline": first.sentence}
+    first = next((gap for gap in listed if gap.state is state), None)
+    warnings = (*(gap.sentence for gap in listed if gap is not first), *report.warnings)
+    ends: dict[str, Any] = {}
+    if first and state.conclusion == "neutral":
+        ends = {"headline": f"{first.sentence} {report.headline}"}
+    elif first:
+        ends = {"verdict": "not measured", "exit_code": int(Exit.NOT_MEASURED), "headline": first.sentence}
     return report.model_copy(update={**ends, "warnings": warnings})
