@@ -27,14 +27,14 @@ def test_a_state_is_no_better_than_the_ones_before_it() -> None:
     ("outcomes", "left_out", "sentence"),
     [
         ((Outcome.UNCHANGED, Outcome.UNFIT), 0, None),
-        ((Outcome.UNCHANGED, Outcome.UNFIT), 1, "Only 1 of 3 cases was measured (1 unfit, 1 left out), less than half."),
+        ((Outcome.UNCHANGED, Outcome.UNFIT), 1, "Only 1 of 3 cases was measured, less than half: 1 unfit, 1 left out."),
         ((Outcome.NEW, Outcome.MISSING, Outcome.MISSING), 1, None),
         ((Outcome.MISSING,), 0, "Nothing was measured."),
-        ((Outcome.SKIPPED, Outcome.UNFIT, Outcome.SKIPPED), 0, "Nothing was measured (1 unfit, 2 skipped)."),
+        ((Outcome.SKIPPED, Outcome.UNFIT, Outcome.SKIPPED), 0, "Nothing was measured: 1 unfit, 2 skipped."),
         (
             (Outcome.IDENTICAL, Outcome.REGRESSED, *[Outcome.SKIPPED] * 3),
             0,
-            "Only 2 of 5 cases were measured (3 skipped), less than half.",
+            "Only 2 of 5 cases were measured, less than half: 3 skipped.",
         ),
     ],
 )

@@ -102,8 +102,8 @@ def every_gap(report: ReportRecord, gaps: Iterable[Gap]) -> tuple[Gap, ...]:
         return tuple(listed)
     words = [f"{count} {outcome.value.lower()}" for outcome, count in idle.items() if count]
     words += [f"{left_out} left out"] if left_out else []
-    why = f" ({', '.join(words)})" if words else ""
-    some = f"Only {measured} of {plural(every, 'case')} {'was' if measured == 1 else 'were'} measured{why}, less than half."
+    why = f": {', '.join(words)}" if words else ""
+    some = f"Only {measured} of {plural(every, 'case')} {'was' if measured == 1 else 'were'} measured, less than half{why}."
     return (*listed, Gap(State.TOO_LITTLE, some if measured else f"Nothing was measured{why}."))
 
 
