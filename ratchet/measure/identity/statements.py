@@ -247,6 +247,10 @@ class Closure:
     def words(self) -> set[str]:
         return self._all.words
 
+    @property
+    def listed(self) -> set[str]:
+        return self._all.listed
+
     def digests(self) -> dict[str, str]:
         """Return ``file: names`` → digest. Statements that do more than bind names are one entry of their file."""
         parts: dict[str, list[str]] = {}
@@ -275,6 +279,7 @@ class Closure:
         everything.words |= mentions.words
         everything.every_module |= mentions.every_module
         everything.enumerates |= mentions.enumerates
+        everything.listed |= mentions.listed
 
     def _name(self, name: Name) -> None:
         if name in self._asked:
