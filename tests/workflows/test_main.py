@@ -97,7 +97,7 @@ def test_a_baseline_on_a_branch_of_its_own(scene: Scene) -> None:
 
 @pytest.mark.parametrize("mode", ["branch", "pull-request"])
 def test_a_dispatch_on_another_branch_moves_nothing(scene: Scene, mode: str) -> None:
-    """A feature branch makes no baseline of its own commit, and sends none of its files along: the job says that only main does."""
+    """A feature branch makes no baseline of its own commit, and sends no file along: the job says that only main does."""
     settings = (scene.repo / "pyproject.toml").read_text()
     scene.push({"pyproject.toml": f'{settings}baseline_mode = "{mode}"\n'})
     topic = scene.push({"bench/adds.py": FAST}, "topic")
