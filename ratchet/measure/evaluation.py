@@ -38,10 +38,11 @@ from ratchet.measure.child.evaluation import evaluated
 evaluate = evaluated(Path(__file__).parents[1])
 """
 SIDES: tuple[Side, ...] = ("reference", "head")
-SLOPE_ROUNDS, SLOPE_S = 5, 0.03
-"""Rounds in which the parent times K and 2K calls of both sides, and about the seconds that K calls take."""
-MOST_BUSY = 0.2
-"""Most of the baseline's time in which the candidate's process may compute; it has nothing to do then."""
+SLOPE_ROUNDS, SLOPE_S, MOST_CALLS = 5, 0.03, 4096
+"""Rounds in which the parent times K and 2K calls of both sides, the seconds that K calls take at least, and the largest K."""
+MOST_BUSY, IDLE_S = 0.2, 0.02
+"""Most that the candidate's process may compute while the baseline is timed, as a share of what that computes, and beyond seconds
+that do not count; it has nothing to do then."""
 LESS_PRECISE, LEAST_EPS = 16.0, 64.0
 """A result is much less precise if its error against float64 is so many times the baseline's, and more than so many epsilons."""
 KINDS: tuple[tuple[InputKind, int], ...] = (("random", 0), ("structured", 1), ("random", 2), ("large", 3))
@@ -250,7 +251,9 @@ def _audit(workers: Workers, task: FilesTask, found: MeasuredFiles) -> None:
         found.slope, busy = _slope(sides)
         if busy > MOST_BUSY:
             message = "it computes while the baseline is timed"
-            found.violations.append(Violation(rule="harness", message=message, detail=f"{units.percent(busy)} of that time"))
+            found.violations.append(
+                Violation(rule="harness", message=message, detail=f"{units.percent(busy)} of what the baseline computes")
+            )
     except CaseTrouble as error:
         _note(error, found)
     finally:
@@ -259,20 +262,22 @@ def _audit(workers: Workers, task: FilesTask, found: MeasuredFiles) -> None:
 
 
 def _slope(sides: Mapping[Side, WorkerClient]) -> tuple[Slope, float]:
-    """Return the slopes, and the share of the baseline's time in which the candidate's process computed."""
-    call_s = max(_wall_s(worker, 2) / 3 for worker in sides.values())
-    count = max(1, min(200, round(SLOPE_S / call_s)))
+    """Return the slopes, and what the candidate's process computed while the baseline was timed, as a share of its work."""
+    count = 1
+    while count < MOST_CALLS and max(_wall_s(worker, count) for worker in sides.values()) < SLOPE_S:
+        count *= 2
     slopes: dict[Side, list[float]] = {side: [] for side in SIDES}
-    busy_s = wall_s = 0.0
+    busy_s = own_s = 0.0
     for number in range(SLOPE_ROUNDS):
         for side in SIDES if number % 2 else tuple(reversed(SIDES)):
-            before_s = _cpu_s(sides["head"].pid)
+            before = {other: _cpu_s(worker.pid) for other, worker in sides.items()}
             shorter, longer = (_wall_s(sides[side], calls) for calls in (count, 2 * count))
             slopes[side].append((longer - shorter) / count * 1e3)
             if side == "reference":
-                busy_s += _cpu_s(sides["head"].pid) - before_s
-                wall_s += shorter + longer
-    return Slope(baseline_ms=tuple(slopes["reference"]), candidate_ms=tuple(slopes["head"])), busy_s / wall_s
+                busy_s += _cpu_s(sides["head"].pid) - before["head"]
+                own_s += _cpu_s(sides[side].pid) - before[side]
+    slope = Slope(baseline_ms=tuple(slopes["reference"]), candidate_ms=tuple(slopes["head"]))
+    return slope, max(0.0, busy_s - IDLE_S) / max(own_s, IDLE_S)
 
 
 def _cpu_s(pid: int) -> float:

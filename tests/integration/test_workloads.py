@@ -195,3 +195,19 @@ def test_a_profile_of_a_call_in_place(make: Callable[..., Playground]) -> None:
     play = make({"bench/kinds.py": KINDS})
     done = play.ratchet("profile", "optimizer", "--device", "cpu", env={"RATCHET_PROFILE": "auto"})
     assert done.code == 0, done
+
+
+def test_more_memory_than_allowed_fails_a_check(make: Callable[..., Playground]) -> None:
+    """The limit of a workload wins over that of the settings; the report says how much both sides take."""
+    plain = "return lambda: time.sleep(2e-3) or x + 1"
+    limited = FIVE.replace(plain, "return Workload(run=lambda: time.sleep(2e-3) or x + 1{})")
+    limited = limited.replace("import benchmark", "import Workload, benchmark")
+    play = make(
+        {"bench/a.py": limited.format("")},
+        {"bench/b.py": limited.replace("def add", "def fits").format(', memory_limit="900GB"')},
+    )
+    done = play.check("--base", "HEAD", "--time-identical", env={"RATCHET_MEMORY_LIMIT": "1MB"})
+    assert done.code == 1, done.out
+    assert {name: done.verdict(name).outcome for name in ("add/default", "fits/default")}["add/default"] is Outcome.FAILED
+    assert done.verdict("fits/default").outcome is not Outcome.FAILED
+    assert "more than its limit of 1.00 MiB; the reference takes" in done.verdict("add/default").reason
