@@ -87,7 +87,7 @@ def inconclusive() -> CommentPage:
 
 
 def identical() -> CommentPage:
-    """A pull request that touches no kernel: every case runs the same machine code."""
+    """A pull request that touches no kernel: every case runs the same code."""
     return page(judge_run(with_cases(h200_run(), *(case for case in h200_run().cases if case.identical)), Baseline()))
 
 

@@ -158,6 +158,12 @@ def test_where_a_benchmark_may_stand() -> None:
     assert candidate_paths(pages.problem(), "bench") == {}
 
 
+def test_few_files_are_looked_for() -> None:
+    """However many benchmarks are red, no more files are asked for than a check run may annotate: each is a call to GitHub."""
+    cases = tuple(reports.case(f"b{number}/c", Outcome.REGRESSED, "Because.", 1.05) for number in range(60))
+    assert len(candidate_paths(pages.page(reports.report(cases)), "bench")) == ANNOTATIONS_A_CALL
+
+
 def test_lines_for_the_log() -> None:
     """The worst cases as commands to the runner, with file and title; without a verdict, why."""
     lines = list(workflow_commands(pages.red(), most=2))

@@ -14,7 +14,16 @@ from ratchet.errors import UsageError
 from ratchet.judge.github.command import MOST_CASES, Accept, parse_command
 from ratchet.records import Outcome
 from ratchet.report.check_run import check_output
-from ratchet.report.comment import LIMIT, MOST_BARS, CommentPage, chart_of_changes, marker, render_comment, run_id_of, sha_of
+from ratchet.report.comment import (
+    LIMIT,
+    MOST_BARS,
+    CommentPage,
+    chart_of_changes,
+    marker,
+    render_comment,
+    run_id_of,
+    sha_of,
+)
 from tests import examples, pages, reports
 from tests.pages import RUN_URL
 from tests.rendered import Page, faults

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-from ratchet.measure.identity.statements import Name, Program, Wide
+from ratchet.measure.host_code.statements import Name, Program, Wide
 from ratchet.records.tuning import TUNED_FILE
 
 MOST_BYTES = 2 << 30
