@@ -485,7 +485,7 @@ def test_why_a_case_without_a_change_was_timed(changes: dict[str, object], why: 
     assert (found.outcome, found.timed_because) == (Outcome.UNCHANGED, why)
     on_the_cpu = workload.model_copy(update={"device": "cpu"})
     there = timed.model_copy(update={"workload": on_the_cpu, "reference_workload": on_the_cpu})
-    assert judge_run(examples.run_of(there), Baseline()).cases[0].timed_because is None
+    assert judge_run(examples.run_of(there), Baseline()).cases[0].timed_because == changes.get("host_difference")
     there = there.model_copy(update={"host_difference": "ops.py: BLOCK changed"})
     assert judge_run(examples.run_of(there), Baseline()).cases[0].timed_because == "ops.py: BLOCK changed"
 
