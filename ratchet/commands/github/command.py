@@ -15,6 +15,7 @@ from functools import cached_property
 
 from ratchet.commands.github.judge_again import ARTIFACT, EVERY, rules_at
 from ratchet.errors import UsageError
+from ratchet.forge.connection import ACTIONS
 from ratchet.forge.github import GitHub
 from ratchet.judge.github.acceptance import LABEL, WRITERS, acknowledged_in, acknowledgement
 from ratchet.judge.github.command import Accept, BadCommand, ProfileWanted, parse_command
@@ -86,8 +87,9 @@ def answer(event: Event, github: GitHub, environ: Mapping[str, str], report_id: 
         wrong = [key for key, pattern in _INPUTS.items() if not re.fullmatch(pattern, inputs[key])]
         if wrong:
             raise UsageError(f"The input {wrong[0]} is missing or not valid.", "A label starts this; see docs/github.md.")
-        # The bot speaks for whoever set the label; a person who starts the workflow by hand speaks for nobody else.
-        by = inputs["actor"] if event.actor == github.bot else event.actor
+        # The job that saw the label has its own token, and speaks for whoever set it; a person who starts the workflow by hand
+        # speaks for nobody else.
+        by = inputs["actor"] if event.actor == ACTIONS else event.actor
         return _answer_label(CommandContext(github, int(inputs["pr"]), by, None, environ, report_id), inputs["sha"])
     raise UsageError("This event holds no command.", "Commands come by issue_comment, or by a label; see docs/github.md.")
 
@@ -208,8 +210,9 @@ def _refuse_unknown_cases(order: CommandContext, cases: tuple[str, ...]) -> None
     """Raise Refused for cases that neither the base ref's baseline nor our report names."""
     stored = rules_at(order.github, order.pull.base_ref, order.environ, {}).baseline
     known = {case for _, case, _ in stored.every()}
-    text = order.report.body if order.report else ""
-    unknown = [case for case in cases if case not in known and f"`{case}`" not in text]
+    text = order.report.body.replace("<wbr>", "") if order.report else ""
+    named = {*re.findall(r"[\w.+-]+/[\w.+-]+", text)}
+    unknown = [case for case in cases if case not in known | named]
     if unknown:
         raise CommandRefused(
             f"There is no case {', '.join(map(name, unknown[:5]))}. Name it as the report does, benchmark/config."
