@@ -35,7 +35,7 @@ class Subject:
     """The branch whose settings and baseline hold."""
     pull: Pull | None = None
     ended: str = ""
-    """``stale``, ``closed``, ``skipped`` or ``kept``: there is nothing to publish."""
+    """``stale``, ``closed``, ``skipped``, ``waiting`` or ``kept``: there is nothing to publish."""
     why: str = ""
     """One sentence about that."""
 
@@ -70,6 +70,9 @@ def subject_of(run_id: int | None, github: GitHub, environ: Mapping[str, str]) -
     if run.conclusion == "skipped":
         why = f"Run {run.id} was skipped, so nothing was measured and nothing is published."
         return Subject(run, github.default_branch(), ended="skipped", why=why)
+    if run.conclusion == "action_required":  # GitHub calls such a run completed, and sends its event
+        why = f"Run {run.id} waits until a person with write access approves it, so nothing is published yet."
+        return Subject(run, github.default_branch(), ended="waiting", why=why)
     if run.event in _PULL_EVENTS:
         return _pull_subject(run, github)
     queue = _QUEUE.fullmatch(run.head_branch)
