@@ -355,7 +355,8 @@ def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
     """Decide a case whose outcome does not depend on its times; None if it does."""
     broken = _broken(case, "head")
     if broken is not None:
-        return Outcome.FAILED, f"{broken.stage.capitalize()}: {_phrase(broken.message)}."
+        also = " The reference fails, too: this change may not be the cause." if _broken(case, "reference") else ""
+        return Outcome.FAILED, f"{broken.stage.capitalize()}: {_phrase(broken.message)}.{also}"
     if case.skipped is not None:
         return Outcome.SKIPPED, f"Skipped: {_phrase(case.skipped)}."
     if not case.in_head:

@@ -35,6 +35,11 @@ def slower(percent: float, pairs: int = 24) -> CaseRun:
 
 
 CASES = {
+    "failed on both sides": (
+        slower(0).model_copy(update={"failures": (HEAD_BROKEN, REFERENCE_BROKEN)}),
+        Outcome.FAILED,
+        "Check: the result is wrong. The reference fails, too: this change may not be the cause.",
+    ),
     "failed": (slower(0).model_copy(update={"failures": (HEAD_BROKEN,)}), Outcome.FAILED, "Check: the result is wrong."),
     "failed before skipped": (
         slower(0).model_copy(update={"failures": (HEAD_BROKEN,), "skipped": "needs x", "unfit": "Hot.", "in_head": False}),
