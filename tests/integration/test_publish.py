@@ -333,7 +333,7 @@ def test_a_run_that_was_skipped(scene: Scene) -> None:
 
 
 def test_a_run_that_waits_for_approval(scene: Scene, command: Callable[..., Finished]) -> None:
-    """GitHub says “completed” of a first-time contributor's run before anybody approved it: nothing is published, nothing is red."""
+    """GitHub says “completed” of a first-time contributor's run before anybody approved it: nothing is published."""
     scene.measured.conclusion = "action_required"
     scene.measured.artifacts.clear()
     done = command()
