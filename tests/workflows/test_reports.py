@@ -201,8 +201,11 @@ def test_a_stranger_commands_nothing(slow: Slow) -> None:
     """Without write access nothing is accepted and nothing starts; a comment without a command starts no job at all."""
     scene, run = slow
     scene.report(run)
-    answered = scene.command("/ratchet accept adds/small because", author="octocat")
-    assert answered.conclusion == "success", answered.log
+    before = len(scene.fake.state.comments)
+    for count in range(1, 4):
+        answered = scene.command("/ratchet accept adds/small because", author="octocat")
+        assert answered.conclusion == "success", answered.log
+        assert len(scene.fake.state.comments) == before + count  # theirs
     assert not scene.fake.state.dispatches
     assert scene.command("nice work").conclusion == "skipped"
 
