@@ -208,6 +208,9 @@ def test_a_stranger_commands_nothing(slow: Slow) -> None:
         assert len(scene.fake.state.comments) == before + count  # theirs
     assert not scene.fake.state.dispatches
     assert scene.command("nice work").conclusion == "skipped"
+    comment = {"id": 1, "body": "/ratchet accept", "user": {"login": "an-app[bot]", "type": "Bot"}}
+    event = {"action": "created", "issue": {"number": NUMBER, "pull_request": {"url": "x"}}, "comment": comment}
+    assert scene.run("ratchet_command.yml", "issue_comment", event, sha=scene.main).conclusion == "skipped"
 
 
 def test_a_label_is_handed_over_and_accepted(slow: Slow) -> None:

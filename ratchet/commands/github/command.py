@@ -197,8 +197,8 @@ def _refuse_unreported(order: CommandContext) -> None:
         )
     if not order.github.has_artifact(run_id, ARTIFACT):
         raise CommandRefused(
-            f"The measurements of run {run_id} have expired, or there were none, so they cannot be judged again: the verdict stays "
-            "as it is. Start that run again, and give the command when its report is there."
+            f"The measurements of run {run_id} have expired, or there were none, so they cannot be judged again: the verdict "
+            "stays as it is. Start that run again, and give the command when its report is there."
         )
     renewed = order.comment is not None and report.updated_at > order.comment.created_at
     accepted_before = any(acceptance.sha == head for acceptance in acknowledged_in(order.comments, order.github.bot))
