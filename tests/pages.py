@@ -9,7 +9,7 @@ from typing import Any
 
 from ratchet.judge.github.acceptance import with_acceptances
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline, Outcome, ReportRecord, RunRecord
+from ratchet.records import Baseline, CaseRun, Outcome, ReportRecord, RunRecord
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.profile import Profiles
 from ratchet.report.comment import CommentPage
@@ -20,6 +20,9 @@ RUN_URL = "https://github.com/octocat/kernels/actions/runs/19432117786"
 LOG_URL = "https://github.com/octocat/kernels/actions/runs/19432117999"
 LINKS = (RUN_URL, f"{RUN_URL}#artifacts", LOG_URL)
 """All that a comment or a check run may link to."""
+
+
+INSIDE = "Any slowdown is smaller than the gate of 3 %."
 
 
 def page(report: ReportRecord | None, **changes: Any) -> CommentPage:
@@ -67,7 +70,7 @@ def improved() -> CommentPage:
 def inconclusive() -> CommentPage:
     """One case has no answer, and a part of the artifact was left out."""
     cases = (
-        reports.case("copy/32m", Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %.", 1.0004, 0.0643),
+        reports.case("copy/32m", Outcome.UNCHANGED, INSIDE, 1.0004, 0.0643),
         reports.case(
             "attention/training_512",
             Outcome.INCONCLUSIVE,
@@ -80,11 +83,88 @@ def inconclusive() -> CommentPage:
     return page(reports.report(cases), notes=("The profiles were left out: nsight/profiles.json is not JSON.",))
 
 
+def identical() -> CommentPage:
+    """A pull request that touches no kernel: every case runs the same machine code."""
+    return page(judge_run(with_cases(h200_run(), *(case for case in h200_run().cases if case.identical)), Baseline()))
+
+
+def failed() -> CommentPage:
+    """A kernel does not compile, another gives a wrong result, and a third one is slower."""
+    cases = (
+        reports.case("copy/32m", Outcome.UNCHANGED, INSIDE, 1.0004, 0.0643),
+        reports.case(
+            "attention/training_512",
+            Outcome.FAILED,
+            "Prepare: CompilationError at kernels/attention.py:17:31, “tl.store(x_ptr + offsets, valu, mask=offsets < n)”: "
+            "NameError('valu is not defined').",
+            last_lines=(
+                "Traceback (most recent call last):",
+                '  File "bench/attention.py", line 41, in run',
+                "    attend[grid](q, k, v, out, BLOCK_M=128, BLOCK_N=64)",
+                "triton.compiler.errors.CompilationError: at 17:31:",
+                "    tl.store(x_ptr + offsets, valu, mask=offsets < n)",
+                "                              ^",
+                "NameError('valu is not defined')",
+            ),
+        ),
+        reports.case(
+            "gemm/fp8_4k",
+            Outcome.FAILED,
+            "Check: The head's result is wrong: ‖out − ref‖ / ‖ref‖ is 0.31, and 0.02 is allowed.",
+            reference=reports.side(0.21),
+        ),
+    )
+    return page(reports.report(cases))
+
+
+def unfit() -> CommentPage:
+    """Another process took the GPU in the middle of the run."""
+    busy = (
+        "During this case another process was computing on the GPU; measure again when it is free, or choose another with --gpu."
+    )
+    cases = (
+        reports.case("attention/inference_4k", Outcome.UNFIT, busy),
+        reports.case("attention/training_512", Outcome.UNFIT, busy),
+        reports.case("copy/32m", Outcome.UNCHANGED, INSIDE, 1.0004, 0.0643),
+        reports.case("gemm/2k", Outcome.UNCHANGED, INSIDE, 0.9991, 0.0451),
+        reports.case("gemm/4k", Outcome.UNCHANGED, INSIDE, 1.0007, 0.3011),
+    )
+    return page(reports.report(cases))
+
+
+def nothing() -> CommentPage:
+    """The GPU was too hot for any case, and the machine cannot run the last one."""
+    hot = "6 of 8 blocks were dropped because heat or a hardware brake slowed the GPU (SW thermal slowdown); let it cool."
+    cases = (
+        reports.case("attention/training_512", Outcome.UNFIT, hot),
+        reports.case("copy/32m", Outcome.UNFIT, hot),
+        reports.case("fp8/rows", Outcome.SKIPPED, "Skipped: It needs the module transformer_engine, which is not installed."),
+    )
+    return page(reports.report(cases))
+
+
+def doubtful() -> CommentPage:
+    """Nothing is slower, but some times are the host's, a result has no reference, and the reference is an old commit."""
+    waits = (
+        "The GPU waited for the host in 91 % of the head's blocks, so these times hold launch latency and the host's noise. "
+        'A CUDA graph (clock="graph"), fewer launches or a larger size would help.'
+    )
+    alone = "No reference implementation: both sides agree within 1e-4, and nothing else was checked."
+    cases = (
+        reports.case("decode/step", Outcome.UNCHANGED, INSIDE, 1.0081, 0.0182, host_bound=waits),
+        reports.case("decode/sample", Outcome.UNCHANGED, INSIDE, 1.0022, 0.0091, host_bound=waits, unchecked=alone),
+        reports.case("gemm/2k", Outcome.UNCHANGED, INSIDE, 0.9991, 0.0451, unchecked=alone),
+        reports.case("copy/32m", Outcome.IDENTICAL, "The same machine code on both sides."),
+    )
+    older = "Compared with 9e8d7c6b5a: a pass takes the commit where the head left main, 4e4e4e4e4e."
+    return page(reports.report(cases, warnings=(older,)))
+
+
 def accepted() -> CommentPage:
     """The only regression was taken on purpose."""
     cases = (
         reports.case("attention/inference_4k", Outcome.REGRESSED, "Slower by 4.10 %.", 1.041, 1.041),
-        reports.case("copy/32m", Outcome.UNCHANGED, "Any slowdown is smaller than the gate of 3 %.", 1.0004, 0.0643),
+        reports.case("copy/32m", Outcome.UNCHANGED, INSIDE, 1.0004, 0.0643),
     )
     given = Acceptance(
         case="attention/inference_4k",
@@ -143,13 +223,21 @@ def hostile() -> CommentPage:
     )
 
 
-ALL = (green, red, slower, mixed, improved, inconclusive, accepted, stale, problem, unfinished, hostile)
+def with_cases(run: RunRecord, *cases: CaseRun) -> RunRecord:
+    """The run with these cases alone."""
+    return run.model_copy(update={"cases": cases})
+
+
+ALL = (
+    *(red, slower, failed, inconclusive, unfit, nothing, green, improved, identical, accepted),
+    *(doubtful, mixed, stale, problem, unfinished, hostile),
+)
 
 
 def h200_run(times: int = 1) -> RunRecord:
     """The samples of the run with five slowdowns; its 8 pairs so many times over."""
     run = RunRecord.model_validate_json(h200_bytes("current.json"))
-    return run.model_copy(update={"cases": tuple(examples.longer(case, times) for case in run.cases)})
+    return with_cases(run, *(examples.longer(case, times) for case in run.cases))
 
 
 def h200_bytes(name: str) -> bytes:
@@ -169,9 +257,7 @@ def h200_report(kind: str = "h200_red") -> ReportRecord:
             for case in run.cases
             if case.name in ("normalize/rows_16k", "attention/training_1k")
         ]
-        return judge_run(
-            run.model_copy(update={"cases": (*swapped, *(case for case in run.cases if case.identical))}), Baseline()
-        )
+        return judge_run(with_cases(run, *swapped, *(case for case in run.cases if case.identical)), Baseline())
     profiles = Profiles.model_validate_json(h200_bytes("profiles.json"))
     return judge_run(run, Baseline()).model_copy(update={"profiles": profiles.profiles})
 

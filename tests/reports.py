@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from typing import Any
 
+from ratchet.errors import Exit
 from ratchet.judge.headline import headline
 from ratchet.judge.verdict import exit_code, judge_run
 from ratchet.records import (
@@ -66,12 +67,13 @@ def case(
 
 
 def report(cases: tuple[CaseVerdict, ...], **changes: Any) -> ReportRecord:
-    """A report on ``cases`` whose counts fit them."""
+    """A report on ``cases`` whose counts, verdict and headline fit them."""
     counts = Counter(each.outcome for each in cases)
+    code = exit_code(counts, Policy())
     usual: dict[str, Any] = {
-        "verdict": "pass",
-        "headline": headline(cases, Policy(), exit_code(counts, Policy())),
-        "exit_code": 0,
+        "verdict": {Exit.PASS: "pass", Exit.REGRESSION: "regression"}.get(code, "not measured"),
+        "headline": headline(cases, Policy(), code),
+        "exit_code": int(code),
         "counts": dict(counts),
         "cases": cases,
         "policy": Policy(),

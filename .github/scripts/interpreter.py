@@ -28,11 +28,12 @@ def record(folder: Path) -> str:
         found = sys.version.split()[0]
         raise Unusable(f"{sys.executable} is Python {found}, and ratchet needs 3.11 to 3.13: name another one in python.")
     own = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
-    # As .pth files are read: an editable package of that Python is found as well.
-    lines = [f"import site; site.addsitedir({place!r})" for place in own if Path(place).is_dir()]
+    # With their .pth files, so that an editable package of that Python is found as well.
+    lines = [f"import site; site.addsitedir({place!a})" for place in own if Path(place).is_dir()]
+    lines.append(f"import sys; sys.path.append({str(folder / 'packages')!a})")
     packages = folder / "lib" / "python{}.{}".format(*sys.version_info) / "site-packages"
     packages.mkdir(parents=True, exist_ok=True)
-    (packages / "ratchet.pth").write_text("\n".join([*lines, str(folder / "packages")]) + "\n", encoding="utf-8")
+    (packages / "ratchet.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
     shutil.copytree(ROOT / "ratchet", packages / "ratchet", ignore=shutil.ignore_patterns("__pycache__"))
     before = {"python": sys.executable, "torch": _torch()}
     (folder / "before.json").write_text(json.dumps(before), encoding="utf-8")

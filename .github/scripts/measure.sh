@@ -27,6 +27,7 @@ case "$COMMAND" in
     exit 2
     ;;
 esac
+# shellcheck disable=SC2153  # an input, and no misspelling of the array
 read -r -a cases <<< "${CASES//$'\n'/ }"
 words+=(-- ${cases[@]+"${cases[@]}"})
 

@@ -39,7 +39,7 @@ from ratchet.report.calibration import (
 @click.argument("cases", nargs=-1)
 @reference("the one before HEAD; HEAD if there are uncommitted changes")
 @click.option("--bench-from", type=click.Choice(["head"]), help="Use the head's benchmark files on both sides.")
-@click.option("--time-identical", is_flag=True, help="Also time cases whose machine code is the same on both sides.")
+@click.option("--time-identical", is_flag=True, help="Also time cases whose code is the same on both sides.")
 @click.option("--no-build-cache", is_flag=True, help="Build both trees from scratch.")
 @click.option("--no-profile", is_flag=True, help="Do not profile the cases that changed.")
 @click.option("--gpus", type=gpu_list, metavar="all|0,1", help="Spread the cases over these GPUs of one kind.")

@@ -35,10 +35,10 @@ PLACES = ("", "results/")
 TUNING = re.compile(rf"{TUNING_FOLDER}/[^/]+\.json")
 LARGEST_RUN = 64 * 2**20
 LARGEST_PROFILES = 8 * 2**20
-LARGEST_TUNING = 16 * 2**20
-"""Bytes of all records of searches together."""
-MOST_TUNING = 50
-"""Records of searches."""
+LARGEST_SEARCH = 4 * 2**20
+"""Bytes of the record of a search, enough for eight thousand evaluations."""
+LARGEST_TUNING, MOST_TUNING = 16 * 2**20, 50
+"""Bytes of all records of searches together, and their number."""
 LARGEST_NUMBER = 1e30
 """No figure of a run comes near; larger ones only break sums."""
 LONGEST_TEXT = 10_000
@@ -109,7 +109,7 @@ def take_in_tuning(artifact: Path, workspace: Path) -> Iterator[TuningRecord]:
         most = f"{MOST_TUNING} records or {LARGEST_TUNING // 2**20} MiB"
         raise ArtifactError(f"The artifact holds more than {most} of searches.", "Tune fewer cases at once.")
     for name in names:
-        record = _record(box, name, workspace / name, LARGEST_TUNING, TuningRecord)
+        record = _record(box, name, workspace / name, LARGEST_SEARCH, TuningRecord)
         if not CASE_NAME.fullmatch(record.case) or record.case != f"{record.benchmark}/{record.config}":
             raise ArtifactError(f"{name} is of a case with an impossible name.", _LOOK_AT_JOB)
         yield record

@@ -19,6 +19,9 @@ from ratchet.stats.comparison import performance
 MOST_CASES = 5_000
 MOST_PAIRS = 1_000
 MOST_BLOCKS = 1_000
+MOST_WARNINGS = 5_000
+MOST_FAILURES = 1_000
+"""Of one case, lost workers included: each pair may lose some."""
 CASE_NAME = re.compile(r"[\w.+-]{1,100}/(?:[\w.+-]{1,100}|\*)")
 """Names that `ratchet.workload.benchmark` accepts; ``*`` stands for the configs of a file that could not be read."""
 
@@ -29,6 +32,8 @@ def contradictions(run: RunRecord) -> Iterator[str]:
         yield f"It is shard {run.shard} of a run: merge all shards first."
     if len(run.cases) > MOST_CASES:
         yield f"It has {len(run.cases)} cases, and {MOST_CASES} are the most."
+    if len(run.warnings) > MOST_WARNINGS:
+        yield f"It has {len(run.warnings)} warnings, and {MOST_WARNINGS} are the most."
     if run.plan.pairs > MOST_PAIRS or run.plan.blocks > MOST_BLOCKS:
         yield f"Its plan has {run.plan.pairs} pairs of {run.plan.blocks} blocks, more than any run takes."
     names = [case.name for case in run.cases]
@@ -61,6 +66,8 @@ def _recomputed(case: CaseRun) -> CaseRun:
 def _of_case(case: CaseRun, run: RunRecord) -> Iterator[str]:
     if not CASE_NAME.fullmatch(case.name):
         yield "has a name that no case can have"
+    if len(case.failures) + len(case.lost) > MOST_FAILURES:
+        yield f"has more than {MOST_FAILURES} failures and lost workers"
     if not (case.in_head or case.in_reference):
         yield "exists on neither side"
     for side, workers, workload, present in (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from operator import itemgetter
 
 from ratchet import units
 from ratchet.errors import Exit
@@ -25,12 +26,12 @@ def headline(cases: Sequence[CaseVerdict], policy: Policy, code: Exit, accepted:
     of = f"of {units.plural(len(cases) + accepted, 'case')}"
     taken = _also((accepted, "accepted"))
     if red:
-        by, than, name = max((*_slowdown(case, policy), case.name) for case in red)
+        by, than, name = max(((*_slowdown(case, policy), case.name) for case in red), key=itemgetter(0))
         more = _also((len(slower), "more slower but not proven"), (len(failed), "failed"))
         return f"{len(red)} {of} slower{more}{taken}; worst: {name} {units.slowdown(by)}{than}."
     if failed:
         unproven = _also((len(slower), "slower but not proven"))
-        return f"{len(failed)} {of} failed{unproven}{taken}: {failed[0].name}. {failed[0].reason}"
+        return f"{len(failed)} {of} failed{unproven}{taken}{_named(failed)}"
     if slower:
         worst = max(slower, key=_ratio)
         return f"{len(slower)} {of} slower, but not proven{taken}; worst: {worst.name} {units.slowdown(_ratio(worst))}."
@@ -47,13 +48,18 @@ def headline(cases: Sequence[CaseVerdict], policy: Policy, code: Exit, accepted:
 def _without_answer(group: Sequence[CaseVerdict], cases: Sequence[CaseVerdict], of: str, taken: str) -> str:
     if group[0].outcome is Outcome.UNFIT:
         nothing = all(case.outcome in _NO_TIMES for case in cases) and not taken
-        found = f"Nothing was measured: {_counted(cases)}" if nothing else f"{len(group)} {of} could not be measured{taken}"
-        return f"{found}; {group[0].name}: {group[0].reason}"
+        said = f"Nothing was measured: {_counted(cases)}" if nothing else f"{len(group)} {of} could not be measured{taken}"
+        return f"{said}{_named(group)}"
     widest = max(group, key=lambda case: case.comparison.high if case.comparison else math.inf)
     between = ""
     if widest.comparison:
         between = f": anything from {units.change(widest.comparison.low, 1)} to {units.change(widest.comparison.high, 1)}"
     return f"{len(group)} {of} inconclusive{taken}, such as {widest.name}{between}."
+
+
+def _named(group: Sequence[CaseVerdict]) -> str:
+    """Name the first case, and its reason last: where the reason stands right below, the sentence does without it."""
+    return f"{', such as' if len(group) > 1 else ':'} {group[0].name}. {group[0].reason}"
 
 
 def _without_change(cases: Sequence[CaseVerdict], over: str, code: Exit) -> str:

@@ -364,9 +364,14 @@ def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
     if case.unfit is not None:
         return Outcome.UNFIT, f"{_phrase(case.unfit)}."
     if not case.head:
-        same = Outcome.IDENTICAL, "The same machine code, launched in the same way on both sides; it was not timed."
-        return same if case.identical else (Outcome.UNFIT, "Nothing was measured.")
+        return (Outcome.IDENTICAL, _same(case)) if case.identical else (Outcome.UNFIT, "Nothing was measured.")
     return None
+
+
+def _same(case: CaseRun) -> str:
+    if len(set(case.identity.values())) == 1 and len(case.identity) == 2:
+        return "The same machine code, launched in the same way on both sides; it was not timed."
+    return "All that it runs and reads in the tree is the same on both sides; it was not timed."
 
 
 def _against_stored(case: CaseRun, thresholds: CaseThresholds, stored: BaselineEntry | None) -> Finding:

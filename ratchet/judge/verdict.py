@@ -158,6 +158,8 @@ def _joined(name: str, heads: Mapping[str, CaseRun], others: Mapping[str, CaseRu
             "workload": head.workload if head else None,
             "performance": head.performance if head else None,
             "identity": {side: run.identity["head"] for side, run in sides if run and "head" in run.identity},
+            "host_code": {},
+            "host_difference": None,
             "reference": other.head if other else (),
             "reference_workload": other.workload if other else None,
             "reference_performance": other.performance if other else None,
@@ -226,9 +228,11 @@ def _unchecked(case: CaseRun) -> str | None:
 
 
 def _timed_because(case: CaseRun) -> str | None:
-    if case.workload is None or case.workload.device != "cuda" or not case.reference:
+    if case.workload is None or not case.reference:
         return None
-    return case.opaque or ("its launches, machine code or data differ" if len(set(case.identity.values())) == 2 else None)
+    differ = "its launches, machine code or data differ" if len(set(case.identity.values())) == 2 else None
+    launches = (case.opaque or differ) if case.workload.device == "cuda" else None
+    return "; ".join(reason for reason in (launches, case.host_difference) if reason) or None
 
 
 def _agreeing(

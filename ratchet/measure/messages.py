@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Annotated, TypeVar
 
@@ -102,12 +103,41 @@ class Prepared(Record):
     """Of the result, where it was checked and can be compared with that of another process."""
 
 
+class HostParts(Record):
+    """The identity of a case's host code: see `ratchet.measure.identity.host_code`."""
+
+    parts: dict[Line, Annotated[str, Field(max_length=128)]] = {}
+    """Part of the tree → digest."""
+    note: Line = ""
+    """Why everything in the tree counts."""
+    unknown: Line = ""
+    """Why it is not compared; then there are no parts."""
+
+    @property
+    def digest(self) -> str:
+        """Return one digest of all parts; no text where it is not compared."""
+        text = json.dumps(self.parts, sort_keys=True)
+        return "" if self.unknown else hashlib.sha256(text.encode()).hexdigest()
+
+    def difference(self, reference: HostParts) -> str:
+        """Return why the head's host code, this one, is not the same as the reference's; no text where it is."""
+        if self.unknown or reference.unknown:
+            return f"its host code is not compared: {self.unknown or reference.unknown}"
+        labels = sorted(name for name in self.parts.keys() | reference.parts if self.parts.get(name) != reference.parts.get(name))
+        if not labels:
+            return ""
+        more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
+        note = self.note or reference.note
+        return f"{labels[0]}{more} changed" + (f", and every file of the tree counts: {note}" if note else "")
+
+
 class Identified(Record):
     """The identity of the last prepared case: see `ratchet.measure.identity`. Either ``digest`` or ``opaque`` is set."""
 
     digest: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
     opaque: Line
     launches: tuple[Line, ...] = ()
+    host: HostParts = HostParts(unknown="it was not looked at")
     spent: bool = False
     """The worker may be damaged: end it, and prepare the next case in a fresh one."""
 

@@ -66,7 +66,7 @@ class CaseTask:
     idle: Sequence[int] = ()
     """Processes that hold the GPU but were seen to compute nothing."""
     time_identical: bool = False
-    """Time cases whose machine code is the same on both sides too."""
+    """Time cases whose code is the same on both sides too."""
     shard: Shard | None = None
     """The part of the selected cases that is measured here; None: all."""
     cores: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
@@ -321,6 +321,10 @@ def _with_survey(case: CaseRun, answers: Mapping[Side, PreparedCase | Unprepared
             "agreement": agreement,
             "identity": {side: found[side].digest for side in SIDES if side in found and found[side].digest},
             "opaque": next((answer.opaque for answer in found.values() if answer.opaque), None),
+            "host_code": {side: found[side].host.digest for side in SIDES if side in found and found[side].host.digest},
+            "host_difference": found["head"].host.difference(found["reference"].host) or None
+            if len(found) == len(SIDES)
+            else None,
             "failures": (*case.failures, *failures),
             "lost": tuple(one for side in SIDES if (answer := answers.get(side)) for one in answer.lost),
             "unfit": unfit or _too_big(_bytes_of_pair(answers), free),

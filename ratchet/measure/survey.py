@@ -13,7 +13,7 @@ from functools import partial
 from ratchet.errors import RatchetError
 from ratchet.measure.client import CaseTrouble, Lost, WorkerClient
 from ratchet.measure.lost import could_not_measure, in_every_try, worth_repeating
-from ratchet.measure.messages import Identified, Prepared, Traced
+from ratchet.measure.messages import HostParts, Identified, Prepared, Traced
 from ratchet.measure.workers import Crew, Workers
 from ratchet.records.profile import Activity
 from ratchet.records.run import Failure, LostWorker, Side
@@ -27,6 +27,8 @@ class PreparedCase:
     digest: str = ""
     opaque: str = ""
     """Why it has no digest."""
+    host: HostParts = field(default_factory=HostParts)
+    """The identity of its host code, likewise."""
     lost: tuple[LostWorker, ...] = ()
     """Workers that were lost before one succeeded."""
 
@@ -137,7 +139,7 @@ def _survey_case(workers: Workers, survey: _Survey, worker: WorkerClient, name: 
     if not survey.identify:
         return PreparedCase(prepared, lost=lost), False
     identified = worker.ask("identify", Identified)
-    return PreparedCase(prepared, identified.digest, identified.opaque, lost), identified.spent
+    return PreparedCase(prepared, identified.digest, identified.opaque, identified.host, lost), identified.spent
 
 
 def trace(workers: Workers, side: Side, cases: Sequence[str]) -> dict[str, SideTrace]:

@@ -36,6 +36,8 @@ class TreeSpec:
     """Longest wait of the controller for the imports, in seconds."""
     step_timeout_s: float
     """Longest wait for one answer of a worker, in seconds."""
+    results: str = "results"
+    """The folder within the tree that ratchet itself writes to."""
 
     @classmethod
     def of(cls, settings: Settings, path: Path, *, checkout: Path, device: Device, gpu_uuid: str | None) -> TreeSpec:
@@ -50,6 +52,7 @@ class TreeSpec:
             gpu_uuid=gpu_uuid,
             import_timeout_s=settings.host_timeout,
             step_timeout_s=settings.case_timeout,
+            results=settings.results,
         )
 
     @classmethod

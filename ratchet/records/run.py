@@ -269,6 +269,11 @@ class CaseRun(Record):
     """Digest of each side's machine code and launches, where the case exposes them."""
     opaque: str | None = None
     """Why a case has no such digest."""
+    host_code: dict[Side, str] = {}
+    """Digest of all that each side's process can have run or read in its tree. Both sides were looked at in one run: with those
+    of another run, in which the environment may have been another, these cannot be compared."""
+    host_difference: str | None = None
+    """The first part of the host code that differs, or the reason why it was not compared."""
     reference_tree: Tree | None = None
     """The code of the reference side, where it is not that of the run."""
     in_head: bool = True
@@ -277,9 +282,9 @@ class CaseRun(Record):
 
     @property
     def identical(self) -> bool:
-        """Return whether both sides have the same machine code, launched in the same way, on the same workload."""
-        digests = set(self.identity.values())
-        return len(self.identity) == 2 and len(digests) == 1 and self.workload == self.reference_workload
+        """Return whether both sides do the same work: the same launches of the same machine code, or the same host code."""
+        same = any(len(digests) == 2 and len(set(digests.values())) == 1 for digests in (self.identity, self.host_code))
+        return same and self.workload == self.reference_workload
 
 
 class RunRecord(Record):

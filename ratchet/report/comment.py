@@ -12,10 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal
 
 from ratchet import untrusted
 from ratchet.errors import UsageError
+from ratchet.judge.github.command import MOST_CASES, is_case
 from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
 from ratchet.records.acceptance import Acceptance
 from ratchet.report import profile, words
@@ -130,9 +132,7 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
         "detail": detail,
         "report": report,
         "page_mark": _MARKS[conclusion(page)] if report else "⚠️",
-        "headline": (
-            profile.headline(report).removesuffix(".") if report else f"No verdict: {page.problem or 'nothing was measured.'}"
-        ),
+        "headline": _headline(report) if report else f"No verdict: {page.problem or 'nothing was measured.'}",
         "alerts": _alerts(page),
         "head": _head(page),
         "reference": _reference(report) if report else None,
@@ -144,6 +144,13 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
     }
     nothing = dict.fromkeys(("regressed", "failed", "slower", "accepted", "improved", "open"), _Group(0, (), ()))
     return common | (_cases(page, report, detail) if report else nothing)
+
+
+def _headline(report: ReportRecord) -> str:
+    """Return the headline without its full stop, and without the reason of a case, which stands below."""
+    said = profile.headline(report)
+    reason = next((case.reason for case in report.cases if case.reason and said.endswith(f". {case.reason}")), "")
+    return said.removesuffix(reason).rstrip(" .")
 
 
 def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str, Any]:
@@ -158,7 +165,8 @@ def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str,
     red, slower, improved = group(Outcome.REGRESSED), group(Outcome.SLOWER), group(Outcome.IMPROVED)
     listed_alone = [case for case in listed if case.outcome not in _NOT_LISTED]
     every = listed_alone[: detail.cases]
-    changed = [case for case in (*red.shown, *slower.shown, *improved.shown) if is_plain(case.name)]
+    changed = [case for case in (*red.shown, *slower.shown, *improved.shown) if is_plain(case.name) and is_case(case.name)]
+    to_accept = [Markdown(case.name) for case in changed if case.outcome in SLOWDOWNS]
     parts = machine(report.environment.fingerprint)
     hardware = [str(parts["Device"]), *(f"{word} {parts[label]}" for label, word in _HARDWARE.items() if label in parts)]
     profiled = {profile.case for profile in report.profiles}
@@ -187,27 +195,32 @@ def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str,
         "taken": taken,
         "regressed_because": _because(red, report),
         "improved_because": _because(improved, report),
-        "unchecked": words.by_sentence(listed, lambda case: case.unchecked) if detail.cases else {},
+        "unchecked": dict(islice(words.by_sentence(listed, lambda case: case.unchecked).items(), min(detail.cases, _NOTES))),
         "host_bound": tuple(case.name for case in listed if case.host_bound) if detail.cases else (),
         "hardware": ", ".join(hardware),
         "place": "artifact",
         "chart": chart_of_changes(listed) if detail.machine else None,
-        "to_accept": [Markdown(case.name) for case in changed if case.outcome in SLOWDOWNS][:_COMMAND_CASES],
-        "to_profile": [Markdown(case.name) for case in changed if case.name not in profiled][:_COMMAND_CASES],
+        "to_accept": to_accept[:MOST_CASES],
+        "slowdowns": red.all + slower.all,
+        "to_profile": [Markdown(case.name) for case in changed if case.name not in profiled][:MOST_CASES],
     }
 
 
-_COMMAND_CASES = 5
-"""Cases that a line to copy names."""
+_NOTES = 5
+"""Different sentences about results without a reference."""
 _EXPLAINED = (Outcome.FAILED, Outcome.REGRESSED, Outcome.IMPROVED, *words.NO_ANSWER)
 """Outcomes whose reasons are already above the table of all cases."""
 
 
 def _because(group: _Group, report: ReportRecord) -> dict[str, str]:
-    """Return text for each case that has some: the cause that its profile shows, else its reason if it has a best commit."""
+    """Return text for each case that has some: the cause that its profile shows, else its reason if the table is not enough."""
     causes = {of_case.case: profile.first_sentence(of_case) for of_case in report.profiles}
-    texts = {case.name: causes.get(case.name) or (case.reason if case.best else "") for case in group.shown}
+    texts = {case.name: causes.get(case.name) or (case.reason if _needs_reason(case) else "") for case in group.shown}
     return {name: text for name, text in texts.items() if text}
+
+
+def _needs_reason(case: CaseVerdict) -> bool:
+    return case.best is not None or (case.comparison is not None and case.comparison.source == "kernels")
 
 
 def _alerts(page: CommentPage) -> list[Markdown]:

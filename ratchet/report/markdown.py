@@ -167,6 +167,7 @@ def template(file: str) -> jinja2.Template:
         "time": words.time,
         "change": _change,
         "narrow_change": _narrow_change,
+        "whole_figures": lambda text: Markdown(untrusted.markdown(text).replace(" %", "\u00a0%")),
         "mark": lambda case, accepted: "☑️" if case.name in accepted else words.word(case).mark,
         "times": lambda case: Markdown(_tight(words.times(case)).replace("→\u00a0", "→ ")),
         "outcome": lambda case: _tight(f"{words.word(case).mark} {words.word(case).text}"),

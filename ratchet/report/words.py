@@ -45,7 +45,7 @@ WORDS: dict[Outcome, Word] = {
     Outcome.MISSING: Word("🗑️", "missing", "magenta", "only in the reference"),
     Outcome.UNCHANGED: Word("➖", "unchanged", "dim", "any slowdown is shown to be smaller than the gate"),
     Outcome.MEASURED: Word("⏱️", "measured", "", "timed, with nothing to compare it with"),
-    Outcome.IDENTICAL: Word("🟰", "identical", "dim", "the same machine code on both sides, so it was not timed"),
+    Outcome.IDENTICAL: Word("🟰", "identical", "dim", "the same code on both sides, so it was not timed"),
     Outcome.SKIPPED: Word("⏭️", "skipped", "dim", "this machine cannot run it"),
 }
 NO_SLOWDOWN = Word("➖", "no slowdown", "dim", "faster if anything, but not shown to be faster by the improvement threshold")

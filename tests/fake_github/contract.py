@@ -14,6 +14,8 @@ from openapi_core.exceptions import OpenAPIError
 from openapi_core.testing import MockRequest, MockResponse
 
 DESCRIPTION = Path(__file__).parents[1] / "data" / "github_openapi.json.gz"
+RUNNERS = DESCRIPTION.with_name("github_openapi_runners.json")
+"""The part about runners, with the components that the other file does not have."""
 _HOST = "https://api.github.com"
 _WITH_SLASHES = ("contents", "ref", "branches", "compare")
 """The last part of these addresses may hold slashes, which a template of OpenAPI does not match."""
@@ -23,6 +25,10 @@ _WITH_SLASHES = ("contents", "ref", "branches", "compare")
 def description() -> dict[str, Any]:
     """The document, read once a process, with what it leaves out and GitHub does."""
     document = json.loads(gzip.decompress(DESCRIPTION.read_bytes()))
+    runners = json.loads(RUNNERS.read_text(encoding="utf-8"))
+    document["paths"] |= runners["paths"]
+    for kind, parts in runners["components"].items():
+        document["components"][kind] |= parts
     schemas = document["components"]["schemas"]
     # The head's repository is null where the fork was deleted.
     for fields, name, kind in (

@@ -117,6 +117,8 @@ class State:
         self.dispatches: list[dict[str, Any]] = []
         """``workflow``, ``ref``, ``inputs``, ``by`` of each workflow that was started."""
         self.statuses: list[dict[str, Any]] = []
+        self.runners: dict[int, dict[str, Any]] = {}
+        """id → ``name`` and ``labels`` of those that are registered and have not done their one job."""
         self._ids = itertools.count(1001)
         self._seconds = itertools.count()
 

@@ -26,7 +26,8 @@ QUICK = ("--device", "cpu", "--pairs", str(PAIRS), "--blocks", "2")
 """As few pairs as unchanged code takes, and too few to prove a change."""
 PROOF = ("--pairs", "40")
 """As many as a verdict may take on a busy machine: in general six for unchanged code, twenty for what is slower."""
-SETTINGS = "[tool.ratchet]\nblock_ms = 10\n"
+SETTINGS = "[tool.ratchet]\nblock_ms = 10\ntime_identical = true\n"
+"""Most tests time code that did not change; `test_identical.py` has those about not timing it."""
 CERTAIN = 'regression_threshold = "90%"\n'
 """A gate so wide that the times of a busy machine are certain enough to enter the baseline."""
 LENIENT = ("--gate", "90%", "--improvement", "60%")

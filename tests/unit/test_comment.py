@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.errors import UsageError
+from ratchet.judge.github.command import MOST_CASES, Accept, parse_command
 from ratchet.records import Outcome
+from ratchet.report.check_run import check_output
 from ratchet.report.comment import LIMIT, MOST_BARS, CommentPage, chart_of_changes, marker, render_comment, run_id_of, sha_of
 from tests import examples, pages, reports
 from tests.pages import RUN_URL
@@ -62,7 +64,7 @@ def test_an_id_is_a_plain_word() -> None:
 
 def visible(make: Make) -> str:
     """What stands open."""
-    return re.sub(r"<details>.*</details>", "", render_comment(make()), flags=re.DOTALL)
+    return re.sub(r"<details>.*</details>", "", render_comment(make()), flags=re.DOTALL).replace("\u00a0", " ")
 
 
 def test_the_verdict_is_first_then_the_worst() -> None:
@@ -74,7 +76,7 @@ def test_the_verdict_is_first_then_the_worst() -> None:
     assert names[:3] == ["normalize/rows_16k", "normalize/rows_8k", "attention/training_1k"]
     after = [line.split(" ")[0] for line in lines[3 + len(names) :]]
     assert after == ["-", "-", "-", "**Slower", "```text", "/ratchet", "```", "**Cases**", "6", *FACTS]
-    assert "**Cases** 11: ❌ 5 regressed · 🟰 6 identical" in [line.replace("\u00a0", " ") for line in lines]
+    assert "**Cases** 11: ❌ 5 regressed · 🟰 6 identical" in lines
     assert lines[-2].startswith(f"**Run** [19432117786]({RUN_URL}), ")
 
 
@@ -87,11 +89,11 @@ def name_in(row: str) -> str:
 
 
 def test_figures_of_a_regression() -> None:
-    """Each regression has the change with its interval and both times; pairs, Cliff's δ, MDE and all digits are folded away."""
+    """Each regression has the change with its interval and both times; pairs, Cliff's δ and MDE are folded away."""
     name = "<code>normalize/<wbr>rows_<wbr>8k</code>"
     opened, _, folded = render_comment(pages.red()).replace("\u00a0", " ").partition("<details>")
     assert f"| {name} | +57.0 % [+55.5, +58.0] | 12.21 → 19.17 µs |" in opened
-    assert f"| {name} | 24 | +1.00 | 3.73 % | +57.04 % [+55.54, +58.04] |" in folded.split("<summary>Statistics")[1]
+    assert f"| {name} | 24 | +1.00 | 3.73 % |" in folded.split("<summary>Statistics")[1]
     assert "δ" not in opened
     assert "MDE" not in opened
 
@@ -140,6 +142,8 @@ def test_the_heads_benchmarks_are_said() -> None:
     text = render_comment(replace(page, report=page.report.model_copy(update={"bench_from": "head"})))
     line = next(line for line in text.splitlines() if line.startswith("**Reference**"))
     assert line.endswith(", benchmarks of the head on both sides\\")
+    alone = render_comment(replace(page, report=page.report.model_copy(update={"reference": None})))
+    assert "**Reference** not measured; times stored in the baseline stand in for it\\\n" in alone
 
 
 def test_the_next_step_and_a_host_bound_case() -> None:
@@ -148,7 +152,7 @@ def test_the_next_step_and_a_host_bound_case() -> None:
     open_part, _, folded = text.partition("<details>")
     assert "8 more pairs would settle it and take 14 s" in open_part
     assert "`copy/64m` host-bound: The GPU waited for the host in 100 % of the head's blocks" in folded
-    assert "⏳ The GPU mostly waited for the CPU in `copy/64m`" in open_part
+    assert "⏳ Host-bound, the GPU mostly waited for the CPU: `copy/64m`." in open_part
 
 
 def many(count: int, name: str = "bench/config_{}") -> CommentPage:
@@ -176,6 +180,43 @@ def test_a_long_comment_fits(limit: int, name: str) -> None:
     assert f"]({RUN_URL})" in text
     assert re.search(r"\d+ more cases: the run’s `ratchet_report.md` lists them all", text)
     assert faults(text, pages.LINKS) == []
+
+
+def test_4900_cases_fit() -> None:
+    """The comment and both parts of the check run of 4,900 cases keep to GitHub's 65,536 characters, and name the worst."""
+    kinds = (Outcome.UNCHANGED, Outcome.IDENTICAL, Outcome.REGRESSED, Outcome.INCONCLUSIVE)
+    cases = tuple(
+        reports.case(
+            f"gemm/m{n}_n4096_k4096", kinds[n % 4], f"The interval of {n} reaches.", 1.1 + n / 1e5, unchecked="No reference."
+        )
+        for n in range(4900)
+    )
+    page = pages.page(reports.report(cases))
+    _, output = check_output(page)
+    for text in (render_comment(page), output.summary, output.text):
+        assert len(text) < 65_536
+    assert "1225 of 4900 cases slower; worst: gemm/m4898_n4096_k4096 +15 %" in output.title
+    assert "gemm/<wbr>m4898_<wbr>n4096" in output.summary
+
+
+@pytest.mark.parametrize("make", [pages.red, pages.slower, pages.improved, pages.accepted], ids=lambda make: make.__name__)
+def test_it_fits_a_phone(make: Make) -> None:
+    """Open tables break into columns of 34 characters in all, what a phone of 360 pixels has room for."""
+    lines = render_comment(make()).partition("<details>")[0].splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith(("| Case", "| <code>"))]
+    pieces = [[re.split(" |<wbr>", re.sub("</?code>", "", cell)) for cell in row] for row in rows]
+    assert sum(max(len(piece) for cell in column for piece in cell) for column in zip(*pieces, strict=True)) <= 34
+
+
+def test_a_reason_that_stands_below_is_not_in_the_first_line() -> None:
+    """The first line of what failed or could not be measured names a case; why, the list below says, once."""
+    for make, said in ((pages.failed, "❌ 2 of 3 cases failed, such as attention/training_512"), (pages.nothing, NOTHING)):
+        text = visible(make)
+        assert text.splitlines()[2] == f"### {said}"
+        assert text.count("NameError") + text.count("SW thermal slowdown") == 1
+
+
+NOTHING = "⚠️ Nothing was measured: 2 unfit, 1 skipped, such as attention/training_512"
 
 
 def test_the_order_in_which_detail_goes() -> None:
@@ -260,7 +301,14 @@ def test_the_line_that_accepts_stands_open_and_names_slowdowns_alone() -> None:
     for make in (pages.green, pages.improved, pages.inconclusive, pages.problem):
         assert "/ratchet accept" not in render_comment(make())
     cases = tuple(reports.case(name, Outcome.REGRESSED, "Slower.", 1.1) for name in ("a/b", "$(reboot)/b", "c/d"))
-    assert "/ratchet accept a/b c/d REASON" in render_comment(pages.page(reports.report(cases, verdict="regression")))
+    text = render_comment(pages.page(reports.report(cases)))
+    assert "/ratchet accept a/b c/d REASON" in text
+    assert "; the line takes 2 of 3 cases)" in text
+    many_red = tuple(reports.case(f"a/{n}", Outcome.REGRESSED, "Slower.", 2 - n / 100) for n in range(30))
+    line = re.search(r"^/ratchet accept .*", render_comment(pages.page(reports.report(many_red))), re.MULTILINE)
+    assert line
+    command = parse_command(line[0])
+    assert command == Accept(tuple(f"a/{n}" for n in range(MOST_CASES)), "REASON")
 
 
 def test_a_link_leads_to_github_alone() -> None:

@@ -123,12 +123,12 @@ REPORTS = {
     ),
     "failed": (
         (named("f/x", failures=(CRASH,)), named("a/x", *SAME), named("f/y", failures=(CRASH,))),
-        "2 of 3 cases failed: f/x. Measure: crashed.",
+        "2 of 3 cases failed, such as f/x. Measure: crashed.",
         "regression",
     ),
     "unfit": (
         (named("a/x", *SAME), named("a/y", *SAME, unfit="Hot.")),
-        "1 of 2 cases could not be measured; a/y: Hot.",
+        "1 of 2 cases could not be measured: a/y. Hot.",
         "not measured",
     ),
     "nothing": ((), "Nothing was measured: no case.", "not measured"),

@@ -26,6 +26,8 @@ class Job:
     outputs: dict[str, str] = field(default_factory=dict)
     log: str = ""
     summary: str = ""
+    labels: list[str] = field(default_factory=list)
+    """Of the machine that it asked for."""
     steps: dict[str, Step] = field(default_factory=dict)
     """By id or name; those of composite actions too."""
     pip: list[str] = field(default_factory=list)
@@ -71,6 +73,8 @@ class Scope:
     path: str
     hosted: bool
     ok: bool = True
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """What the machine has of its own."""
 
     def within(self, **contexts: Any) -> dict[str, Any]:
         return {**self.contexts, **contexts}

@@ -12,7 +12,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,11 @@ class Actions:
         self.environ = dict(environ)
         self.store = stand_ins.Store(folder / "artifacts")
         self.variables: dict[str, str] = {}
+        """Of the repository. Runs of pull requests from forks have none."""
         self.secrets: dict[str, str] = {}
-        """Of the repository, or of the environment that the trusted jobs name."""
+        """Likewise, or of the environment that the trusted jobs name."""
+        self.gpu: Callable[[list[str]], AbstractContextManager[Mapping[str, str]]] = lambda _: nullcontext({})
+        """Waits for a machine with these labels that is not hosted; gives what its environment has beyond ``environ``."""
         self.edited: dict[str, Any] = {}
         """What somebody changed in the `env:` of the workflow files."""
         self.machines = {hosted: make_machine(folder / f"machine-{hosted}", hosted=hosted) for hosted in (True, False)}
@@ -115,8 +119,8 @@ class Actions:
             contexts = {
                 "github": dict(github),
                 "inputs": dict(inputs),
-                "vars": self.variables,
-                "secrets": dict(secrets),
+                "vars": {} if is_of_fork(run) else self.variables,
+                "secrets": {} if is_of_fork(run) else dict(secrets),
                 "needs": {need: {"result": done[need].result, "outputs": done[need].outputs} for need in needs},
             }
             done[name] = run.jobs[f"{prefix}{name}"] = Job(name)
@@ -165,9 +169,9 @@ class Actions:
         workspace.mkdir(parents=True)
         temp.mkdir()
         labels = self._text(spec["runs-on"], contexts)
+        job.labels = [labels] if isinstance(labels, str) else list(labels)
         token = f"ghs_job{run.id}{job.name}{'x' * 30}"
-        fork = (run.event.get("pull_request") or {}).get("head", {}).get("repo", {}).get("fork", False)
-        if run.event_name == "pull_request" and fork:
+        if is_of_fork(run):
             permissions = dict.fromkeys(permissions, "read")
         rights = {name.replace("-", "_") for name, level in permissions.items() if level == "write"}
         self.fake.state.tokens[token] = Token(rights=frozenset(rights))
@@ -187,7 +191,9 @@ class Actions:
         pip.unlink(missing_ok=True)
         if not scope.hosted:  # Python belongs to such a machine; a hosted one gets it by setup-python
             scope.path = f"{self.machines[False]}{os.pathsep}{scope.path}"
-        self._steps(spec["steps"], scope, run)
+        with nullcontext({}) if scope.hosted else self.gpu(job.labels) as machine:
+            scope.environ = {**self.environ, **machine}
+            self._steps(spec["steps"], scope, run)
         job.result = "success" if scope.ok else "failure"
         job.pip = pip.read_text(encoding="utf-8").splitlines() if pip.exists() else []
         job.outputs = {name: str(self._text(each, contexts)) for name, each in spec.get("outputs", {}).items()}
@@ -249,7 +255,7 @@ class Actions:
         assert set(given) <= set(declared), f"{folder} has no inputs {set(given) - set(declared)}"
         inputs = {name: word(given.get(name, each.get("default", ""))) for name, each in declared.items()}
         inner = Scope(scope.within(inputs=inputs, steps={}, env=dict(env)), scope.permissions, scope.job, scope.temp,
-                      scope.workspace, scope.path, scope.hosted)  # fmt: skip
+                      scope.workspace, scope.path, scope.hosted, environ=scope.environ)  # fmt: skip
         inner.contexts["github"] = {**scope.contexts["github"], "action_path": str(folder)}
         self._steps(action["runs"]["steps"], inner, run)
         scope.path = inner.path
@@ -269,7 +275,7 @@ class Actions:
         github = contexts["github"]
         told = ("actor", "api_url", "event_name", "job", "ref", "ref_name", "ref_type", "repository", "run_id", "run_attempt",
                 "run_number", "server_url", "sha", "workflow", "workspace", "action_path")  # fmt: skip
-        environ = self.environ | {"PATH": scope.path, "CI": "true", "GITHUB_ACTIONS": "true", "GITHUB_EVENT_PATH": str(event)}
+        environ = {**scope.environ, "PATH": scope.path, "CI": "true", "GITHUB_ACTIONS": "true", "GITHUB_EVENT_PATH": str(event)}
         environ |= {f"GITHUB_{name.upper()}": str(github[name]) for name in told if github.get(name)}
         environ |= {"RUNNER_TEMP": str(scope.temp), "RUNNER_OS": "Linux", "ACTIONS_RUNTIME_URL": "http://localhost:9/"}
         environ |= {name: str(path) for name, path in files.items()} | {
@@ -308,6 +314,12 @@ class Actions:
         if whole:
             return self.bridge.evaluate(whole[1], contexts, {})["value"]
         return _EXPRESSION.sub(lambda match: self.bridge.evaluate(match[1], contexts, {})["text"], value)
+
+
+def is_of_fork(run: Run) -> bool:
+    """Return whether the run is of a pull request from a fork."""
+    head = (run.event.get("pull_request") or {}).get("head", {})
+    return run.event_name == "pull_request" and bool(head.get("repo", {}).get("fork", False))
 
 
 def _edited(env: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

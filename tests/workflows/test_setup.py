@@ -1,25 +1,42 @@
-"""docs/setup-github.md, step by step: its files are valid, and do what it says in another repository."""
+"""docs/setup-github.md, followed literally in a fresh repository, with a persistent and an ephemeral stand-in for a runner."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from ratchet.commands.github.publish import CHECK
+from tests.integration.playground import new_repository, wait_until
 from tests.workflows.bridge import Bridge
 from tests.workflows.reading import ROOT
-from tests.workflows.scene import LENIENT, SLOW_ADDS, Scene, git
+from tests.workflows.scene import NUMBER, QUIET, SLOW_ADDS, Scene, git
 from tests.workflows.shims import tool
+from tests.workflows.test_serving import jobs, serving
 
 GUIDE = (ROOT / "docs" / "setup-github.md").read_text(encoding="utf-8")
-FILES = {
-    name: text.replace("OWNER/", "octo-org/").replace("@COMMIT", f"@{'a' * 40}")
-    for name, text in re.findall(r"```yaml\n# \.github/workflows/(\w+\.yml)\n(.*?)```", GUIDE, re.DOTALL)
+ACTIONS = {int(number): text for number, text in re.findall(r"^## (\d+)\. .*?\n(.*?)(?=^## )", GUIDE, re.DOTALL | re.MULTILINE)}
+"""Number → the text below its heading."""
+LABELS = '["self-hosted", "gpu"]'
+VALUES = {
+    "RATCHET_REPOSITORY": "octo-org/ratchet",
+    "RATCHET_COMMIT": "a" * 40,
+    "RUNNER_LABELS": LABELS,
+    "RUNNER_PYTHON": "python3",
 }
+FILES = {
+    path.name: re.sub(r"\b(RATCHET_\w+|RUNNER_\w+)\b", lambda found: VALUES[found[1]], path.read_text(encoding="utf-8"))
+    for path in (ROOT / "docs" / "workflows").glob("*.yml")
+}
+Gpu = Callable[[list[str]], AbstractContextManager[Mapping[str, str]]]
 
 
 def written(folder: Path) -> Path:
@@ -48,16 +65,139 @@ def with_app(text: str) -> str:
     return text + textwrap.indent("\n".join(secrets), "    ") + "\n"
 
 
-def lenient(workflows: Path) -> Path:
-    """The files with other thresholds, as somebody sets them whose machine is busy."""
-    for path in workflows.iterdir():
-        text = path.read_text(encoding="utf-8").replace('"-3.0"', f'"{LENIENT["REGRESSION_THRESHOLD"]}"')
-        path.write_text(text.replace('"5.0"', f'"{LENIENT["IMPROVEMENT_THRESHOLD"]}"'), encoding="utf-8")
-    return workflows
+def commands(*numbers: int) -> str:
+    """What the guide has a person type in these actions, as one script, with the three values of our own."""
+    blocks = [block for number in numbers for block in re.findall(r"```console\n(.*?)```", ACTIONS[number], re.DOTALL)]
+    lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    script = "\n".join(lines).replace("=OWNER/ratchet", "=octo-org/ratchet")
+    return script.replace("=/opt/torch/bin/python", f"={sys.executable if 4 in numbers else 'python3'}")
+
+
+def typed(script: str, scene: Scene) -> str:
+    """Run it in the clone of a person for whom github.com is a folder of this machine; return what was seen."""
+    here = scene.repo.parent / "github.com"
+    environ = scene.actions.environ | {
+        "GIT_CONFIG_COUNT": "3", "GIT_CONFIG_KEY_0": f"url.file://{here}/.insteadOf", "GIT_CONFIG_VALUE_0": "https://github.com/",
+        "GIT_CONFIG_KEY_1": "user.name", "GIT_CONFIG_VALUE_1": "A Person",
+        "GIT_CONFIG_KEY_2": "user.email", "GIT_CONFIG_VALUE_2": "a-person@example.org",
+    }  # fmt: skip
+    program = ["bash", "-euo", "pipefail", "-c", script]
+    done = subprocess.run(program, cwd=scene.repo, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    return done.stdout
+
+
+def publish_ratchet(folder: Path) -> str:
+    """Put this commit's files for other repositories where a clone finds them; return the commit."""
+    folder.parent.mkdir(parents=True)
+    new_repository(folder, {f"docs/workflows/{path.name}": path.read_text() for path in (ROOT / "docs" / "workflows").iterdir()})
+    return git(folder, "rev-parse", "HEAD")
+
+
+@contextmanager
+def persistent(scene: Scene) -> Iterator[Gpu]:
+    """A machine that keeps all that jobs leave behind."""
+
+    def wait(labels: list[str]) -> AbstractContextManager[Mapping[str, str]]:
+        assert labels == ["self-hosted", "gpu"], f"no machine has {labels}"
+        return nullcontext({})
+
+    yield wait
+
+
+@contextmanager
+def ephemeral(scene: Scene) -> Iterator[Gpu]:
+    """runners/serve.sh, with a program that is there for one job and gives it an empty home."""
+    folder = scene.repo.parent / "machine"
+    folder.mkdir()
+    waits = f"touch {folder}/ready; while [ ! -e {folder}/done ]; do sleep 0.02; done; rm {folder}/done"
+
+    @contextmanager
+    def wait(labels: list[str]) -> Iterator[Mapping[str, str]]:
+        wait_until((folder / "ready").exists, "no runner waits for a job")
+        (folder / "ready").unlink()
+        (runner,) = scene.fake.state.runners.values()
+        assert set(labels) <= set(runner["labels"]), f"no machine has {labels}"
+        home = folder / runner["name"]
+        (home / "tmp").mkdir(parents=True)
+        own = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "TMPDIR": str(home / "tmp"), "RATCHET_EPHEMERAL": "true"}
+        try:
+            yield own
+        finally:
+            shutil.rmtree(home)
+            (folder / "done").touch()
+
+    with serving(scene.fake, folder, waits):
+        yield wait
+
+
+def test_there_are_at_most_ten_actions() -> None:
+    """They are numbered, each says what one sees, and three values in one place are all that a person has to replace."""
+    assert list(ACTIONS) == list(range(1, len(ACTIONS) + 1))
+    assert len(ACTIONS) <= 10
+    assert all(text.count("\nYou see: ") == 1 for text in ACTIONS.values())
+    assert re.findall(r"\b(?:OWNER|REPOSITORY|COMMIT|YOUR_\w+|an-owner)\b", "".join(ACTIONS.values())) == ["OWNER"]
+    named = {
+        name
+        for text in FILES
+        for name in re.findall(r"\b(?:RATCHET|RUNNER)_[A-Z_]+\b", (ROOT / "docs/workflows" / text).read_text())
+    }
+    assert named == set(VALUES)
+
+
+@pytest.mark.parametrize("machine", [persistent, ephemeral])
+def test_the_guide_followed(machine: Callable[[Scene], AbstractContextManager[Gpu]], scene: Scene) -> None:
+    """Main enters its baseline; a fork's slow pull request gets its comment and a red check; an acceptance turns it green."""
+    sha = publish_ratchet(scene.repo.parent / "github.com" / "octo-org" / "ratchet")
+    git(scene.repo, "checkout", "--quiet", "main")
+    with machine(scene) as scene.actions.gpu:
+        assert re.search(r"^git version .*\n\d+\.\d+", typed(commands(4), scene))
+        said = typed(commands(6, 7, 8), scene)
+        assert [line.split("/")[:2] + line.split("@")[1:] for line in said.splitlines() if "uses:" in line] == [
+            ["    uses: octo-org", "ratchet", sha]
+        ] * 6
+        git(scene.repo, "fetch", "--quiet", "origin")
+        scene.main = git(scene.repo, "rev-parse", "origin/main")
+        scene.workflows = scene.repo.parent / "checkout"
+        git(scene.repo, "clone", "--quiet", str(scene.origin), str(scene.workflows))
+        scene.workflows /= ".github/workflows"
+
+        run = scene.pushed("ratchet_baseline.yml", scene.main)
+        assert run.conclusion == "success", run.log
+        assert git(scene.origin, "log", "-1", "--format=%s", "main") == "perf: ratchet baseline forward (adds/small) [skip ci]"
+
+        scene.fake.state.permissions["a-maintainer"] = "write"
+        measured = scene.measure(scene.open_pull(SLOW_ADDS, fork=True))
+        assert measured.conclusion == "failure"
+        report = scene.report(measured)
+        assert report.conclusion == "success", report.log
+        assert scene.check().conclusion == "failure"
+        assert "adds/small" in scene.comment()
+        scene.command("/ratchet accept adds/small the next stage needs it")
+        scene.follow()
+        assert scene.check().conclusion == "success"
+        assert "a-maintainer" in scene.comment()
+    if machine is ephemeral:
+        served = jobs(scene.repo.parent / "machine")
+        assert len(set(served)) == len(served) >= 2
+        assert not scene.fake.state.runners
+
+
+def test_a_fork_asks_for_the_labels_that_the_file_names(scene: Scene) -> None:
+    """Variables of the repository do not reach it, so nothing depends on them."""
+    scene.workflows = written(scene.repo.parent / "workflows")
+    for path in scene.workflows.iterdir():
+        path.write_text(path.read_text().replace(LABELS, '["self-hosted", "a100"]'))
+    scene.actions.variables["RATCHET_RUNNER"] = '["another"]'
+    scene.actions.edited = {"BASELINE_PATH": "/nowhere"}  # which ends the jobs before they measure
+    for fork in (True, False):
+        run = scene.measure(scene.open_pull(QUIET, fork=fork))
+        assert run.jobs["measure/measure"].labels == ["self-hosted", "a100"]
+        del scene.fake.state.pulls[NUMBER]
 
 
 def test_the_guide_has_a_file_for_each_workflow() -> None:
-    """Every workflow of ours that another repository can call is in the guide, and no other."""
+    """Every workflow of ours that another repository can call comes with the guide, and no other."""
     ours = {path.name for path in (ROOT / ".github" / "workflows").glob("*.yml")}
     assert set(FILES) == ours - {"ci.yml"}
 
@@ -114,31 +254,9 @@ def test_the_files_are_as_safe_as_ours(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_three_steps_in_a_scratch_repository(scene: Scene) -> None:
-    """Main enters its baseline, a slow pull request gets its comment and a red check, and an acceptance turns it green."""
-    scene.workflows = lenient(written(scene.repo / ".github" / "workflows"))
-    scene.fake.state.permissions["a-maintainer"] = "write"
-    sha = scene.push({f".github/workflows/{path.name}": path.read_text() for path in scene.workflows.iterdir()})
-    run = scene.pushed("ratchet_baseline.yml", sha)
-    assert run.conclusion == "success", run.log
-    assert git(scene.origin, "log", "-1", "--format=%s", "main") == "perf: ratchet baseline forward (adds/small) [skip ci]"
-
-    measured = scene.measure(scene.open_pull(SLOW_ADDS))
-    assert measured.conclusion == "failure"
-    report = scene.report(measured)
-    assert report.conclusion == "success", report.log
-    assert scene.check().conclusion == "failure"
-    assert "adds/small" in scene.comment()
-
-    scene.command("/ratchet accept adds/small the next stage needs it")
-    scene.follow()
-    assert scene.check().conclusion == "success"
-    assert "a-maintainer" in scene.comment()
-
-
 def test_a_mode_that_only_the_workflows_know(scene: Scene) -> None:
     """Given to the baseline's workflow alone, it reaches the GPU job too: the next push is compared with what that branch has."""
-    scene.workflows = lenient(written(scene.repo / ".github" / "workflows"))
+    scene.workflows = written(scene.repo / ".github" / "workflows")
     path = scene.workflows / "ratchet_baseline.yml"
     path.write_text(f"{path.read_text()}      mode: branch\n")
     first = scene.pushed("ratchet_baseline.yml", scene.main)

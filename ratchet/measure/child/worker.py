@@ -31,9 +31,11 @@ from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Call, Clock, Samples
 from ratchet.measure.clocks.cpu import CpuClock
 from ratchet.measure.clocks.gpu import ColdGraphClock, EventClock, GraphClock, Lead
+from ratchet.measure.identity.host_code import HostIdentity, Watch
 from ratchet.measure.messages import DECLARATION
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import begin_section
+from ratchet.untrusted import clean
 from ratchet.workload import Parameter, SpaceError, Workload, constraint_text
 
 PLACED_BYTES = 1 << 30
@@ -161,7 +163,26 @@ class Worker:
         }
 
     def identify(self) -> dict[str, Any]:
-        """Return the identity of the prepared case's code. This drops the case: prepare it again to time it."""
+        """Return the identity of the prepared case's launches, and of its host code. Then this worker is spent.
+
+        What an earlier case has done in this process (filled a cache, imported a module) would not show in the host code of this
+        one. So a worker that identified a case is of no further use.
+        """
+        host = vars(self._host_code())
+        return {**self._launches(), "host": host, "spent": True}
+
+    def _host_code(self) -> HostIdentity:
+        job, code = self._current(), self._tree.code
+        if code is None:
+            return HostIdentity(unknown="its tree was not read before it was imported")
+        try:
+            with Watch() as watch:
+                job.call()
+            return code.identity(self._tree.benchmark(job.case), job.call.workload.tuning, watch.ran)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case
+            return HostIdentity(unknown=clean(f"looking at its host code failed: {type(error).__name__}: {error}"))
+
+    def _launches(self) -> dict[str, Any]:
         job = self._current()
         call, clock = job.call, job.clocks[0]
         del job
@@ -169,8 +190,7 @@ class Worker:
             # The workload's other placements hold memory that nobody has written yet, so no two processes agree on its content.
             self._release()
             if clock.name != "cpu" and _waits_for_host(clock):
-                why = "the GPU waits for the host while it is timed, and the host's code is not compared"
-                return vars(identity.Identity("", why))
+                return vars(identity.Identity("", "the GPU waits for the host while it is timed"))
             device = "cpu" if clock.name == "cpu" else "cuda"
             del clock  # with what it allocated for itself
             self._forget_memory()

@@ -1,0 +1,306 @@
+"""Find what a statement of a tree may read: names of its module, members of other modules, whole namespaces, files.
+
+`statements` asks for each statement that counts. Names are looked up in the modules as they are in this process, without running
+any code of the tree. What reads in a way that no name shows makes everything in the tree count (`Mentions.wide`).
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import operator
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from types import BuiltinFunctionType, FunctionType, ModuleType
+
+_WIDE_MODULES = {
+    "another program may read any file": ("subprocess", "pty"),
+    "pickled objects name code": ("pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"),
+    "it loads code by file": ("imp", "pkgutil", "runpy", "zipimport", "code", "codeop"),
+    "it lists folders": ("fileinput", "glob", "shutil"),
+    "it reads source as text": ("inspect", "linecache", "tokenize", "pydoc"),
+    "it finds code by settings": ("hydra", "mock", "unittest"),
+}
+_WIDE_REASONS = {module: reason for reason, modules in _WIDE_MODULES.items() for module in modules}
+_HARMLESS = {
+    "inspect": frozenset({"Parameter", "Signature", "isclass", "isfunction", "ismethod", "signature", "unwrap", "_empty"}),
+    "importlib": frozenset({"PackageNotFoundError", "find_spec", "metadata", "util", "version"}),
+}
+"""Members of modules that are otherwise wide."""
+_WIDE_OBJECTS: tuple[tuple[object, str], ...] = (
+    *((each, "it runs text as code") for each in (eval, exec, compile)),
+    *((each, "it lists folders") for each in (os.listdir, os.scandir, os.walk, os.fwalk)),
+    *((each, "another program may read any file") for each in (os.system, os.popen, os.execv, os.execve, os.posix_spawn)),
+    (sys._getframe, "it reads the call stack"),
+)
+_WIDE_ATTRIBUTES = {
+    **dict.fromkeys(
+        ("__doc__", "__subclasses__", "get_referents", "get_referrers", "get_objects"), "it looks objects up at run time"
+    ),
+    **dict.fromkeys(("co_filename", "co_firstlineno", "f_lineno", "tb_lineno", "get_source"), "it reads source positions"),
+    **dict.fromkeys(("glob", "iglob", "iterdir", "listdir", "rglob", "scandir", "walk"), "it lists folders"),
+    **dict.fromkeys(
+        ("__globals__", "f_back", "f_globals", "f_locals", "gi_frame", "tb_frame"), "it reads namespaces of functions"
+    ),
+    **dict.fromkeys(("__loader__", "__path__", "__spec__", "exec_module", "load_module"), "it loads code by file"),
+    **dict.fromkeys(("Popen", "check_call", "check_output", "popen", "system"), "another program may read any file"),
+}
+_LOOK_UPS = (getattr, hasattr, setattr, delattr)
+_ENUMERATING = (*_LOOK_UPS, vars, dir, operator.attrgetter, operator.methodcaller)
+_BESIDE_FILE = re.compile(
+    r"dirname\((?:[\w.]+\()?__file__\)|Path\(__file__\)(?:\.resolve\(\)|\.absolute\(\))?\.(?:parents?|with_name|with_suffix)\b"
+)
+"""Uses of ``__file__`` that lead to the files beside it, which all count unless they are Python."""
+_PYTHON_FILE = re.compile(r"\.py\b")
+_WORD = re.compile(r"[^\W\d]\w*")
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
+
+
+@dataclass
+class Mentions:
+    """What a statement may read."""
+
+    names: set[str] = field(default_factory=set)
+    """Global names of its module."""
+    members: set[tuple[str, str]] = field(default_factory=set)
+    """Module of the tree, and a name in it."""
+    imports: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    """Name that it binds at the top of its module → where that comes from, as ``members``."""
+    attributes: set[str] = field(default_factory=set)
+    """Attributes of objects that could be a module of the tree, if one is used as a value anywhere."""
+    escapes: set[str] = field(default_factory=set)
+    """Modules of the tree that are used as values."""
+    every_module: bool = False
+    """Any module may be used as a value."""
+    enumerates: bool = False
+    """It reads attributes whose names are computed."""
+    words: set[str] = field(default_factory=set)
+    """Words in its texts, which may name files."""
+    wide: str = ""
+    """Why everything in the tree counts."""
+
+
+class Reader(ast.NodeVisitor):
+    """A visitor of one statement of a module. ``own`` returns the name of a module of the tree, or no name."""
+
+    def __init__(self, module: ModuleType, bound: Collection[str], own: Callable[[object], str], node: ast.stmt) -> None:
+        self.found = Mentions()
+        self._module = module
+        self._bound = bound
+        self._own = own
+        self._local = _local_names(node)
+        self._imported: dict[str, object] = {}
+        self._import_within(node)
+        self.visit(node)
+        if "__file__" in self.found.names and "__file__" in _BESIDE_FILE.sub("", ast.unparse(node)):
+            self._widen("it reads its own file")
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self._chain(node.id, [])
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        attributes = [node.attr]
+        base = node.value
+        while isinstance(base, ast.Attribute):
+            attributes.append(base.attr)
+            base = base.value
+        if isinstance(base, ast.Name):
+            self._chain(base.id, attributes[::-1])
+        else:
+            for each in attributes:
+                self._attribute(each)
+            self.visit(base)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        called = self._value(node.func)
+        first = node.args[0] if node.args else None
+        if any(keyword.arg == "allow_pickle" for keyword in node.keywords):
+            self._widen("pickled objects name code")
+        if _is_among(called, _LOOK_UPS) and len(node.args) > 1 and (name := _text(node.args[1])):
+            self.visit(ast.Attribute(node.args[0], name, ast.Load()))
+            arguments = node.args[2:]
+        elif called is importlib.import_module and len(node.args) == 1 and (name := _text(first)):
+            self._import(name)
+            arguments = []
+        else:
+            self.visit(node.func)
+            arguments = node.args
+        for each in (*arguments, *node.keywords):
+            self.visit(each)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if not isinstance(node.value, str):
+            return
+        if _PYTHON_FILE.search(node.value):
+            self._widen("it names a Python file")
+        words = set(_WORD.findall(node.value))
+        self.found.words |= words
+        self.found.names |= words & set(self._bound)  # an annotation in quotes, an attribute by name
+        self._import(node.value)
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> None:
+        self.found.attributes |= set(node.kwd_attrs)
+        self.generic_visit(node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """Note names that are imported at the top; `_import_within` has noted what functions import."""
+        if own := self._own(sys.modules.get(absolute(self._module, node))):
+            for alias in node.names:
+                self.found.imports.setdefault(alias.asname or alias.name, set()).add((own, alias.name))
+
+    def _import_within(self, node: ast.stmt) -> None:
+        """Note what functions within the statement import, by the name that it gets there."""
+        bound: dict[str, list[object]] = {}
+        within = (
+            inner for outer in ast.walk(node) if isinstance(outer, (*_FUNCTIONS, ast.ClassDef)) for inner in ast.walk(outer)
+        )
+        for inner in within:
+            if isinstance(inner, ast.Import):
+                for alias in inner.names:
+                    name = alias.name if alias.asname else alias.name.partition(".")[0]
+                    bound.setdefault(alias.asname or name, []).append(sys.modules.get(name))
+            elif isinstance(inner, ast.ImportFrom):
+                module = sys.modules.get(absolute(self._module, inner))
+                for alias in inner.names:
+                    found = self._member(module, alias.name) if isinstance(module, ModuleType) else None
+                    bound.setdefault(alias.asname or alias.name, []).append(found)
+        for name, values in bound.items():
+            if name not in self._local and all(each is values[0] for each in values):
+                self._imported[name] = values[0]
+            else:  # one name for several things
+                self._local |= {name}
+                for each in values:
+                    self._object(each)
+                    self._escape(each)
+
+    def _chain(self, root: str, attributes: list[str]) -> None:
+        """Note a name and the attributes after it, as far as they are those of modules."""
+        self.found.names.add(root)
+        if root.startswith("__") and root in _WIDE_ATTRIBUTES:
+            self._widen(_WIDE_ATTRIBUTES[root])
+        if root in self._local:
+            for each in attributes:
+                self._attribute(each)
+            return
+        current = self._global(root)
+        self._object(current)
+        for each in attributes:
+            if isinstance(current, ModuleType):
+                current = self._member(current, each)
+            else:
+                self._attribute(each)
+                current = None
+        self._escape(current)
+
+    def _escape(self, found: object) -> None:
+        if own := self._own(found):
+            self.found.escapes.add(own)
+
+    def _member(self, module: ModuleType, name: str) -> object:
+        if own := self._own(module):
+            self.found.members.add((own, name))
+        else:
+            self._environment(module.__name__, name)
+        found = vars(module).get(name)
+        self._object(found)
+        return found
+
+    def _environment(self, module: str, name: str) -> None:
+        top = module.partition(".")[0]
+        if name in ("import_module", "__import__") and top == "importlib":
+            self.found.every_module = True
+        elif top in _WIDE_REASONS and name not in _HARMLESS.get(top, ()):
+            self._widen(_WIDE_REASONS[top])
+        elif top == "importlib" and name not in _HARMLESS["importlib"]:
+            self._widen("it loads code by file")
+        elif (top, name) == ("torch", "load"):
+            self._widen("pickled objects name code")
+        elif top == "gc" and name in _WIDE_ATTRIBUTES:
+            self._widen(_WIDE_ATTRIBUTES[name])
+
+    def _object(self, found: object) -> None:
+        """Note what an object of the environment can do."""
+        if found is sys.modules:
+            self._widen("it handles modules by hand")
+        elif found is importlib.import_module or found is builtins.__import__:
+            self.found.every_module = True
+        elif _is_among(found, _ENUMERATING):
+            self.found.enumerates = True
+        elif found is globals or found is locals:
+            self.found.names |= set(self._bound)
+        elif isinstance(found, FunctionType | BuiltinFunctionType | type) and not isinstance(found, ModuleType):
+            for each, reason in _WIDE_OBJECTS:
+                if found is each:
+                    self._widen(reason)
+            module = sys.modules.get(found.__module__ or "")
+            if module is not None and not self._own(module):
+                self._environment(module.__name__, found.__name__)
+
+    def _attribute(self, name: str) -> None:
+        self.found.attributes.add(name)
+        if name in _WIDE_ATTRIBUTES:
+            self._widen(_WIDE_ATTRIBUTES[name])
+        elif name in ("__dict__", "__getattribute__"):
+            self.found.enumerates = True
+
+    def _import(self, name: str) -> None:
+        """Note a module of the tree that code may get by a dotted name, with the packages that it is in."""
+        parts = re.split(r"[.:]", name)
+        modules = [sys.modules.get(".".join(parts[:count])) for count in range(1, len(parts) + 1)]
+        if len(parts) > 1 or self._own(modules[0]):
+            for module in modules:
+                self._escape(module)
+        if any(map(self._own, modules)):
+            self.found.attributes |= set(parts)
+
+    def _widen(self, reason: str) -> None:
+        self.found.wide = self.found.wide or reason
+
+    def _global(self, name: str) -> object:
+        if name in self._imported:
+            return self._imported[name]
+        names = vars(self._module)
+        return names[name] if name in names else vars(builtins).get(name)
+
+    def _value(self, node: ast.expr) -> object:
+        if isinstance(node, ast.Name):
+            return None if node.id in self._local else self._global(node.id)
+        owner = self._value(node.value) if isinstance(node, ast.Attribute) else None
+        return vars(owner).get(node.attr) if isinstance(node, ast.Attribute) and isinstance(owner, ModuleType) else None
+
+
+def absolute(module: ModuleType, node: ast.ImportFrom) -> str:
+    """Return the full name of the module that ``from … import`` names, in a module."""
+    if not node.level:
+        return node.module or ""
+    package = (vars(module).get("__package__") or "").split(".")
+    return ".".join([*package[: len(package) - node.level + 1], *([node.module] if node.module else [])])
+
+
+def _is_among(found: object, objects: Iterable[object]) -> bool:
+    return any(found is each for each in objects)
+
+
+def _text(node: ast.expr | None) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _local_names(node: ast.stmt) -> frozenset[str]:
+    """Return the names that functions within a statement may bind for themselves."""
+    local: set[str] = set()
+    for outer in ast.walk(node):
+        if isinstance(outer, _FUNCTIONS):
+            for inner in ast.walk(outer):
+                if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                    local.add(inner.id)
+                elif isinstance(inner, ast.arg):
+                    local.add(inner.arg)
+                elif inner is not outer and isinstance(inner, _NAMED) and inner.name:
+                    local.add(inner.name)
+    return frozenset(local)

@@ -1,0 +1,434 @@
+"""A small project whose benchmarks depend on their code in many ways, and changes to it that an identity has to see.
+
+`tests/unit/test_host_code.py` plants each change and compares the host code of all cases before and after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_PLAIN_NAMES = (
+    *("global", "import", "alias", "module", "default", "keyword", "closure", "decorator", "argument", "config", "lambda"),
+    *("dataclass", "enum", "generator", "async", "thread", "cache", "environment"),
+)
+PROJECT = {
+    "README.md": "A project.\n",
+    "pyproject.toml": "[project]\nname = 'kernels'\n",
+    "data/table.txt": "1\n2\n3\n",
+    "data/numbers.json": '{"block": 64}\n',
+    "data/array.npy": "not read as such",
+    "results/baseline.json": "{}\n",
+    "kernels/__init__.py": "",
+    "kernels/constants.py": "BLOCK = 64\nWIDE = 128\nUNUSED = 1\n",
+    "kernels/decorators.py": """\
+import functools
+
+def scaled(function):
+    @functools.wraps(function)
+    def wrapper(*args):
+        return function(*args) * 2.0
+    return wrapper
+
+def scaled_by(factor):
+    def decorate(function):
+        def wrapper(*args):
+            return function(*args) * factor
+        return wrapper
+    return decorate
+""",
+    "kernels/ops.py": '''\
+"""Operators."""
+import dataclasses, enum, functools, os, threading
+import torch
+from kernels.constants import BLOCK, WIDE as WIDTH
+from kernels import constants
+from kernels.decorators import scaled, scaled_by
+
+ROUNDS = 3
+CONFIG = {"block": 4, "nested": {"depth": 2}}
+TABLE = {"add": lambda x: x + 1, "mul": lambda x: x * 2}
+
+def with_global(x):
+    # a comment
+    for _ in range(ROUNDS):
+        x = x + 1
+    return x
+
+def with_import(x):
+    return x * BLOCK
+
+def with_alias(x):
+    return x * WIDTH
+
+def with_module(x):
+    return x * constants.BLOCK
+
+def with_default(x, times=2):
+    return x * times
+
+def with_keyword(x, *, times=2):
+    return x * times
+
+def make_closure(factor):
+    def inner(x):
+        return x * factor
+    return inner
+
+with_closure = functools.partial(make_closure(5))
+
+@scaled
+def with_decorator(x):
+    return x
+
+@scaled_by(3)
+def with_argument(x):
+    return x
+
+def with_config(x):
+    return x * CONFIG["block"] * CONFIG["nested"]["depth"]
+
+def with_lambda(x):
+    return TABLE["add"](x)
+
+class Base:
+    scale = 2
+    def run(self, x):
+        return x * self.scale
+
+class Derived(Base):
+    def __init__(self):
+        self.offset = 1
+    def run(self, x):
+        return super().run(x) + self.offset
+
+class Meta(type):
+    def __call__(cls, *args):
+        made = super().__call__(*args)
+        made.factor = 7
+        return made
+
+class WithMeta(metaclass=Meta):
+    def run(self, x):
+        return x * self.factor
+
+class Descriptor:
+    def __get__(self, owner, kind):
+        return 3
+
+class WithProperty:
+    __slots__ = ("a",)
+    described = Descriptor()
+    def __init__(self):
+        self.a = 4
+    @property
+    def factor(self):
+        return 2
+    def run(self, x):
+        return x * self.factor * self.described * self.a
+
+@dataclasses.dataclass
+class Settings:
+    block: int = 8
+    names: list = dataclasses.field(default_factory=list)
+
+class Mode(enum.Enum):
+    FAST = 1
+    SLOW = 2
+
+def with_dataclass(x):
+    return x * Settings().block
+
+def with_enum(x):
+    return x * Mode.FAST.value
+
+half = functools.partial(with_default, times=0.5)
+
+def steps(x):
+    for at in range(3):
+        yield x * at
+
+def with_generator(x):
+    return sum(steps(x))
+
+async def later(x):
+    return x * 2
+
+def with_async(x):
+    import asyncio
+    return asyncio.run(later(x))
+
+def with_thread(x):
+    out = []
+    def body():
+        out.append(x * 9)
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    return out[0]
+
+@functools.lru_cache(maxsize=None)
+def cached_factor():
+    return 11
+
+def with_cache(x):
+    return x * cached_factor()
+
+def with_environment(x):
+    return x * int(os.environ.get("KERNELS_FACTOR", "1"))
+''',
+    "kernels/registry.py": """\
+REGISTRY = {}
+
+def register(name):
+    def decorate(function):
+        REGISTRY[name] = function
+        return function
+    return decorate
+
+@register("twice")
+def twice(x):
+    return x * 2
+
+def run(name, x):
+    return REGISTRY[name](x)
+""",
+    "kernels/patches.py": """\
+import os
+import torch
+
+os.environ["KERNELS_FACTOR"] = "3"
+_relu = torch.relu
+
+def patched(x):
+    return _relu(x) * 1.0
+
+torch.relu = patched
+torch.set_num_threads(1)
+""",
+    "kernels/lazy.py": "def run(x):\n    return x * 2\n",
+    "kernels/hooked.py": "def __getattr__(name):\n    if name == 'FACTOR':\n        return 4\n    raise AttributeError(name)\n",
+    "kernels/starred.py": "STAR = 6\n_HIDDEN = 1\n",
+    "kernels/conditional.py": (
+        "from kernels.starred import *\nDEEP = 2\nif DEEP > 1:\n    def run(x):\n        return x * STAR\n"
+        "else:\n    def run(x):\n        return x\n"
+    ),
+    "kernels/files.py": """\
+import json
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SCALE = json.loads((HERE.parent / "data" / "numbers.json").read_text())["block"]
+
+def with_text(x):
+    return x * len((HERE.parent / "data" / "table.txt").read_text().split())
+
+def with_scale(x):
+    return x * SCALE
+""",
+    "kernels/dynamic.py": """\
+import importlib
+import os
+from pathlib import Path
+
+def with_exec(x):
+    scope = {}
+    exec("def f(x):\\n    return x * 5\\n", scope)
+    return scope["f"](x)
+
+def with_plugins(x):
+    for name in sorted(os.listdir(Path(__file__).parent / "plugins")):
+        if name.startswith("p"):
+            x = importlib.import_module("kernels.plugins." + name.partition(".")[0]).run(x)
+    return x
+
+def with_program(x):
+    import subprocess, sys
+    script = Path(__file__).parent.parent / "tools" / "answer"
+    return x * int(subprocess.run([sys.executable, str(script) + ".py"], capture_output=True, text=True).stdout)
+
+def with_reload(x):
+    import kernels.lazy
+    importlib.reload(kernels.lazy)
+    return kernels.lazy.run(x)
+
+def named(x, name):
+    from kernels import ops
+    return getattr(ops, "with_" + name)(x)
+""",
+    "kernels/plugins/p_one.py": "def run(x):\n    return x + 1\n",
+    "tools/answer.py": "print(42)\n",
+    "kernels/other.py": "FACTOR = 2\n\ndef helper(x):\n    return x * FACTOR\n\ndef run(x):\n    return helper(x)\n",
+    "kernels/unrelated.py": "SIZE = 3\n\ndef first(x):\n    return x * SIZE\n\ndef second(x):\n    return x\n",
+    "bench/cases.py": """\
+import torch
+from ratchet import Workload, benchmark
+from kernels import conditional, dynamic, files, hooked, ops, other, patches, registry, unrelated
+
+def case(run, size=16):
+    x = torch.ones(size)
+    return Workload(run=lambda: run(x), reference=None, dtype="float32", flops=size, bytes=4 * size)
+
+"""
+    + "".join(
+        f"@benchmark(devices=('cpu',))\ndef {name}(*, device):\n    return case({code})\n\n"
+        for name, code in {
+            **{f"with_{name}": f"ops.with_{name}" for name in _PLAIN_NAMES},
+            "with_half": "ops.half",
+            "with_base": "ops.Derived().run",
+            "with_meta": "ops.WithMeta().run",
+            "with_property": "ops.WithProperty().run",
+            "with_registry": "lambda x: registry.run('twice', x)",
+            "with_patch": "torch.relu",
+            "with_hook": "lambda x: x * hooked.FACTOR",
+            "with_condition": "conditional.run",
+            "with_text": "files.with_text",
+            "with_scale": "files.with_scale",
+            "with_exec": "dynamic.with_exec",
+            "with_plugins": "dynamic.with_plugins",
+            "with_program": "dynamic.with_program",
+            "with_reload": "dynamic.with_reload",
+            "with_name": "lambda x: dynamic.named(x, 'global')",
+            "alone": "other.run",
+        }.items()
+    ),
+}
+"""File → text."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change to a file of the project."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    case: str
+    """The case that must not be the same any more."""
+    spares: bool = True
+    """The case ``alone``, which does not use what is changed, must still be the same."""
+
+
+_OPS, _DYNAMIC = "kernels/ops.py", "kernels/dynamic.py"
+CHANGES = (
+    Change("a global constant", _OPS, "ROUNDS = 3", "ROUNDS = 4", "with_global"),
+    Change("an imported constant", "kernels/constants.py", "BLOCK = 64", "BLOCK = 65", "with_import"),
+    Change("a constant under another name", "kernels/constants.py", "WIDE = 128", "WIDE = 129", "with_alias"),
+    Change("a constant of an imported module", "kernels/constants.py", "BLOCK = 64", "BLOCK = 65", "with_module"),
+    Change("a body", _OPS, "x = x + 1", "x = x + 2", "with_global"),
+    Change("a default", _OPS, "def with_default(x, times=2)", "def with_default(x, times=3)", "with_default"),
+    Change("a keyword default", _OPS, "*, times=2", "*, times=3", "with_keyword"),
+    Change("a closure's value", _OPS, "make_closure(5)", "make_closure(6)", "with_closure"),
+    Change("a decorator's body", "kernels/decorators.py", "* 2.0", "* 3.0", "with_decorator"),
+    Change("another decorator", _OPS, "@scaled\n", "@scaled_by(2)\n", "with_decorator"),
+    Change("a decorator's argument", _OPS, "@scaled_by(3)", "@scaled_by(4)", "with_argument"),
+    Change("a value in a dict", _OPS, '"block": 4', '"block": 5', "with_config"),
+    Change("a nested value", _OPS, '"depth": 2', '"depth": 3', "with_config"),
+    Change("a lambda in a dict", _OPS, "lambda x: x + 1", "lambda x: x + 2", "with_lambda"),
+    Change("a class attribute", _OPS, "scale = 2", "scale = 3", "with_base"),
+    Change("an __init__", _OPS, "self.offset = 1", "self.offset = 2", "with_base"),
+    Change("a base class", _OPS, "x * self.scale", "x + self.scale", "with_base"),
+    Change("a metaclass", _OPS, "made.factor = 7", "made.factor = 8", "with_meta", spares=False),
+    Change("a property", _OPS, "        return 2\n    def run", "        return 3\n    def run", "with_property", spares=False),
+    Change("a descriptor", _OPS, "        return 3\n", "        return 4\n", "with_property", spares=False),
+    Change("slots", _OPS, '("a",)', '("a", "b")', "with_property", spares=False),
+    Change("a field's default", _OPS, "block: int = 8", "block: int = 9", "with_dataclass"),
+    Change("an enum's value", _OPS, "FAST = 1", "FAST = 3", "with_enum"),
+    Change("a partial's argument", _OPS, "times=0.5", "times=0.25", "with_half"),
+    Change("a generator", _OPS, "yield x * at", "yield x + at", "with_generator"),
+    Change("a coroutine", _OPS, "    return x * 2\n\ndef with_async", "    return x * 3\n\ndef with_async", "with_async"),
+    Change("a thread's body", _OPS, "x * 9", "x * 8", "with_thread"),
+    Change("a cached value", _OPS, "return 11", "return 12", "with_cache"),
+    Change("a variable that an import sets", "kernels/patches.py", '"3"', '"4"', "with_environment", spares=False),
+    Change("a patch of torch", "kernels/patches.py", "* 1.0", "* 2.0", "with_patch", spares=False),
+    Change("a setting of torch", "kernels/patches.py", "set_num_threads(1)", "set_num_threads(2)", "alone", spares=False),
+    Change("an entry of a registry", "kernels/registry.py", "return x * 2", "return x * 3", "with_registry", spares=False),
+    Change("a module's __getattr__", "kernels/hooked.py", "return 4", "return 5", "with_hook"),
+    Change("a star import", "kernels/starred.py", "STAR = 6", "STAR = 7", "with_condition", spares=False),
+    Change("a condition at the top", "kernels/conditional.py", "DEEP = 2", "DEEP = 1", "with_condition", spares=False),
+    Change("a text file", "data/table.txt", "3\n", "3\n4\n", "with_text", spares=False),
+    Change("a json file", "data/numbers.json", "64", "65", "with_scale", spares=False),
+    Change("code in a text", _DYNAMIC, "x * 5", "x * 6", "with_exec"),
+    Change("a plugin", "kernels/plugins/p_one.py", "x + 1", "x + 2", "with_plugins"),
+    Change("a new plugin", "kernels/plugins/p_two.py", "", "def run(x):\n    return x\n", "with_plugins"),
+    Change("a program", "tools/answer.py", "42", "43", "with_program"),
+    Change("a lazily imported module", "kernels/lazy.py", "x * 2", "x * 3", "with_reload"),
+    Change("a function found by a computed name", _OPS, "ROUNDS = 3", "ROUNDS = 5", "with_name"),
+)
+HELD_OUT = (
+    Change("a new name that hides a builtin", _OPS, "ROUNDS = 3", "ROUNDS = 3\ndef range(n):\n    return [0]", "with_global"),
+    Change("a name bound twice", _OPS, "ROUNDS = 3", "ROUNDS = 3\nROUNDS = 2", "with_global"),
+    Change("an order of decorators", _OPS, "@scaled_by(3)", "@scaled\n@scaled_by(3)", "with_argument"),
+    Change(
+        "another base", _OPS, "class Derived(Base):", "class Extra(Base):\n    scale = 9\n\nclass Derived(Extra):", "with_base"
+    ),
+    Change(
+        "a folder's import order",
+        "bench/cases.py",
+        "import torch\n",
+        "import torch\nimport sys\nsys.path.append('x')\n",
+        "alone",
+        spares=False,
+    ),
+    Change(
+        "a patch of a class",
+        "kernels/patches.py",
+        "torch.relu = patched",
+        "torch.relu = patched\ntorch.Tensor.half_way = 1",
+        "alone",
+        spares=False,
+    ),
+    Change("a default of a factory", _OPS, "default_factory=list", "default_factory=dict", "with_dataclass"),
+    Change(
+        "an imported name",
+        _OPS,
+        "from kernels.constants import BLOCK, WIDE",
+        "from kernels.constants import UNUSED as BLOCK, WIDE",
+        "with_import",
+    ),
+    Change("a binary file", "data/array.npy", "not read", "no text", "with_text", spares=False),
+    Change(
+        "an __init__ of a package",
+        "kernels/__init__.py",
+        "",
+        "import torch\ntorch.set_default_dtype(torch.float64)\n",
+        "alone",
+        spares=False,
+    ),
+    Change("a changed case", "bench/cases.py", "ops.with_global", "ops.with_cache", "with_global"),
+    Change("a helper of all cases", "bench/cases.py", "size=16", "size=32", "alone", spares=False),
+)
+"""Changes that were written with the others, and first tried when the code was finished."""
+
+HARMLESS = (
+    Change("a comment", _OPS, "# a comment", "# another comment", "with_global"),
+    Change("a docstring of a module", _OPS, '"""Operators."""', '"""All operators."""', "with_global"),
+    Change("an empty line", _OPS, "ROUNDS = 3", "\n\nROUNDS = 3", "with_global"),
+    Change("another operator's body", _OPS, "x * 9", "x * 7", "with_global"),
+    Change("a new docstring", _OPS, "def with_global(x):\n", 'def with_global(x):\n    """Add."""\n', "with_global"),
+    Change("a new function", "kernels/unrelated.py", "SIZE = 3", "SIZE = 3\n\ndef third(x):\n    return x\n", "with_global"),
+    Change("a new constant", _OPS, "ROUNDS = 3", "ROUNDS = 3\nMORE = 4", "with_global"),
+    Change(
+        "another file's order",
+        "kernels/unrelated.py",
+        "SIZE = 3\n\ndef first",
+        "def zero():\n    pass\n\nSIZE = 3\n\ndef first",
+        "alone",
+    ),
+    Change("another constant", "kernels/unrelated.py", "SIZE = 3", "SIZE = 4", "with_global"),
+    Change("the README", "README.md", "A project.", "The project.", "alone"),
+    Change("the project's settings", "pyproject.toml", "kernels", "fast-kernels", "alone"),
+    Change("the results of ratchet", "results/baseline.json", "{}", '{"a": 1}', "alone"),
+    Change("a file that nothing loads", "tools/answer.py", "42", "43", "with_global"),
+    Change("a new test", "tests/test_kernels.py", "", "def test():\n    pass\n", "alone"),
+    Change("a new class", _OPS, "class Base:", "class Another:\n    pass\n\nclass Base:", "with_base"),
+    Change(
+        "the format",
+        _OPS,
+        "for _ in range(ROUNDS):\n        x = x + 1",
+        "for _ in range(ROUNDS):\n        x = (x\n             + 1)",
+        "with_global",
+    ),
+    Change("a case beside it", "bench/cases.py", "return case(ops.with_thread)", "return case(ops.with_cache)", "with_global"),
+)
+"""Changes after which ``case`` must still be the same."""

@@ -1,0 +1,124 @@
+"""Runs trusted jobs, each in a fork of a process without torch that has imported them, and tells what memory each took.
+
+`TrustedJobs` is the tests' end; the same file is the server (``python -m tests.trusted_jobs``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import runpy
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+ROOT = Path(__file__).parents[1]
+PROPOSE = ROOT / ".github" / "scripts" / "propose.py"
+
+
+@dataclass(frozen=True)
+class Use:
+    """How a job ended, and what it took."""
+
+    code: int
+    out: str
+    err: str
+    megabytes: int
+    """The largest memory of the job's process and of its largest child together: more than it ever took at once."""
+    seconds: float
+
+
+class TrustedJobs:
+    """A context in which jobs can be run."""
+
+    def __enter__(self) -> Self:
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "tests.trusted_jobs"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.communicate()
+
+    def run(self, words: Sequence[str], environ: Mapping[str, str], folder: Path) -> Use:
+        """Run ``ratchet words…``, or the script that proposes tuned parameters, in a folder with exactly these variables."""
+        with tempfile.TemporaryDirectory() as place:
+            usual = {"PATH": os.environ["PATH"], "HOME": place, "TMPDIR": place, "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"}
+            order = {"words": list(words), "environ": usual | dict(environ), "folder": str(folder), "place": place}
+            assert self._server.stdin
+            assert self._server.stdout
+            self._server.stdin.write(f"{json.dumps(order)}\n")
+            self._server.stdin.flush()
+            answer = json.loads(self._server.stdout.readline())
+            texts = {name: Path(place, name).read_bytes().decode("utf-8", "replace") for name in ("out", "err")}
+            return Use(**texts, **answer)
+
+
+def _serve() -> None:
+    import ratchet.cli.baseline
+    import ratchet.cli.github
+    import ratchet.commands.tune.tune
+
+    assert ratchet.cli.baseline
+    assert ratchet.cli.github
+    assert ratchet.commands.tune.tune
+    assert "torch" not in sys.modules
+    for line in sys.stdin:
+        order = json.loads(line)
+        began = time.monotonic()
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            _run(order, writer)
+        os.close(writer)
+        with open(reader, "rb") as pipe:  # noqa: PTH123 - a descriptor has no path
+            kilobytes = pipe.read()
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        megabytes = sum(map(int, kilobytes.split())) // 1024 if kilobytes else 1_000_000
+        answer = {"code": status, "megabytes": megabytes, "seconds": time.monotonic() - began}
+        sys.stdout.write(f"{json.dumps(answer)}\n")
+        sys.stdout.flush()
+
+
+def _run(order: dict[str, Any], writer: int) -> None:
+    """Be the job, and end."""
+    os.environ.clear()
+    os.environ.update(order["environ"])
+    os.chdir(order["folder"])
+    tempfile.tempdir = order["place"]
+    for descriptor, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(Path(order["place"], name), os.O_WRONLY | os.O_CREAT), descriptor)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    code = 99
+    try:
+        code = _main(order["words"])
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        os.write(writer, " ".join(str(resource.getrusage(each).ru_maxrss) for each in who).encode())
+        os._exit(code)
+
+
+def _main(words: list[str]) -> int:
+    if words[0] == "propose":
+        sys.argv = [str(PROPOSE), *words[1:]]
+        try:
+            runpy.run_path(str(PROPOSE), run_name="__main__")
+        except SystemExit as end:
+            return int(end.code or 0)
+        return 0
+    from ratchet.cli import main
+
+    return main(words)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,102 @@
+"""The identity of host code: every planted change is seen where it matters, and what changes nothing is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ratchet.config import Settings
+from ratchet.measure.child.host import load
+from ratchet.measure.child.loader import LoadedTree
+from ratchet.measure.identity.host_code import Watch
+from ratchet.measure.messages import HostParts, parse
+from ratchet.measure.tree_spec import TreeSpec
+from tests.planted_host_code import CHANGES, HARMLESS, HELD_OUT, PROJECT, Change
+
+
+def write(folder: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def identities(tree: Path, *cases: str) -> dict[str, HostParts]:
+    """Return the host code of cases, each called in a process of its own that is forked from one that imported the tree."""
+    spec = TreeSpec.of(Settings(), tree.resolve(), checkout=tree.resolve(), device="cpu", gpu_uuid=None)
+
+    def host(writer: int) -> None:
+        loaded = load(spec)
+        assert loaded.code is not None
+        loaded.code.update()
+        found = {case: forked(lambda out, case=case: worker(out, loaded, case)) for case in cases}
+        os.write(writer, json.dumps(found).encode())
+
+    def worker(writer: int, loaded: LoadedTree, case: str) -> None:
+        workload = loaded.build(f"{case}/default", 1)
+        with Watch() as watch:
+            workload.run()
+        assert loaded.code is not None
+        found = loaded.code.identity(loaded.benchmark(f"{case}/default"), {}, watch.ran)
+        os.write(writer, json.dumps(vars(found)).encode())
+
+    return {case: parse(json.loads(answer), HostParts) for case, answer in json.loads(forked(host)).items()}
+
+
+def forked(work) -> str:
+    """Return what a function writes to a pipe in a process of its own."""
+    reader, writer = os.pipe()
+    if (pid := os.fork()) == 0:
+        try:
+            os.close(reader)
+            work(writer)
+        except BaseException:  # noqa: BLE001  the parent cannot see it otherwise
+            traceback.print_exc()
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        text = file.read()
+    os.waitpid(pid, 0)
+    return text
+
+
+@pytest.fixture(scope="session")
+def before(tmp_path_factory: pytest.TempPathFactory) -> dict[str, HostParts]:
+    """The host code of all cases of the project as it is."""
+    names = {change.case for change in (*CHANGES, *HELD_OUT, *HARMLESS)} | {"alone"}
+    return identities(write(tmp_path_factory.mktemp("before"), PROJECT), *sorted(names))
+
+
+def changed(folder: Path, change: Change) -> Path:
+    text = PROJECT.get(change.file, "")
+    assert change.old in text
+    assert change.new != change.old
+    return write(folder, {**PROJECT, change.file: text.replace(change.old, change.new, 1) if text else change.new})
+
+
+def test_the_same_project_elsewhere_is_the_same(tmp_path: Path, before: dict[str, HostParts]) -> None:
+    """The same files at another path give every case the same host code, and each case has one."""
+    after = identities(write(tmp_path / "a longer path", PROJECT), *before)
+    assert {name: one.difference(before[name]) for name, one in after.items()} == dict.fromkeys(before, "")
+    assert {name for name, one in after.items() if not one.digest} == set()
+
+
+@pytest.mark.parametrize("change", [pytest.param(one, id=one.name) for one in CHANGES])
+def test_a_change_is_seen(tmp_path: Path, before: dict[str, HostParts], change: Change) -> None:
+    """A change is a difference for the case that uses it, and mostly for no other."""
+    after = identities(changed(tmp_path, change), change.case, "alone")
+    assert after[change.case].difference(before[change.case])
+    assert not change.spares or not after["alone"].difference(before["alone"])
+
+
+@pytest.mark.parametrize("change", [pytest.param(one, id=one.name) for one in HARMLESS])
+def test_what_changes_nothing_is_no_difference(tmp_path: Path, before: dict[str, HostParts], change: Change) -> None:
+    """A case stays the same where nothing changed that it depends on."""
+    after = identities(changed(tmp_path, change), change.case)
+    assert after[change.case].difference(before[change.case]) == ""
