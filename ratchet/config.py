@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from ratchet import units
 from ratchet.errors import UsageError
 from ratchet.records.run import Policy
 
@@ -168,6 +169,26 @@ def settings_from(text: str, name: str, environ: Mapping[str, str], options: Map
         raise UsageError(
             f"{_source(key, environ, options)}: {_sentence(first)}.", "See the settings in docs/settings.md."
         ) from None
+
+
+def origin_of_thresholds(
+    settings: Settings, text: str, place: str, environ: Mapping[str, str], options: Mapping[str, Any]
+) -> str:
+    """Say both thresholds and where each comes from: ``gate 3 %, improvement 5 % from pyproject.toml of main at 533226cf33``.
+
+    The arguments are those of `settings_from`; ``place`` names the file and its commit.
+    """
+    table = _tool_table(text, place)
+    origins: dict[str, list[str]] = {}
+    for key, word in (("regression_threshold", "gate"), ("improvement_threshold", "improvement")):
+        if options.get(key) is not None:
+            origin = "an option of this command"
+        elif environ.get(f"RATCHET_{key.upper()}"):
+            origin = f"this workflow, not from {place}"
+        else:
+            origin = place if key in table else f"the defaults, since {place} sets none"
+        origins.setdefault(origin, []).append(f"{word} {units.threshold(getattr(settings, key))}")
+    return "; ".join(f"{', '.join(values)} from {origin}" for origin, values in origins.items())
 
 
 def _text_of(path: Path) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.judge.github.acceptance import with_acceptances
+from ratchet.judge.github.state import Gap, State, with_gaps
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, CaseRun, Outcome, ReportRecord, RunRecord
 from ratchet.records.acceptance import Acceptance
@@ -34,6 +35,8 @@ def page(report: ReportRecord | None, **changes: Any) -> CommentPage:
         "run_url": RUN_URL,
         "run_id": 19432117786,
         "artifact_url": f"{RUN_URL}#artifacts" if report else None,
+        "rules": "gate 3 %, improvement 5 % from pyproject.toml of main at 5fe2b0c1d3; "
+        "baseline results/baseline.json of main at 5fe2b0c1d3",
     }
     return CommentPage(report, **(usual | changes))
 
@@ -84,7 +87,7 @@ def inconclusive() -> CommentPage:
 
 
 def identical() -> CommentPage:
-    """A pull request that touches no kernel: every case runs the same machine code."""
+    """A pull request that touches no kernel: every case runs the same code."""
     return page(judge_run(with_cases(h200_run(), *(case for case in h200_run().cases if case.identical)), Baseline()))
 
 
@@ -140,7 +143,7 @@ def nothing() -> CommentPage:
         reports.case("copy/32m", Outcome.UNFIT, hot),
         reports.case("fp8/rows", Outcome.SKIPPED, "Skipped: It needs the module transformer_engine, which is not installed."),
     )
-    return page(reports.report(cases))
+    return page(with_gaps(reports.report(cases), (), ()))
 
 
 def doubtful() -> CommentPage:
@@ -156,8 +159,12 @@ def doubtful() -> CommentPage:
         reports.case("gemm/2k", Outcome.UNCHANGED, INSIDE, 0.9991, 0.0451, unchecked=alone),
         reports.case("copy/32m", Outcome.IDENTICAL, "The same machine code on both sides."),
     )
-    older = "Compared with 9e8d7c6b5a: a pass takes the commit where the head left main, 4e4e4e4e4e."
-    return page(reports.report(cases, warnings=(older,)))
+    older = Gap(
+        State.OTHER_REFERENCE,
+        "Compared with 9e8d7c6b5a: a pass takes the commit where the head left main, 4e4e4e4e4e, or the one that the baseline "
+        "names for the case.",
+    )
+    return page(with_gaps(reports.report(cases), (), [older]), gaps=(older,))
 
 
 def accepted() -> CommentPage:
@@ -210,6 +217,7 @@ def hostile() -> CommentPage:
     return page(
         report.model_copy(update={"cases": cases, "profiles": (profile,), "unprofiled": (nasty,)}),
         base_ref=nasty,
+        rules=nasty,
         repository=nasty,
         run_url="javascript:alert(1)",
         artifact_url="https://evil.example/) <img src=x>",

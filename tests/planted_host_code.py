@@ -256,13 +256,23 @@ def named(x, name):
     return getattr(ops, "with_" + name)(x)
 """,
     "kernels/plugins/p_one.py": "def run(x):\n    return x + 1\n",
+    "kernels/vendors/__init__.py": """\
+import importlib
+import pkgutil
+
+RUNS = []
+for _, found, _ in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{found}")
+""",
+    "kernels/vendors/one.py": "from kernels import vendors\n\nvendors.RUNS.append(lambda x: x + 1)\n",
+    "kernels/vendors/two.py": "from kernels.vendors.one import vendors\n\ndef run(x):\n    return x * 4\n",
     "tools/answer.py": "print(42)\n",
     "kernels/other.py": "FACTOR = 2\n\ndef helper(x):\n    return x * FACTOR\n\ndef run(x):\n    return helper(x)\n",
     "kernels/unrelated.py": "SIZE = 3\n\ndef first(x):\n    return x * SIZE\n\ndef second(x):\n    return x\n",
     "bench/cases.py": """\
 import torch
 from ratchet import Workload, benchmark
-from kernels import conditional, dynamic, files, hooked, ops, other, patches, registry, unrelated
+from kernels import conditional, dynamic, files, hooked, ops, other, patches, registry, unrelated, vendors
 
 def case(run, size=16):
     x = torch.ones(size)
@@ -285,6 +295,8 @@ def case(run, size=16):
             "with_scale": "files.with_scale",
             "with_exec": "dynamic.with_exec",
             "with_plugins": "dynamic.with_plugins",
+            "with_vendors": "lambda x: [run(x) for run in vendors.RUNS]",
+            "with_vendor": "lambda x: vendors.two.run(x)",
             "with_program": "dynamic.with_program",
             "with_reload": "dynamic.with_reload",
             "with_name": "lambda x: dynamic.named(x, 'global')",
@@ -310,6 +322,7 @@ class Change:
 
 
 _OPS, _DYNAMIC = "kernels/ops.py", "kernels/dynamic.py"
+_VENDOR = "from kernels import vendors\nvendors.RUNS.append(abs)\n"
 CHANGES = (
     Change("a global constant", _OPS, "ROUNDS = 3", "ROUNDS = 4", "with_global"),
     Change("an imported constant", "kernels/constants.py", "BLOCK = 64", "BLOCK = 65", "with_import"),
@@ -351,6 +364,16 @@ CHANGES = (
     Change("code in a text", _DYNAMIC, "x * 5", "x * 6", "with_exec"),
     Change("a plugin", "kernels/plugins/p_one.py", "x + 1", "x + 2", "with_plugins"),
     Change("a new plugin", "kernels/plugins/p_two.py", "", "def run(x):\n    return x\n", "with_plugins"),
+    Change("what a vendor registers", "kernels/vendors/one.py", "x + 1", "x + 2", "with_vendors", spares=False),
+    Change(
+        "a new vendor",
+        "kernels/vendors/a.py",
+        "",
+        "from kernels import vendors\nvendors.RUNS.append(abs)\n",
+        "with_vendors",
+        False,
+    ),
+    Change("a vendor that is used by name", "kernels/vendors/two.py", "x * 4", "x * 5", "with_vendor"),
     Change("a program", "tools/answer.py", "42", "43", "with_program"),
     Change("a lazily imported module", "kernels/lazy.py", "x * 2", "x * 3", "with_reload"),
     Change("a function found by a computed name", _OPS, "ROUNDS = 3", "ROUNDS = 5", "with_name"),

@@ -1,14 +1,15 @@
-"""In the mode `branch`, put the baseline from its own branch where the measuring command looks for it.
+"""Take what the verdict depends on from the base branch: thresholds, folder of the baseline, in the mode `branch` the file too.
 
-Mode, branch and folder come from the settings of the base branch and from this job's variables, never from the measured commit.
-Both branches are as the checkout fetched them, with `fetch-depth: 0`, so this needs no credentials. It runs in ratchet's venv.
+All of it comes from the settings of the base branch and from this job's variables, never from the measured commit. The steps
+after this get settings as ``RATCHET_…`` variables, and the baseline where the measuring command looks for it. Branches are as
+the checkout fetched them, with `fetch-depth: 0`, so this needs no credentials. It runs in ratchet's venv.
 """
 
 import os
 import sys
 from pathlib import Path
 
-from ratchet.config import Settings, settings_from
+from ratchet.config import Settings, origin_of_thresholds, settings_from
 from ratchet.errors import RatchetError, UsageError
 from ratchet.forge.git import Repository
 from ratchet.records.baseline import Baseline
@@ -16,14 +17,38 @@ from ratchet.records.files import dumps, save_bytes
 from ratchet.untrusted import log_line
 
 FETCHED = "refs/remotes/origin"
+DECIDING = ("regression_threshold", "improvement_threshold", "confidence", "false_alarm", "on_inconclusive", "results")
+"""Settings that the trusted job judges by too, and the folder where both look for the baseline."""
 
 
-def place_baseline(clone: Repository, base: str) -> str:
-    """Put the file in place, an empty one if that branch has none; return a sentence about it, empty in the other modes.
+def base_settings(clone: Repository, base: str) -> tuple[Settings, str]:
+    """Return the settings of the base branch, of the checkout where that branch was not fetched, and a sentence about them.
 
-    Raises UsageError for settings that cannot be read or a folder outside the checkout, GitError where git refuses.
+    Raises UsageError for settings that cannot be read.
     """
-    settings = _settings(clone, base)
+    branch = f"{FETCHED}/{base}"
+    commit = clone.resolve(branch) if clone.tree_of(branch) else ""
+    name = f"pyproject.toml of {base}" if commit else "pyproject.toml of this checkout"
+    content = clone.file_in(commit, "pyproject.toml") if commit else _own(clone.root / "pyproject.toml")
+    text = (content or b"").decode("utf-8", "replace")
+    settings = settings_from(text, name, os.environ, {})
+    place = f"{name} at {commit[:10]}" if commit else f"{name}, since it has no {base}"
+    return settings, f"{origin_of_thresholds(settings, text, place, os.environ, {})}."
+
+
+def variables(settings: Settings) -> str:
+    """Return the lines for the file ``GITHUB_ENV``. Raises UsageError for a value that would be more than one line."""
+    values = {name: str(getattr(settings, name)) for name in DECIDING}
+    if wrong := next((name for name, value in values.items() if not value.isprintable()), None):
+        raise UsageError(f"{wrong} in [tool.ratchet] holds a control character.", "Write it without.")
+    return "".join(f"RATCHET_{name.upper()}={value}\n" for name, value in values.items())
+
+
+def place_baseline(clone: Repository, settings: Settings) -> str:
+    """Put the file in place, an empty one if its branch has none; return a sentence about it, empty in the other modes.
+
+    Raises UsageError for a folder outside the checkout, GitError where git refuses.
+    """
     if settings.baseline_mode != "branch":
         return ""
     branch = f"{FETCHED}/{settings.baseline_branch}"
@@ -38,19 +63,22 @@ def place_baseline(clone: Repository, base: str) -> str:
     return f"{name} is that of {settings.baseline_branch}{', which has none yet' if content is None else ''}."
 
 
-def _settings(clone: Repository, base: str) -> Settings:
-    content = clone.file_in(f"{FETCHED}/{base}", "pyproject.toml") or b""
-    return settings_from(content.decode("utf-8", "replace"), f"pyproject.toml of {base}", os.environ, {})
+def _own(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
 
 
 def main() -> int:
     base = os.environ["BASE_BRANCH"].removeprefix("refs/heads/")
     try:
-        sentence = place_baseline(Repository(Path.cwd()), base)
+        clone = Repository(Path.cwd())
+        settings, origin = base_settings(clone, base)
+        lines, placed = variables(settings), place_baseline(clone, settings)
     except RatchetError as error:
         sys.stdout.write(f"::error title=ratchet::{log_line(str(error))}\n")
         return int(error.exit_code)
-    sys.stdout.write(f"{log_line(sentence)}\n" if sentence else "")
+    with Path(os.environ["GITHUB_ENV"]).open("a", encoding="utf-8") as file:
+        file.write(lines)
+    sys.stdout.writelines(f"{log_line(sentence)}\n" for sentence in (origin, placed) if sentence)
     return 0
 
 

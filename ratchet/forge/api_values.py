@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any, TypeVar
 
+from github.Artifact import Artifact
 from github.IssueComment import IssueComment
 from github.NamedUser import NamedUser
 from github.Organization import Organization
@@ -15,10 +16,10 @@ from github.PullRequest import PullRequest
 from github.Repository import Repository
 from github.WorkflowRun import WorkflowRun as ApiRun
 
-from ratchet.records.forge import Annotation, CheckOutput, Comment, Pull, WorkflowRun
+from ratchet.records.forge import Annotation, CheckOutput, Comment, Pull, StoredArtifact, WorkflowRun
 
 T = TypeVar("T")
-Value = TypeVar("Value", Pull, Comment, WorkflowRun)
+Value = TypeVar("Value", Pull, Comment, WorkflowRun, StoredArtifact)
 
 
 def pull(api: PullRequest) -> Pull:
@@ -70,8 +71,14 @@ def workflow_run(api: ApiRun) -> WorkflowRun:
             conclusion=api.conclusion,
             url=api.html_url,
             attempt=api.run_attempt,
+            started_at=api.run_started_at,
         )
     )
+
+
+def artifact(api: Artifact) -> StoredArtifact:
+    """Convert an artifact."""
+    return _whole(StoredArtifact(name=api.name, created_at=known(api.created_at, "time")))
 
 
 def check_output(output: CheckOutput, annotations: tuple[Annotation, ...]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ratchet.errors import GoneError, RefusedError, UnreachableError
 from ratchet.forge import api_values
 from ratchet.forge.api_values import known
 from ratchet.forge.connection import Connection, Tries
-from ratchet.records.forge import ANNOTATIONS_A_CALL, CheckOutput, Comment, Conclusion, Pull, WorkflowRun
+from ratchet.records.forge import ANNOTATIONS_A_CALL, CheckOutput, Comment, Conclusion, Pull, StoredArtifact, WorkflowRun
 
 _ROLES = ("admin", "maintain", "write", "triage", "read", "none")
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -145,11 +145,11 @@ class GitHub(Connection):
             f"Reading workflow run {run_id}", lambda: api_values.workflow_run(self._api.get_workflow_run(run_id))
         )
 
-    def artifact_names(self, run_id: int) -> tuple[str, ...]:
-        """Return the names of a run's artifacts, with expired ones."""
+    def artifacts(self, run_id: int) -> tuple[StoredArtifact, ...]:
+        """Return a run's artifacts, those of earlier attempts and expired ones too."""
 
-        def read() -> tuple[str, ...]:
-            return tuple(known(artifact.name, "name") for artifact in self._api.get_workflow_run(run_id).get_artifacts())
+        def read() -> tuple[StoredArtifact, ...]:
+            return tuple(map(api_values.artifact, self._api.get_workflow_run(run_id).get_artifacts()))
 
         return self._tries().call(f"Reading the artifacts of workflow run {run_id}", read)
 
@@ -188,13 +188,14 @@ class GitHub(Connection):
         except GoneError:
             return "none"
 
-    def branch_exists(self, name: str) -> bool:
-        """Return whether this repository has a branch of that name."""
+    def tip(self, branch: str) -> str | None:
+        """Return the commit that a branch of this repository stands at; None if there is no such branch."""
         try:
-            self._tries().call(f"Looking for branch {name}", lambda: known(self._api.get_branch(name).name, "name"))
+            return self._tries().call(
+                f"Looking for branch {branch}", lambda: known(self._api.get_branch(branch).commit.sha, "commit")
+            )
         except GoneError:
-            return False
-        return True
+            return None
 
     def holds(self, ref: str, commit: str) -> bool | None:
         """Return whether the history of a branch or commit has this commit; None if GitHub does not know one of the two."""
@@ -206,6 +207,17 @@ class GitHub(Connection):
 
         try:
             return self._tries().call(f"Looking for {commit[:10]} in {ref}", read) in ("behind", "identical")
+        except GoneError:
+            return None
+
+    def merge_base(self, ref: str, commit: str) -> str | None:
+        """Return the commit where a commit left a branch or another commit; None if GitHub does not know one of the two."""
+
+        def read() -> str:
+            return known(self._api.compare(ref, commit).merge_base_commit, "merge base").sha
+
+        try:
+            return self._tries().call(f"Looking for where {commit[:10]} left {ref}", read)
         except GoneError:
             return None
 
@@ -236,6 +248,15 @@ class GitHub(Connection):
             check_id = tries.call(doing, find)
             if check_id is not None:
                 return check_id
+
+    def external_ids(self, name: str, sha: str) -> tuple[str, ...]:
+        """Return the external ids of all check runs of that name on a commit."""
+
+        def read() -> tuple[str, ...]:
+            there = self._api.get_commit(sha).get_check_runs(check_name=name, filter="all")
+            return tuple(run.external_id or "" for run in there)
+
+        return self._tries().call(f"Reading the check runs on {sha}", read)
 
     def has_completed(self, name: str, sha: str, external_id: str) -> bool:
         """Return whether a commit has a completed check run of this name and of ours (`open_check`)."""

@@ -104,7 +104,7 @@ class Prepared(Record):
 
 
 class HostParts(Record):
-    """The identity of a case's host code: see `ratchet.measure.identity.host_code`."""
+    """The identity of a case's host code: see `ratchet.measure.host_code`."""
 
     parts: dict[Line, Annotated[str, Field(max_length=128)]] = {}
     """Part of the tree → digest."""

@@ -133,13 +133,13 @@ def _survey_alone(workers: Workers, survey: _Survey) -> None:
 
 
 def _survey_case(workers: Workers, survey: _Survey, worker: WorkerClient, name: str) -> tuple[PreparedCase, bool]:
-    """Return the case, and whether its worker is spent."""
+    """Return the case, and whether its worker must end: the host code of a case can be told in a fresh worker only."""
     lost = survey.lost.get(name, ())
     prepared = workers.prepare(survey.side, worker, name, workers.plan.seed, check=True)
     if not survey.identify:
         return PreparedCase(prepared, lost=lost), False
     identified = worker.ask("identify", Identified)
-    return PreparedCase(prepared, identified.digest, identified.opaque, identified.host, lost), identified.spent
+    return PreparedCase(prepared, identified.digest, identified.opaque, identified.host, lost), True
 
 
 def trace(workers: Workers, side: Side, cases: Sequence[str]) -> dict[str, SideTrace]:

@@ -70,6 +70,16 @@ class WorkflowRun:
     """None while it runs."""
     url: str
     attempt: int
+    started_at: datetime
+    """When this attempt began."""
+
+
+@dataclass(frozen=True)
+class StoredArtifact:
+    """An artifact of a run, of whichever attempt."""
+
+    name: str
+    created_at: datetime
 
 
 @dataclass(frozen=True)

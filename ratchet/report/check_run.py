@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator
 
 from ratchet import untrusted
+from ratchet.judge.github.state import Conclusion
 from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome
 from ratchet.records.forge import ANNOTATIONS_A_CALL, Annotation, CheckOutput, Level
 from ratchet.report import profile, words
-from ratchet.report.comment import CommentPage, Conclusion, conclusion, render_part
+from ratchet.report.comment import CommentPage, conclusion, render_part
 
 TITLE = 200
 """Characters of a title."""

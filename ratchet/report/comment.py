@@ -18,15 +18,12 @@ from typing import Any, Literal
 from ratchet import untrusted
 from ratchet.errors import UsageError
 from ratchet.judge.github.command import MOST_CASES, is_case
+from ratchet.judge.github.state import Conclusion, Gap, state_of
 from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
 from ratchet.records.acceptance import Acceptance
 from ratchet.report import profile, words
 from ratchet.report.markdown import Detail, Reason, fitted, is_plain, machine, reasons, shared_content, template, tree
 from ratchet.untrusted import Markdown
-
-Conclusion = Literal["success", "failure", "neutral", "action_required"]
-_HELD = (Outcome.UNCHANGED, Outcome.IMPROVED, Outcome.IDENTICAL)
-"""Outcomes of cases that were compared and are no slower."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +51,12 @@ class CommentPage:
     log_url: str | None = None
     """Address of the publishing job, where its log is what to read next."""
     report_id: str = "default"
+    gaps: tuple[Gap, ...] = ()
+    """Why this run is no pass; `ratchet.judge.github.state.with_gaps` has put them into the report."""
     rejudged: bool = True
     """Judged again from the raw samples, by thresholds and baseline of ``base_ref``."""
+    rules: str = ""
+    """The thresholds in words, and the file and the commit that they and the baseline come from."""
     notes: tuple[str, ...] = ()
     """Further sentences beside the verdict: parts of the artifact that were left out, and why."""
     paths: Mapping[str, str] = field(default_factory=dict)
@@ -63,25 +64,8 @@ class CommentPage:
 
 
 def conclusion(page: CommentPage) -> Conclusion:
-    """Return the conclusion of the check run.
-
-    ``failure``: a regression, a wrong result, or a run that gave nothing to judge.
-    ``success``: something was compared, and all of it is no slower or accepted.
-    ``action_required``: a slowdown without proof. It asks for a person: ``neutral`` would satisfy a required check.
-    ``neutral``: everything else, since noise is no fault of the change.
-    """
-    report = page.report
-    if report is None or not report.cases:
-        return "failure"
-    if report.verdict == "regression":
-        return "failure"
-    accepted = {acceptance.case for acceptance in page.acceptances}
-    outcomes = [case.outcome for case in report.cases if case.name not in accepted]
-    if Outcome.SLOWER in outcomes:
-        return "action_required"
-    answered = not any(outcome in words.NO_ANSWER for outcome in outcomes)
-    compared = page.acceptances or any(outcome in _HELD for outcome in outcomes)
-    return "success" if report.verdict == "pass" and answered and compared else "neutral"
+    """Return the conclusion of the check run; docs/github.md has a table of all states."""
+    return state_of(page.report, {acceptance.case for acceptance in page.acceptances}, page.gaps).conclusion
 
 
 LIMIT = 60_000
@@ -131,7 +115,7 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
         "part": part,
         "detail": detail,
         "report": report,
-        "page_mark": _MARKS[conclusion(page)] if report else "⚠️",
+        "page_mark": _MARKS[conclusion(page)],
         "headline": _headline(report) if report else f"No verdict: {page.problem or 'nothing was measured.'}",
         "alerts": _alerts(page),
         "head": _head(page),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -66,6 +66,8 @@ class Detail:
     """Machine, plan, chart, and how to read the report."""
 
 
+SHORTEST_ROW = 40
+"""Bytes that a case takes in a table, at least."""
 _DETAILS = (
     Detail(10**9, 20),
     Detail(200, 20),
@@ -91,7 +93,8 @@ def fitted(render: Callable[[Detail], str], limit: int | None) -> str:
     """Return the text with the most detail that has at most ``limit`` bytes of UTF-8; the shortest where none has."""
     text = ""
     for detail in _DETAILS:
-        text = render(detail)
+        # More rows than this never fit: thousands of cases are not rendered only to be dropped.
+        text = render(detail if limit is None else replace(detail, cases=min(detail.cases, limit // SHORTEST_ROW)))
         if limit is None or len(text.encode()) <= limit:
             break
     return text

@@ -74,15 +74,17 @@ OPERATIONS: dict[str, Operation] = {
     "reply": Operation(lambda g: g.reply(7, REPLY, REPLY), "Reading the comments of pull request 7"),
     "react": Operation(lambda g: g.react(FIRST, "eyes"), "Reacting to comment 1001", answered=False),
     "workflow_run": Operation(lambda g: g.workflow_run(5), "Reading workflow run 5"),
-    "artifact_names": Operation(lambda g: g.artifact_names(5), "Reading the artifacts of workflow run 5"),
+    "artifacts": Operation(lambda g: g.artifacts(5), "Reading the artifacts of workflow run 5"),
     "has_artifact": Operation(lambda g: g.has_artifact(5, "ratchet-run"), "Reading the artifacts of workflow run 5"),
     "has_completed": Operation(lambda g: g.has_completed("ratchet", "a" * 40, "5.1"), "Looking for check runs on aaa"),
     "file_at": Operation(
         lambda g: g.file_at("results/baseline.json", "main"), "Reading results/baseline.json at main", absent=None
     ),
     "permission": Operation(lambda g: g.permission("a-maintainer"), "Reading the permission of a-maintainer", absent="none"),
-    "branch_exists": Operation(lambda g: g.branch_exists("main"), "Looking for branch main", absent=False),
+    "tip": Operation(lambda g: g.tip("main"), "Looking for branch main", absent=None),
     "holds": Operation(lambda g: g.holds("main", "b" * 40), "Looking for bbbbbbbbbb in main", absent=None),
+    "merge_base": Operation(lambda g: g.merge_base("main", "b" * 40), "Looking for where bbbbbbbbbb left main", absent=None),
+    "external_ids": Operation(lambda g: g.external_ids("ratchet", "a" * 40), "Reading the check runs on aaa"),
     "default_branch": Operation(lambda g: g.default_branch(), "Reading the repository"),
     "open_check": Operation(
         lambda g: g.open_check("ratchet", "a" * 40, "https://example.org", "5"), "Opening a check run on aaa"

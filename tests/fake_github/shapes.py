@@ -70,9 +70,9 @@ class Shapes:
         known = {"sha": sha, "url": f"{self._api}/commits/{sha}", "html_url": f"{self._web}/commit/{sha}"}
         return fill("commit", known | {"author": who, "committer": who})
 
-    def comparison(self, base: str, status: str) -> dict[str, Any]:
-        at = self.commit(base)
-        return fill("commit-comparison", {"status": status, "base_commit": at, "merge_base_commit": at, "files": []})
+    def comparison(self, base: str, shared: str, status: str) -> dict[str, Any]:
+        commits = {"base_commit": self.commit(base), "merge_base_commit": self.commit(shared)}
+        return fill("commit-comparison", {"status": status, "files": []} | commits)
 
     def pull(self, pull: Pull, simple: bool = False) -> dict[str, Any]:
         owner = (pull.head_repository or "").partition("/")[0]
@@ -136,7 +136,7 @@ class Shapes:
             "id": run.id, "name": run.name, "path": run.path, "event": run.event, "head_sha": run.head_sha,
             "head_branch": run.head_branch, "status": "completed" if run.conclusion else "in_progress",
             "conclusion": run.conclusion, "html_url": f"{self._web}/actions/runs/{run.id}",
-            "run_attempt": run.attempt, "url": f"{self._api}/actions/runs/{run.id}",
+            "run_attempt": run.attempt, "run_started_at": run.started_at, "url": f"{self._api}/actions/runs/{run.id}",
             "artifacts_url": f"{self._api}/actions/runs/{run.id}/artifacts",
             "repository": self._small(self._state.repository),
             "head_repository": self._small(run.head_repository) if run.head_repository else None, "pull_requests": [],
@@ -144,9 +144,8 @@ class Shapes:
         return fill("workflow-run", known)
 
     def artifact(self, name: str, run: Run) -> dict[str, Any]:
-        return fill(
-            "artifact", {"id": _number(f"{run.id}/{name}"), "name": name, "expired": run.expired, "workflow_run": {"id": run.id}}
-        )
+        known = {"id": _number(f"{run.id}/{name}"), "name": name, "expired": run.expired, "workflow_run": {"id": run.id}}
+        return fill("artifact", known | {"created_at": "2026-11-21T08:00:00Z"})
 
     def permission(self, login: str, role: str) -> dict[str, Any]:
         """Only ``role_name`` tells maintain and triage: ``permission`` is the coarser word of earlier days."""

@@ -87,7 +87,10 @@ class Run:
     head_repository: str | None = "octo-org/kernels"
     conclusion: str | None = "success"
     attempt: int = 1
+    started_at: str = "2026-11-21T07:30:00Z"
+    """When this attempt began."""
     artifacts: list[str] = field(default_factory=list)
+    """All were made at 08:00."""
     expired: bool = False
     """Whether its artifacts are kept no longer."""
 
@@ -213,6 +216,18 @@ class State:
         if self.origin is not None:
             return self._git("merge-base", "--is-ancestor", commit, tip).returncode == 0
         return commit == tip or any(self.is_ancestor(commit, parent) for parent in self.parents.get(tip, ()))
+
+    def merge_base(self, one: str, other: str) -> str | None:
+        """Return the newest commit in the history of both."""
+        if self.origin is not None:
+            done = self._git("merge-base", one, other)
+            return done.stdout.decode().strip() if done.returncode == 0 else None
+        level = [other]
+        while level:
+            if found := next((commit for commit in level if self.is_ancestor(commit, one)), None):
+                return found
+            level = [parent for commit in level for parent in self.parents.get(commit, ())]
+        return None
 
     def _git(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(["git", "-C", str(self.origin), *arguments], capture_output=True, check=False)

@@ -19,7 +19,8 @@ from ratchet.measure.device.nvml import choose_gpu
 from ratchet.measure.messages import Identified, Prepared, Sampled
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side
-from tests.integration.playground import Playground
+from ratchet.records.verdict import Outcome
+from tests.integration.playground import Playground, new_repository
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
@@ -401,3 +402,57 @@ def test_a_spent_worker_is_replaced(sides: Sides) -> None:
         assert len(worker.ask("block", Sampled, samples=5, place=1).samples_ms) == 5
     finally:
         worker.end()
+
+
+HOST_CASE = """\
+import time
+
+import torch
+import triton.language as tl
+from ratchet import benchmark
+from triton import jit
+
+BLOCK = 256
+
+
+@jit
+def scale(x, out, factor, SIZE: tl.constexpr):
+    at = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
+    tl.store(out + at, tl.load(x + at) * factor)
+
+
+@benchmark
+def NAME(*, device):
+    x = torch.randn(1 << 16, device=device)
+    out = torch.empty_like(x)
+
+    def run():
+        scale[(x.numel() // BLOCK,)](x, out, 2.0, SIZE=BLOCK)
+        HOST
+        return out
+
+    return run
+"""
+
+
+def test_host_code_of_a_call_that_waits_or_keeps_the_gpu_waiting(tmp_path: Path) -> None:
+    """A call that synchronises and one that is host-bound are identical if unchanged; a constant, a kernel or a wait is seen."""
+    pytest.importorskip("triton")
+    hosts = {"item": "out[0].item()", "sleep": "time.sleep(0.01)"}
+    files = {f"bench/{name}.py": HOST_CASE.replace("NAME", name).replace("HOST", line) for name, line in hosts.items()}
+    new_repository(tmp_path / "repo", {"notes.txt": "x\n"})
+    play = Playground(tmp_path)
+    play.commit({"pyproject.toml": "[tool.ratchet]\n", **files})
+
+    def changed_cases() -> set[str]:
+        done = play.finish(play.start("check", "--device", "cuda", "--base", "HEAD~1", "--pairs", "6"), 300)
+        assert set(done.outcomes()) == {"item/default", "sleep/default"}, done
+        return {name for name, outcome in done.outcomes().items() if outcome is not Outcome.IDENTICAL}
+
+    play.commit({"bench/item.py": "# a comment\n" + files["bench/item.py"]})
+    assert changed_cases() == set()
+    planted = [("item", "BLOCK = 256", "BLOCK = 128"), ("item", "* factor", "+ factor"), ("item", "2.0", "3.0")]
+    for name, old, new in [*planted, ("sleep", "0.01", "0.012"), ("sleep", "BLOCK = 256", "BLOCK = 512")]:
+        play.commit({f"bench/{name}.py": files[f"bench/{name}.py"].replace(old, new)})
+        play.commit({f"bench/{name}.py": files[f"bench/{name}.py"]})
+        assert changed_cases() == {f"{name}/default"}, (name, new)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from ratchet.judge.github.acceptance import LABEL, acknowledged_in
 from ratchet.judge.github.event import parse_event
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.files import dumps
-from ratchet.report.comment import MARKER
-from tests import examples
+from ratchet.report.comment import MARKER, render_comment
+from tests import examples, pages
 from tests.fake_github import Answer, Comment, FakeGitHub
 from tests.hostile_comments import HOSTILE
 from tests.integration.playground import Finished, Playground
@@ -143,6 +144,14 @@ def test_profile(scene: Scene) -> None:
     inputs = {"case": f"{NAME} copy/new", "base": scene.pull.base_sha, "sha": HEAD}
     assert (dispatched["workflow"], dispatched["inputs"]) == ("cuda_profile.yml", inputs)
     assert f"Profiling `{NAME}`, `copy/new` at {HEAD}" in scene.replies()[0]
+
+
+def test_a_case_is_found_in_the_report_as_it_is_written(scene: Scene) -> None:
+    """A regression that no baseline knows can be accepted by the name in the report's table, which breaks it for phones."""
+    report = render_comment(replace(pages.red(), head_sha=HEAD, run_id=RUN))
+    assert "<code>normalize/<wbr>rows_<wbr>16k</code>" in report
+    scene.report.body = report
+    assert scene.say("/ratchet accept normalize/rows_16k needed").done
 
 
 @pytest.mark.parametrize("cases", ["copy/wrong", f"{NAME} copy/new copy/wrong"])

@@ -23,18 +23,18 @@ from tests.integration.publish_scene import HEAD, LATER, NAME, RED, SAME, Scene
 
 def test_a_reference_that_is_not_on_the_base_branch(scene: Scene, command: Callable[..., Finished]) -> None:
     """A run against another commit, such as the head's own parent, gives no verdict, however fast the head looks beside it."""
-    scene.state.parents[HEAD] = [LATER]
+    scene.state.parents |= {HEAD: [LATER], LATER: [examples.REFERENCE.commit]}
     scene.artifact(SAME, reference=Tree(commit=LATER))
     done = command()
     assert (done.code, scene.check.conclusion) == (0, "failure")
-    said = f"The run compares with {LATER[:10]}, which is not on main: measure against a commit of that branch."
+    said = f"The run compares with {LATER[:10]}, which is not on main: measure against a commit of main."
     assert f"No verdict: {said}" in done.out
     assert said in scene.ours()[0]
 
 
-@pytest.mark.parametrize("commit", ["", "main", HEAD], ids=["none", "no hash", "the head"])
+@pytest.mark.parametrize("commit", ["", "main"], ids=["none", "no hash"])
 def test_a_reference_that_is_none(scene: Scene, commit: str) -> None:
-    """Nor does one against what is no commit, or against the head itself."""
+    """Nor does one against what is no commit."""
     scene.artifact(SAME, reference=Tree(commit=commit))
     done = scene.publish()
     assert (done.verdict, scene.check.conclusion) == ("none", "failure")
@@ -42,18 +42,10 @@ def test_a_reference_that_is_none(scene: Scene, commit: str) -> None:
     assert "which is not on main" in done.page.problem
 
 
-def test_a_reference_that_github_does_not_know(scene: Scene) -> None:
-    """Where a branch was rewritten there is a verdict, and a sentence that nobody knows whether the commit was on it."""
-    scene.artifact(SAME, reference=Tree(commit="5" * 40))
-    done = scene.publish()
-    assert (done.verdict, scene.check.conclusion) == ("pass", "success")
-    assert "GitHub does not know 5555555555, which the run compares with: whether main has it is open." in scene.ours()[0]
-
-
 @pytest.mark.parametrize("where", ["cases", "best"])
 def test_a_reference_of_one_case_alone(scene: Scene, where: str) -> None:
     """Each case that names a commit of its own is looked at too."""
-    scene.state.parents[HEAD] = [LATER]
+    scene.state.parents |= {HEAD: [LATER], LATER: [examples.REFERENCE.commit]}
     foreign = timed(1.0, reference_tree=Tree(commit=LATER))
     scene.artifact(SAME if where == "best" else foreign, best=(foreign,) if where == "best" else ())
     done = scene.publish()
@@ -81,17 +73,28 @@ def test_a_run_with_more_references_than_anybody_asks_for(scene: Scene) -> None:
     assert not scene.fake.sent("GET", "/compare/")
 
 
-@pytest.mark.parametrize("event", ["push", "merge_group"])
-def test_what_was_pushed_may_compare_with_its_own_history(scene: Scene, event: str) -> None:
-    """A push to another branch, or a queue with an earlier entry in it, compares with what it was made on."""
-    scene.state.parents[HEAD] = [LATER]
-    scene.measured.event, scene.measured.head_repository = event, scene.state.repository
-    scene.measured.head_branch = {"push": "release", "merge_group": f"gh-readonly-queue/main/pr-7-{LATER}"}[event]
-    scene.artifact(SAME, reference=Tree(commit=LATER))
-    assert scene.publish().verdict == "pass"
+def test_a_push_to_main_may_compare_with_any_earlier_commit(scene: Scene) -> None:
+    """What is on main already left it nowhere: the commit before the push is a reference, one that came later is none."""
+    scene.pull.state = "closed"
+    scene.state.branches["main"] = HEAD
+    scene.state.parents |= {HEAD: [LATER], LATER: [examples.REFERENCE.commit]}
+    scene.measured.event, scene.measured.head_repository, scene.measured.head_branch = "push", scene.state.repository, "main"
+    for commit in (LATER, examples.REFERENCE.commit):
+        scene.artifact(SAME, reference=Tree(commit=commit))
+        assert scene.publish().verdict == "pass"
     scene.state.parents["5" * 40] = [HEAD]
     scene.artifact(SAME, reference=Tree(commit="5" * 40))
     assert scene.publish().verdict == "none"
+
+
+def test_an_entry_of_a_queue_compares_with_the_one_before_it(scene: Scene) -> None:
+    """The name of its branch has the commit that it is made on; main's tip will do as well, an earlier commit will not."""
+    scene.state.parents |= {HEAD: [LATER], LATER: [scene.pull.base_sha]}
+    scene.measured.event, scene.measured.head_repository = "merge_group", scene.state.repository
+    scene.measured.head_branch = f"gh-readonly-queue/main/pr-7-{LATER}"
+    for commit, verdict in ((LATER, "pass"), (scene.pull.base_sha, "pass"), (examples.REFERENCE.commit, "not measured")):
+        scene.artifact(SAME, reference=Tree(commit=commit))
+        assert scene.publish().verdict == verdict
 
 
 # ---- artifacts that give no verdict

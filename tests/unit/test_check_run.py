@@ -41,18 +41,20 @@ def of(*outcomes: Outcome, **changes: object) -> CommentPage:
         (of(Outcome.UNCHANGED, Outcome.INCONCLUSIVE), "neutral"),
         (of(Outcome.UNCHANGED, Outcome.INCONCLUSIVE, Outcome.SLOWER, verdict="not measured", exit_code=3), "action_required"),
         (of(Outcome.REGRESSED, Outcome.SLOWER, verdict="regression", exit_code=1), "failure"),
-        (of(Outcome.INCONCLUSIVE, verdict="not measured", exit_code=3, policy=Policy(on_inconclusive="fail")), "neutral"),
-        (of(Outcome.UNFIT, verdict="not measured", exit_code=3), "neutral"),
-        (of(Outcome.SKIPPED, verdict="not measured", exit_code=3), "neutral"),
+        (of(Outcome.INCONCLUSIVE, verdict="not measured", exit_code=3, policy=Policy(on_inconclusive="fail")), "failure"),
+        (of(Outcome.UNFIT, verdict="not measured", exit_code=3), "failure"),
+        (of(Outcome.UNFIT, Outcome.UNCHANGED, verdict="not measured", exit_code=3), "action_required"),
+        (of(Outcome.UNFIT, Outcome.UNFIT, Outcome.UNCHANGED, verdict="not measured", exit_code=3), "failure"),
+        (of(Outcome.SKIPPED, verdict="not measured", exit_code=3), "failure"),
+        (of(Outcome.MISSING, verdict="not measured", exit_code=3), "failure"),
         (of(Outcome.NEW, Outcome.CHANGED, Outcome.MISSING), "neutral"),
         (of(Outcome.MEASURED), "neutral"),
         (of(), "failure"),
     ],
 )
 def test_how_it_ends(page: CommentPage, end: str) -> None:
-    """Red for regressions, wrong results and no run at all; green only where something was compared; noise is neither.
-
-    A slowdown without proof is none of these: it asks for a person.
+    """Red for regressions, wrong results and where less than half was measured; green only where something was compared; noise is
+    neither. What a person has to look at, such as a slowdown without proof, asks for one.
     """
     assert check_output(page)[0] == end
 
@@ -154,6 +156,12 @@ def test_where_a_benchmark_may_stand() -> None:
     assert candidate_paths(pages.red(), "../bench") == {}
     assert candidate_paths(pages.red(), "/abs") == {"attention": "abs/attention.py", "normalize": "abs/normalize.py"}
     assert candidate_paths(pages.problem(), "bench") == {}
+
+
+def test_few_files_are_looked_for() -> None:
+    """However many benchmarks are red, no more files are asked for than a check run may annotate: each is a call to GitHub."""
+    cases = tuple(reports.case(f"b{number}/c", Outcome.REGRESSED, "Because.", 1.05) for number in range(60))
+    assert len(candidate_paths(pages.page(reports.report(cases)), "bench")) == ANNOTATIONS_A_CALL
 
 
 def test_lines_for_the_log() -> None:

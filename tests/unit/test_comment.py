@@ -14,7 +14,16 @@ from ratchet.errors import UsageError
 from ratchet.judge.github.command import MOST_CASES, Accept, parse_command
 from ratchet.records import Outcome
 from ratchet.report.check_run import check_output
-from ratchet.report.comment import LIMIT, MOST_BARS, CommentPage, chart_of_changes, marker, render_comment, run_id_of, sha_of
+from ratchet.report.comment import (
+    LIMIT,
+    MOST_BARS,
+    CommentPage,
+    chart_of_changes,
+    marker,
+    render_comment,
+    run_id_of,
+    sha_of,
+)
 from tests import examples, pages, reports
 from tests.pages import RUN_URL
 from tests.rendered import Page, faults
@@ -77,10 +86,10 @@ def test_the_verdict_is_first_then_the_worst() -> None:
     after = [line.split(" ")[0] for line in lines[3 + len(names) :]]
     assert after == ["-", "-", "-", "**Slower", "```text", "/ratchet", "```", "**Cases**", "6", *FACTS]
     assert "**Cases** 11: ❌ 5 regressed · 🟰 6 identical" in lines
-    assert lines[-2].startswith(f"**Run** [19432117786]({RUN_URL}), ")
+    assert lines[-3].startswith(f"**Run** [19432117786]({RUN_URL}), ")
 
 
-FACTS = ["**Head**", "**Reference**", "**Machine**", "**Run**", "**Files**"]
+FACTS = ["**Head**", "**Reference**", "**Machine**", "**Run**", "**Thresholds**", "**Files**"]
 
 
 def name_in(row: str) -> str:
@@ -122,7 +131,7 @@ def test_alerts_stand_under_the_verdict() -> None:
 def test_no_verdict_is_said() -> None:
     """Without a run to judge, the comment says why and claims nothing."""
     text = render_comment(pages.problem())
-    assert "### ⚠️ No verdict: The job that measures ended with “failure”" in text
+    assert "### ❌ No verdict: The job that measures ended with “failure”" in text
     assert "neither a pass nor a regression" in text
     assert "✅" not in text
 
@@ -216,7 +225,7 @@ def test_a_reason_that_stands_below_is_not_in_the_first_line() -> None:
         assert text.count("NameError") + text.count("SW thermal slowdown") == 1
 
 
-NOTHING = "⚠️ Nothing was measured: 2 unfit, 1 skipped, such as attention/training_512"
+NOTHING = "❌ Nothing was measured: 2 unfit, 1 skipped"
 
 
 def test_the_order_in_which_detail_goes() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.config import Settings, load_settings, parse_duration, parse_fraction
+from ratchet.config import Settings, load_settings, origin_of_thresholds, parse_duration, parse_fraction, settings_from
 from ratchet.errors import Exit, UsageError
 from ratchet.records import Policy
 
@@ -192,3 +192,19 @@ def test_python_path(tmp_path: Path) -> None:
     """Folders are a list, or a string as in PATH, so that a variable can hold them."""
     assert settings(tmp_path, "python_path = ['python', '.']").python_path == ("python", ".")
     assert settings(tmp_path, "", {"RATCHET_PYTHON_PATH": "python:."}).python_path == ("python", ".")
+
+
+def test_the_origin_of_thresholds() -> None:
+    """Each threshold has the file, the variable or the option that decided it; two from one place are said together."""
+    place = "pyproject.toml of main at 533226cf33"
+
+    def origin(text: str, environ: dict[str, str], options: dict[str, str | None]) -> str:
+        return origin_of_thresholds(settings_from(text, place, environ, options), text, place, environ, options)
+
+    none: dict[str, str | None] = {"regression_threshold": None}
+    both = '[tool.ratchet]\nregression-threshold = "4%"\nimprovement_threshold = 0.05\n'
+    assert origin(both, {}, none) == f"gate 4 %, improvement 5 % from {place}"
+    assert origin("", {}, none) == f"gate 3 %, improvement 5 % from the defaults, since {place} sets none"
+    given = origin(both, {"RATCHET_REGRESSION_THRESHOLD": "2%", "RATCHET_IMPROVEMENT_THRESHOLD": ""}, {})
+    assert given == f"gate 2 % from this workflow, not from {place}; improvement 5 % from {place}"
+    assert origin("", {}, {"regression_threshold": "1%"}).startswith("gate 1 % from an option of this command; ")

@@ -75,7 +75,7 @@ PARSED: dict[str, tuple[type[Event], dict[str, Any]]] = {
     ),
     "push": (PushEvent, {"before": BASE}),
     "merge_group": (ChangeEvent, {"action": "checks_requested"}),
-    "workflow_run": (WorkflowRunEvent, {"run_id": 900}),
+    "workflow_run": (WorkflowRunEvent, {"run_id": 900, "attempt": 2}),
     "issue_comment": (
         CommentEvent,
         {

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from ratchet.errors import GoneError, RefusedError, TokenError, UsageError
 from ratchet.forge.github import GitHub
-from ratchet.records.forge import LARGEST_CHECK_TEXT, Annotation, CheckOutput
+from ratchet.records.forge import LARGEST_CHECK_TEXT, Annotation, CheckOutput, StoredArtifact
 from tests.fake_github import Answer, FakeGitHub, Token
 from tests.fake_github.operations import connect
 from tests.fake_github.routes.base import LARGEST_COMMENT
@@ -212,10 +212,10 @@ def test_a_workflow_run(fake: FakeGitHub, github: GitHub) -> None:
 
 
 def test_all_artifacts(fake: FakeGitHub, github: GitHub) -> None:
-    """Names come from all pages."""
+    """They come from all pages."""
     fake.state.add_run(5, artifacts=[f"shard-{number}" for number in range(120)] + ["ratchet-run"])
-    assert github.artifact_names(5)[-1] == "ratchet-run"
-    assert len(github.artifact_names(5)) == 121
+    assert github.artifacts(5)[-1] == StoredArtifact("ratchet-run", datetime(2026, 11, 21, 8, tzinfo=UTC))
+    assert len(github.artifacts(5)) == 121
 
 
 def test_files(fake: FakeGitHub, github: GitHub) -> None:
@@ -260,9 +260,9 @@ def test_a_custom_role_counts_as_what_it_extends(fake: FakeGitHub, github: GitHu
 
 
 def test_branches(fake: FakeGitHub, github: GitHub) -> None:
-    """Branches are there or not, slashes in their names included."""
+    """Branches stand at a commit or are not there, slashes in their names included."""
     fake.state.branches["ratchet/baseline"] = "e" * 40
-    assert [github.branch_exists(name) for name in ("main", "ratchet/baseline", "ratchet/other")] == [True, True, False]
+    assert [github.tip(name) for name in ("main", "ratchet/baseline", "ratchet/other")] == ["b" * 40, "e" * 40, None]
     fake.state.default_branch = "trunk"
     assert github.default_branch() == "trunk"
 

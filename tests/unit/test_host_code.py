@@ -13,7 +13,7 @@ import pytest
 from ratchet.config import Settings
 from ratchet.measure.child.host import load
 from ratchet.measure.child.loader import LoadedTree
-from ratchet.measure.identity.host_code import Watch
+from ratchet.measure.host_code import Watch
 from ratchet.measure.messages import HostParts, parse
 from ratchet.measure.tree_spec import TreeSpec
 from tests.planted_host_code import CHANGES, HARMLESS, HELD_OUT, PROJECT, Change
@@ -100,3 +100,11 @@ def test_what_changes_nothing_is_no_difference(tmp_path: Path, before: dict[str,
     """A case stays the same where nothing changed that it depends on."""
     after = identities(changed(tmp_path, change), change.case)
     assert after[change.case].difference(before[change.case]) == ""
+
+
+@pytest.mark.parametrize("change", [pytest.param(one, id=one.name) for one in HELD_OUT])
+def test_a_change_that_was_set_aside_is_seen(tmp_path: Path, before: dict[str, HostParts], change: Change) -> None:
+    """These changes were written before the code was finished, and not tried until then."""
+    after = identities(changed(tmp_path, change), change.case, "alone")
+    assert after[change.case].difference(before[change.case])
+    assert not change.spares or not after["alone"].difference(before["alone"])

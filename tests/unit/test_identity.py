@@ -248,7 +248,7 @@ def test_a_worker_on_the_cpu_is_opaque(tmp_path: Path) -> None:
     """On the CPU a worker says why it cannot tell; the case is given up, and a case must be prepared first."""
     made = worker(tmp_path, lambda: torch.ones(4))
     found = parse(made.answer({"op": "identify"}), Identified)
-    assert (found.opaque, found.spent) == ("on the CPU no machine code is exposed", True)
+    assert (found.opaque, found.spent) == ("on the CPU no machine code is exposed", False)
     for op in ({"op": "identify"}, {"op": "block", "samples": 1, "place": 0}):
         assert "no case is prepared" in made.answer(op)["trouble"]
 

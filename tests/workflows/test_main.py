@@ -6,6 +6,8 @@ import json
 import threading
 from pathlib import Path
 
+import pytest
+
 from tests.workflows.results import Run
 from tests.workflows.scene import ADDS, FAST, QUIET, Scene, git
 
@@ -91,6 +93,28 @@ def test_a_baseline_on_a_branch_of_its_own(scene: Scene) -> None:
     scene.push({"pyproject.toml": settings, BASELINE: "{}"}, "topic")
     pull = scene.announce(git(scene.origin, "rev-parse", "topic"))
     assert "results/baseline.json is that of ratchet-baseline." in scene.measure(pull).log
+
+
+@pytest.mark.parametrize("mode", ["branch", "pull-request"])
+def test_a_dispatch_on_another_branch_moves_nothing(scene: Scene, mode: str) -> None:
+    """A feature branch makes no baseline of its own commit, and sends no file along: the job says that only main does."""
+    settings = (scene.repo / "pyproject.toml").read_text()
+    scene.push({"pyproject.toml": f'{settings}baseline_mode = "{mode}"\n'})
+    topic = scene.push({"bench/adds.py": FAST}, "topic")
+    before = git(scene.origin, "for-each-ref")
+    event = {"ref": "refs/heads/topic", "inputs": {}, "sender": {"login": "octocat"}}
+    run = scene.run("ratchet_baseline.yml", "workflow_dispatch", event, sha=topic, ref="refs/heads/topic")
+    assert run.jobs["record"].result == "failure"
+    assert "of the event workflow_dispatch on topic: only pushes to main, and dispatches on it, move the baseline." in run.log
+    assert git(scene.origin, "for-each-ref") == before
+    assert not scene.fake.state.pulls
+
+
+def test_a_dispatch_on_main_moves_the_baseline(scene: Scene) -> None:
+    """Started by hand on the default branch, the workflow records what a push would."""
+    run = scene.dispatch("ratchet_baseline.yml", {})
+    assert run.conclusion == "success", run.log
+    assert steps(scene) == [("first", scene.main)]
 
 
 def test_a_history_that_was_rewritten_records_nothing(scene: Scene) -> None:

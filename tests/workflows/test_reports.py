@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.workflows.results import Run
-from tests.workflows.scene import LENIENT, NUMBER, QUIET, SLOW_ADDS, Scene
+from tests.workflows.scene import NUMBER, QUIET, SLOW_ADDS, Scene, git
 from tests.workflows.stand_ins import APP, APP_ID, APP_KEY
 
 BRANCH = "$(touch${IFS}pwned)`touch${IFS}pwned`"
@@ -50,6 +50,39 @@ def test_the_story_of_a_slow_pull_request(slow: Slow) -> None:
     assert green.jobs["publish"].outputs == {"verdict": "passed", "regressions": "0"}
     assert scene.check().conclusion == "success"
     assert "a-maintainer" not in scene.comment()
+
+
+def test_the_base_branch_s_settings_decide_in_every_job(scene: Scene) -> None:
+    """Main's gate of 20 % and folder of results are what the GPU job, the report and the baseline go by, not what the pull
+    request says; the comment names the commit that both come from.
+    """
+    own = (scene.repo / "pyproject.toml").read_text()
+    theirs = own.replace('"90%"', '"99%"')
+    scene.push({"pyproject.toml": own.replace('"90%"', '"20%"') + 'results = "perf"\n'})
+    first = scene.pushed("ratchet_baseline.yml", scene.main)
+    assert first.conclusion == "success", first.log
+    git(scene.repo, "fetch", "--quiet", "origin")
+    main = git(scene.origin, "rev-parse", "main")
+    assert git(scene.origin, "diff", "--name-only", "main~1", "main") == "perf/baseline.json"
+    head = scene.push({"pyproject.toml": theirs, "bench/adds.py": SLOW_ADDS}, "topic")
+    run = scene.measure(scene.announce(head))
+    assert run.conclusion == "failure", run.log
+    record = json.loads((scene.actions.store.names[run.id]["ratchet-run"] / "current.json").read_text())
+    assert (record["policy"]["regression"], record["policy"]["improvement"]) == (0.2, 0.4)
+    assert scene.report(run).conclusion == "success"
+    assert scene.check().conclusion == "failure"
+    said = f"gate 20 %, improvement 40 % from pyproject.toml of main at {main[:10]}; baseline perf/baseline.json of main at"
+    assert f"{said} {main[:10]}" in scene.comment()
+
+
+def test_a_threshold_that_a_person_wrote_into_the_workflows(slow: Slow) -> None:
+    """It wins over the settings, which the comment says; one that the GPU job was not given is said too."""
+    scene, run = slow
+    scene.actions.edited = {"REGRESSION_THRESHOLD": "-95"}
+    scene.report(run)
+    at = f"pyproject.toml of main at {scene.main[:10]}"
+    assert f"gate 95 % from this workflow, not from {at}; improvement 40 % from {at}" in scene.comment()
+    assert "The GPU job measured for gate 90 % and improvement 40 %; this verdict is by gate 95 % and" in scene.comment()
 
 
 def test_a_trusted_job_installs_nothing_that_is_not_pinned(slow: Slow) -> None:
@@ -131,7 +164,7 @@ def test_a_gpu_job_that_died_is_told_of(scene: Scene) -> None:
     """No artifact: the check run is completed, red, with a sentence, and the comment has it too."""
     scene.actions.edited = {"BASELINE_PATH": "/nowhere"}
     run = scene.measure(scene.open_pull(QUIET))
-    scene.actions.edited = LENIENT
+    scene.actions.edited = {}
     assert run.conclusion == "failure"
     assert run.id not in scene.actions.store.names
     report = scene.report(run)
@@ -150,9 +183,54 @@ def test_a_head_that_moved_is_left_to_its_own_run(slow: Slow) -> None:
     assert not scene.fake.state.comments_of(NUMBER)
 
 
+def test_a_dispatch_of_the_head_against_itself_is_no_pass(slow: Slow) -> None:
+    """It would make a newer check run on the same commit. It is red, the comment says why, and what the older run says when it
+    comes again changes neither.
+    """
+    scene, run = slow
+    scene.report(run)
+    event = {"ref": "refs/heads/topic", "inputs": {"base": run.sha}}
+    itself = scene.run(
+        "cuda_benchmark_ratchet.yml", "workflow_dispatch", event, sha=run.sha, ref=event["ref"], inputs=event["inputs"]
+    )
+    assert itself.conclusion == "success", itself.log
+    assert scene.report(itself).jobs["publish"].outputs["verdict"] == "unmeasured"
+    assert (scene.check().head_sha, scene.check().conclusion) == (run.sha, "failure")
+    said = f"The run compares {run.sha[:10]} with itself: measure against another commit."
+    assert said in scene.comment()
+    assert scene.report(run).jobs["publish"].outputs["verdict"] == "older"
+    assert said in scene.comment()
+    assert len(scene.fake.state.checks) == 2
+
+
+def test_an_attempt_that_died_is_not_the_one_before(slow: Slow) -> None:
+    """The artifact of attempt 1 is still there when attempt 2 has died: that has no verdict, and says so."""
+    scene, run = slow
+    report = scene.report(run, attempt=2)
+    assert report.conclusion == "success", report.log
+    assert report.jobs["publish"].outputs["verdict"] == "unmeasured"
+    assert scene.check().conclusion == "failure"
+    assert "those of an earlier attempt: attempt 2 left none" in scene.comment()
+
+
+def test_an_earlier_commit_of_main_is_no_reference(scene: Scene) -> None:
+    """A run that compares the head with main as it once was asks for a person, and says which commit it takes."""
+    old = scene.main
+    scene.push({"notes.txt": "main moves on\n"})
+    pull = scene.open_pull(QUIET)["pull_request"]["head"]
+    inputs = {"base": old}
+    event = {"ref": "refs/heads/topic", "inputs": inputs}
+    run = scene.run("cuda_benchmark_ratchet.yml", "workflow_dispatch", event, sha=pull["sha"], ref=event["ref"], inputs=inputs)
+    assert scene.report(run).jobs["publish"].outputs["verdict"] == "unmeasured"
+    assert (scene.check().head_sha, scene.check().conclusion) == (pull["sha"], "action_required")
+    assert f"Compared with {old[:10]}: a pass takes the commit where the head left main, {scene.main[:10]}," in scene.comment()
+
+
 def test_a_push_gets_a_check_run_and_no_comment(slow: Slow) -> None:
     """A run on main is judged and shown on its commit."""
     scene, run = slow
+    git(scene.repo, "push", "--quiet", "origin", f"{run.sha}:refs/heads/main")
+    scene.fake.state.pulls[NUMBER].state = "closed"
     report = scene.report(replace(run, event_name="push", event={}))
     assert report.conclusion == "success", report.log
     assert (scene.check().head_sha, scene.check().conclusion) == (run.sha, "failure")

@@ -97,11 +97,42 @@ def fetched(folder: Path, settings: str, branches: dict[str, dict[str, str]]) ->
 
 
 def placed(clone: Path, base: str = "refs/heads/main", **environ: str) -> tuple[int, str, str | None]:
-    """Exit code and line of the script, and the baseline that is there then."""
+    """Exit code and last line of the script, without the one about thresholds, and the baseline that is there then."""
     done = run("baseline.py", clone, BASE_BRANCH=base, **environ)
     assert done.stderr == ""
     path = clone / "results" / "baseline.json"
-    return done.returncode, done.stdout, path.read_text() if path.is_file() else None
+    said = done.stdout if done.returncode else done.stdout.split("\n", 1)[1]
+    return done.returncode, said, path.read_text() if path.is_file() else None
+
+
+def test_thresholds_are_those_of_the_base_branch(tmp_path: Path) -> None:
+    """Its settings, not the checkout's, reach the steps after this one, unless this job was given others; the log says which."""
+    clone = fetched(tmp_path, 'regression_threshold = "20%"\nresults = "perf"\n', {})
+    (clone / "pyproject.toml").write_text('[tool.ratchet]\nregression_threshold = "90%"\non_inconclusive = "fail"\n')
+    at = f"pyproject.toml of main at {git(clone, 'rev-parse', 'HEAD')[:10]}"
+    done = run("baseline.py", clone, BASE_BRANCH="main")
+    assert done.stdout == f"gate 20 % from {at}; improvement 5 % from the defaults, since {at} sets none.\n"
+    assert lines_of(clone / "GITHUB_ENV") == [
+        "RATCHET_REGRESSION_THRESHOLD=0.2",
+        "RATCHET_IMPROVEMENT_THRESHOLD=0.05",
+        "RATCHET_CONFIDENCE=0.95",
+        "RATCHET_FALSE_ALARM=0.001",
+        "RATCHET_ON_INCONCLUSIVE=pass",
+        "RATCHET_RESULTS=perf",
+    ]
+    done = run("baseline.py", clone, BASE_BRANCH="main", RATCHET_REGRESSION_THRESHOLD="7%")
+    assert done.stdout.startswith(f"gate 7 % from this workflow, not from {at}; ")
+    done = run("baseline.py", clone, BASE_BRANCH="release")
+    assert done.stdout.startswith("gate 90 % from pyproject.toml of this checkout, since it has no release; ")
+
+
+def test_a_setting_of_several_lines_sets_nothing(tmp_path: Path) -> None:
+    """A folder whose name would be another variable ends with one sentence."""
+    clone = fetched(tmp_path, 'results = "a\\nLD_PRELOAD=x"\n', {})
+    done = run("baseline.py", clone, BASE_BRANCH="main")
+    assert (done.returncode, done.stdout.count("\n")) == (2, 1)
+    assert "results in [tool.ratchet] holds a control character" in done.stdout
+    assert not (clone / "GITHUB_ENV").exists()
 
 
 def test_a_baseline_with_a_branch_of_its_own_is_put_in_place(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does with
 
 LARGEST_EVENT = 25 * 2**20
 """Most bytes of an event; GitHub delivers no larger payload."""
-_QUEUE = re.compile(r"gh-readonly-queue/(.+)/pr-\d+-[0-9a-f]+")
+_QUEUE = re.compile(r"gh-readonly-queue/(.+)/pr-\d+-([0-9a-f]{40}(?:[0-9a-f]{24})?)")
 _PULL_EVENTS = ("pull_request", "pull_request_target")
 
 
@@ -34,8 +34,10 @@ class Subject:
     base_ref: str
     """The branch whose settings and baseline hold."""
     pull: Pull | None = None
+    queued_onto: str = ""
+    """In a merge queue, the commit that this entry is made on."""
     ended: str = ""
-    """``stale``, ``closed``, ``skipped``, ``waiting`` or ``kept``: there is nothing to publish."""
+    """``stale``, ``closed``, ``skipped``, ``waiting``, ``kept`` or ``older``: there is nothing to publish."""
     why: str = ""
     """One sentence about that."""
 
@@ -66,7 +68,11 @@ def subject_of(run_id: int | None, github: GitHub, environ: Mapping[str, str]) -
 
     Raises UsageError where no run is named, ForgeError where GitHub does not know it.
     """
-    run = github.workflow_run(run_id or _run_of(event_of(environ), environ))
+    event = None if run_id else event_of(environ)
+    run = github.workflow_run(run_id or _run_of(event, environ))
+    if isinstance(event, WorkflowRunEvent) and event.attempt < run.attempt:
+        why = f"Attempt {event.attempt} of run {run.id} has ended, and attempt {run.attempt} has begun since: that one reports."
+        return Subject(run, github.default_branch(), ended="older", why=why)
     if run.conclusion == "skipped":
         why = f"Run {run.id} was skipped, so nothing was measured and nothing is published."
         return Subject(run, github.default_branch(), ended="skipped", why=why)
@@ -74,12 +80,18 @@ def subject_of(run_id: int | None, github: GitHub, environ: Mapping[str, str]) -
         why = f"Run {run.id} waits until a person with write access approves it, so nothing is published yet."
         return Subject(run, github.default_branch(), ended="waiting", why=why)
     if run.event in _PULL_EVENTS:
-        return _pull_subject(run, github)
+        pulls = github.find_pulls(run.head_repository, run.head_branch) if run.head_repository else ()
+        return _pull_subject(run, pulls, github.default_branch())
     queue = _QUEUE.fullmatch(run.head_branch)
-    return Subject(run, queue[1] if queue else github.default_branch())
+    if queue:
+        return Subject(run, queue[1], queued_onto=queue[2])
+    # A check run on the head of a pull request counts there, whatever started the run: it is that pull request's.
+    pulls = tuple(pull for pull in github.pulls_of_commit(run.head_sha) if (pull.state, pull.head_sha) == ("open", run.head_sha))
+    default = github.default_branch()
+    return _pull_subject(run, pulls, default) if pulls else Subject(run, default)
 
 
-def _run_of(event: Event, environ: Mapping[str, str]) -> int:
+def _run_of(event: Event | None, environ: Mapping[str, str]) -> int:
     if isinstance(event, WorkflowRunEvent):
         return event.run_id
     named = event.inputs.get("run_id", "") if isinstance(event, DispatchEvent) else ""
@@ -90,11 +102,10 @@ def _run_of(event: Event, environ: Mapping[str, str]) -> int:
     return int(named)
 
 
-def _pull_subject(run: WorkflowRun, github: GitHub) -> Subject:
-    """Find the pull request whose head was measured, by head repository and branch: GitHub names none for a fork."""
-    pulls = github.find_pulls(run.head_repository, run.head_branch) if run.head_repository else ()
+def _pull_subject(run: WorkflowRun, pulls: Sequence[Pull], default: str) -> Subject:
+    """Find the pull request whose head was measured, among those from its branch: GitHub names none for a fork."""
     measured = [pull for pull in pulls if pull.head_sha == run.head_sha]
-    default, commit = github.default_branch(), run.head_sha[:10]
+    commit = run.head_sha[:10]
     if measured:
         pull = min(measured, key=lambda pull: (pull.base_ref != default, pull.number))
         return Subject(run, pull.base_ref, pull)

@@ -14,21 +14,24 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ratchet.commands.github.event import Subject
+from ratchet.commands.github.references import RunHistory
 from ratchet.commands.request import BASELINE
-from ratchet.config import Settings, settings_from
+from ratchet.config import Settings, origin_of_thresholds, settings_from
 from ratchet.errors import ArtifactError, RecordError, UsageError
 from ratchet.forge.artifact import Intake, take_in
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.github.acceptance import acknowledged_in, believed, with_acceptances
+from ratchet.judge.github.state import with_gaps
 from ratchet.judge.verdict import judge_run
 from ratchet.records.acceptance import Acceptance
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load, save_bytes
 from ratchet.records.forge import Comment, Pull
-from ratchet.records.run import RunRecord
+from ratchet.records.run import Policy
 from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 from ratchet.report.check_run import candidate_paths
 from ratchet.report.comment import CommentPage
+from ratchet.units import threshold
 
 if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does without it
     from ratchet.forge.github import GitHub
@@ -57,43 +60,6 @@ def by_case(acceptances: Iterable[Acceptance], report: ReportRecord) -> tuple[Ac
     return (*named.values(), *rest)
 
 
-# Reference commits: they must be on the base branch.
-
-MOST = 50
-"""Commits that one run may compare with; each that the base branch's own files do not name is one question to GitHub."""
-
-
-def refuse_foreign(run: RunRecord, subject: Subject, baseline: Baseline, github: GitHub) -> tuple[str, ...]:
-    """Raise ArtifactError where a reference commit is not on the base branch: beside a slow commit of its own, any head passes.
-
-    Commits that the base branch's ``baseline`` names count as on it. A push or a merge queue comes from somebody with write
-    access, so the head's own history counts too. Returns a sentence for each commit that GitHub does not know, since a branch
-    that was rewritten loses commits.
-    """
-    known = {entry.git_commit for _, _, entry in baseline.every()}
-    if subject.pull:
-        known.add(subject.pull.base_sha)
-    trees = [run.reference, *(case.reference_tree for case in (*run.cases, *run.best))]
-    unchecked = sorted({tree.commit for tree in trees if tree is not None} - known)
-    if len(unchecked) > MOST:
-        raise ArtifactError(f"The run compares with {len(unchecked)} commits, and {MOST} are the most.")
-    refs = (subject.base_ref,) if subject.pull else (subject.run.head_sha, subject.base_ref)
-    unknown = []
-    for commit in unchecked:
-        answers = [github.holds(ref, commit) for ref in refs]
-        if any(answers):
-            continue
-        if False in answers:
-            raise ArtifactError(
-                f"The run compares with {commit[:10] or 'no commit'}, which is not on {subject.base_ref}: measure against a "
-                "commit of that branch."
-            )
-        unknown.append(
-            f"GitHub does not know {commit[:10]}, which the run compares with: whether {subject.base_ref} has it is open."
-        )
-    return tuple(unknown)
-
-
 # Settings and baseline of the base branch, which is not checked out.
 
 
@@ -105,26 +71,31 @@ class Rules:
     baseline: Baseline
     baseline_path: str
     """Within the repository."""
+    origin: str
+    """The thresholds, and the file and the commit that they and the baseline come from, in words."""
 
 
 def rules_at(github: GitHub, ref: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> Rules:
-    """Read settings and baseline of a branch through the API. In the mode ``branch``, another branch has the baseline.
+    """Read settings and baseline of a branch at its present commit. In the mode ``branch``, another branch has the baseline.
 
     Raises UsageError and RecordError for files that cannot be read, ForgeError where GitHub does not answer.
     """
-    name = f"pyproject.toml of {ref}"
+    name, commit = f"pyproject.toml of {ref}", github.tip(ref) or ref
     try:
-        text = (github.file_at("pyproject.toml", ref) or b"").decode("utf-8")
+        text = (github.file_at("pyproject.toml", commit) or b"").decode("utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{name}: not valid TOML: {error}.", "Fix the file and try again.") from None
     settings = settings_from(text, name, environ, options)
     path = str(PurePosixPath(settings.results) / BASELINE)
     if path.startswith("/") or ".." in PurePosixPath(path).parts:
         raise UsageError(f"The folder results of {ref} lies outside the repository.", "Set results in [tool.ratchet].")
-    side = settings.baseline_branch
-    place = side if settings.baseline_mode == "branch" and github.branch_exists(side) else ref
-    content = github.file_at(path, place)
-    return Rules(settings, Baseline() if content is None else baseline_from(content, f"{path} of {place}"), path)
+    side = settings.baseline_branch if settings.baseline_mode == "branch" else ""
+    at_side = github.tip(side) if side else None
+    place, at = (side, at_side) if at_side else (ref, commit)
+    content = github.file_at(path, at)
+    thresholds = origin_of_thresholds(settings, text, f"{name} at {commit[:10]}", environ, options)
+    origin = f"{thresholds}; {'no baseline in ' if content is None else 'baseline '}{path} of {place} at {at[:10]}"
+    return Rules(settings, Baseline() if content is None else baseline_from(content, f"{path} of {place}"), path, origin)
 
 
 def baseline_from(content: bytes, name: str) -> Baseline:
@@ -151,7 +122,6 @@ def intact_baseline(content: bytes | None, name: str) -> Baseline:
 
 ARTIFACT = "ratchet-run"
 """The name under which the measuring job uploads."""
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -183,27 +153,27 @@ def page_of(material: PageSources, github: GitHub, environ: Mapping[str, str]) -
     page = replace(
         blank_page(subject, github, material.report_id, ""),
         artifact_url=f"{subject.run.url}#artifacts",
+        rules=rules.origin,
         edited_baseline=_is_edited(subject.pull, rules, github),
     )
     try:
         intake = _take_in(material, github, environ)
-        unknown = refuse_foreign(intake.run, subject, rules.baseline, github)
+        history = RunHistory(intake.run, subject, rules.baseline, github)
+        history.refuse_foreign()
     except (ArtifactError, RecordError) as error:
         return replace(page, problem=error.message, artifact_url=None)
-    report = _judge(intake, rules)
-    notes = (*intake.problems, *unknown)
-    if subject.pull is None:
-        page = replace(page, report=report, notes=notes)
-    else:
-        acceptances = by_case(acceptances_of(github, subject.pull, material.comments), report)
-        accepted = with_acceptances(report, acceptances)
-        failed = {case.name for case in report.cases if case.outcome is Outcome.FAILED}
-        vain = tuple(
-            f"{acceptance.case} failed, so the acceptance by {acceptance.by} changes nothing: only a slowdown can be accepted."
-            for acceptance in accepted.unused
-            if acceptance.case in failed
-        )
-        page = replace(page, report=accepted.report, acceptances=accepted.acceptances, notes=(*notes, *vain))
+    report, gaps = _judge(intake, rules), tuple(history.gaps())
+    acceptances = by_case(acceptances_of(github, subject.pull, material.comments), report) if subject.pull else ()
+    accepted = with_acceptances(report, acceptances)
+    names = {acceptance.case for acceptance in accepted.acceptances}
+    failed = {case.name for case in report.cases if case.outcome is Outcome.FAILED}
+    vain = tuple(
+        f"{acceptance.case} failed, so the acceptance by {acceptance.by} changes nothing: only a slowdown can be accepted."
+        for acceptance in accepted.unused
+        if acceptance.case in failed
+    )
+    notes = (*intake.problems, *_other_thresholds(intake.run.policy, rules.settings.policy), *vain)
+    page = replace(page, report=with_gaps(accepted.report, names, gaps), acceptances=accepted.acceptances, gaps=gaps, notes=notes)
     paths = candidate_paths(page, rules.settings.bench)
     here = {name: path for name, path in paths.items() if github.file_at(path, subject.run.head_sha) is not None}
     return replace(page, paths=here)
@@ -211,8 +181,14 @@ def page_of(material: PageSources, github: GitHub, environ: Mapping[str, str]) -
 
 def _take_in(material: PageSources, github: GitHub, environ: Mapping[str, str]) -> Intake:
     run = material.subject.run
+    stored = github.artifacts(run.id)
+    ours = [artifact for artifact in stored if artifact.name == ARTIFACT] or stored
+    if ours and max(artifact.created_at for artifact in ours) < run.started_at:
+        raise ArtifactError(
+            f"The results of run {run.id} are those of an earlier attempt: attempt {run.attempt} left none. Its log says why."
+        )
     if material.place is None:
-        if ARTIFACT in github.artifact_names(run.id):
+        if ARTIFACT in {artifact.name for artifact in stored}:
             raise ArtifactError(
                 f"Run {run.id} left an artifact, but it could not be fetched: it may have expired. Measure again."
             )
@@ -232,6 +208,14 @@ def _take_in(material: PageSources, github: GitHub, environ: Mapping[str, str]) 
     return intake
 
 
+def _other_thresholds(measured: Policy, judged: Policy) -> tuple[str, ...]:
+    """Say where the GPU job worked to other thresholds: it stops measuring a case when it is decided by those."""
+    if (measured.regression, measured.improvement) == (judged.regression, judged.improvement):
+        return ()
+    was, now = (f"gate {threshold(rule.regression)} and improvement {threshold(rule.improvement)}" for rule in (measured, judged))
+    return (f"The GPU job measured for {was}; this verdict is by {now}.",)
+
+
 def _judge(intake: Intake, rules: Rules) -> ReportRecord:
     """Judge by the base ref's baseline and policy; the artifact's own verdict is not read."""
     run = intake.run
@@ -239,12 +223,6 @@ def _judge(intake: Intake, rules: Rules) -> ReportRecord:
     warnings = list(report.warnings)
     if run.head.dirty:
         warnings.insert(0, "The tree had uncommitted changes when it was measured.")
-    stored = rules.baseline.entries(run.environment.fingerprint)
-    measured = {case.name for case in run.cases}  # missing cases included
-    left = sorted(name for name, entry in stored.items() if not entry.removed and name not in measured)
-    if left:
-        more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
-        warnings.insert(0, f"Not measured, though the baseline has them: {', '.join(left[:_SHOWN])}{more}.")
     # Profiles only of cases that changed and of the code that was measured, with the direction of the verdict here.
     ratios = {case.name: case.changed_ratio for case in report.cases if case.changed_ratio is not None}
     references = {case.name: case.reference_tree or run.reference for case in run.cases}

@@ -7,8 +7,9 @@ and a check run through GitHub's API, and files in the runner's temporary folder
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,14 @@ from ratchet.forge.github import GitHub
 from ratchet.records.files import save, save_text
 from ratchet.records.verdict import Outcome, ReportRecord
 from ratchet.report.check_run import check_output
-from ratchet.report.comment import CommentPage, marker, render_comment, run_id_of
+from ratchet.report.comment import CommentPage, marker, render_comment, run_id_of, sha_of
 from ratchet.report.markdown import render_markdown
 from ratchet.report.profile import headline
 from ratchet.untrusted import log_line, markdown
 
 CHECK = "ratchet"
+_RUN_AND_ATTEMPT = re.compile(r"([1-9][0-9]{0,18})\.([1-9][0-9]{0,8})")
+"""The external id of our check runs."""
 _UNFINISHED = "Publishing ended before there was a verdict: the log of the job that publishes says why."
 
 
@@ -92,6 +95,12 @@ def publish(request: PublishRequest, github: GitHub, environ: Mapping[str, str])
     page = replace(blank_page(subject, github, request.report_id, _UNFINISHED), log_url=log_url)
     name = CHECK if request.report_id == "default" else f"{CHECK} ({request.report_id})"
     measured = f"{run.id}.{run.attempt}"
+    # GitHub shows the check run that was made last, so an older run must not make one after a newer.
+    newest = max(_reported(github.external_ids(name, run.head_sha)), default=(0, 0))
+    if newest > (run.id, run.attempt):
+        of = f"attempt {run.attempt} of run {run.id} changes nothing"
+        why = f"Attempt {newest[1]} of run {newest[0]} has reported on {run.head_sha[:10]} already: {of}."
+        return Publication(replace(subject, ended="older", why=why))
     if _find_artifact(request.place) is None and github.has_completed(name, run.head_sha, measured):
         return _keep(subject, request, github)
     check = github.open_check(name, run.head_sha, run.url, measured)
@@ -111,6 +120,12 @@ def publish(request: PublishRequest, github: GitHub, environ: Mapping[str, str])
         if done is unfinished:  # the check run first, since a cancelled job has little time left
             _comment(unfinished, request, github)
     return done
+
+
+def _reported(external_ids: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Yield run and attempt of the check runs that we made."""
+    for match in filter(None, map(_RUN_AND_ATTEMPT.fullmatch, external_ids)):
+        yield int(match[1]), int(match[2])
 
 
 def _keep(subject: Subject, request: PublishRequest, github: GitHub) -> Publication:
@@ -152,7 +167,7 @@ def _comment(done: Publication, request: PublishRequest, github: GitHub) -> Publ
             if comment.author == github.bot and comment.body.startswith(first)
         ]
         reported = run_id_of(bodies[-1]) if bodies else None
-        if reported and reported > page.run_id:
+        if reported and reported > page.run_id and (sha_of(bodies[-1]) == page.head_sha or now.head_sha != page.head_sha):
             return replace(done, notes=(*done.notes, f"The later run {reported} has reported already: its comment stays."))
         if now.head_sha != page.head_sha:
             page = replace(page, stale_for=now.head_sha)

@@ -49,6 +49,7 @@ class WorkflowRunEvent(_Payload):
     """A run of another workflow ended. GitHub's API says the rest."""
 
     run_id: Id = _at("workflow_run", "id")
+    attempt: Id = Field(default=1, validation_alias=AliasPath("workflow_run", "run_attempt"))
 
 
 class CommentEvent(_Payload):

@@ -27,7 +27,7 @@ from typing import Any
 
 from ratchet.errors import RatchetError
 from ratchet.measure.child.loader import LoadedTree, load_tree
-from ratchet.measure.identity.host_code import HostCode
+from ratchet.measure.host_code import HostCode
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.wire import Channel
 from ratchet.subprocesses import (

@@ -21,7 +21,7 @@ import ratchet
 from ratchet.errors import UsageError
 from ratchet.measure.child.registry import Case, Catalogue, discover
 from ratchet.measure.device.environment import cpu_model
-from ratchet.measure.identity.host_code import HostCode
+from ratchet.measure.host_code import HostCode
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.files import load
 from ratchet.records.tuning import TUNED_FILE, Tuned

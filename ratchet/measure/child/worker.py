@@ -31,7 +31,7 @@ from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Call, Clock, Samples
 from ratchet.measure.clocks.cpu import CpuClock
 from ratchet.measure.clocks.gpu import ColdGraphClock, EventClock, GraphClock, Lead
-from ratchet.measure.identity.host_code import HostIdentity, Watch
+from ratchet.measure.host_code import HostIdentity, Watch
 from ratchet.measure.messages import DECLARATION
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import begin_section
@@ -163,13 +163,13 @@ class Worker:
         }
 
     def identify(self) -> dict[str, Any]:
-        """Return the identity of the prepared case's launches, and of its host code. Then this worker is spent.
+        """Return the identity of the prepared case's launches, and of its host code. This drops the case.
 
-        What an earlier case has done in this process (filled a cache, imported a module) would not show in the host code of this
-        one. So a worker that identified a case is of no further use.
+        What an earlier case has done in this process (filled a cache, imported a module) does not show in the host code of this
+        one: ask for it in a worker that has prepared nothing else.
         """
         host = vars(self._host_code())
-        return {**self._launches(), "host": host, "spent": True}
+        return {**self._launches(), "host": host}
 
     def _host_code(self) -> HostIdentity:
         job, code = self._current(), self._tree.code

@@ -27,7 +27,6 @@ from ratchet.measure.identity.code import Codes, refuse_namesakes
 from ratchet.measure.identity.driver import Driver, Identity, Opaque
 from ratchet.measure.identity.launches import Comparable, Reader
 from ratchet.measure.identity.memory import Contents, Memory, live, reserved
-from ratchet.measure.identity.operators import Operators
 from ratchet.untrusted import clean
 
 __all__ = ["Identity", "failed", "of"]
@@ -57,6 +56,8 @@ def failed(error: BaseException) -> Identity:
 
 def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
     import torch
+
+    from ratchet.measure.identity.operators import Operators  # of torch, which a controller does not load
 
     driver = _driver()
     device = torch.device("cuda", torch.cuda.current_device())

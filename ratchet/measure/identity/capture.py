@@ -23,11 +23,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ratchet.measure.identity.driver import Driver, Opaque
 from ratchet.measure.identity.memory import Allocations, Range
-from ratchet.measure.identity.operators import Operators
+
+if TYPE_CHECKING:
+    from ratchet.measure.identity.operators import Operators
 
 Call = Callable[[], object]
 

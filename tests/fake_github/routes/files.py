@@ -62,9 +62,12 @@ def _compare(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
     base, head = map(routes.state.commit, match.groups())
     if base is None or head is None:
         return MISSING
+    shared = routes.state.merge_base(base, head)
+    if shared is None:
+        return MISSING  # as GitHub answers where two histories share nothing
     behind, ahead = routes.state.is_ancestor(head, base), routes.state.is_ancestor(base, head)
     status = {(True, True): "identical", (True, False): "behind", (False, True): "ahead"}.get((behind, ahead), "diverged")
-    return Reply(200, routes.shapes.comparison(base, status))
+    return Reply(200, routes.shapes.comparison(base, shared, status))
 
 
 @route("GET", r"/git/ref/(.+)")

@@ -11,10 +11,12 @@ import builtins
 import importlib
 import operator
 import os
+import pkgutil
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
 _WIDE_MODULES = {
@@ -49,6 +51,8 @@ _WIDE_ATTRIBUTES = {
     **dict.fromkeys(("__loader__", "__path__", "__spec__", "exec_module", "load_module"), "it loads code by file"),
     **dict.fromkeys(("Popen", "check_call", "check_output", "popen", "system"), "another program may read any file"),
 }
+_LISTING_MODULES = (pkgutil.iter_modules, pkgutil.walk_packages)
+"""Functions that find the modules of a package by the names of files; what is imported then is among the loaded modules."""
 _LOOK_UPS = (getattr, hasattr, setattr, delattr)
 _ENUMERATING = (*_LOOK_UPS, vars, dir, operator.attrgetter, operator.methodcaller)
 _BESIDE_FILE = re.compile(
@@ -79,6 +83,8 @@ class Mentions:
     """Any module may be used as a value."""
     enumerates: bool = False
     """It reads attributes whose names are computed."""
+    listed: set[str] = field(default_factory=set)
+    """Folders in which it looks which Python files there are; an empty name stands for any."""
     words: set[str] = field(default_factory=set)
     """Words in its texts, which may name files."""
     wide: str = ""
@@ -117,6 +123,15 @@ class Reader(ast.NodeVisitor):
                 self._attribute(each)
             self.visit(base)
 
+    def visit_Expr(self, node: ast.Expr) -> None:
+        """A module that is imported, and then not used as a value, is among the loaded ones: what its top does counts anyway."""
+        call = node.value
+        if isinstance(call, ast.Call) and self._value(call.func) is importlib.import_module:
+            for each in (*call.args, *call.keywords):
+                self.visit(each)
+        else:
+            self.generic_visit(node)
+
     def visit_Call(self, node: ast.Call) -> None:
         called = self._value(node.func)
         first = node.args[0] if node.args else None
@@ -128,6 +143,10 @@ class Reader(ast.NodeVisitor):
         elif called is importlib.import_module and len(node.args) == 1 and (name := _text(first)):
             self._import(name)
             arguments = []
+        elif _is_among(called, _LISTING_MODULES):
+            places = [each for each in node.args[:1] if isinstance(each, ast.Name) and each.id == "__path__"]
+            self.found.listed.add(str(Path(self._module.__file__ or "").resolve().parent) if places else "")
+            arguments = node.args[len(places) :]
         else:
             self.visit(node.func)
             arguments = node.args

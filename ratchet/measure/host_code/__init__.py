@@ -25,7 +25,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-from ratchet.measure.identity.statements import Name, Program, Wide
+from ratchet.measure.host_code.statements import Name, Program, Wide
 from ratchet.records.tuning import TUNED_FILE
 
 MOST_BYTES = 2 << 30
@@ -82,6 +82,11 @@ class HostCode:
         unloaded = self._program.unloaded(closure, self._bench)
         if "git" in closure.words:
             values["commit"] = _commit(self._tree)
+        for folder in closure.listed:
+            inside = [
+                path for path in self._content if path.endswith(".py") and (self._tree / path).is_relative_to(folder or "/")
+            ]
+            values[f"Python files in {os.path.relpath(folder or self._tree, self._tree)}"] = _digest("\n".join(sorted(inside)))
         data = {path: digest for path, digest in self._content.items() if path in unloaded or _is_data(Path(path), closure.words)}
         order = {"the order of imports": _digest("\n".join(self._program.order(closure)))}
         return HostIdentity(values | closure.digests() | _few(data, "files that are not Python") | order)

@@ -1,6 +1,6 @@
 """Find the statements of a tree's modules that a case can depend on, as a linker finds what a program needs.
 
-`host_code` uses `Program`. It reads the sources of loaded modules, and looks at the modules without running their code.
+`HostCode` uses `Program`. It reads the sources of loaded modules, and looks at the modules without running their code.
 
 Every statement that does more than to bind names counts (`plain`). One that only binds counts if something that counts mentions
 a name which it binds (`mentions`). So whatever is left out could be another, or missing, and everything else would do the same.
@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from ratchet.measure.identity.mentions import Mentions, Reader, absolute
-from ratchet.measure.identity.plain import Plain
+from ratchet.measure.host_code.mentions import Mentions, Reader, absolute
+from ratchet.measure.host_code.plain import Plain
 
 _OF_IMPORT = frozenset(
     {"__builtins__", "__cached__", "__file__", "__loader__", "__name__", "__package__", "__path__", "__spec__"}
@@ -72,7 +72,7 @@ class Program:
         self._content = content
         self._sources: dict[str, Source] = {}
         self._own: dict[int, str] = {}
-        self._seen: set[str] = set()
+        self._seen = set(self._before)
         self._unread = ""
         self._native: list[Path] = []
 
@@ -247,6 +247,10 @@ class Closure:
     def words(self) -> set[str]:
         return self._all.words
 
+    @property
+    def listed(self) -> set[str]:
+        return self._all.listed
+
     def digests(self) -> dict[str, str]:
         """Return ``file: names`` → digest. Statements that do more than bind names are one entry of their file."""
         parts: dict[str, list[str]] = {}
@@ -275,6 +279,7 @@ class Closure:
         everything.words |= mentions.words
         everything.every_module |= mentions.every_module
         everything.enumerates |= mentions.enumerates
+        everything.listed |= mentions.listed
 
     def _name(self, name: Name) -> None:
         if name in self._asked:

@@ -1,0 +1,337 @@
+"""How a published run ends: each row of the table in docs/github.md, published against the stand-in for GitHub."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import re
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.judge.github.state import State, state_of
+from ratchet.records import Config, Tree
+from ratchet.records.baseline import Day
+from ratchet.records.files import dumps
+from ratchet.records.run import CaseRun, Failure
+from tests import examples
+from tests.history_examples import STEADY, gone, new, timed
+from tests.integration.publish_scene import HEAD, LATER, NAME, RED, RUN, SAME, Scene
+
+PAGE = (Path(__file__).parents[2] / "docs" / "github.md").read_text(encoding="utf-8")
+_TABLE = PAGE.split("### How a run ends")[1].split("\n\n")[2]
+ROWS = {cells[0]: cells[1:4] for cells in (line.strip("| ").split(" | ") for line in _TABLE.splitlines()[2:])}
+"""State → conclusion, what a required check does, sentence."""
+REFERENCE = examples.REFERENCE.commit
+Arrange = Callable[[Scene, pytest.MonkeyPatch], Any]
+UNFIT = "The GPU is shared."
+VAGUE = (1.06, 0.94, 1.01, 1.05, 0.95, 1.0, 1.07, 0.93)
+
+
+def _baseline(scene: Scene, *names: str, **changes: Any) -> None:
+    entries = {name: examples.first_entry(name, **changes) for name in names}
+    scene.state.set_file("results/baseline.json", dumps(examples.stored(entries)).encode())
+
+
+def _unfit(name: str) -> CaseRun:
+    return timed(1.0, name, unfit=UNFIT)
+
+
+def _skipped_case() -> CaseRun:
+    return timed(1.0, "a/b", skipped="No fp8.", head=(), reference=(), performance=None, reference_performance=None)
+
+
+def _failed() -> CaseRun:
+    failure = Failure(side="head", stage="check", message="The result is wrong.")
+    return CaseRun(name="gemm/2k", benchmark="gemm", config=Config(name="2k"), failures=(failure,))
+
+
+def _died(scene: Scene, _: object) -> None:
+    scene.measured.conclusion = "failure"
+    scene.measured.artifacts.clear()
+
+
+def _leftover(scene: Scene, _: object) -> None:
+    scene.artifact(SAME)
+    scene.measured.attempt, scene.measured.started_at = 2, "2026-11-21T09:00:00Z"
+    event = scene.folder / "event.json"
+    event.write_text(event.read_text(encoding="utf-8").replace('"run_attempt": 1', '"run_attempt": 2'), encoding="utf-8")
+
+
+def _damaged(scene: Scene, _: object) -> None:
+    scene.artifact(SAME)
+    (scene.place / "current.json").write_text("{", encoding="utf-8")
+
+
+def _off_base(scene: Scene, _: object) -> None:
+    scene.state.parents |= {HEAD: [LATER], LATER: [REFERENCE]}
+    scene.artifact(SAME, reference=Tree(commit=LATER))
+
+
+def _earlier(scene: Scene, _: object) -> None:
+    scene.state.parents[REFERENCE] = [LATER]
+    scene.artifact(SAME, reference=Tree(commit=LATER))
+
+
+def _undecided(scene: Scene, _: object) -> None:
+    scene.set_settings('on_inconclusive = "fail"\n')
+    scene.artifact(examples.compared(*VAGUE))
+
+
+def _broken_settings(scene: Scene, _: object) -> None:
+    scene.artifact(SAME)
+    scene.set_settings("= 3\n")
+
+
+def _defect(scene: Scene, patch: pytest.MonkeyPatch) -> None:
+    scene.artifact(SAME)
+    patch.setattr("ratchet.commands.github.judge_again.judge_run", lambda *_: 1 / 0)
+
+
+def _left_out(scene: Scene, _: object) -> None:
+    _baseline(scene, NAME, "copy/a")
+    scene.artifact(SAME)
+
+
+def _skipped_though_known(scene: Scene, _: object) -> None:
+    _baseline(scene, NAME, "a/b")
+    scene.artifact(SAME, _skipped_case())
+
+
+def _removed(scene: Scene, _: object) -> None:
+    _baseline(scene, NAME, "copy/a")
+    scene.artifact(SAME, gone("copy/a"))
+
+
+def _stored(scene: Scene, _: object) -> None:
+    days = tuple(Day(timestamp=examples.STARTED + timedelta(days=day), median_ms=1.0 + day / 10_000) for day in range(6))
+    usual = {"median_ms": 1.0, "ci_95_low": 0.999, "ci_95_high": 1.001, "pair_medians_ms": (0.999, 1.0, 1.001)}
+    entry = examples.first_entry(**usual).model_copy(update={"days": days})
+    scene.state.set_file("results/baseline.json", dumps(examples.stored({NAME: entry})).encode())
+    scene.artifact(timed(1.0, reference=(), reference_performance=None), reference_missing="The reference could not be measured.")
+
+
+def _accepted(scene: Scene, _: object) -> None:
+    scene.artifact(RED)
+    scene.accept()
+
+
+def _newer(scene: Scene, _: object) -> None:
+    scene.state.add_run(RUN + 1, head_sha=HEAD, head_branch="topic", head_repository="octocat/kernels", artifacts=["ratchet-run"])
+    scene.artifact(RED)
+    scene.publish(run_id=RUN + 1)
+    scene.artifact(SAME)
+
+
+def _expired(scene: Scene, _: object) -> None:
+    scene.artifact(SAME)
+    scene.publish()
+    shutil.rmtree(scene.place)
+    scene.measured.expired = True
+    scene.state.add_comment(7, "github-actions[bot]", f"<!-- ratchet:reply:gone:{RUN}.1 -->\nsaid before")
+
+
+def _next_attempt(scene: Scene, _: object) -> None:
+    scene.artifact(SAME)
+    scene.measured.attempt, scene.measured.conclusion = 2, None
+
+
+def _moved(scene: Scene, _: object) -> None:
+    scene.pull.head_sha = LATER
+
+
+def _closed(scene: Scene, _: object) -> None:
+    scene.pull.state = "closed"
+
+
+def _skipped(scene: Scene, _: object) -> None:
+    scene.measured.conclusion = "skipped"
+
+
+def _waiting(scene: Scene, _: object) -> None:
+    scene.measured.conclusion = "action_required"
+
+
+SCENES: dict[str, Arrange] = {
+    "a case is proven slower": lambda scene, _: scene.artifact(RED),
+    "a case gives a wrong result, or none": lambda scene, _: scene.artifact(_failed()),
+    "the GPU job left no results": _died,
+    "the results are of an earlier attempt": _leftover,
+    "the results cannot be fetched": lambda scene, _: None,
+    "the results are damaged or unsafe": _damaged,
+    "the results are of another commit": lambda scene, _: scene.artifact(SAME, head=Tree(commit=LATER)),
+    "the results compare nothing": lambda scene, _: scene.artifact(SAME, kind="run", reference=None),
+    "a case does not say what it was compared with": lambda scene, _: scene.artifact(SAME, reference=None),
+    "the reference is not on the base branch": _off_base,
+    "GitHub does not know the reference": lambda scene, _: scene.artifact(SAME, reference=Tree(commit="5" * 40)),
+    "the head was compared with itself": lambda scene, _: scene.artifact(SAME, reference=Tree(commit=HEAD)),
+    "nothing was measured": lambda scene, _: scene.artifact(_unfit("a/a"), _skipped_case()),
+    "less than half was measured": lambda scene, _: scene.artifact(SAME, _unfit("a/a"), _unfit("a/b")),
+    "a case is inconclusive, and `on_inconclusive` is `fail`": _undecided,
+    "settings or baseline of the base branch cannot be read": _broken_settings,
+    "publishing ended in the middle": _defect,
+    "slower, but not proven": lambda scene, _: scene.artifact(examples.compared(*(1.1 * each for each in STEADY[:8]))),
+    "the reference is another commit of the base branch": _earlier,
+    "cases of the baseline were left out": _left_out,
+    "cases of the baseline were skipped or called new": _skipped_though_known,
+    "some cases are unfit": lambda scene, _: scene.artifact(SAME, _unfit("a/a")),
+    "the reference could not be measured": _stored,
+    "the head removes cases of the baseline": _removed,
+    "a case is inconclusive": lambda scene, _: scene.artifact(examples.compared(*VAGUE)),
+    "nothing could be compared": lambda scene, _: scene.artifact(new()),
+    "every slowdown was accepted": _accepted,
+    "nothing is slower": lambda scene, _: scene.artifact(SAME),
+    "a newer run or attempt has reported": _newer,
+    "the measurements of a verdict have expired": _expired,
+    "an attempt ended, and the next one has begun": _next_attempt,
+    "the head has moved before this job began": _moved,
+    "the pull request was closed, its branch or fork deleted": _closed,
+    "the run was skipped": _skipped,
+    "the run waits for a person's approval, which GitHub calls completed": _waiting,
+}
+REQUIRED = {"failure": "blocked", "action_required": "blocked", "neutral": "satisfied", "success": "satisfied"}
+
+
+MARKS = {"failure": "❌", "action_required": "🟠", "neutral": "⚠️", "success": "✅"}
+
+
+@pytest.mark.parametrize("state", ROWS)
+def test_each_state_ends_as_the_table_says(scene: Scene, monkeypatch: pytest.MonkeyPatch, state: str) -> None:
+    """Check run, comment and outputs agree with each other and with the row: conclusion, required check and sentence."""
+    conclusion, required, sentence = ROWS[state]
+    SCENES[state](scene, monkeypatch)
+    checks, bodies = [vars(check).copy() for check in scene.state.checks.values()], scene.ours()
+    done = None
+    with contextlib.suppress(ZeroDivisionError):
+        done = scene.publish()
+    pattern = ".*".join(map(re.escape, sentence.split("…")))
+    if conclusion == "none":
+        assert done
+        assert re.fullmatch(pattern, done.subject.why)
+        assert [vars(check) for check in scene.state.checks.values()] == checks
+        assert scene.ours() == bodies
+        return
+    end, title = scene.check.conclusion or "", scene.check.title or ""
+    assert (f"`{end}`", REQUIRED[end]) == (conclusion, required)
+    assert re.fullmatch(pattern, title)
+    heading = next(line for line in scene.ours()[0].splitlines() if line.startswith("### "))
+    shown = html.unescape(heading).replace("\u200b", "")
+    assert shown.startswith(f"### {MARKS[end]} ")
+    assert title.removesuffix(".").replace("\u200b", "") in shown
+    if done:
+        passed = end in ("success", "neutral")
+        assert (done.verdict == "pass", done.exit_code("regression") == 0) == (passed, passed)
+
+
+def test_the_table_has_a_row_for_each_state() -> None:
+    """Every row has a scene here, and every scene a row."""
+    assert set(ROWS) == set(SCENES)
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_an_older_run_that_finishes_later_changes_nothing(scene: Scene, attempt: int) -> None:
+    """Run 901 is red; run 900, which is older but green, changes neither check run nor comment, nor does its next attempt."""
+    _newer(scene, None)
+    scene.measured.attempt = attempt
+    [body] = scene.ours()
+    done = scene.publish(run_id=RUN)
+    assert done.verdict == "older"
+    assert [check.conclusion for check in scene.state.checks.values()] == ["failure"]
+    assert scene.ours() == [body]
+
+
+def test_the_newest_run_may_be_published_again(scene: Scene) -> None:
+    """The same run and attempt, as after an acceptance, and a later attempt of it, have a check run of their own."""
+    scene.artifact(RED)
+    assert scene.publish().verdict == "regression"
+    scene.accept()
+    assert scene.publish().verdict == "pass"
+    scene.measured.attempt = 2
+    assert scene.publish(run_id=RUN).verdict == "pass"
+    assert [check.external_id for check in scene.state.checks.values()] == [f"{RUN}.1", f"{RUN}.1", f"{RUN}.2"]
+
+
+@pytest.mark.parametrize("event", ["workflow_dispatch", "push"])
+def test_another_run_on_the_head_of_a_pull_request_is_the_pull_request_s(scene: Scene, event: str) -> None:
+    """A dispatch or a push to a branch puts a check run on the same commit: it is no newer pass unless it took the merge base."""
+    scene.state.parents |= {HEAD: [LATER], LATER: [REFERENCE]}
+    scene.artifact(RED)
+    scene.publish()
+    scene.state.add_run(RUN + 1, event=event, head_sha=HEAD, head_branch="elsewhere", artifacts=["ratchet-run"])
+    for commit, conclusion in ((HEAD, "failure"), (LATER, "failure"), (REFERENCE, "success")):
+        scene.artifact(SAME, reference=Tree(commit=commit))
+        scene.publish(run_id=RUN + 1)
+        assert [check.conclusion for check in scene.state.checks.values()][-1] == conclusion
+        [body] = scene.ours()
+        assert f"ratchet:run:{RUN + 1}:" in body
+
+
+def test_a_check_before_there_is_a_pull_request(scene: Scene) -> None:
+    """A commit that is on no base branch and in no pull request yet is no pass beside its own parent either."""
+    scene.pull.state = "closed"
+    scene.state.parents |= {HEAD: [LATER], LATER: [REFERENCE]}
+    scene.measured.event, scene.measured.head_repository = "workflow_dispatch", scene.state.repository
+    scene.artifact(SAME, reference=Tree(commit=LATER))
+    scene.publish()
+    assert scene.check.conclusion == "action_required"
+
+
+def test_a_case_that_came_to_main_later_is_not_missed(scene: Scene) -> None:
+    """What the baseline got after the head had left main is not expected of it."""
+    later = examples.first_entry("copy/new", git_commit=scene.pull.base_sha)
+    stored = examples.stored({NAME: examples.first_entry(), "copy/new": later})
+    scene.state.set_file("results/baseline.json", dumps(stored).encode())
+    scene.artifact(SAME)
+    assert scene.publish().verdict == "pass"
+
+
+def test_a_case_is_not_new_because_the_run_says_so(scene: Scene) -> None:
+    """One that the baseline has from a commit where the head branched off is compared, or the run is no pass."""
+    _baseline(scene, NAME, "copy/a")
+    scene.artifact(SAME, new("copy/a"))
+    assert scene.publish().verdict == "not measured"
+    assert scene.check.title == "Skipped or called new, though the baseline has them: copy/a."
+
+
+def test_a_reference_that_the_baseline_names_is_no_gap(scene: Scene) -> None:
+    """A case may be compared with the commit that the base branch's baseline names for it, and with no other case's."""
+    scene.state.parents[REFERENCE] = [LATER]
+    _baseline(scene, NAME, git_commit=LATER)
+    scene.artifact(SAME, reference=Tree(commit=LATER))
+    assert scene.publish().verdict == "pass"
+    scene.artifact(SAME, timed(1.0, "copy/a"), reference=Tree(commit=LATER))
+    assert scene.publish().verdict == "not measured"
+
+
+def test_a_stale_merge_base_is_the_pull_request_s(scene: Scene) -> None:
+    """Where main got a part of the head since, the commit where it left main as GitHub last saw it will still do."""
+    scene.state.parents |= {HEAD: [LATER], LATER: [REFERENCE], "6e" * 20: [LATER, scene.pull.base_sha]}
+    scene.state.branches["main"] = "6e" * 20
+    for commit in (LATER, REFERENCE):
+        scene.artifact(SAME, reference=Tree(commit=commit))
+        assert scene.publish().verdict == "pass"
+
+
+def test_a_regression_stays_a_regression(scene: Scene) -> None:
+    """What is missing from a red run is said beside the regression, and does not hide it."""
+    _baseline(scene, NAME, "copy/a")
+    scene.artifact(RED)
+    report = scene.publish().report
+    assert report
+    assert report.verdict == "regression"
+    assert report.warnings[0] == "Not measured, though the baseline has them: copy/a."
+
+
+def test_an_acceptance_fills_no_gap(scene: Scene) -> None:
+    """A slowdown that was accepted is no pass where the run left cases out."""
+    _left_out(scene, None)
+    scene.artifact(RED)
+    scene.accept()
+    done = scene.publish()
+    assert (done.verdict, scene.check.conclusion) == ("not measured", "action_required")
+    assert done.page
+    assert state_of(done.page.report, {NAME}, done.page.gaps) is State.LEFT_OUT
