@@ -325,6 +325,16 @@ def test_a_run_that_was_skipped(scene: Scene) -> None:
     assert (scene.state.comments, scene.state.checks) == ({}, {})
 
 
+def test_a_run_that_waits_for_approval(scene: Scene, command: Callable[..., Finished]) -> None:
+    """GitHub says “completed” of a first-time contributor's run before anybody approved it: nothing is published."""
+    scene.measured.conclusion = "action_required"
+    scene.measured.artifacts.clear()
+    done = command()
+    assert (done.code, done.err) == (0, "")
+    assert f"Run {RUN} waits until a person with write access approves it" in done.out
+    assert (scene.state.checks, scene.ours()) == ({}, [])
+
+
 def test_the_number_in_the_artifact_or_payload_says_nothing(scene: Scene) -> None:
     """The pull request is found by head repository and branch; whatever number the payload has is not looked at."""
     scene.artifact(SAME)

@@ -152,6 +152,10 @@ def _skipped(scene: Scene, _: object) -> None:
     scene.measured.conclusion = "skipped"
 
 
+def _waiting(scene: Scene, _: object) -> None:
+    scene.measured.conclusion = "action_required"
+
+
 SCENES: dict[str, Arrange] = {
     "a case is proven slower": lambda scene, _: scene.artifact(RED),
     "a case gives a wrong result, or none": lambda scene, _: scene.artifact(_failed()),
@@ -187,6 +191,7 @@ SCENES: dict[str, Arrange] = {
     "the head has moved before this job began": _moved,
     "the pull request was closed, its branch or fork deleted": _closed,
     "the run was skipped": _skipped,
+    "the run waits for a person's approval, which GitHub calls completed": _waiting,
 }
 REQUIRED = {"failure": "blocked", "action_required": "blocked", "neutral": "satisfied", "success": "satisfied"}
 
