@@ -44,7 +44,7 @@ def test_a_red_pull_request_of_a_fork(scene: Scene, command: Callable[..., Finis
     assert "1 of 2 cases slower; worst: attention/training_512" in said
     assert values["comment-url"].startswith("http")
     assert values["check-url"].endswith(f"/runs/{next(iter(scene.state.checks))}")
-    assert "10.00" in (scene.folder / "summary.md").read_text(encoding="utf-8")
+    assert "+10.0" in (scene.folder / "summary.md").read_text(encoding="utf-8")
 
 
 def outputs_of(text: str) -> list[str]:

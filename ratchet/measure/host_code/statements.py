@@ -297,10 +297,11 @@ class Closure:
         for at in source.by_name.get(member, ()):
             self._add(module, source, at)
             self._left += self._program.mentions(source, source.statements[at]).imports.get(member, ())
-        if member in source.by_name or member in _OF_IMPORT:
+        if member in _OF_IMPORT:
             return
-        self._left += [(each, member) for each in source.stars]
-        self._left += [(each, "__all__") for each in source.stars]
+        self._left += [(each, name) for each in source.stars for name in (member, "__all__")]  # these may hide its own names
+        if member in source.by_name:
+            return
         self._left += [(module, hook) for hook in ("__getattr__", "__dir__") if hook in source.by_name]
         if type(source.module) is not ModuleType and member not in vars(source.module):
             raise Wide(f"{module} is no plain module")
