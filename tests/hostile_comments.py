@@ -69,6 +69,13 @@ HOSTILE: dict[str, str] = {
     "wide slash": f"\uff0f{LINE[1:]}",
     "behind a carriage return in a quote": f"> a\r{LINE}",
     "behind a line separator": f"text\u2028{LINE}",
+    # written when the reader was finished
+    "underlined heading of two lines": f"fine\n{LINE}\n---",
+    "element of one's own": f"<my-log>\n\n{LINE}\n\n</my-log>",
+    "below a definition in a list": f"1. [a]: https://x.y\n{LINE}",
+    "processing instruction": f"<?log\n\n{LINE}\n\n?>",
+    "code span over a hard break": f"look: ``a\\\n{LINE}  \nb``",
+    "alert with a quotation": f"> [!NOTE]\n> > x\n{LINE}",
 }
 """Name → body. GitHub shows none of these lines as the beginning of a line of a plain paragraph."""
 

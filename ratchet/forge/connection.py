@@ -36,8 +36,8 @@ from ratchet.errors import (
 from ratchet.untrusted import clean
 
 DEFAULT_API = "https://api.github.com"
-DEFAULT_BOT = "github-actions[bot]"
-"""Author of what a job writes with its own token; for another token, RATCHET_BOT names the author."""
+ACTIONS = "github-actions[bot]"
+"""The author of what a job does with its own token."""
 
 
 class Connection:
@@ -52,7 +52,6 @@ class Connection:
         api_url: str,
         repository: str,
         *,
-        bot: str = DEFAULT_BOT,
         patience_s: float = 120,
         timeout_s: int = 15,
         sleep: Callable[[float], object] = time.sleep,
@@ -66,7 +65,6 @@ class Connection:
         if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc:
             raise UsageError("GITHUB_API_URL is no address such as https://HOST/PATH.", f"GitHub's own is {DEFAULT_API}.")
         self.repository = repository
-        self.bot = bot
         self._host = address.hostname
         client = Github(
             auth=Auth.Token(token),
@@ -84,12 +82,12 @@ class Connection:
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Self:
-        """Connect by GITHUB_TOKEN, GITHUB_REPOSITORY, GITHUB_API_URL and RATCHET_BOT. UsageError names a missing one."""
+        """Connect by GITHUB_TOKEN, GITHUB_REPOSITORY and GITHUB_API_URL. UsageError names a missing one."""
         for name, where in (("GITHUB_TOKEN", "${{ github.token }}"), ("GITHUB_REPOSITORY", "${{ github.repository }}")):
             if not environ.get(name):
                 raise UsageError(f"{name} is not set.", f"In a workflow, set it in `env:` to {where}.")
         url = environ.get("GITHUB_API_URL") or DEFAULT_API
-        return cls(environ["GITHUB_TOKEN"], url, environ["GITHUB_REPOSITORY"], bot=environ.get("RATCHET_BOT") or DEFAULT_BOT)
+        return cls(environ["GITHUB_TOKEN"], url, environ["GITHUB_REPOSITORY"])
 
     def __repr__(self) -> str:
         return f"GitHub({self.repository} at {self._host})"

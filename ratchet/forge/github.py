@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from urllib.parse import quote
 
 from github import GithubException
@@ -31,6 +31,19 @@ class GitHub(Connection):
     Every method may raise a ForgeError: TokenError, LimitedError, GoneError, RefusedError or UnreachableError. Calls that meet a
     rate limit or an outage are tried again. A call that must not have its effect twice is repeated only after looking for it.
     """
+
+    @cached_property
+    def bot(self) -> str:
+        """The login behind the token, which is the author of all that it writes: ``github-actions[bot]``, or that of an App.
+
+        Asked of GraphQL, since the REST API says it to people alone: https://docs.github.com/graphql/reference/queries#viewer
+        """
+
+        def read() -> str:
+            _, answer = self._api.requester.graphql_query("query { viewer { login } }", {})
+            return str(known(answer["data"]["viewer"]["login"], "login"))
+
+        return self._tries().call("Reading whose token this is", read)
 
     # Pull requests
 

@@ -59,6 +59,7 @@ def _complete(github: GitHub) -> None:
 
 
 OPERATIONS: dict[str, Operation] = {
+    "bot": Operation(lambda g: g.bot, "Reading whose token this is"),
     "pull": Operation(lambda g: g.pull(7), "Reading pull request 7"),
     "pulls_of_commit": Operation(lambda g: g.pulls_of_commit("a" * 40), "Reading the pull requests of commit aaa"),
     "find_pulls": Operation(lambda g: g.find_pulls("octo-org/kernels", "topic"), "Looking for pull requests from octo-org:topic"),

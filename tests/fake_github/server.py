@@ -21,6 +21,10 @@ from tests.fake_github.state import TOKEN, State, Token
 
 _LIMITS = {"X-RateLimit-Limit": "1000", "X-RateLimit-Remaining": "999", "X-RateLimit-Reset": "1900000000"}
 
+GRAPHQL = ("/graphql", "/api/graphql")
+"""Where GitHub answers queries: they are not described with its REST API, and not among the requests here."""
+VIEWER = "query { viewer { login } }"
+
 
 @dataclass(frozen=True)
 class Request:
@@ -103,6 +107,8 @@ class FakeGitHub:
             reply = self._paged(split.path, query, reply)
             content = _bytes(reply.body)
             sent = {"Content-Type": "application/json; charset=utf-8", **_LIMITS, **reply.headers}
+            if split.path in GRAPHQL:
+                return trick, reply.status, sent, content
             self.requests.append(
                 Request(
                     method, split.path, query, _json(body), who.login if who else "", 0 if trick and trick.cut else reply.status
@@ -121,6 +127,11 @@ class FakeGitHub:
     def _usual(self, method: str, path: str, query: dict[str, str], headers: Any, body: bytes, who: Token | None) -> Reply:
         if who is None:
             return Reply(401, error(401))
+        if path in GRAPHQL:
+            asked = " ".join((_json(body) or {}).get("query", "").split())
+            if (method, asked) != ("POST", VIEWER):
+                return Reply(200, {"errors": [{"message": f"the stand-in knows no such query: {asked}"}]})
+            return Reply(200, {"data": {"viewer": {"login": who.login}}})
         below = decoded(path, self.state.repository)
         if below is None:
             return MISSING

@@ -21,6 +21,7 @@ from ratchet.records.files import dumps
 from ratchet.report.comment import MARKER, render_comment
 from tests import examples, pages
 from tests.fake_github import Answer, Comment, FakeGitHub
+from tests.hostile_comments import HOSTILE
 from tests.integration.playground import Finished, Playground
 
 NAME = "attention/training_512"
@@ -164,7 +165,9 @@ def test_an_expired_artifact_leaves_nothing_to_judge(scene: Scene) -> None:
     """Where the measurements are gone, nothing is accepted or published again: the verdict stays, and the reply says so."""
     scene.measured.expired = True
     scene.say(ACCEPT)
-    scene.refused(f"The measurements of run {RUN} have expired, so they cannot be judged again: the verdict stays as it is.")
+    scene.refused(
+        f"The measurements of run {RUN} have expired, or there were none, so they cannot be judged again: the verdict stays"
+    )
 
 
 def test_a_locked_conversation_is_named(scene: Scene) -> None:
@@ -177,9 +180,9 @@ def test_a_locked_conversation_is_named(scene: Scene) -> None:
     assert (scene.replies(), scene.state.dispatches) == ([], [])
 
 
-@pytest.mark.parametrize("body", ["Thanks!", f"> {ACCEPT}", f"```\n{ACCEPT}\n```", f"I would say {ACCEPT}"])
+@pytest.mark.parametrize("body", ["Thanks!", f"I would say {ACCEPT}", *HOSTILE.values()])
 def test_what_is_no_command(scene: Scene, body: str) -> None:
-    """Talk, quotations and code are answered by silence."""
+    """Talk, quotations, code and what is hidden are answered by silence, though a maintainer wrote it."""
     assert not scene.say(body).done
     assert (scene.replies(), scene.said.reactions, scene.state.dispatches) == ([], [], [])
 

@@ -44,7 +44,7 @@ def test_a_red_pull_request_of_a_fork(scene: Scene, command: Callable[..., Finis
     assert "1 of 2 cases slower; worst: attention/training_512" in said
     assert values["comment-url"].startswith("http")
     assert values["check-url"].endswith(f"/runs/{next(iter(scene.state.checks))}")
-    assert "10.00" in (scene.folder / "summary.md").read_text(encoding="utf-8")
+    assert "+10.0" in (scene.folder / "summary.md").read_text(encoding="utf-8")
 
 
 def outputs_of(text: str) -> list[str]:
@@ -323,6 +323,16 @@ def test_a_run_that_was_skipped(scene: Scene) -> None:
     scene.measured.conclusion = "skipped"
     assert scene.publish().verdict == "skipped"
     assert (scene.state.comments, scene.state.checks) == ({}, {})
+
+
+def test_a_run_that_waits_for_approval(scene: Scene, command: Callable[..., Finished]) -> None:
+    """GitHub says “completed” of a first-time contributor's run before anybody approved it: nothing is published."""
+    scene.measured.conclusion = "action_required"
+    scene.measured.artifacts.clear()
+    done = command()
+    assert (done.code, done.err) == (0, "")
+    assert f"Run {RUN} waits until a person with write access approves it" in done.out
+    assert (scene.state.checks, scene.ours()) == ({}, [])
 
 
 def test_the_number_in_the_artifact_or_payload_says_nothing(scene: Scene) -> None:

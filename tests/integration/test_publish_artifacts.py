@@ -182,7 +182,7 @@ def test_an_archive_as_github_serves_it(scene: Scene, command: Callable[..., Fin
     served(scene.place)
     assert command().code == 0
     assert scene.check.conclusion == "failure"
-    assert "10.00" in scene.ours()[0]
+    assert "+10.0" in scene.ours()[0]
     assert [path.name for path in scene.place.iterdir()] == ["ratchet-run.zip"]
 
 

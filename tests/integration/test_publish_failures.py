@@ -80,7 +80,7 @@ def test_measurements_that_are_gone_leave_the_verdict(
     [reply] = [each.body for each in scene.state.comments.values() if each.body.startswith("<!-- ratchet:reply:")]
     assert ("have expired" if expired else "could not be fetched this time") in reply
     scene.measured.attempt = 2
-    assert command().code == 0
+    assert command("--run-id", str(RUN)).code == 0
     assert [check.conclusion for check in scene.state.checks.values()] == ["failure", "failure"]
     assert "No verdict" in scene.ours()[0]
 

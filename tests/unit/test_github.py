@@ -145,11 +145,11 @@ def test_a_comment_that_was_deleted_is_made_again(fake: FakeGitHub, github: GitH
     assert [each.body for each in fake.state.comments_of(7)] == [f"{MARKER}\n2"]
 
 
-def test_a_comment_with_our_name_on_another_app(fake: FakeGitHub) -> None:
-    """With the name of an app, the comments of that app are ours, and those of Actions are not."""
+def test_a_comment_of_another_app(fake: FakeGitHub) -> None:
+    """With the token of an App, its comments are ours at each push, and those of Actions are not; nobody gives its name."""
     fake.state.tokens["app-token"] = Token("ratchet-app[bot]")
     actions = fake.state.add_comment(7, BOT, f"{MARKER}\nof Actions")
-    app = connect(fake, "app-token", bot="ratchet-app[bot]")
+    app = connect(fake, "app-token")
     for push in range(2):
         app.upsert_comment(7, MARKER, f"{MARKER}\n{push}")
     assert actions.body == f"{MARKER}\nof Actions"
@@ -371,7 +371,6 @@ def test_from_the_environment(fake: FakeGitHub) -> None:
     environ = {"GITHUB_TOKEN": fake.token, "GITHUB_API_URL": fake.url, "GITHUB_REPOSITORY": HERE}
     github = GitHub.from_environ(environ)
     assert (github.repository, github.bot, github.pull(7).number) == (HERE, BOT, 7)
-    assert GitHub.from_environ({**environ, "RATCHET_BOT": "ratchet-app[bot]"}).bot == "ratchet-app[bot]"
 
 
 @pytest.mark.parametrize(

@@ -108,3 +108,46 @@ def test_a_change_that_was_set_aside_is_seen(tmp_path: Path, before: dict[str, H
     after = identities(changed(tmp_path, change), change.case, "alone")
     assert after[change.case].difference(before[change.case])
     assert not change.spares or not after["alone"].difference(before["alone"])
+
+
+def test_a_difference_is_named() -> None:
+    """The first part that differs is named, with the reason if every file counts; what is not compared says why."""
+    one, other = HostParts(parts={"a.py: X": "1", "b.py: f": "2"}), HostParts(parts={"a.py: X": "2"})
+    assert one.difference(other) == "a.py: X and 1 more changed"
+    assert one.difference(one) == ""
+    assert one.digest != other.digest
+    wide = HostParts(parts={"a.py": "1"}, note="it lists folders (a.py:3)")
+    assert wide.difference(HostParts(parts={"a.py": "2"})).endswith("every file of the tree counts: it lists folders (a.py:3)")
+    unknown = HostParts(unknown="the tree is too large")
+    assert (unknown.digest, one.difference(unknown)) == (
+        "",
+        "its host code is not compared: the tree is too large",
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [("with_exec", "it runs text as code"), ("with_plugins", "it lists folders"), ("with_program", "another program may")],
+)
+def test_what_no_name_shows_makes_everything_count(before: dict[str, HostParts], case: str, reason: str) -> None:
+    """Where code reads in ways that no name shows, each file counts, and the reason names the line."""
+    assert before[case].note.startswith(reason)
+    assert "kernels/dynamic.py:" in before[case].note
+    assert "kernels/unrelated.py" in before[case].parts
+
+
+def test_a_function_that_no_name_leads_to_makes_everything_count(tmp_path: Path) -> None:
+    """Should a function run that is in no statement that counts, every file does."""
+    tree = write(tmp_path, PROJECT).resolve()
+    spec = TreeSpec.of(Settings(), tree, checkout=tree, device="cpu", gpu_uuid=None)
+
+    def host(writer: int) -> None:
+        loaded = load(spec)
+        assert loaded.code is not None
+        line = 1 + PROJECT["kernels/unrelated.py"].splitlines().index("def first(x):")
+        ran = frozenset({(str(tree / "kernels/unrelated.py"), line, "first")})
+        found = loaded.code.identity(loaded.benchmark("alone/default"), {}, ran)
+        os.write(writer, json.dumps(vars(found)).encode())
+
+    found = parse(json.loads(forked(host)), HostParts)
+    assert found.note == "first in kernels/unrelated.py:3 ran, and no name leads to it"

@@ -79,6 +79,11 @@ CASES = {
         Outcome.UNFIT,
         "Nothing was measured.",
     ),
+    "the same host code": (
+        examples.compared(identity={"head": "a", "reference": "b"}, host_code={"head": "a", "reference": "a"}),
+        Outcome.IDENTICAL,
+        "All that it runs and reads in the tree is the same on both sides; it was not timed.",
+    ),
     "one digest only": (examples.compared(identity={"head": "a"}), Outcome.UNFIT, "Nothing was measured."),
     "identical code of other work": (
         examples.compared(identity={"head": "a", "reference": "a"}, workload=OTHER_WORK),

@@ -77,6 +77,8 @@ def test_states() -> None:
     assert state_of(report_of(Outcome.INCONCLUSIVE), (), ()) is State.INCONCLUSIVE
     assert state_of(report_of(Outcome.INCONCLUSIVE, policy=fails), (), ()) is State.UNDECIDED
     assert state_of(reports.report((stored(Outcome.UNCHANGED),)), (), ()) is State.STORED_REFERENCE
+    kernels = reports.case("a/k", Outcome.UNCHANGED, "Same.", comparison=reports.comparison(1.0, source="kernels"))
+    assert state_of(reports.report((kernels,)), (), ()) is State.PASS
     assert state_of(report_of(Outcome.SLOWER), {"a/c0"}, ()) is State.ACCEPTED
     assert state_of(report_of(Outcome.SLOWER), {"a/c0"}, [LEFT_OUT]) is State.LEFT_OUT
     assert state_of(report_of(Outcome.NEW, Outcome.CHANGED), (), ()) is State.NOT_COMPARED

@@ -471,6 +471,10 @@ def test_two_runs_forget_their_own_references() -> None:
         ({"identity": {"head": "a" * 64, "reference": "b" * 64}}, "its launches, machine code or data differ"),
         ({"identity": {"head": "a" * 64, "reference": "a" * 64}}, None),
         ({}, None),
+        (
+            {"opaque": "the GPU waits for the host", "host_difference": "ops.py: BLOCK changed"},
+            "the GPU waits for the host; ops.py: BLOCK changed",
+        ),
     ],
 )
 def test_why_a_case_without_a_change_was_timed(changes: dict[str, object], why: str | None) -> None:
@@ -481,7 +485,9 @@ def test_why_a_case_without_a_change_was_timed(changes: dict[str, object], why: 
     assert (found.outcome, found.timed_because) == (Outcome.UNCHANGED, why)
     on_the_cpu = workload.model_copy(update={"device": "cpu"})
     there = timed.model_copy(update={"workload": on_the_cpu, "reference_workload": on_the_cpu})
-    assert judge_run(examples.run_of(there), Baseline()).cases[0].timed_because is None
+    assert judge_run(examples.run_of(there), Baseline()).cases[0].timed_because == changes.get("host_difference")
+    there = there.model_copy(update={"host_difference": "ops.py: BLOCK changed"})
+    assert judge_run(examples.run_of(there), Baseline()).cases[0].timed_because == "ops.py: BLOCK changed"
 
 
 def test_identical_code_of_two_runs() -> None:
@@ -492,6 +498,13 @@ def test_identical_code_of_two_runs() -> None:
         assert found.outcome is outcome
     (found,) = two((named("a/x", *SAME),), (then,))
     assert (found.outcome, found.reason) == (Outcome.UNFIT, "Nothing was measured.")
+
+
+def test_host_code_of_two_runs_is_not_compared() -> None:
+    """Two runs may have had two environments, so equal host code says nothing there."""
+    same = named("a/x", host_code={"head": "a", "reference": "a"})
+    assert judge_run(examples.run_of(same), Baseline()).cases[0].outcome is Outcome.IDENTICAL
+    assert two((same,), (same,))[0].outcome is Outcome.UNFIT
 
 
 def test_two_runs_share_the_false_alarms() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -43,7 +44,9 @@ class Bridge:
 
     def errors(self, kind: str, path: str, files: Mapping[str, str]) -> list[str]:
         """What GitHub would say of a workflow or an action; ``files`` holds it and the workflows that it calls."""
-        return list(self._ask({"op": "parse", "kind": kind, "path": path, "files": dict(files)})["errors"])
+        # Newer than this parser (0.3.61 of 2026-08): `cache-mode`, which the published schema has.
+        known = {name: re.sub(r"^cache-mode: none\b.*$", "", text, flags=re.MULTILINE) for name, text in files.items()}
+        return list(self._ask({"op": "parse", "kind": kind, "path": path, "files": known})["errors"])
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         assert self._child.stdin

@@ -45,6 +45,8 @@ class Actions:
         self.store = stand_ins.Store(folder / "artifacts")
         self.variables: dict[str, str] = {}
         """Of the repository. Runs of pull requests from forks have none."""
+        self.secrets: dict[str, str] = {}
+        """Likewise, or of the environment that the trusted jobs name."""
         self.gpu: Callable[[list[str]], AbstractContextManager[Mapping[str, str]]] = lambda _: nullcontext({})
         """Waits for a machine with these labels that is not hosted; gives what its environment has beyond ``environ``."""
         self.edited: dict[str, Any] = {}
@@ -98,7 +100,7 @@ class Actions:
         values = dict(inputs or {}) if inputs is not None else {}
         declared = (workflow["on"].get("workflow_dispatch") or {}).get("inputs", {}) if event_name == "workflow_dispatch" else {}
         given = {name: values.get(name, spec.get("default", "")) for name, spec in declared.items()}
-        self._jobs(workflow, run, github, given, None, "")
+        self._jobs(workflow, run, github, given, None, "", self.secrets)
         return run
 
     def _jobs(
@@ -109,6 +111,7 @@ class Actions:
         inputs: Mapping[str, Any],
         allowed: Mapping[str, str] | None,
         prefix: str,
+        secrets: Mapping[str, str],
     ) -> dict[str, Job]:
         done: dict[str, Job] = {}
         for name, spec in in_order(workflow["jobs"]):
@@ -117,6 +120,7 @@ class Actions:
                 "github": dict(github),
                 "inputs": dict(inputs),
                 "vars": {} if is_of_fork(run) else self.variables,
+                "secrets": {} if is_of_fork(run) else dict(secrets),
                 "needs": {need: {"result": done[need].result, "outputs": done[need].outputs} for need in needs},
             }
             done[name] = run.jobs[f"{prefix}{name}"] = Job(name)
@@ -141,7 +145,10 @@ class Actions:
             assert isinstance(value, wanted) or value is None, f"input {name} of {spec['uses']} is no {declared[name]['type']}"
         empty = {"boolean": False, "string": "", "number": 0}
         inputs = {name: given.get(name, each.get("default", empty[each["type"]])) for name, each in declared.items()}
-        jobs = self._jobs(workflow, run, contexts["github"], inputs, permissions, prefix)
+        passed = self._filled(spec.get("secrets", {}), contexts)
+        unknown = set(passed) - set(workflow["on"]["workflow_call"].get("secrets", {}))
+        assert not unknown, f"{spec['uses']} takes no secrets {unknown}"
+        jobs = self._jobs(workflow, run, contexts["github"], inputs, permissions, prefix, passed)
         inner = {name: {"outputs": each.outputs, "result": each.result} for name, each in jobs.items()}
         outputs = workflow["on"]["workflow_call"].get("outputs", {})
         job.outputs = {name: str(self._text(each["value"], {"jobs": inner})) for name, each in outputs.items()}
@@ -174,7 +181,7 @@ class Actions:
             "job": {"status": "success"},
             "strategy": {},
             "matrix": {},
-            "secrets": {"GITHUB_TOKEN": token},
+            "secrets": {**contexts["secrets"], "GITHUB_TOKEN": token},
             "steps": {},
         }
         contexts["env"] = self._filled(_edited(workflow.get("env", {}), self.edited), contexts)
@@ -216,13 +223,14 @@ class Actions:
         if action:
             return self._composite(action, inputs, scope, contexts["env"], step, run)
         try:
-            self._foreign(spec["uses"].split("@")[0], {name: word(value) for name, value in inputs.items()}, scope, run)
+            given = {name: word(value) for name, value in inputs.items()}
+            step.outputs |= self._foreign(spec["uses"].split("@")[0], given, scope, run)
         except stand_ins.StepFailed as error:
             scope.job.log += f"\n##[error]{error}\n"
             return False
         return True
 
-    def _foreign(self, name: str, inputs: dict[str, str], scope: Scope, run: Run) -> None:
+    def _foreign(self, name: str, inputs: dict[str, str], scope: Scope, run: Run) -> dict[str, str]:
         github = scope.contexts["github"]
         if name == "actions/checkout":
             may_write = scope.permissions.get("contents") == "write"
@@ -235,8 +243,11 @@ class Actions:
             stand_ins.download(inputs, run.id, self.store, scope.workspace)
         elif name == "actions/setup-python":
             scope.path = f"{self.machines[scope.hosted]}{os.pathsep}{scope.path}"
+        elif name == "actions/create-github-app-token":
+            return stand_ins.app_token(inputs, run.id, self.fake.state)
         else:
             raise AssertionError(f"there is no stand-in for {name}")
+        return {}
 
     def _composite(self, folder: Path, given: dict[str, Any], scope: Scope, env: dict[str, str], step: Step, run: Run) -> bool:
         action = read_yaml(folder / "action.yml")

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.fake_github import State, Token
+
 Inputs = Mapping[str, str]
 
 
@@ -57,6 +59,21 @@ def checkout(inputs: Inputs, github: Mapping[str, Any], origin: Path, workspace:
     _git(target, "fetch", "--quiet", *([] if deep else ["--depth=1"]), "origin", ref)
     at = ["-B", on_branch] if on_branch and "/" not in on_branch else ["--detach"]
     _git(target, "checkout", "--quiet", *at, "FETCH_HEAD")
+
+
+APP_ID, APP_KEY = "271828", "-----BEGIN RSA PRIVATE KEY-----\nof the App\n-----END RSA PRIVATE KEY-----"
+APP = "kernels-gate[bot]"
+"""The App whose ID and key this is, as the author of what it writes."""
+
+
+def app_token(inputs: Inputs, run: int, state: State) -> dict[str, str]:
+    """A token of the App with the rights that are asked for. Raises StepFailed for another key."""
+    if (inputs["app-id"], inputs["private-key"]) != (APP_ID, APP_KEY):
+        raise StepFailed("A JSON web token could not be decoded")
+    rights = {name.removeprefix("permission-").replace("-", "_") for name, level in inputs.items() if level == "write"}
+    token = f"ghs_app{run}{'x' * 30}"
+    state.tokens[token] = Token(APP, frozenset(rights))
+    return {"token": token, "app-slug": APP.removesuffix("[bot]")}
 
 
 def upload(inputs: Inputs, run: int, store: Store) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.workflows.results import Run
 from tests.workflows.scene import NUMBER, QUIET, SLOW_ADDS, Scene, git
+from tests.workflows.stand_ins import APP, APP_ID, APP_KEY
 
 BRANCH = "$(touch${IFS}pwned)`touch${IFS}pwned`"
 TITLE = "`touch pwned` $(touch pwned)\n::set-output name=verdict::passed\n::error::pwned @everyone <img src=x>"
@@ -93,6 +94,50 @@ def test_a_trusted_job_installs_nothing_that_is_not_pinned(slow: Slow) -> None:
     assert "--require-hashes" in job.pip[0]
     assert "--only-binary :all:" in job.pip[0]
     assert "--no-index" in job.pip[1]
+
+
+def test_an_app_writes_in_its_own_name(slow: Slow) -> None:
+    """With an App's secrets, check run and comments are the App's, at each push the same, and its token has the job's rights."""
+    scene, run = slow
+    scene.actions.secrets = {"RATCHET_APP_ID": APP_ID, "RATCHET_APP_PRIVATE_KEY": APP_KEY}
+    scene.fake.state.permissions["a-maintainer"] = "write"
+    for _ in range(2):
+        report = scene.report(run)
+        assert report.conclusion == "success", report.log
+    assert scene.comment()
+    assert {each.author for each in scene.fake.state.comments_of(NUMBER)} == {APP}
+    assert {sent.login for sent in scene.fake.sent("POST", "/check-runs")} == {APP}
+    minted = [token.rights for token in scene.fake.state.tokens.values() if token.login == APP]
+    assert set(minted) == {frozenset({"checks", "pull_requests"})}
+    answered = scene.command("/ratchet accept adds/small the next stage needs it")
+    assert answered.conclusion == "success", answered.log
+    again = scene.follow()
+    assert again.conclusion == "success", again.log
+    assert scene.check().conclusion == "success"
+    assert "a-maintainer" in scene.comment()
+
+
+def test_a_label_is_accepted_in_an_app_s_name(slow: Slow) -> None:
+    """The label's job speaks for whoever set it, though its own token is not the App's."""
+    scene, run = slow
+    scene.actions.secrets = {"RATCHET_APP_ID": APP_ID, "RATCHET_APP_PRIVATE_KEY": APP_KEY}
+    scene.fake.state.permissions["a-maintainer"] = "maintain"
+    scene.report(run)
+    scene.fake.state.pulls[NUMBER].labels = ["ratchet:accept"]
+    labelled = {**run.event} | {"action": "labeled", "label": {"name": "ratchet:accept"}, "sender": {"login": "a-maintainer"}}
+    scene.run("ratchet_command.yml", "pull_request_target", labelled, sha=scene.main)
+    assert scene.follow().conclusion == "success"
+    scene.follow()
+    assert scene.check().conclusion == "success"
+
+
+def test_an_app_with_a_wrong_key_writes_nothing(slow: Slow) -> None:
+    """The job fails, and does not fall back to its own name."""
+    scene, run = slow
+    scene.actions.secrets = {"RATCHET_APP_ID": APP_ID, "RATCHET_APP_PRIVATE_KEY": "x"}
+    assert scene.report(run).conclusion == "failure"
+    assert not scene.fake.state.checks
+    assert not scene.fake.state.comments
 
 
 def test_a_fork_is_found_by_its_branch(slow: Slow) -> None:
@@ -234,10 +279,16 @@ def test_a_stranger_commands_nothing(slow: Slow) -> None:
     """Without write access nothing is accepted and nothing starts; a comment without a command starts no job at all."""
     scene, run = slow
     scene.report(run)
-    answered = scene.command("/ratchet accept adds/small because", author="octocat")
-    assert answered.conclusion == "success", answered.log
+    before = len(scene.fake.state.comments)
+    for count in range(1, 4):
+        answered = scene.command("/ratchet accept adds/small because", author="octocat")
+        assert answered.conclusion == "success", answered.log
+        assert len(scene.fake.state.comments) == before + count  # theirs
     assert not scene.fake.state.dispatches
     assert scene.command("nice work").conclusion == "skipped"
+    comment = {"id": 1, "body": "/ratchet accept", "user": {"login": "an-app[bot]", "type": "Bot"}}
+    event = {"action": "created", "issue": {"number": NUMBER, "pull_request": {"url": "x"}}, "comment": comment}
+    assert scene.run("ratchet_command.yml", "issue_comment", event, sha=scene.main).conclusion == "skipped"
 
 
 def test_a_label_is_handed_over_and_accepted(slow: Slow) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
+from ratchet.commands.github.publish import CHECK
 from tests.integration.playground import new_repository, wait_until
 from tests.workflows.bridge import Bridge
 from tests.workflows.reading import ROOT
@@ -42,6 +45,24 @@ def written(folder: Path) -> Path:
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
     return folder
+
+
+APP = re.search(
+    r"```yaml\n( +with:\n +environment: .*?)```", (ROOT / "docs" / "github.md").read_text(encoding="utf-8"), re.DOTALL
+)
+"""What the files get with a GitHub App."""
+
+
+def with_app(text: str) -> str:
+    """A caller's file with the App's lines, as docs/github.md has them."""
+    assert APP
+    lines = textwrap.dedent(APP[1]).splitlines()
+    given, secrets = lines[: lines.index("secrets:")], lines[lines.index("secrets:") :]
+    own = "    with:\n"
+    text = (
+        text.replace(own, own + f"    {given[1]}\n") if own in text else text + textwrap.indent("\n".join(given), "    ") + "\n"
+    )
+    return text + textwrap.indent("\n".join(secrets), "    ") + "\n"
 
 
 def commands(*numbers: int) -> str:
@@ -186,6 +207,39 @@ def test_github_reads_the_files(name: str, bridge: Bridge) -> None:
     """GitHub's parser finds no fault in them, nor in what they give to the workflows that they call."""
     called = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / ".github" / "workflows").glob("*.yml")}
     assert bridge.errors("workflow", "caller.yml", {**called, "caller.yml": FILES[name]}) == []
+
+
+@pytest.mark.parametrize("name", ["ratchet_report.yml", "ratchet_command.yml", "ratchet_baseline.yml", "cuda_autotune.yml"])
+def test_an_app_s_lines_fit_the_files(name: str, bridge: Bridge, tmp_path: Path) -> None:
+    """GitHub's parser and zizmor's auditor find no fault in a file with the lines that a GitHub App needs."""
+    called = {str(path.relative_to(ROOT)): path.read_text() for path in (ROOT / ".github" / "workflows").glob("*.yml")}
+    text = with_app(FILES[name])
+    assert bridge.errors("workflow", "caller.yml", {**called, "caller.yml": text}) == []
+    path = tmp_path / ".github" / "workflows" / name
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    done = tool("zizmor", "--offline", "--no-progress", "--persona=auditor", "--strict-collection", str(path))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_environment_without_the_app_s_secrets_fails(scene: Scene) -> None:
+    """Where an environment is named and gives no secrets, the job says so and writes nothing."""
+    scene.workflows = written(scene.repo / ".github" / "workflows")
+    path = scene.workflows / "ratchet_command.yml"
+    path.write_text(with_app(path.read_text()))
+    scene.fake.state.add_pull(7)
+    run = scene.command("/ratchet accept adds/small because")
+    assert run.conclusion == "failure"
+    assert "The environment gave no RATCHET_APP_ID" in run.log
+    assert scene.fake.sent("POST") == []
+
+
+def test_the_ruleset_of_the_security_page_names_our_check() -> None:
+    """Its JSON asks for the check run that ratchet makes, from one source."""
+    blocks = re.findall(r"```json\n(.*?)```", (ROOT / "SECURITY.md").read_text(encoding="utf-8"), re.DOTALL)
+    [rule] = json.loads(blocks[0])["rules"]
+    [check] = rule["parameters"]["required_status_checks"]
+    assert (rule["type"], check["context"], set(check)) == ("required_status_checks", CHECK, {"context", "integration_id"})
 
 
 def test_the_files_are_as_safe_as_ours(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ MEASURE = ROOT / ".github" / "actions" / "measure" / "action.yml"
 ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))
 UNTRUSTED = ("cuda_benchmark_ratchet.yml", "cuda_profile.yml", "cuda_autotune.yml")
 """Files with a job on the GPU machine."""
+APP_RIGHTS = {"actions": "read", "checks": "read", "contents": "read", "pull-requests": "write"}
+"""What the App's token may do unless a workflow says otherwise."""
 by_name = pytest.mark.parametrize("path", [*WORKFLOWS, *ACTIONS], ids=lambda path: str(path.relative_to(ROOT)))
 by_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 
@@ -126,6 +128,29 @@ def test_jobs_on_the_gpu_have_no_rights(name: str) -> None:
         for step in job["steps"]:
             if step.get("uses", "").startswith("actions/checkout@"):
                 assert step["with"]["persist-credentials"] is False
+
+
+def test_no_job_reads_or_writes_a_cache() -> None:
+    """What `/ratchet profile` runs of a fork could fill the default branch's cache, and trusted jobs could take from it."""
+    for path in WORKFLOWS:
+        if path.name != "ci.yml":
+            assert read_yaml(path)["cache-mode"] == "none", path.name
+            assert not any("cache-mode" in job for job in jobs_of(path).values())
+
+
+def test_what_writes_may_do_it_as_an_app() -> None:
+    """Every job that writes, but the one that only hands over, takes the App's secrets and writes with its token alone."""
+    for path in WORKFLOWS:
+        for name, job in jobs_of(path).items():
+            if "write" not in job["permissions"].values() or name == "label" or "uses" in job:
+                continue
+            trusted, *steps = job["steps"]
+            assert trusted["with"]["app-private-key"] == "${{ secrets.RATCHET_APP_PRIVATE_KEY }}", path.name
+            asked = {right: trusted["with"].get(right, default) for right, default in APP_RIGHTS.items()}
+            assert all(job["permissions"].get(right, "read") == level for right, level in asked.items()), path.name
+            written = [step for step in steps if "github.token" in json.dumps(step)]
+            assert all("download-artifact@" in step["uses"] for step in written), path.name
+            assert job["environment"] == "${{ inputs.environment }}", path.name
 
 
 def test_measured_code_runs_on_no_machine_with_rights() -> None:

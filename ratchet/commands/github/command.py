@@ -15,6 +15,7 @@ from functools import cached_property
 
 from ratchet.commands.github.judge_again import ARTIFACT, EVERY, rules_at
 from ratchet.errors import UsageError
+from ratchet.forge.connection import ACTIONS
 from ratchet.forge.github import GitHub
 from ratchet.judge.github.acceptance import LABEL, WRITERS, acknowledged_in, acknowledgement
 from ratchet.judge.github.command import Accept, BadCommand, ProfileWanted, parse_command
@@ -86,8 +87,9 @@ def answer(event: Event, github: GitHub, environ: Mapping[str, str], report_id: 
         wrong = [key for key, pattern in _INPUTS.items() if not re.fullmatch(pattern, inputs[key])]
         if wrong:
             raise UsageError(f"The input {wrong[0]} is missing or not valid.", "A label starts this; see docs/github.md.")
-        # The bot speaks for whoever set the label; a person who starts the workflow by hand speaks for nobody else.
-        by = inputs["actor"] if event.actor == github.bot else event.actor
+        # The job that saw the label has its own token, and speaks for whoever set it; a person who starts the workflow by hand
+        # speaks for nobody else.
+        by = inputs["actor"] if event.actor == ACTIONS else event.actor
         return _answer_label(CommandContext(github, int(inputs["pr"]), by, None, environ, report_id), inputs["sha"])
     raise UsageError("This event holds no command.", "Commands come by issue_comment, or by a label; see docs/github.md.")
 
@@ -195,8 +197,8 @@ def _refuse_unreported(order: CommandContext) -> None:
         )
     if not order.github.has_artifact(run_id, ARTIFACT):
         raise CommandRefused(
-            f"The measurements of run {run_id} have expired, so they cannot be judged again: the verdict stays as it is. Start "
-            "that run again, and give the command when its report is there."
+            f"The measurements of run {run_id} have expired, or there were none, so they cannot be judged again: the verdict "
+            "stays as it is. Start that run again, and give the command when its report is there."
         )
     renewed = order.comment is not None and report.updated_at > order.comment.created_at
     accepted_before = any(acceptance.sha == head for acceptance in acknowledged_in(order.comments, order.github.bot))

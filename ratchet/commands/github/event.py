@@ -37,7 +37,7 @@ class Subject:
     queued_onto: str = ""
     """In a merge queue, the commit that this entry is made on."""
     ended: str = ""
-    """``stale``, ``closed``, ``skipped``, ``kept`` or ``older``: there is nothing to publish."""
+    """``stale``, ``closed``, ``skipped``, ``waiting``, ``kept`` or ``older``: there is nothing to publish."""
     why: str = ""
     """One sentence about that."""
 
@@ -76,6 +76,9 @@ def subject_of(run_id: int | None, github: GitHub, environ: Mapping[str, str]) -
     if run.conclusion == "skipped":
         why = f"Run {run.id} was skipped, so nothing was measured and nothing is published."
         return Subject(run, github.default_branch(), ended="skipped", why=why)
+    if run.conclusion == "action_required":  # GitHub calls such a run completed, and sends its event
+        why = f"Run {run.id} waits until a person with write access approves it, so nothing is published yet."
+        return Subject(run, github.default_branch(), ended="waiting", why=why)
     if run.event in _PULL_EVENTS:
         pulls = github.find_pulls(run.head_repository, run.head_branch) if run.head_repository else ()
         return _pull_subject(run, pulls, github.default_branch())

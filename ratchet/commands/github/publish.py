@@ -131,7 +131,7 @@ def _reported(external_ids: Iterable[str]) -> Iterator[tuple[int, int]]:
 def _keep(subject: Subject, request: PublishRequest, github: GitHub) -> Publication:
     """Leave the verdict that this run has already, since its measurements are gone; say so in the pull request, once."""
     run, pull = subject.run, subject.pull
-    gone = "could not be fetched this time" if github.has_artifact(run.id, ARTIFACT) else "have expired"
+    gone = "could not be fetched this time" if github.has_artifact(run.id, ARTIFACT) else "have expired, or there were none"
     why = f"The measurements of run {run.id} {gone}, so they cannot be judged again: the verdict stays as it is."
     if pull and request.comment:
         first = f"<!-- ratchet:reply:gone:{run.id}.{run.attempt} -->"

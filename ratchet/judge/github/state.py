@@ -92,7 +92,7 @@ def every_gap(report: ReportRecord, gaps: Iterable[Gap]) -> tuple[Gap, ...]:
     the run left out.
     """
     listed = [*gaps]
-    if any(case.comparison and case.comparison.source != "paired" for case in report.cases):
+    if any(case.comparison and not case.comparison.is_paired for case in report.cases):
         why = "Compared with stored times alone, since the reference could not be measured."
         listed.append(Gap(State.STORED_REFERENCE, why))
     counts: Counter[Outcome] = Counter(case.outcome for case in report.cases if case.outcome is not Outcome.MISSING)

@@ -7,6 +7,7 @@ stands beside the others where the GPU waits for the host. `profile_target` uses
 from __future__ import annotations
 
 import time
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -47,18 +48,14 @@ def settle(device: Device) -> None:
 
 def trace(call: Callable[[], object], device: Device) -> Activity:
     """Warm the call up, and trace some calls with torch.profiler, one right after the other."""
-    from torch.profiler import ProfilerActivity, profile
-
     calls = max(1, min(_CALLS, int(_TRACED_S / max(warmed(call, device), 1e-9))))
-    wanted = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
-    with profile(activities=wanted):  # the first one sets the tracer up, and its events are late
-        call()
-        settle(device)
-    with profile(activities=wanted) as taken:
+    _events(call, device)  # the first one sets the tracer up, and its events are late
+
+    def every() -> None:
         for _ in range(calls):
             call()
-        settle(device)
-    return activity_of(taken.events(), calls, device)
+
+    return activity_of(_events(every, device), calls, device)
 
 
 def kernels_ms(call: Callable[[], object], before: Callable[[], object] | None, samples: int) -> tuple[float, ...]:
@@ -67,20 +64,29 @@ def kernels_ms(call: Callable[[], object], before: Callable[[], object] | None, 
     The host's time and gaps on the GPU are not in it. The L2 cache is as warm as the call before has left it. A call on which the
     GPU did nothing gives an empty tuple.
     """
-    from torch.profiler import ProfilerActivity, profile
-
     taken = []
     for number in range(samples + 1):
         if before is not None:
             before()
         settle("cuda")
-        with profile(activities=[ProfilerActivity.CUDA]) as traced:
-            call()
-            settle("cuda")
-        ran = [event.time_range for event in traced.events() if "CPU" not in str(event.device_type)]
-        if number:  # the first one sets the tracer up, and its events are late
+        ran = [one.time_range for one in _events(call, "cuda", on_host=False) if "CPU" not in str(one.device_type)]
+        if number:  # as in `trace`
             taken.append(sum(span.end - span.start for span in ran) * _US * 1e3)
     return tuple(each for each in taken if each > 0)
+
+
+def _events(call: Callable[[], object], device: Device, *, on_host: bool = True) -> Iterable[Any]:
+    """Return what torch.profiler sees while a call runs and until the device is done."""
+    from torch.profiler import ProfilerActivity, profile
+
+    wanted = [*([ProfilerActivity.CPU] if on_host else []), *([ProfilerActivity.CUDA] if device == "cuda" else [])]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")  # there is one cycle
+        with profile(activities=wanted) as taken:
+            call()
+            settle(device)
+        events: Iterable[Any] = taken.events()
+        return events
 
 
 def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:

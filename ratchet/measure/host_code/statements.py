@@ -82,7 +82,7 @@ class Program:
         own: list[tuple[str, ModuleType, Path]] = []
         for name, module in fresh.items():
             self._seen.add(name)
-            if not isinstance(module, ModuleType | None) and name.partition(".")[0] not in sys.stdlib_module_names:
+            if not isinstance(module, ModuleType | None) and self._is_of_tree(type(module)):
                 self._unread = f"{name} is no module"
             if isinstance(module, ModuleType) and (place := _place(module)) and place.is_relative_to(self._tree):
                 self._own[id(module)] = name
@@ -96,6 +96,12 @@ class Program:
             plain = Plain(source.module, self._definition, lambda each: each in self._sources)
             for statement in source.statements:
                 statement.plain = plain.statement(statement.node)
+
+    def _is_of_tree(self, kind: type) -> bool:
+        """Return whether a class is the tree's own. What a library puts among the modules is the same on both sides."""
+        module = sys.modules.get(kind.__module__)
+        place = _place(module) if isinstance(module, ModuleType) else None
+        return module is None or (place is not None and place.is_relative_to(self._tree))
 
     def closure(self, roots: Iterable[Name]) -> Closure:
         """Return the statements that count, from these names. Raises Wide."""
@@ -291,10 +297,11 @@ class Closure:
         for at in source.by_name.get(member, ()):
             self._add(module, source, at)
             self._left += self._program.mentions(source, source.statements[at]).imports.get(member, ())
-        if member in source.by_name or member in _OF_IMPORT:
+        if member in _OF_IMPORT:
             return
-        self._left += [(each, member) for each in source.stars]
-        self._left += [(each, "__all__") for each in source.stars]
+        self._left += [(each, name) for each in source.stars for name in (member, "__all__")]  # these may hide its own names
+        if member in source.by_name:
+            return
         self._left += [(module, hook) for hook in ("__getattr__", "__dir__") if hook in source.by_name]
         if type(source.module) is not ModuleType and member not in vars(source.module):
             raise Wide(f"{module} is no plain module")
