@@ -2,8 +2,9 @@
 
 `ratchet evaluate` calls it between rounds of pairs, and at the end. Pure.
 
-Faster and slower take the same: a bound that is too high or too low in one of two hundred runs must be on that side of no change
-(`Comparison.bound`, a studentised bootstrap over pairs of processes). Same: both bounds are within the gate.
+Faster takes a bound, too low in one of two hundred runs, on that side of no change (`Comparison.bound`, a studentised bootstrap over
+pairs of processes). Slower takes such a bound past `SAME`: what a process has of its own (where its code lies) is one or two per
+cent, and nobody is to be blamed for that. Same: both bounds are within `SAME`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def timed_verdict(
     above, below = comparison.bound or comparison.high, mirrored.bound or mirrored.high
     if above < 1:
         return "faster", comparison
-    if below < 1:
+    if below < 1 / (1 + SAME):
         return "slower", comparison
     return ("same" if max(above, below) < 1 + SAME else "inconclusive"), comparison
 
