@@ -2,9 +2,9 @@
 
 `ratchet evaluate` calls it between rounds of pairs, and at the end. Pure.
 
-Faster takes a bound, too low in one of two hundred runs, on that side of no change (`Comparison.bound`, a studentised bootstrap over
-pairs of processes). Slower takes such a bound past `SAME`: what a process has of its own (where its code lies) is one or two per
-cent, and nobody is to be blamed for that. Same: both bounds are within `SAME`.
+Faster takes a bound, too low in one of two hundred runs, on that side of no change (`Comparison.bound`, a studentised bootstrap
+over pairs of processes). Slower takes such a bound past `SAME`: what a process has of its own (where its code lies) is one or two
+per cent, and nobody is to be blamed for that. Same: both bounds are within `SAME`.
 """
 
 from __future__ import annotations
