@@ -42,7 +42,7 @@ SIZE = {"cuda": 4096, "cpu": 1024}
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """What to evaluate, and how. The sources are fixed: they were read before anything of them ran."""
+    """The files to evaluate, and the options. The sources are fixed: they were read before anything of them ran."""
 
     baseline: Source
     candidate: Source

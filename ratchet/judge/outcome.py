@@ -150,7 +150,7 @@ def judge_case(case: CaseRun, comparison: Comparison | None, thresholds: CaseThr
     outcome, reason = decide(comparison, thresholds)
     kernels = slower_kernels(case, thresholds) if outcome in (Outcome.INCONCLUSIVE, Outcome.SLOWER) else None
     if kernels is None and outcome is Outcome.INCONCLUSIVE:
-        waits = bool(host_bound(case, thresholds.policy.confidence))
+        waits = bool(_waiting_shares(case))
         reason = f"{reason} {settles(comparison, thresholds.policy, case.pair_s, waits_for_host=waits)}"
     return kernels or (outcome, reason, comparison)
 
@@ -257,19 +257,24 @@ def host_bound(case: CaseRun, confidence: float) -> str:
 
     Where the kernels were timed without the host, how much of the time is theirs and how it changed is said, too.
     """
+    shares = _waiting_shares(case)
+    if not shares:
+        return ""
+    where = " and ".join(f"{units.percent(share)} of the {side}'s" for side, share in shares.items())
+    graph = "" if case.workload and case.workload.clock.endswith("graph") else 'A CUDA graph (clock="graph"), '
+    advice = f"{graph}{'fewer' if graph else 'Fewer'} launches or a larger size would help."
+    waited = f"The GPU waited for the host in {where} blocks, so these times hold launch latency and the host's noise."
+    return " ".join(filter(None, (waited, _of_kernels(case, confidence), advice)))
+
+
+def _waiting_shares(case: CaseRun) -> dict[str, float]:
+    """Return each host-bound side's share of blocks in which the GPU waited for the host."""
     sides = {"reference": case.reference, "head": case.head}
     kept = {
         side: [block for worker in workers for block in worker.blocks if not block.throttled] for side, workers in sides.items()
     }
     shares = {side: statistics.fmean(block.exposed for block in blocks) for side, blocks in kept.items() if blocks}
-    bound = {side: units.percent(share) for side, share in shares.items() if share >= HOST_BOUND}
-    if not bound:
-        return ""
-    where = " and ".join(f"{share} of the {side}'s" for side, share in bound.items())
-    graph = "" if case.workload and case.workload.clock.endswith("graph") else 'A CUDA graph (clock="graph"), '
-    advice = f"{graph}{'fewer' if graph else 'Fewer'} launches or a larger size would help."
-    waited = f"The GPU waited for the host in {where} blocks, so these times hold launch latency and the host's noise."
-    return " ".join(filter(None, (waited, _of_kernels(case, confidence), advice)))
+    return {side: share for side, share in shares.items() if share >= HOST_BOUND}
 
 
 def _of_kernels(case: CaseRun, confidence: float) -> str:
@@ -380,7 +385,7 @@ def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
 
 
 def _same(case: CaseRun) -> str:
-    if len(set(case.identity.values())) == 1 and len(case.identity) == 2:
+    if case.launches_the_same:
         return "The same machine code, launched in the same way on both sides; it was not timed."
     return "All that it runs and reads in the tree is the same on both sides; it was not timed."
 

@@ -71,7 +71,7 @@ class FilesTask:
 
 @dataclass
 class MeasuredFiles:
-    """What was seen of both files; ``trouble`` is why the baseline, or the machine, gave nothing to compare with."""
+    """The measurements of both files; ``trouble`` is why the baseline, or the machine, gave nothing to compare with."""
 
     probes: list[Probe] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)

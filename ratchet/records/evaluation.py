@@ -66,7 +66,7 @@ class Source(Record):
 
 
 class EvaluationTask(Record):
-    """What one host needs to know: the file, the function in it, and the way to make its arguments."""
+    """The task of one host: the file, the function in it, and the way to make its arguments."""
 
     source: Source
     function: str

@@ -288,8 +288,17 @@ class CaseRun(Record):
     @property
     def identical(self) -> bool:
         """Return whether both sides do the same work: the same launches of the same machine code, or the same host code."""
-        same = any(len(digests) == 2 and len(set(digests.values())) == 1 for digests in (self.identity, self.host_code))
+        same = self.launches_the_same or _are_equal(self.host_code)
         return same and self.workload == self.reference_workload
+
+    @property
+    def launches_the_same(self) -> bool:
+        """Return whether both sides have the same machine code, launched in the same way."""
+        return _are_equal(self.identity)
+
+
+def _are_equal(digests: dict[Side, str]) -> bool:
+    return len(digests) == 2 and len(set(digests.values())) == 1
 
 
 class RunRecord(Record):

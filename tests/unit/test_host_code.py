@@ -13,7 +13,7 @@ import pytest
 from ratchet.config import Settings
 from ratchet.measure.child.host import load
 from ratchet.measure.child.loader import LoadedTree
-from ratchet.measure.host_code import Watch
+from ratchet.measure.host_code import FunctionWatch
 from ratchet.measure.messages import HostParts, parse
 from ratchet.measure.tree_spec import TreeSpec
 from tests.planted_host_code import CHANGES, HARMLESS, HELD_OUT, PROJECT, Change
@@ -40,7 +40,7 @@ def identities(tree: Path, *cases: str) -> dict[str, HostParts]:
 
     def worker(writer: int, loaded: LoadedTree, case: str) -> None:
         workload = loaded.build(f"{case}/default", 1)
-        with Watch() as watch:
+        with FunctionWatch() as watch:
             workload.run()
         assert loaded.code is not None
         found = loaded.code.identity(loaded.benchmark(f"{case}/default"), {}, watch.ran)

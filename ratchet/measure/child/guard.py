@@ -48,7 +48,7 @@ _NAMED: tuple[tuple[object, str], ...] = (
 
 
 class Guard:
-    """What the harness consisted of, and the names of what has been replaced since."""
+    """The functions of the harness as they were at the start, and the names of those that have been replaced since."""
 
     def __init__(self) -> None:
         self._kept = list(_entries())

@@ -31,7 +31,7 @@ from ratchet.measure.child.trials import Compiler, Trials, ending_of, reason_of
 from ratchet.measure.clocks import Call, Clock, Samples
 from ratchet.measure.clocks.cpu import CpuClock
 from ratchet.measure.clocks.gpu import ColdGraphClock, EventClock, GraphClock, Lead
-from ratchet.measure.host_code import HostIdentity, Watch
+from ratchet.measure.host_code import FunctionWatch, HostIdentity
 from ratchet.measure.messages import DECLARATION, RULE
 from ratchet.measure.wire import Channel, Disconnected
 from ratchet.subprocesses import begin_section
@@ -183,7 +183,7 @@ class Worker:
         if code is None:
             return HostIdentity(unknown="its tree was not read before it was imported")
         try:
-            with Watch() as watch:
+            with FunctionWatch() as watch:
                 job.call()
             return code.identity(self._tree.benchmark(job.case), job.call.workload.tuning, watch.ran)
         except (Exception, SystemExit) as error:  # noqa: BLE001  as in `answer`, but this must not cost the case

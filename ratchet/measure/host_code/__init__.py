@@ -9,7 +9,7 @@ read in their trees:
 - the statements of loaded modules that the case can depend on (`statements`), without comments, docstrings and positions;
 - all files that are not Python, but for documentation that no text in these statements names;
 - all files, byte for byte, where these statements read in ways that no name shows (`mentions`), or where a function ran
-  that is in none of them (`Watch`).
+  that is in none of them (`FunctionWatch`).
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class HostCode:
         return names
 
 
-class Watch:
+class FunctionWatch:
     """A context that notes which functions run within it, in this thread and in those that it starts."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class Watch:
     def ran(self) -> Ran:
         return frozenset((each.co_filename, each.co_firstlineno, each.co_name) for each in self._codes)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> FunctionWatch:
         threading.setprofile(self._note)
         sys.setprofile(self._note)
         return self

@@ -67,7 +67,7 @@ _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler
 
 @dataclass
 class Mentions:
-    """What a statement may read."""
+    """The names, modules, attributes and words that a statement may read."""
 
     names: set[str] = field(default_factory=set)
     """Global names of its module."""
