@@ -1,0 +1,29 @@
+"""Scripts for `ratchet advise`: each in planted/ has one antipattern, named in its first line; those in clean/ have none.
+
+They were written before any rule. Half of each set was set aside until the rules were frozen: see `SET_ASIDE`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PLANTED = sorted((HERE / "planted").glob("*.py"))
+CLEAN = sorted((HERE / "clean").glob("*.py"))
+SET_ASIDE = frozenset(
+    {
+        *("print_in_loop", "mask_in_loop", "tensor_per_call", "small_batch"),
+        *("elementwise_chain", "element_loop", "cache_emptied", "results_to_host"),
+        *("graph_replay", "fused_activation", "loader_workers", "log_now_and_then"),
+    }
+)
+
+
+def planted_in(script: Path) -> str:
+    """Return the name of the finding that belongs first."""
+    return script.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# plants: ")
+
+
+def runs_on_cpu(script: Path) -> bool:
+    """Return whether a script needs no GPU."""
+    return "# runs on: cpu\n" in script.read_text(encoding="utf-8")
