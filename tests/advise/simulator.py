@@ -1,4 +1,4 @@
-"""Run a script for a GPU without one, and write the trace that torch.profiler would have: its format, and times of a simple model.
+"""Run a script for a GPU without one, and write the trace that torch.profiler would have: in its format, with times of a model.
 
 ``device="cuda"`` becomes torch's meta device, so shapes, types and autograd are those of the script and nothing is computed. One
 host thread issues work, streams carry it out in order: launches, kernels, copies, allocations and waits get times from sizes.
@@ -25,7 +25,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 PID, TID = 4242, 4242
-CALL_US, OP_US, LAUNCH_US, LATENCY_US = 2.0, 4.0, 4.5, 3.0
+CALL_US, OP_US, LAUNCH_US, LATENCY_US = 0.5, 1.6, 3.0, 3.0
+OVERHEAD_US = 1.0  # of the profiler, for each event of the host
 PAGEABLE, PINNED, MEMORY = 9e3, 5.2e4, 3.8e6  # bytes a µs
 RATES = {torch.bfloat16: 6e8, torch.float16: 6e8, torch.float32: 4.4e7, torch.float64: 5e7}  # FLOP a µs
 TF32_RATE = 3.3e8
@@ -62,11 +63,11 @@ class Trace:
     def spanning(self, cat: str, name: str, **args: Any) -> Iterator[dict[str, Any]]:
         """An event of the host, as long as its body."""
         event = self.emit(cat, name, self.now, 0.0, **args)
-        self.now += 0.3
+        self.now += OVERHEAD_US / 2
         try:
             yield event
         finally:
-            self.now += 0.2
+            self.now += OVERHEAD_US / 2
             event["dur"] = round(self.now - event["ts"], 3)
 
     @contextlib.contextmanager
@@ -179,7 +180,7 @@ class Trace:
         gpu = {"id": 0, "name": "NVIDIA H200", "computeMajor": 9, "computeMinor": 0, "numSms": SMS}
         return {
             "schemaVersion": 1, "deviceProperties": [gpu], "with_stack": 1, "record_shapes": 1, "baseTimeNanoseconds": 0,
-            "displayTimeUnit": "ms", "traceEvents": self.events, "ratchetCallers": self.callers,
+            "displayTimeUnit": "ms", "traceEvents": self.events, "ratchetCallers": self.callers, "ratchetOverhead": OVERHEAD_US,
         }  # fmt: skip
 
 

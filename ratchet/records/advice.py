@@ -1,0 +1,70 @@
+"""Advice on a trace: findings, the time that each costs, and the checklist of ten questions.
+
+`ratchet.profile.advice` makes it, ``ratchet advise --json`` prints it. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ratchet.records.base import Count, NotNegative, Record
+
+Category = Literal["transfer", "dispatch", "sync", "memory", "compute", "correctness"]
+
+
+class Where(Record):
+    """A place in the user's code."""
+
+    file: str
+    line: Count
+    is_exact: bool
+    """Whether the line is that of the call; otherwise the trace only has the first line of the function."""
+    function: str
+    call: str = ""
+
+
+class AdviceFinding(Record):
+    """One antipattern, and what it costs."""
+
+    pattern: str
+    category: Category
+    where: Where | None = None
+    """None where the trace has no stacks."""
+    times: Count
+    """How often it happens in the steady part."""
+    lost_us: NotNegative
+    share: NotNegative
+    """Of the steady part."""
+    what: str
+    """One sentence with the figures."""
+    do: str
+    gain: str
+    """The gain that can be expected, and of what."""
+    quick_win: str | None = None
+    """The quick win that shows it, by its name."""
+
+
+class Answer(Record):
+    """One question of the checklist."""
+
+    question: str
+    answer: str
+    from_data: bool
+
+
+class Advice(Record):
+    """What a trace shows."""
+
+    schema_version: Literal[1] = 1
+    source: str
+    gpu: str = ""
+    steady_us: NotNegative
+    """The part of the trace that repeats, without its first repetitions."""
+    traced_us: NotNegative
+    gpu_busy: NotNegative | None = None
+    """Share of the steady part; None where the trace has no GPU."""
+    floor: NotNegative
+    """The smallest share that is a finding."""
+    findings: tuple[AdviceFinding, ...] = ()
+    checklist: tuple[Answer, ...] = ()
+    warnings: tuple[str, ...] = ()
