@@ -127,6 +127,10 @@ class PageError(RatchetError):
     """A figure cannot be drawn: matplotlib is missing."""
 
 
+class TraceError(RatchetError):
+    """A script or a case cannot be traced: it fails, or never ends."""
+
+
 class ForgeError(RatchetError):
     """A call of GitHub's API failed."""
 

@@ -24,6 +24,7 @@ from ratchet import __version__
 from ratchet.errors import Exit, RatchetError
 
 COMMANDS = {
+    "advise": ("advise:advise_command", "Name the antipatterns in a script, a case or a saved trace, and what each costs."),
     "baseline": ("baseline:baseline_group", "Show, move and verify the best commit of every case."),
     "calibrate": ("check:calibrate_command", "Measure this checkout against itself: can this machine hold the gate?"),
     "check": ("check:check_command", "Compare this checkout with an earlier commit and fail on a regression."),

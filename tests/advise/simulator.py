@@ -32,7 +32,18 @@ RATES = {torch.bfloat16: 6e8, torch.float16: 6e8, torch.float32: 4.4e7, torch.fl
 TF32_RATE = 3.3e8
 SMS = 132
 TYPES = {torch.float32: "float", torch.bfloat16: "c10::BFloat16", torch.int64: "long int", torch.bool: "bool"}
-OPERATORS = {"__matmul__", "__add__", "__radd__", "__mul__", "__rmul__", "__sub__", "__truediv__", "__gt__", "__iadd__"}
+OPERATORS = {
+    "__matmul__",
+    "__add__",
+    "__radd__",
+    "__mul__",
+    "__rmul__",
+    "__sub__",
+    "__truediv__",
+    "__gt__",
+    "__iadd__",
+    "__getitem__",
+}
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
 
 
@@ -238,7 +249,7 @@ def cost(name: str, inputs: tuple[torch.Tensor, ...], outputs: tuple[torch.Tenso
         kernel = "nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT"
         if fp32:
             kind = "f32f32_tf32f32_f32" if tf32 else "f32f32_f32f32_f32"
-            kernel = f"sm80_xmma_gemm_{kind}_nn_n_tilesize128x128x8_stage3_warpsize2x4x1_ffma_aligna4_alignc4_execute_kernel__51_cublas"
+            kernel = f"sm80_xmma_gemm_{kind}_nn_n_tilesize128x128x8_stage3_execute_kernel__51_cublas"
         return kernel, 3.0 + max(2.0 * batch * m * n * k / (rate * min(1.0, blocks / SMS)), moved), blocks
     blocks = max(1, outputs[0].numel() // 1024)
     if name in ("mean", "sum", "norm", "linalg_vector_norm", "mse_loss", "any"):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ratchet.profile.advice.checklist import checklist
 from ratchet.profile.advice.rules import FLOOR, findings
 from ratchet.profile.advice.timeline import timeline
 from ratchet.profile.advice.trace import Trace
@@ -25,4 +26,5 @@ def advise(trace: Trace, source: str) -> Advice:
         gpu_busy=min(1.0, line.busy_us / line.window_us) if line.gpu and line.window_us else None,
         floor=FLOOR,
         findings=tuple(found),
+        checklist=checklist(line, found),
     )

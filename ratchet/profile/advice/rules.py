@@ -1,44 +1,61 @@
-"""The rules: each names one antipattern in a timeline, where it is, and the time that it costs.
+"""The rules: each finds one antipattern in a timeline, where it is, and the time that it costs.
 
-`ratchet.profile.advice` calls `findings`. A moment is lost once: the rules stand from the particular to the general, and each claims
-the pieces of time that it explains. Pure. Times are microseconds.
+`ratchet.profile.advice` calls `findings`. A moment is lost once: the rules stand from the particular to the general, and each
+claims the pieces of time that it explains. Pure. Times are microseconds.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
+from ratchet.profile.advice.patterns import PATTERNS
 from ratchet.profile.advice.timeline import ALLOCATIONS, LOADER, NOWHERE, Cause, Piece, Place, Timeline, grouped, top
 from ratchet.profile.advice.trace import Event
+from ratchet.profile.roofline import highest
 from ratchet.records.advice import AdviceFinding, Category, Where
-from ratchet.units import duration, percent, plural, rate, size
+from ratchet.units import duration, plural, rate, size
 
 FLOOR, FLOOR_US = 0.05, 100.0
 """Smallest share of the steady part, and smallest time, that is a finding."""
+FEWEST = 3
+"""Below this it may be chance, or what a script does once."""
 SMALL_COPY = 1 << 16
 """Bytes up to which a copy costs its call, not its size."""
 PINNED = 2.5e4
 """Bytes a µs that pinned memory reaches on PCIe 4.0, where the trace has no such copy to compare with."""
-FEW_ROWS = 8
-"""Rows of a product that is read for its weights alone."""
-USUAL_BATCH = 32
+LONG_US = 10.0
+"""From here on a kernel takes longer than its launch."""
+FEW_ROWS, USUAL_BATCH, LEAST_WEIGHTS = 8, 32, 1 << 16
+"""Up to so many rows a product takes as long as reading its weights, if these are so many; up to a usual batch nearly so."""
 LOADER_WORKERS = 4
-_PRODUCTS = frozenset({"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::mv", "aten::addmv"})
-_CONVOLUTIONS = ("aten::conv", "aten::cudnn_convolution", "aten::_convolution")
+TF32_GAIN = 3.0
+_PRODUCTS = frozenset(f"aten::{name}" for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "matmul", "linear"))
 _FACTORIES = frozenset(
     f"aten::{name}{like}"
-    for name in ("zeros", "ones", "full", "rand", "randn", "randint", "arange", "linspace", "eye", "scalar_tensor")
+    for name in ("zeros", "ones", "full", "rand", "randn", "randint", "arange", "linspace", "eye")
     for like in ("", "_like")
 )
-_MAKERS = ("tensor", "as_tensor", "scalar_tensor", "asarray")
-_TAKES = frozenset({"aten::select", "aten::slice", "aten::unbind", "aten::split", "aten::chunk", "aten::narrow"})
-_BESIDE = _TAKES | {"aten::copy_", "aten::fill_", "aten::as_strided", "aten::view", "aten::unsqueeze", "aten::squeeze", "aten::t"}
-_BESIDE |= {"aten::transpose", "aten::reshape", "aten::empty", "aten::empty_like", "aten::detach", "aten::alias", "aten::stack"}
-_FP32 = re.compile(r"(?<![a-z])sgemm|simt_sgemm|f32f32_f32f32_f32|_ffma_|gemmSN|gemm_fp32|sgemm_\d|implicit_convolve_sgemm")
-_TF32 = re.compile(r"tf32|tensorop|s1688|h884|_bf16|_f16", re.IGNORECASE)
-_POINTWISE = re.compile(r"(?:vectorized|unrolled|(?<![a-z_])|legacy_)_?elementwise_kernel")
+_MAKERS = ("tensor", "as_tensor", "asarray", "scalar_tensor")
+"""Functions that make a tensor of numbers of the host, and do nothing else."""
+_READS = ("print", "item", "cpu", "tolist", "numpy", "format", "__repr__", "__str__", "__format__")
+"""Functions all of whose work is for reading a value."""
+_TAKES = frozenset(f"aten::{name}" for name in ("select", "slice", "unbind", "split", "chunk", "narrow"))
+_BESIDE = _TAKES | {
+    f"aten::{name}"
+    for name in (
+        *("copy_", "fill_", "as_strided", "view", "unsqueeze", "squeeze", "t", "transpose", "reshape"),
+        *("empty", "empty_like", "detach", "alias", "stack"),
+    )
+}
+"""Operators that may stand between the products of one loop."""
+_FP32 = re.compile(r"(?<![a-z])sgemm|f32f32_f32f32_f32|_ffma_|gemmSN|implicit_convolve_sgemm")
+_OTHERWISE = re.compile(r"tf32|tensorop|s1688|h884|bf16|f16|elementwise|reduce|splitK", re.IGNORECASE)
+"""In names of kernels that do not multiply float32 as it is."""
+_POINTWISE = re.compile(r"(?<!index_)elementwise_kernel")
 
 Rule = Callable[[Timeline], Iterator[AdviceFinding]]
 
@@ -50,34 +67,41 @@ def findings(line: Timeline) -> list[AdviceFinding]:
     return sorted(kept, key=lambda one: -one.lost_us)
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """Where a pattern was seen, and how often."""
+
+    place: Place
+    times: int
+
+
 def _finding(
-    line: Timeline,
-    pattern: str,
-    category: Category,
-    place: Place,
-    times: int,
-    lost_us: float,
-    what: str,
-    do: str,
-    gain: str,
-    quick_win: str | None = None,
+    line: Timeline, name: str, seen: _Seen, lost_us: float, what: str, category: Category | None = None
 ) -> AdviceFinding:
+    pattern, place = PATTERNS[name], seen.place
     lost_us = min(max(lost_us, 0.0), line.window_us)
     where = None
-    if place.file:
+    if place != NOWHERE:
         where = Where(file=place.file, line=place.line, is_exact=place.is_exact, function=place.function, call=place.call)
-    share = lost_us / line.window_us if line.window_us else 0.0
     return AdviceFinding(
-        pattern=pattern, category=category, where=where, times=times, lost_us=lost_us, share=share,
-        what=what, do=do, gain=gain, quick_win=quick_win,
-    )  # fmt: skip
+        pattern=name,
+        category=category or pattern.category,
+        where=where,
+        times=seen.times,
+        lost_us=lost_us,
+        share=lost_us / line.window_us,
+        what=what,
+        do=pattern.do,
+        gain=pattern.gain,
+        quick_win=pattern.quick_win,
+    )
 
 
-def _claim(line: Timeline, wanted: Callable[[Piece], bool]) -> float:
-    """Claim the pieces that are wanted and nobody has claimed. Return their time."""
+def _claim(pieces: Iterable[Piece]) -> float:
+    """Claim the pieces that nobody has claimed. Return their time."""
     us = 0.0
-    for piece in line.pieces:
-        if not piece.claimed and wanted(piece):
+    for piece in pieces:
+        if not piece.claimed:
             piece.claimed = True
             us += piece.us
     return us
@@ -87,8 +111,17 @@ def _claim_ops(line: Timeline, ops: Iterable[Event]) -> tuple[float, list[Event]
     """Claim outermost operators. Return the time that the GPU had nothing to do because of them, and their work on it."""
     fresh = {id(top(op)) for op in ops} - line.claimed
     line.claimed |= fresh
-    idle_us = _claim(line, lambda piece: piece.owner is not None and id(top(piece.owner)) in fresh)
+    idle_us = _claim(piece for piece in line.pieces if piece.owner is not None and id(top(piece.owner)) in fresh)
     return idle_us, [work for work in line.gpu if work.call is not None and id(top(work.call)) in fresh]
+
+
+def _left(line: Timeline, cause: Cause) -> dict[Place, list[Piece]]:
+    """Return the pieces of one cause that nobody has claimed, by place."""
+    found: dict[Place, list[Piece]] = defaultdict(list)
+    for piece in line.pieces:
+        if piece.cause == cause and not piece.claimed:
+            found[line.place(piece.owner)].append(piece)
+    return found
 
 
 def _us(value: float) -> str:
@@ -104,201 +137,34 @@ def _sum(events: Iterable[Event]) -> float:
 
 def pageable_copies(line: Timeline) -> Iterator[AdviceFinding]:
     """Large copies from or to memory that is not pinned."""
-    copies = [event for event in line.gpu if event.kind == "copy"]
+    copies = [work for work in line.gpu if work.kind == "copy"]
     pinned = [copy.size / copy.dur for copy in copies if "Pinned" in copy.name and copy.size > 1 << 20 and copy.dur > 0]
     best = max(pinned, default=PINNED)
     large = [copy for copy in copies if "Pageable" in copy.name and copy.size > SMALL_COPY]
-    for place, group in grouped(large, line.place).items():
-        spent = sum(max(copy.dur, copy.call.dur if copy.call else 0.0) for copy in group)
-        lost = sum(max(0.0, max(copy.dur, copy.call.dur if copy.call else 0.0) - copy.size / best) for copy in group)
+    for place, group in grouped(large, line.place, FEWEST).items():
+        times_us = [max(copy.dur, copy.call.dur if copy.call else 0.0) for copy in group]
+        lost = sum(max(0.0, us - copy.size / best) for us, copy in zip(times_us, group, strict=True))
         lost += _claim_ops(line, [copy.call for copy in group if copy.call])[0]
-        moved = sum(copy.size for copy in group)
-        to_gpu = "HtoD" in group[0].name
-        yield _finding(
-            line, "pageable-copy", "transfer", place, len(group), lost,
-            f"{len(group)} copies of {size(moved / len(group))} {'to' if to_gpu else 'from'} the"
-            f" GPU use pageable memory: {rate(moved / spent * 1e6, 'B/s')}, and the host waits.",
-            "Pin the source (pin_memory=True in the DataLoader, or tensor.pin_memory()) and copy with non_blocking=True."
-            if to_gpu
-            else "Copy into a pinned buffer that is kept (torch.empty(…, pin_memory=True).copy_(y, non_blocking=True)), and wait for"
-            " an event before reading it.",
-            f"2 to 6 times faster copies (pinned: {rate(best * 1e6, 'B/s')}); more where they overlap with kernels",
-            "Enable Pinned Memory in PyTorch",
-        )  # fmt: skip
+        moved, to = sum(copy.size for copy in group), "to" if "HtoD" in group[0].name else "from"
+        what = (
+            f"{len(group)} copies of {size(moved / len(group))} {to} the GPU use pageable memory, and the host waits:"
+            f" {rate(moved / sum(times_us) * 1e6, 'B/s')} where pinned memory reaches {rate(best * 1e6, 'B/s')}."
+        )
+        yield _finding(line, "pageable-copy", _Seen(place, len(group)), lost, what)
 
 
 def loader_stalls(line: Timeline) -> Iterator[AdviceFinding]:
     """A DataLoader that the rest waits for."""
     notes = [event for event in line.trace.host if event.name.startswith(LOADER) and line.is_in(event)]
-    if len(notes) < 3:
+    if len(notes) < FEWEST:
         return
-    lost = _claim(line, lambda piece: piece.cause == "loader")
+    lost = _claim(piece for piece in line.pieces if piece.cause == "loader")
     in_process = "SingleProcess" in notes[0].name
     if in_process and not line.gpu:  # with workers, the longer of both remains
         lost = line.window_us - max(line.window_us - lost, lost / LOADER_WORKERS)
-    yield _finding(
-        line, "loader-stall", "transfer", line.place(notes[0]), len(notes), lost,
-        f"The next batch takes {_us(_sum(notes) / len(notes))}"
-        + (", and the training process itself prepares it." if in_process else ", although worker processes prepare it."),
-        f"Use DataLoader(num_workers={LOADER_WORKERS}, pin_memory=True, persistent_workers=True)."
-        if in_process
-        else "Use more workers or a larger prefetch_factor, or make samples cheaper.",
-        "the loader's time, as far as workers can work meanwhile",
-        "Enable Pinned Memory in PyTorch",
-    )  # fmt: skip
-
-
-def tensors_per_call(line: Timeline) -> Iterator[AdviceFinding]:
-    """Tensors that are made anew in each call: from numbers of Python, or filled."""
-    small = {
-        id(top(copy.call))
-        for copy in line.gpu
-        if copy.kind == "copy" and "HtoD (Pageable" in copy.name and copy.size <= SMALL_COPY and copy.call
-    }
-    made = [op for op in line.ops if id(op) in small or op.name in _FACTORIES]
-    for place, group in grouped(made, line.place).items():
-        copied = any(id(op) in small for op in group)
-        whole = copied and place.is_exact and place.call in _MAKERS  # that call makes the tensor and does nothing else
-        idle_us, work = _claim_ops(line, [op for op in line.ops if line.place(op) == place] if whole else group)
-        lost = idle_us + _sum(work)
-        yield _finding(
-            line, "tensor-per-call", "transfer" if copied else "memory", place, len(group), lost,
-            f"A tensor is made anew {plural(len(group), 'time')}"
-            + (" from numbers of the host, each with a copy that the host waits for." if copied else ", allocated and filled."),
-            "Make it once, outside of the loop, and keep it on the device."
-            if copied
-            else "Make it once, and write results into it with out= or an in-place operator.",
-            "1.5 to 2 times in total, where this dominates; this time, at most",
-            "Preallocate Tensors",
-        )  # fmt: skip
-
-
-# Dispatch: many calls where one would do.
-
-
-def _runs(line: Timeline, ops: Sequence[Event], wanted: Callable[[Event], bool]) -> Iterator[list[Event]]:
-    """Yield sequences of operators in which those that are wanted follow each other, apart from taking and putting back parts."""
-    run: list[Event] = []
-    place, count = NOWHERE, 0
-    for op in ops:
-        here = line.place(op)
-        if wanted(op) and (not count or here[:3] == place[:3] or not here.is_exact or here[0::2] == place[0::2]):
-            place, count = here, count + 1
-            run.append(op)
-        elif op.name in _BESIDE and not wanted(op):
-            run.append(op)
-        else:
-            yield run
-            run, count = [], 0
-            if wanted(op):
-                run, place, count = [op], here, 1
-    yield run
-
-
-def _product(op: Event) -> Event | None:
-    """Return the operator itself or the one inside it that multiplies matrices, by name alone."""
-    return op if op.name in _PRODUCTS or op.name in ("aten::matmul", "aten::linear") else None
-
-
-def gemm_loops(line: Timeline) -> Iterator[AdviceFinding]:
-    """Products of parts of tensors, one by one."""
-    runs: dict[Place, list[list[Event]]] = defaultdict(list)
-    for run in _runs(line, line.ops, lambda op: _product(op) is not None):
-        products = [op for op in run if _product(op)]
-        if len(products) >= 4 and sum(op.name in _TAKES for op in run) >= len(products) // 2:
-            runs[line.place(products[0])].append(run)
-    for place, group in runs.items():
-        ops = [op for run in group for op in run]
-        products = [op for op in ops if _product(op)]
-        idle_us, work = _claim_ops(line, ops)
-        lost = idle_us + sum(one.dur * (1 - one.fill) for one in work)
-        if not line.gpu:  # the products themselves remain
-            lost -= sum(line.true_us(op.start, op.end) for op in products)
-        yield _finding(
-            line, "gemm-loop", "dispatch", place, len(products), lost,
-            f"{len(products)} matrix products one by one, each of a part of a larger tensor: {_us(lost / len(products))} lost at each.",
-            "Multiply all at once: torch.bmm(A, B), or torch.matmul on stacked tensors.",
-            "10 to 31 times for launches that are this small",
-            "Use Batched Operations",
-        )  # fmt: skip
-
-
-def small_batches(line: Timeline) -> Iterator[AdviceFinding]:
-    """A network that is called on a few rows at a time."""
-    few: dict[tuple[Place, tuple[tuple[int, ...], ...]], list[Event]] = defaultdict(list)
-    for event in line.trace.host:
-        if event.kind == "op" and event.name in ("aten::mm", "aten::addmm") and line.is_in(event):
-            shapes = tuple(shape for shape in event.shapes if len(shape) == 2)[-2:]
-            if len(shapes) == 2 and shapes[0][0] <= FEW_ROWS and shapes[1][0] * shapes[1][1] >= 1 << 16:
-                few[line.place(event), shapes].append(event)
-    places = {(place.file, place.line, place.function): rows[0][0] for (place, rows), group in few.items() if len(group) >= 8}
-    for where, rows in places.items():
-        ops = [op for op in line.ops if line.place(op)[:3] == where]
-        products = [event for (place, _), group in few.items() if place[:3] == where for event in group]
-        idle_us, work = _claim_ops(line, ops)
-        spent = idle_us + _sum(work)
-        yield _finding(
-            line, "small-batch", "compute", line.place(products[0]), len(products), spent * (1 - rows / USUAL_BATCH),
-            f"{plural(len(products), 'matrix product')} with {plural(rows, 'row')}: the weights are read again for each.",
-            f"If the calls do not depend on each other, stack their inputs: a batch of {USUAL_BATCH} takes hardly longer than one of"
-            f" {rows}.",
-            "2 to 8.5 times more products a second",
-            "Increase Batch Size",
-        )  # fmt: skip
-
-
-def indexing_loops(line: Timeline) -> Iterator[AdviceFinding]:
-    """A loop of Python over the rows of a tensor."""
-    runs: dict[Place, list[list[Event]]] = defaultdict(list)
-    run: list[Event] = []
-    since = 0
-    for op in (*line.ops, None):
-        if op is not None and (op.name == "aten::select" or (run and since < 8)):
-            since = 0 if op.name == "aten::select" else since + 1
-            run.append(op)
-            continue
-        selects = [one for one in run if one.name == "aten::select" and id(one) not in line.claimed]
-        if len(selects) >= 10 and run[-1].end - run[0].start < 200.0 * len(selects):
-            runs[line.place(selects[0])].append(run)
-        run, since = [], 0
-    for place, group in runs.items():
-        ops = [op for one in group for op in one]
-        idle_us, work = _claim_ops(line, ops)
-        lost = idle_us + _sum(work)
-        count = sum(op.name == "aten::select" for op in ops)
-        yield _finding(
-            line, "indexing-loop", "dispatch", place, count, lost * 0.9,
-            f"A Python loop takes {plural(count, 'row')} of a tensor one by one, {_us(lost / count)} each.",
-            "Work on the whole tensor at once: an operator along a dimension, torch.arange, gather, index_put_.",
-            "10 times and more of this time",
-            "Use Batched Operations",
-        )  # fmt: skip
-
-
-def elementwise_chains(line: Timeline) -> Iterator[AdviceFinding]:
-    """Elementwise kernels in a row, each of which reads and writes a large tensor."""
-    chains: dict[tuple[str, str], list[list[Event]]] = defaultdict(list)
-    chain: list[Event] = []
-    for work in (*line.gpu, None):
-        if work is not None and work.kind == "kernel" and _POINTWISE.search(work.name) and work.dur >= 10.0:
-            if not chain or line.place(work)[0::2] == line.place(chain[0])[0::2]:
-                chain.append(work)
-                continue
-        if len(chain) >= 3:
-            place = line.place(chain[0])
-            chains[place.file, place.function].append(chain)
-        chain = [work] if work is not None and work.kind == "kernel" and _POINTWISE.search(work.name) and work.dur >= 10.0 else []
-    for group in chains.values():
-        kernels = [work for one in group for work in one]
-        lost = sum(_sum(one) - max(work.dur for work in one) for one in group)
-        yield _finding(
-            line, "elementwise-chain", "dispatch", line.place(kernels[0]), len(kernels), lost,
-            f"{len(kernels) / len(group):.0f} elementwise kernels in a row, {plural(len(group), 'time')}, {_us(_sum(kernels) / len(kernels))}"
-            " each: every one reads and writes the whole tensor.",
-            "Fuse them: torch.compile on this function, one operator that does it all, or a Triton kernel.",
-            f"{_sum(kernels) / max(_sum(kernels) - lost, 1e-9):.1f} times for these kernels, if one pass over memory is left",
-            "CUDA Graphs (Static Workloads)" if _sum(kernels) / len(kernels) < 10 else None,
-        )  # fmt: skip
+    who = "and the training process itself prepares it" if in_process else "although worker processes prepare it"
+    what = f"The next batch takes {_us(_sum(notes) / len(notes))}, {who}."
+    yield _finding(line, "loader-stall", _Seen(line.place(notes[0]), len(notes)), lost, what)
 
 
 # Memory.
@@ -307,19 +173,127 @@ def elementwise_chains(line: Timeline) -> Iterator[AdviceFinding]:
 def allocations(line: Timeline) -> Iterator[AdviceFinding]:
     """Memory that is asked of the driver again and again."""
     calls = [event for event in line.calls if event.name.startswith(ALLOCATIONS)]
-    if len(calls) < 3:
+    if len(calls) < FEWEST:
         return
-    lost = _claim(line, lambda piece: piece.cause == "allocation")
-    costliest = max(calls, key=lambda event: event.dur)
-    names = ", ".join(dict.fromkeys(event.name for event in calls))
-    yield _finding(
-        line, "allocation", "memory", line.place(costliest), len(calls), lost,
-        f"The driver is asked for memory or given it back {plural(len(calls), 'time')} ({names[:80]}), {_us(_sum(calls))} in all.",
-        "Do not call torch.cuda.empty_cache() in the loop; keep pinned buffers and results, or set"
-        " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True where sizes vary.",
-        "this time, whole",
-        "Preallocate Tensors",
-    )  # fmt: skip
+    lost = _claim(piece for piece in line.pieces if piece.cause == "allocation")
+    names = ", ".join(sorted({event.name for event in calls}))[:80]
+    what = f"The driver is asked for memory, or given it back, {len(calls)} times ({names}): {_us(_sum(calls))} in all."
+    yield _finding(line, "allocation", _Seen(line.place(max(calls, key=lambda event: event.dur)), len(calls)), lost, what)
+
+
+def tensors_per_call(line: Timeline) -> Iterator[AdviceFinding]:
+    """Tensors that are made anew in each call: of numbers of the host, or filled."""
+    copied = {
+        id(top(copy.call))
+        for copy in line.gpu
+        if copy.kind == "copy" and "HtoD (Pageable" in copy.name and copy.size <= SMALL_COPY and copy.call
+    }
+    made = [op for op in line.ops if id(op) in copied or op.name in _FACTORIES]
+    for place, group in grouped(made, line.place, FEWEST).items():
+        of_numbers = any(id(op) in copied for op in group)
+        whole = of_numbers and place.is_exact and place.call in _MAKERS
+        idle_us, work = _claim_ops(line, [op for op in line.ops if line.place(op) == place] if whole else group)
+        how = "of numbers of the host, and the host waits for each copy" if of_numbers else "allocated and filled"
+        what = f"A tensor is made anew {len(group)} times, {how}: {_us((idle_us + _sum(work)) / len(group))} each time."
+        seen = _Seen(place, len(group))
+        yield _finding(line, "tensor-per-call", seen, idle_us + _sum(work), what, "transfer" if of_numbers else None)
+
+
+# Dispatch: many calls where one would do.
+
+
+def gemm_loops(line: Timeline) -> Iterator[AdviceFinding]:
+    """Products of parts of tensors, one by one."""
+    runs: dict[Place, list[Event]] = defaultdict(list)
+    run: list[Event] = []
+    for op in (*line.ops, None):
+        if op is not None and (op.name in _PRODUCTS or op.name in _BESIDE):
+            run.append(op)
+            continue
+        products = [one for one in run if one.name in _PRODUCTS]
+        if len(products) >= 4 and sum(one.name in _TAKES for one in run) >= len(products) // 2:
+            runs[line.place(products[0])] += run
+        run = []
+    for place, ops in runs.items():
+        products = [op for op in ops if op.name in _PRODUCTS]
+        idle_us, work = _claim_ops(line, ops)
+        lost = idle_us + sum(one.dur * (1 - one.fill) for one in work)
+        if not line.gpu:  # the products themselves remain
+            lost -= sum(line.true_us(op.start, op.end) for op in products)
+        each = _us(lost / len(products))
+        what = f"{len(products)} matrix products one by one, each of a part of a larger tensor: {each} lost at each."
+        yield _finding(line, "gemm-loop", _Seen(place, len(products)), lost, what)
+
+
+def small_batches(line: Timeline) -> Iterator[AdviceFinding]:
+    """A network that is called on a few rows at a time."""
+    few: dict[tuple[str, int, str], list[Event]] = defaultdict(list)
+    rows: dict[tuple[str, int, str], int] = {}
+    for event in line.trace.host:
+        if event.kind == "op" and event.name in ("aten::mm", "aten::addmm") and line.is_in(event):
+            shapes = [shape for shape in event.shapes if len(shape) == 2][-2:]
+            if len(shapes) == 2 and 0 < shapes[0][0] <= FEW_ROWS and math.prod(shapes[1]) >= LEAST_WEIGHTS:
+                where = line.place(event)[:3]
+                few[where].append(event)
+                rows[where] = shapes[0][0]
+    for where, products in few.items():
+        if len(products) < 8:
+            continue
+        idle_us, work = _claim_ops(line, [op for op in line.ops if line.place(op)[:3] == where])
+        lost = (idle_us + _sum(work)) * (1 - rows[where] / USUAL_BATCH)
+        what = f"{len(products)} matrix products of {plural(rows[where], 'row')}: the weights are read again for each."
+        yield _finding(line, "small-batch", _Seen(line.place(products[0]), len(products)), lost, what)
+
+
+def indexing_loops(line: Timeline) -> Iterator[AdviceFinding]:
+    """A loop of Python over the rows of a tensor."""
+    runs: dict[Place, list[Event]] = defaultdict(list)
+    run: list[Event] = []
+    since = 0
+    for op in (*line.ops, None):
+        is_select = op is not None and op.name == "aten::select"
+        if op is not None and id(op) not in line.claimed and (is_select or (run and since < 8)):
+            since = 0 if is_select else since + 1
+            run.append(op)
+            continue
+        selects = [one for one in run if one.name == "aten::select"]
+        if len(selects) >= 10 and line.true_us(run[0].start, run[-1].end) < 20 * LONG_US * len(selects):
+            runs[line.place(selects[0])] += run
+        run, since = [], 0
+    for place, ops in runs.items():
+        idle_us, work = _claim_ops(line, ops)
+        count = sum(op.name == "aten::select" for op in ops)
+        lost = 0.9 * (idle_us + _sum(work))
+        what = f"A Python loop takes {count} rows of a tensor one by one: {_us(lost / count)} lost at each."
+        yield _finding(line, "indexing-loop", _Seen(place, count), lost, what)
+
+
+def elementwise_chains(line: Timeline) -> Iterator[AdviceFinding]:
+    """Elementwise kernels in a row, each of which reads and writes a large tensor."""
+    chains: dict[tuple[str, str], list[list[Event]]] = defaultdict(list)
+    chain: list[Event] = []
+    where = ("", "")
+    for work in (*line.gpu, None):
+        here, fits = ("", ""), False
+        if work is not None:
+            place = line.place(work)
+            here = (place.file, place.function)
+            fits = work.kind == "kernel" and work.dur >= LONG_US and _POINTWISE.search(work.name) is not None
+        if chain and not (fits and here == where):
+            if len(chain) >= FEWEST:
+                chains[where].append(chain)
+            chain = []
+        if work is not None and fits:
+            chain.append(work)
+            where = here
+    for group in chains.values():
+        kernels = [work for one in group for work in one]
+        lost = sum(_sum(one) - max(work.dur for work in one) for one in group)
+        what = (
+            f"{len(kernels) / len(group):.0f} elementwise kernels in a row, {plural(len(group), 'time')}: each reads and writes the"
+            f" whole tensor, {_us(_sum(kernels) / len(kernels))} on average."
+        )
+        yield _finding(line, "elementwise-chain", _Seen(line.place(kernels[0]), len(kernels)), lost, what)
 
 
 # Compute.
@@ -327,41 +301,41 @@ def allocations(line: Timeline) -> Iterator[AdviceFinding]:
 
 def float32_products(line: Timeline) -> Iterator[AdviceFinding]:
     """Products of float32 at full precision on a GPU that has TF32."""
-    if line.trace.capability and line.trace.capability < (8, 0) and line.trace.capability != (0, 0):
+    if (0, 0) < line.trace.capability < (8, 0):
         return
-    slow = [
-        work for work in line.gpu
-        if work.kind == "kernel" and work.dur >= 20.0 and _FP32.search(work.name) and not _TF32.search(work.name)
-    ]  # fmt: skip
-    if len(slow) < 3:
+    peak = highest(line.trace.gpu_name).flops_per_s.get("fp32", 0.0) * 1e-6
+    slow = [work for work in line.gpu if work.kind == "kernel" and work.dur >= 2 * LONG_US and _is_full_float32(work, peak)]
+    if len(slow) < FEWEST:
         return
     by_place = grouped(slow, line.place, 1)
     place = max(by_place, key=lambda where: _sum(by_place[where]))
-    yield _finding(
-        line, "fp32-matmul", "compute", place, len(slow), _sum(slow) * (1 - 1 / 3),
-        f"{plural(len(slow), 'matrix product')} in float32 without TF32 take {_us(_sum(slow))}.",
-        'Allow TF32 (torch.set_float32_matmul_precision("high")), or use bfloat16 under torch.autocast; check the tolerance of results.',
-        "3 to 7 times for these kernels",
-    )  # fmt: skip
+    what = f"{len(slow)} matrix products in float32 without TF32 take {_us(_sum(slow))}."
+    yield _finding(line, "fp32-matmul", _Seen(place, len(slow)), _sum(slow) * (1 - 1 / TF32_GAIN), what)
+
+
+def _is_full_float32(work: Event, peak: float) -> bool:
+    """Return whether a kernel multiplies float32 without TF32: by its name, else by its rate beside the peak in FLOP a µs."""
+    op = work.call.parent if work.call else None
+    if _OTHERWISE.search(work.name) or op is None or op.kind != "op":
+        return False
+    if _FP32.search(work.name):
+        return True
+    shapes = [shape for shape in op.shapes if len(shape) >= 2][-2:]
+    if op.name not in _PRODUCTS or op.types[:1] != ("float",) or len(shapes) < 2:
+        return False
+    return 0.4 * peak < 2.0 * math.prod(shapes[0]) * shapes[1][-1] / work.dur < 1.05 * peak
 
 
 def double_precision(line: Timeline) -> Iterator[AdviceFinding]:
     """Kernels that work on float64."""
-    wide = [
-        work for work in line.gpu
-        if work.kind == "kernel" and work.call and work.call.parent and work.call.parent.kind == "op"
-        and "double" in work.call.parent.types
-    ]  # fmt: skip
-    if len(wide) < 3:
+    launched = [(work, work.call.parent) for work in line.gpu if work.kind == "kernel" and work.call and work.call.parent]
+    wide = [work for work, op in launched if "double" in op.types]
+    if len(wide) < FEWEST:
         return
     by_place = grouped(wide, line.place, 1)
     place = max(by_place, key=lambda where: _sum(by_place[where]))
-    yield _finding(
-        line, "double-precision", "compute", place, len(wide), _sum(wide) / 2,
-        f"{plural(len(wide), 'kernel')} work on float64, which often comes from NumPy.",
-        "Convert to float32 where the data enters: torch.from_numpy(a).float(), or dtype=torch.float32.",
-        "2 times for these kernels, far more for products",
-    )  # fmt: skip
+    what = f"{len(wide)} kernels work on float64, which often comes from NumPy: {_us(_sum(wide))}."
+    yield _finding(line, "double-precision", _Seen(place, len(wide)), _sum(wide) / 2, what)
 
 
 # What is left: waits, and a host that is too slow.
@@ -369,66 +343,41 @@ def double_precision(line: Timeline) -> Iterator[AdviceFinding]:
 
 def waits(line: Timeline) -> Iterator[AdviceFinding]:
     """Waits of the host after which the GPU has nothing to do."""
+    launching = _left(line, "dispatch")
     for place, pieces in _left(line, "sync").items():
-        if len({id(piece.owner) for piece in pieces}) < 3:
+        times = len({id(piece.owner) for piece in pieces})
+        if times < FEWEST:
             continue
-        lost = _claim(line, lambda piece, wanted=frozenset(map(id, pieces)): id(piece) in wanted)  # type: ignore[misc]
-        called = f".{place.call}()" if place.call in ("item", "cpu", "tolist", "nonzero") else place.call or "an operator"
-        yield _finding(
-            line, "sync-in-loop", "sync", place, len({id(piece.owner) for piece in pieces}), lost,
-            f"{called} makes the host wait for the GPU, which then waits for the next launch: {_us(lost / len(pieces))} each.",
-            "Keep the value on the GPU, read it every n steps or with an event and a non_blocking copy into pinned memory; instead of"
-            " masks, which need their size, use torch.where.",
-            "the GPU's idle time after each wait",
-            "CUDA Graphs (Static Workloads)",
-        )  # fmt: skip
+        also = launching.get(place, []) if place.is_exact and place.call in _READS else []
+        lost = _claim((*pieces, *also))
+        called = f"{place.call}()" if place.call else "An operator"
+        what = f"{called} makes the host wait for the GPU, which then waits for the next launch: {_us(lost / times)} each time."
+        yield _finding(line, "sync-in-loop", _Seen(place, times), lost, what)
 
 
 def host_gaps(line: Timeline) -> Iterator[AdviceFinding]:
     """Work of the host itself, for which the GPU waits."""
-    if not line.gpu:
-        return
-    for place, pieces in _left(line, "python").items():
-        if len(pieces) < 3:
-            continue
-        lost = _claim(line, lambda piece, wanted=frozenset(map(id, pieces)): id(piece) in wanted)  # type: ignore[misc]
-        yield _finding(
-            line, "host-gaps", "dispatch", place, len(pieces), lost,
-            f"The GPU waits {plural(len(pieces), 'time')} for {place.call or place.function or 'work'} on the host,"
-            f" {_us(lost / len(pieces))} each.",
-            "Do it before the loop, in a DataLoader worker or thread one step ahead, or on the GPU.",
-            "the GPU's idle time, as far as the host's work fits beside the kernels",
-        )  # fmt: skip
+    for place, pieces in _left(line, "python").items() if line.gpu else ():
+        if len(pieces) >= FEWEST:
+            lost = _claim(pieces)
+            called = place.call or place.function or "work"
+            what = f"The GPU waits {len(pieces)} times for {called} on the host: {_us(lost / len(pieces))} each time."
+            yield _finding(line, "host-gaps", _Seen(place, len(pieces)), lost, what)
 
 
 def small_kernels(line: Timeline) -> Iterator[AdviceFinding]:
     """Launches that take longer than the kernels that they launch."""
-    by_place = _left(line, "dispatch")
-    if not by_place or (not line.gpu and len(line.ops) < 1000):
-        return
-    lost = _claim(line, lambda piece: piece.cause == "dispatch")
-    place = max(by_place, key=lambda where: sum(piece.us for piece in by_place[where]))
     kernels = [work for work in line.gpu if work.kind == "kernel"]
-    if not kernels:  # on a CPU an operator's own time is no loss
+    by_place = _left(line, "dispatch")
+    if not by_place or not kernels:
         return
-    yield _finding(
-        line, "small-kernels", "dispatch", place, len(kernels), lost,
-        f"{plural(len(kernels), 'kernel')} of {_us(_sum(kernels) / len(kernels))} on average: the host launches them more slowly than"
-        " the GPU carries them out.",
-        "Fuse them with torch.compile, capture the step in a CUDA graph (torch.cuda.graph, or mode=\"reduce-overhead\"), or give each"
-        " call more work.",
-        "1.1 to 2 times end to end; up to the launches' whole time",
-        "CUDA Graphs (Static Workloads)",
-    )  # fmt: skip
-
-
-def _left(line: Timeline, cause: Cause) -> dict[Place, list[Piece]]:
-    """Return the pieces of one cause that nobody has claimed, by place."""
-    found: dict[Place, list[Piece]] = defaultdict(list)
-    for piece in line.pieces:
-        if piece.cause == cause and not piece.claimed:
-            found[line.place(piece.owner)].append(piece)
-    return found
+    place = max(by_place, key=lambda where: sum(piece.us for piece in by_place[where]))
+    lost = _claim(piece for pieces in by_place.values() for piece in pieces)
+    what = (
+        f"{len(kernels)} kernels of {_us(_sum(kernels) / len(kernels))} on average: the GPU is done with each before the host"
+        " launches the next."
+    )
+    yield _finding(line, "small-kernels", _Seen(place, len(kernels)), lost, what)
 
 
 # Correctness.
@@ -439,19 +388,14 @@ def unfinished_copies(line: Timeline) -> Iterator[AdviceFinding]:
     copies = [work for work in line.gpu if work.kind == "copy" and "-> Pinned" in work.name and work.call]
     waiting = ("Synchronize", "EventQuery", "StreamQuery")
     ends = [event.end for event in line.trace.host if event.kind == "call" and any(word in event.name for word in waiting)]
-    last = max(ends, default=0.0)
-    never = [copy for copy in copies if copy.end > last]
-    for place, group in grouped(never, line.place).items():
-        yield _finding(
-            line, "unfinished-copy", "correctness", place, len(group), 0.0,
-            f"{len(group)} results are copied to the host without waiting, and the trace shows no wait after them.",
-            "Record an event after the copy, and synchronise with it before the host reads the result.",
-            "none: the results may be wrong without it",
-        )  # fmt: skip
+    never = [copy for copy in copies if copy.end > max(ends, default=0.0)]
+    for place, group in grouped(never, line.place, FEWEST).items():
+        what = f"{len(group)} results are copied to the host without waiting, and the trace shows no wait after them."
+        yield _finding(line, "unfinished-copy", _Seen(place, len(group)), 0.0, what)
 
 
 RULES: tuple[Rule, ...] = (
-    pageable_copies, loader_stalls, allocations, tensors_per_call, gemm_loops, small_batches, indexing_loops,
-    elementwise_chains, float32_products, double_precision, waits, host_gaps, small_kernels, unfinished_copies,
-)  # fmt: skip
+    *(pageable_copies, loader_stalls, allocations, tensors_per_call, gemm_loops, small_batches, indexing_loops),
+    *(elementwise_chains, float32_products, double_precision, waits, host_gaps, small_kernels, unfinished_copies),
+)
 """In the order in which they claim time."""

@@ -1,4 +1,4 @@
-"""Account for the time of a trace: which part is steady, where the GPU had nothing to do, what the host did then, and in which line.
+"""Account for the time of a trace: which part is steady, when the GPU had nothing to do, and what the host did then, and where.
 
 `ratchet.profile.advice.rules` builds findings on it. Pure. Times are microseconds.
 """
@@ -23,7 +23,11 @@ WAITS = frozenset(
     for name in ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "CtxSynchronize", "Memcpy")
 )
 """Calls that return when the GPU has finished something."""
-ALLOCATIONS = ("cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister", "cuMemCreate", "cuMemMap", "cuMemUnmap", "hipMalloc", "hipFree")
+ALLOCATIONS = (
+    *("cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaHostRegister", "cuMemCreate", "cuMemMap", "cuMemUnmap"),
+    *("hipMalloc", "hipFree", "hipHostMalloc"),
+)
+"""Beginnings of names."""
 LOADER = "enumerate(DataLoader)"
 PYTHON_US = 100.0
 """The host did something else than launching where it was outside of operators for longer than this."""
@@ -33,7 +37,8 @@ WARM = 0.1
 """Part of what repeats that counts as warm-up."""
 _FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)")
 _BUILTIN = re.compile(r"<built-in (?:method|function) (?P<name>[\w.]+)")
-_NOT_OURS = (*"torch triton numpy ratchet functorch site-packages importlib <string> <frozen <eval_with_key>".split(),)
+_NOT_OURS = ("torch/", "triton/", "numpy/", "ratchet/", "functorch/", "<")
+_INSTALLED = re.compile(r"site-packages|/lib/python3|ratchet/measure/child/")
 
 
 class Place(NamedTuple):
@@ -94,6 +99,8 @@ class Timeline:
     pieces: list[Piece] = field(default_factory=list)
     window_us: float = 0.0
     """What the steady part would take without the profiler."""
+    is_steady: bool = False
+    """Whether something repeats, so that its first repetitions could be left out."""
     claimed: set[int] = field(default_factory=set)
     """Identities of GPU work and operators that a rule has explained."""
     _places: dict[int, Place] = field(default_factory=dict)
@@ -118,7 +125,7 @@ class Timeline:
     @cached_property
     def main(self) -> str:
         """The thread that the script runs in."""
-        kinds = Counter(event.thread for event in self.trace.host if event.kind == "python" or event.kind == "op")
+        kinds = Counter(event.thread for event in self.trace.host if event.kind in {"python", "op"})
         return kinds.most_common(1)[0][0] if kinds else ""
 
     @cached_property
@@ -134,7 +141,12 @@ class Timeline:
     def true_us(self, start: float, end: float) -> float:
         """Return a time of the host less what the profiler took of it, but at least a tenth."""
         count = bisect.bisect_left(self._starts, end) - bisect.bisect_left(self._starts, start)
-        return max((end - start) * 0.1, end - start - count * self.trace.overhead_us)
+        profiler = count * self.trace.overhead_us + sum(b - a for a, b, _ in self._overheads.within(start, end))
+        return max((end - start) * 0.1, end - start - profiler)
+
+    @cached_property
+    def _overheads(self) -> Cover:
+        return Cover(self.trace.overheads)
 
     @cached_property
     def _starts(self) -> list[float]:
@@ -167,7 +179,9 @@ class Timeline:
         index = bisect.bisect_right(starts, time) - 1
         if index < 0:
             return None
-        return next((event for event in (events[index], *events[index].above()) if event.kind == "python" and event.end >= time), None)
+        return next(
+            (event for event in (events[index], *events[index].above()) if event.kind == "python" and event.end >= time), None
+        )
 
 
 def timeline(trace: Trace) -> Timeline:
@@ -175,11 +189,13 @@ def timeline(trace: Trace) -> Timeline:
     line = Timeline(trace)
     hosts = trace.host or trace.gpu
     line.start, line.end = hosts[0].start, max(event.end for event in (*trace.host, *trace.gpu))
+    whole = (line.start, line.end)
     line.start, line.end = _steady(line)
+    line.is_steady = (line.start, line.end) != whole
     for name in ("gpu", "ops", "calls"):  # asked for meanwhile, of the whole trace
         line.__dict__.pop(name, None)
     if line.gpu:
-        line.end = max(line.end, max(event.end for event in line.gpu))
+        line.end = max([line.end, *(event.end for event in line.gpu)])
         line.pieces = list(_idle(line))
     else:
         line.pieces = list(_host(line, line.start, line.end, _covers(line)))
@@ -199,10 +215,10 @@ def top(event: Event) -> Event:
 def ours(name: str) -> re.Match[str] | None:
     """Match the name of a Python function that is neither torch's nor of Python's own library."""
     match = _FRAME.fullmatch(name)
-    if match is None or match["file"].startswith(_NOT_OURS) or "site-packages" in match["file"]:
+    if match is None or match["file"].startswith(_NOT_OURS) or _INSTALLED.search(match["file"]):
         return None
     package = match["file"].partition("/")[0].removesuffix(".py")
-    return None if package in sys.stdlib_module_names or "/lib/python3" in match["file"] else match
+    return None if package in sys.stdlib_module_names else match
 
 
 def _place(event: Event) -> Place:
@@ -352,7 +368,7 @@ def _outside(line: Timeline, start: float, end: float, following: Event | None) 
         yield Piece("dispatch", us, following)
 
 
-def grouped(events: Sequence[Event], key: Callable[[Event], Place], fewest: int = 3) -> dict[Place, list[Event]]:
+def grouped(events: Sequence[Event], key: Callable[[Event], Place], fewest: int) -> dict[Place, list[Event]]:
     """Return the events of each place that has at least so many."""
     groups: dict[Place, list[Event]] = defaultdict(list)
     for event in events:

@@ -1,8 +1,8 @@
-"""Read a trace that torch.profiler saved (``export_chrome_trace``) into a small model: what the host did, and what the GPU did.
+"""Read a trace that torch.profiler saved (``export_chrome_trace``) into a small model: what the host did, what the GPU did.
 
-`ratchet.profile.advice` calls `read_trace`. It reads one file, a piece at a time, and keeps of each event only what the rules need.
-Times are microseconds, as in the file. Whatever is not an event of torch.profiler is passed over; a file that is cut off, too large
-or of another kind is refused with one sentence.
+`ratchet.commands.advise` calls `read_trace`. It reads one file, a piece at a time, and keeps of each event what the rules need.
+Times are microseconds, as in the file. Whatever is not an event of torch.profiler is passed over; a file that is cut off, too
+large or of another kind is refused with one sentence.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
-import math
 import re
 import stat
 import zlib
@@ -34,11 +33,12 @@ USUAL_OVERHEAD_US = 1.0
 _CHUNK, _LONGEST = 1 << 22, 1 << 25
 _AGAIN = "Save it again with prof.export_chrome_trace(path)."
 
-Kind = Literal["op", "python", "note", "call", "kernel", "copy", "fill"]
+Kind = Literal["op", "python", "note", "call", "kernel", "copy", "fill", "overhead"]
 _KINDS: dict[str, Kind] = {
     "cpu_op": "op", "operator": "op", "python_function": "python", "user_annotation": "note",
     "cuda_runtime": "call", "cuda_driver": "call", "runtime": "call",
     "kernel": "kernel", "gpu_memcpy": "copy", "memcpy": "copy", "gpu_memset": "fill", "memset": "fill",
+    "overhead": "overhead",
 }  # fmt: skip
 
 
@@ -84,6 +84,8 @@ class Trace:
 
     host: list[Event] = field(default_factory=list)
     gpu: list[Event] = field(default_factory=list)
+    overheads: list[Event] = field(default_factory=list)
+    """What the profiler did meanwhile, such as asking for buffers."""
     gpu_name: str = ""
     capability: tuple[int, int] = (0, 0)
     """Of the first GPU; (0, 0) where the file does not say."""
@@ -201,17 +203,17 @@ def _event(raw: Any) -> Event | None:
     if not isinstance(raw, dict) or raw.get("ph") != "X":
         return None
     kind = _KINDS.get(str(raw.get("cat")).lower())
-    start, dur = raw.get("ts"), raw.get("dur")
-    if kind is None or not _is_number(start) or not _is_number(dur) or dur < 0:
+    start, dur = _number(raw.get("ts")), _number(raw.get("dur"))
+    if kind is None or start is None or dur is None or dur < 0:
         return None
     args = raw.get("args")
     if not isinstance(args, dict):
         args = {}
-    event = Event(kind, str(raw.get("name", ""))[:2000], float(start), float(start + dur), f"{raw.get('pid')}/{raw.get('tid')}")
-    correlation, size, fill = args.get("correlation"), args.get("bytes"), args.get("blocks per SM")
+    event = Event(kind, str(raw.get("name", ""))[:2000], start, start + dur, f"{raw.get('pid')}/{raw.get('tid')}")
+    correlation, size, fill = args.get("correlation"), args.get("bytes"), _number(args.get("blocks per SM"))
     event.correlation = correlation if isinstance(correlation, int) else 0
     event.size = size if isinstance(size, int) and size > 0 else 0
-    event.fill = min(1.0, max(0.0, float(fill))) if _is_number(fill) else 1.0
+    event.fill = 1.0 if fill is None else min(1.0, max(0.0, fill))
     if kind == "op":
         dims, types = args.get("Input Dims"), args.get("Input type")
         event.shapes = tuple(map(_shape, dims)) if isinstance(dims, list) else ()
@@ -223,15 +225,17 @@ def _shape(dims: Any) -> tuple[int, ...]:
     return tuple(size for size in dims if isinstance(size, int)) if isinstance(dims, list) else ()
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < 1e18
+def _number(value: Any) -> float | None:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e18  # NaN does not fit
+    return float(value) if fits else None
 
 
 def _linked(events: list[Event], head: dict[str, Any], tail: dict[str, Any]) -> Trace:
     """Put events in order, each with the span around it, GPU work with its launch, and calls with their lines."""
     trace = Trace()
     for event in events:
-        (trace.gpu if event.kind in ("kernel", "copy", "fill") else trace.host).append(event)
+        lists = {"kernel": trace.gpu, "copy": trace.gpu, "fill": trace.gpu, "overhead": trace.overheads}
+        lists.get(event.kind, trace.host).append(event)
     trace.gpu.sort(key=lambda event: event.start)
     trace.host.sort(key=lambda event: (event.start, -event.end))
     open_spans: dict[str, list[Event]] = {}
@@ -257,9 +261,9 @@ def _linked(events: list[Event], head: dict[str, Any], tail: dict[str, Any]) -> 
     if isinstance(major, int) and isinstance(minor, int):
         trace.capability = (major, minor)
     trace.gpu_name = clean(device.get("name", ""), 80)
-    overhead = tail.get(OVERHEAD)
-    if _is_number(overhead):
-        trace.overhead_us = min(20.0, max(0.0, float(cast(float, overhead))))
+    overhead = _number(tail.get(OVERHEAD))
+    if overhead is not None:
+        trace.overhead_us = min(20.0, max(0.0, overhead))
     return trace
 
 

@@ -1,0 +1,49 @@
+"""The command `ratchet advise`: antipatterns in a script, a case or a saved trace. Loaded by `ratchet.cli` when it is called."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ratchet.cli.options import device, duration, request_of, waiting
+from ratchet.cli.output import print_result, progressing
+from ratchet.commands.advise import STARTING_S, AdviceRequest, advise
+from ratchet.errors import Exit
+from ratchet.report.advice import advice_lines
+
+
+@click.command(
+    "advise",
+    context_settings={"allow_interspersed_args": False},
+    epilog="\b\nExamples:\n"
+    "  ratchet advise train.py --epochs 1      options before the script are ratchet's, those after it the script's\n"
+    "  ratchet advise --trace-for 3s --save trace.json train.py\n"
+    "  ratchet advise attention/training_512\n"
+    "  ratchet advise trace.json.gz",
+)
+@click.argument("subject", metavar="SCRIPT|CASE|TRACE.json")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--trace-for", type=duration, default="10s", show_default=True, help="Trace a script no longer than this.")
+@click.option(
+    "--time-limit", type=duration, default=f"{STARTING_S:.0f}s", show_default=True, help="For imports, and for writing the trace."
+)
+@click.option("--save", type=click.Path(path_type=Path, dir_okay=False), help="Keep the trace (Perfetto and Chrome show it).")
+@click.option(
+    "--repo", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="The repository of a case."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of text.")
+@device
+@waiting
+def advise_command(subject: str, arguments: tuple[str, ...], **options: Any) -> int:
+    """Name the antipatterns in a script, a case or a saved trace of torch.profiler: where, what each costs, what to do.
+
+    A script runs under torch.profiler, with the ARGUMENTS that follow it. Exits with 0 whatever is found.
+    """
+    wanted = AdviceRequest(subject, arguments, options["trace_for"], options["time_limit"], options["save"])
+    with progressing(options) as progress:
+        advice = advise(wanted, request_of((subject,), options), progress, os.environ)
+    print_result(advice, advice_lines(advice), as_json=options["as_json"])
+    return int(Exit.PASS)
