@@ -1,9 +1,9 @@
-"""Run the planted and the clean scripts of tests/advise on this machine's GPU, keep their traces, and say what advice finds first.
+"""Run the planted and the clean scripts of tests/advise on this machine's GPU, keep their traces, and say what is found first.
 
     python research/advise_traces.py OUT [SCRIPT…]      # all that fit this machine: about a minute on one GPU
 
-Each trace goes to ``OUT/NAME.json.gz``, without what advice does not read; ``OUT/summary.json`` has a line for each. The scripts run in
-one process, one after the other, by the function that `ratchet advise` uses: a process each would take five times as long.
+Each trace goes to ``OUT/NAME.json.gz``, without what advice does not read; ``OUT/summary.json`` has an entry for each. They
+run in one process, one after the other, by the function that `ratchet advise` uses: a process each would take far longer.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def traced(script: Path, out: Path) -> dict[str, Any]:
 
 
 def compact(raw: Path, kept: Path) -> None:
-    """Write a trace without what advice does not read: other arguments, and Python functions in which nothing of torch happens."""
+    """Write a trace without what advice does not read: other arguments, and short Python functions without torch in them."""
     document = json.loads(raw.read_bytes())
     spans = [event for event in document["traceEvents"] if event.get("ph") == "X"]
     spans.sort(key=lambda event: (event["ts"], -event["dur"]))

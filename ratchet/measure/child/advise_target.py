@@ -19,7 +19,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from ratchet.error_lines import described
 from ratchet.errors import RatchetError
@@ -90,18 +90,11 @@ def _halves(script: Path) -> tuple[types.CodeType, types.CodeType]:
             count = number
         elif not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
             break
-    imported = [
-        name.name
-        for one in tree.body[:count]
-        if isinstance(one, ast.ImportFrom) and one.module == "__future__"
-        for name in one.names
-    ]
-    flags = sum(getattr(future, name).compiler_flag for name in imported)
-
-    def half(body: list[ast.stmt]) -> types.CodeType:
-        return compile(ast.Module(body, []), str(script), "exec", flags, dont_inherit=True)
-
-    return half(tree.body[:count]), half(tree.body[count:])
+    futures = [one for one in tree.body[:count] if isinstance(one, ast.ImportFrom) and one.module == "__future__"]
+    flags = sum(getattr(future, name.name).compiler_flag for one in futures for name in one.names)
+    halves = (ast.Module(body, []) for body in (tree.body[:count], tree.body[count:]))
+    first, rest = (cast(types.CodeType, compile(half, str(script), "exec", flags, dont_inherit=True)) for half in halves)
+    return first, rest
 
 
 def _trace_case(spec: TreeSpec, name: str, seed: int, out: Path, trace_for_s: float) -> None:

@@ -226,7 +226,9 @@ def gemm_loops(line: Timeline) -> Iterator[AdviceFinding]:
 
 
 def small_batches(line: Timeline) -> Iterator[AdviceFinding]:
-    """A network that is called on a few rows at a time."""
+    """A network that is called on a few rows at a time. A CPU is busy with these already."""
+    if not line.gpu:
+        return
     few: dict[tuple[str, int, str], list[Event]] = defaultdict(list)
     rows: dict[tuple[str, int, str], int] = {}
     for event in line.trace.host:
@@ -290,8 +292,8 @@ def elementwise_chains(line: Timeline) -> Iterator[AdviceFinding]:
         kernels = [work for one in group for work in one]
         lost = sum(_sum(one) - max(work.dur for work in one) for one in group)
         what = (
-            f"{len(kernels) / len(group):.0f} elementwise kernels in a row, {plural(len(group), 'time')}: each reads and writes the"
-            f" whole tensor, {_us(_sum(kernels) / len(kernels))} on average."
+            f"{len(kernels) / len(group):.0f} elementwise kernels in a row, {plural(len(group), 'time')}: each reads and writes"
+            f" the whole tensor, {_us(_sum(kernels) / len(kernels))} on average."
         )
         yield _finding(line, "elementwise-chain", _Seen(line.place(kernels[0]), len(kernels)), lost, what)
 
