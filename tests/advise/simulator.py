@@ -9,6 +9,7 @@ It says nothing about how fast anything is; real traces of an H200 stand beside 
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import sys
 import time
@@ -61,6 +62,7 @@ class Trace:
         self.open: list[tuple[FrameType, dict[str, Any]]] = []
         self.op_id: list[int] = [0]
         self.cached: list[int] = []
+        self.small = 0
         self.capture: list[tuple[str, float, dict[str, Any]]] | None = None
 
     def emit(self, cat: str, name: str, start: float, dur: float, **args: Any) -> dict[str, Any]:
@@ -148,8 +150,11 @@ class Trace:
         size = out.numel() * out.element_size()
         if size in self.cached:
             self.cached.remove(size)
-        else:
+        elif size > 1 << 20 or self.small < size:
+            self.small += max(0, (2 << 20) - size)  # small tensors share blocks of 2 MiB
             self.runtime("cudaMalloc", 180.0, 20)
+        else:
+            self.small -= size
         weakref.finalize(out, self.cached.append, size)
 
     def empty_cache(self) -> None:
@@ -218,6 +223,9 @@ class Operators(TorchDispatchMode):
         self.trace = trace
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._can_decompose():  # under inference_mode torch leaves this to the mode
+            with self:
+                return func.decompose(*args, **(kwargs or {}))
         out = func(*args, **(kwargs or {}))
         inputs = tuple(x for x in tree_flatten((args, kwargs))[0] if isinstance(x, torch.Tensor))
         made = [x for x in tree_flatten(out)[0] if isinstance(x, torch.Tensor) and not any(x is y for y in inputs)]
@@ -452,7 +460,7 @@ def simulate(script: Path) -> dict[str, Any]:
         for name, stand_in in patches.items():
             stack.enter_context(mock.patch(name, stand_in))
         stack.enter_context(mock.patch.object(time, "sleep", sleep))
-        stack.enter_context(contextlib.redirect_stdout(None))
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         stack.enter_context(Operators(trace))
         stack.enter_context(Functions(trace))
         try:

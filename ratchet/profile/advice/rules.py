@@ -160,7 +160,9 @@ def loader_stalls(line: Timeline) -> Iterator[AdviceFinding]:
         return
     lost = _claim(piece for piece in line.pieces if piece.cause == "loader")
     in_process = "SingleProcess" in notes[0].name
-    if in_process and not line.gpu:  # with workers, the longer of both remains
+    if in_process and not line.gpu:  # workers share the cores, so they gain what is no operator; the longer of both remains
+        inside = (op for op in line.ops if any(event.name.startswith(LOADER) for event in op.above()))
+        lost -= sum(line.true_us(op.start, op.end) for op in inside)
         lost = line.window_us - max(line.window_us - lost, lost / LOADER_WORKERS)
     who = "and the training process itself prepares it" if in_process else "although worker processes prepare it"
     what = f"The next batch takes {_us(_sum(notes) / len(notes))}, {who}."

@@ -242,19 +242,23 @@ def _label(called: Event | None) -> str:
 
 
 def _steady(line: Timeline) -> tuple[float, float]:
-    """Return the part that repeats, without its first repetitions; all where nothing repeats."""
+    """Return the part that repeats, without its first repetitions; all where nothing repeats. What takes longest decides."""
     starts: dict[tuple[str, Place], list[Event]] = defaultdict(list)
-    for event in line.ops:
+    bare = (event for event in line.calls if top(event) is event)  # launches of graphs, and of kernels that are no operators
+    for event in (*line.ops, *bare):
         starts[event.name, line.place(event)].append(event)
-    repeated = [events for events in starts.values() if len(events) >= 3]
+    costs: dict[int, float] = defaultdict(float)
+    for work in line.gpu:
+        costs[id(top(work.call)) if work.call else 0] += work.dur
+    repeated = [(events, sum(one.dur + costs[id(one)] for one in events)) for events in starts.values() if len(events) >= 3]
     if not repeated:
         return line.start, line.end
-    begin = _middle([(events[max(1, round(WARM * len(events)))].start, len(events)) for events in repeated])
-    end = _middle([(events[-1].end, len(events)) for events in repeated])
+    begin = _middle([(events[max(1, round(WARM * len(events)))].start, us) for events, us in repeated])
+    end = _middle([(events[-1].end, us) for events, us in repeated])
     return (begin, end) if end > begin else (line.start, line.end)
 
 
-def _middle(weighted: list[tuple[float, int]]) -> float:
+def _middle(weighted: list[tuple[float, float]]) -> float:
     """Return the weighted median."""
     weighted.sort()
     sums = list(accumulate(weight for _, weight in weighted))

@@ -3,8 +3,8 @@
 
 import torch
 
-features = torch.randn(16384, 1024, device="cuda", dtype=torch.bfloat16)
-head = torch.randn(1024, 1024, device="cuda", dtype=torch.bfloat16)
+features = torch.randn(8192, 512, device="cuda", dtype=torch.bfloat16)
+head = torch.randn(512, 512, device="cuda", dtype=torch.bfloat16)
 
 
 def detect():
