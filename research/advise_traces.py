@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from ratchet.measure.child.advise_target import trace_script  # noqa: E402  after the path is set
 from ratchet.profile.advice import advise  # noqa: E402
 from ratchet.profile.advice.trace import read_trace  # noqa: E402
-from tests.advise import CLEAN, PLANTED, SET_ASIDE, planted_in, runs_on_cpu  # noqa: E402
+from tests.advise import CLEAN, PLANTED, SET_ASIDE, WRITTEN_LATER, planted_in, runs_on_cpu  # noqa: E402
 
 KEPT = ("External id", "correlation", "stream", "device", "bytes", "blocks per SM", "Input Dims", "Input type")
 """Arguments of events that stay in a kept trace."""
@@ -50,7 +50,7 @@ def main(out: Path, names: list[str]) -> int:
 def traced(script: Path, out: Path) -> dict[str, Any]:
     """Run one script, keep its trace, and return what was found, the costliest first."""
     planted = planted_in(script) if script in PLANTED else None
-    row: dict[str, Any] = {"script": script.stem, "planted": planted, "set_aside": script.stem in SET_ASIDE, "found": ["failed"]}
+    row: dict[str, Any] = {"script": script.stem, "planted": planted, "set": _set(script.stem), "found": ["failed"]}
     raw, started = out / f"{script.stem}.json", time.perf_counter()
     allowed = torch.backends.cuda.matmul.allow_tf32
     try:
@@ -73,6 +73,10 @@ def traced(script: Path, out: Path) -> dict[str, Any]:
     row["gpu_busy"] = advice.gpu_busy and round(advice.gpu_busy, 3)
     row["seconds"] = round(time.perf_counter() - started, 1)
     return row
+
+
+def _set(name: str) -> str:
+    return "written later" if name in WRITTEN_LATER else "set aside" if name in SET_ASIDE else "first"
 
 
 def compact(raw: Path, kept: Path) -> None:

@@ -240,12 +240,13 @@ class Operators(TorchDispatchMode):
                     with self.trace.op("aten::empty"):
                         self.trace.allocate(tensor)
             if "empty" not in name:
-                self.trace.kernel(*cost(name.removeprefix("aten::"), inputs, tuple(made or inputs[:1])))
+                self.trace.kernel(*cost(func, inputs, tuple(made or inputs[:1])))
         return out
 
 
-def cost(name: str, inputs: tuple[torch.Tensor, ...], outputs: tuple[torch.Tensor, ...]) -> tuple[str, float, float]:
+def cost(func: Any, inputs: tuple[torch.Tensor, ...], outputs: tuple[torch.Tensor, ...]) -> tuple[str, float, float]:
     """Return the name of a kernel, its µs, and its blocks."""
+    name = func._schema.name.removeprefix("aten::")
     moved = size_of(*inputs, *outputs) / MEMORY
     if name in PRODUCTS:
         left, right = [x for x in inputs if x.dim() >= 2][-2:]
@@ -266,6 +267,8 @@ def cost(name: str, inputs: tuple[torch.Tensor, ...], outputs: tuple[torch.Tenso
             3 + moved,
             66,
         )
+    if torch.Tag.pointwise not in func.tags and name not in ("copy_", "_to_copy", "fill_", "zero_"):
+        return f"void {name}_kernel<float>(Params)", 3 + 2 * moved, blocks
     functor = f"at::native::{name}_functor<float>"
     return f"void at::native::vectorized_elementwise_kernel<4, {functor}, std::array<char*, 2ul> >", 1.5 + moved, blocks
 

@@ -1,0 +1,11 @@
+# plants: gemm-loop
+# runs on: cpu
+"""Small products on the CPU, of one matrix after the other."""
+
+import torch
+
+a = torch.randn(256, 8, 8)
+b = torch.randn(256, 8, 8)
+with torch.no_grad():
+    for _ in range(8):
+        c = torch.stack([a[i] @ b[i] for i in range(256)])
