@@ -11,7 +11,7 @@ from ratchet.judge.github.acceptance import with_acceptances
 from ratchet.judge.github.state import Gap, State, with_gaps
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, CaseRun, Outcome, ReportRecord, RunRecord
-from ratchet.records.acceptance import Acceptance
+from ratchet.records.forge import Acceptance
 from ratchet.records.profile import Profiles
 from ratchet.report.comment import CommentPage
 from tests import examples, reports

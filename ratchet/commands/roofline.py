@@ -22,8 +22,7 @@ from ratchet.profile.roofline import datasheet, unknown
 from ratchet.records.baseline import Baseline, FingerprintBaseline
 from ratchet.records.environment import Fingerprint
 from ratchet.records.files import load, save
-from ratchet.records.profile import CaseProfile, Profile, Profiles
-from ratchet.records.roofline import Roof, Roofline, RooflinePoint
+from ratchet.records.profile import CaseProfile, Profile, Profiles, Roof, Roofline, RooflinePoint
 from ratchet.records.run import RunRecord, Tree, WorkloadIdentity
 from ratchet.units import percent
 from ratchet.untrusted import clean

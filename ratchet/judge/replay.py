@@ -27,9 +27,8 @@ from ratchet.judge.outcome import (
 )
 from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.judge.verdict import exit_code
-from ratchet.records.calibration import CaseCalibration
 from ratchet.records.run import CaseRun, Policy, RunRecord
-from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, SideSummary
+from ratchet.records.verdict import CaseCalibration, CaseVerdict, Comparison, Outcome, SideSummary
 from ratchet.stats.comparison import FEWEST_PAIRS, Pair, compare_pairs, pairs_of
 from ratchet.stats.estimate import estimate, quantile
 

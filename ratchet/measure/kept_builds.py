@@ -21,10 +21,13 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+from pydantic import Field
 
 from ratchet.cache import cache_root
 from ratchet.errors import OutputError, RecordError
-from ratchet.records.build import KeptBuild, KeptFile
+from ratchet.records.base import SCHEMA_VERSION, Count, Record
 from ratchet.records.files import load, save
 from ratchet.subprocesses import run
 
@@ -40,6 +43,23 @@ _CHUNK = 2**20
 
 State = dict[str, tuple[int, int]]
 """Path within the tree → (size, modification time in ns)."""
+
+
+class KeptFile(Record):
+    """One file that a build wrote."""
+
+    size: Count
+    """Bytes."""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    is_executable: bool
+
+
+class KeptBuild(Record):
+    """The list of one entry of the build cache; the files lie beside it."""
+
+    schema_version: int = SCHEMA_VERSION
+    files: dict[str, KeptFile]
+    """Path within the tree → what it held."""
 
 
 class _DamagedError(Exception):

@@ -13,7 +13,7 @@ from typing import Any
 from ratchet import units
 from ratchet.judge.replay import Rates, ReplayVerdict
 from ratchet.records import CaseVerdict, Outcome, Policy, ReportRecord
-from ratchet.records.calibration import Calibration, CaseCalibration
+from ratchet.records.verdict import Calibration, CaseCalibration
 from ratchet.report import words
 from ratchet.report.words import NOTHING
 from ratchet.untrusted import CELL, log_line

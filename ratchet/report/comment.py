@@ -20,7 +20,7 @@ from ratchet.errors import UsageError
 from ratchet.judge.github.command import MOST_CASES, is_case
 from ratchet.judge.github.state import Conclusion, Gap, state_of
 from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
-from ratchet.records.acceptance import Acceptance
+from ratchet.records.forge import Acceptance
 from ratchet.report import profile, words
 from ratchet.report.markdown import Detail, Reason, fitted, is_plain, machine, reasons, shared_content, template, tree
 from ratchet.untrusted import Markdown

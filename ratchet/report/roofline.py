@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ratchet import units
-from ratchet.records.roofline import Roof, Roofline, RooflinePoint
+from ratchet.records.profile import Roof, Roofline, RooflinePoint
 from ratchet.report.baseline import table
 from ratchet.report.words import ABOVE, NOTHING
 from ratchet.untrusted import CELL, log_line

@@ -14,8 +14,8 @@ from ratchet.commands.github.judge_again import baseline_from
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.github.acceptance import LABEL, acknowledgement
 from ratchet.records import Baseline, CaseRun, Tree
-from ratchet.records.acceptance import Acceptance
 from ratchet.records.files import save
+from ratchet.records.forge import Acceptance
 from tests import examples
 from tests.fake_github import FakeGitHub, State
 from tests.history_examples import new, timed

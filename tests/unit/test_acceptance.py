@@ -21,8 +21,7 @@ from ratchet.judge.github.acceptance import (
     with_acceptances,
 )
 from ratchet.records import Outcome, ReportRecord
-from ratchet.records.acceptance import Acceptance
-from ratchet.records.forge import Comment
+from ratchet.records.forge import Acceptance, Comment
 from tests import examples, reports
 
 BOT, PERSON = "github-actions[bot]", "a-maintainer"

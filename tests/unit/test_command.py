@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.judge.github.command import Accept, BadCommand, ProfileWanted, parse_command
-from ratchet.records.acceptance import LONGEST_REASON
+from ratchet.records.forge import LONGEST_REASON
 from tests.hostile_comments import HOSTILE, LINE, plain_lines
 
 ACCEPT = Accept(("a/b",), "masked rows were wrong")

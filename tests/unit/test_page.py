@@ -33,8 +33,7 @@ from ratchet.profile.roofline import datasheet
 from ratchet.records import CaseVerdict, Outcome
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load
-from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Peaks, Profile
-from ratchet.records.roofline import Roof, Roofline, RooflinePoint
+from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Peaks, Profile, Roof, Roofline, RooflinePoint
 from ratchet.report.figures import page, quantities, style
 from ratchet.report.figures.convergence import convergence_figure
 from ratchet.report.figures.roofline import draw_roofline, marks_of, needed_roofs, roofline_figure
@@ -414,7 +413,7 @@ def test_without_a_home(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     code = (
-        "import sys; from pathlib import Path; from ratchet.records.roofline import Roofline;"
+        "import sys; from pathlib import Path; from ratchet.records.profile import Roofline;"
         " from ratchet.report.figures.roofline import draw_roofline; draw_roofline(Roofline(device='x'), Path(sys.argv[1]));"
         " sys.exit('matplotlib.pyplot' in sys.modules)"
     )

@@ -26,10 +26,9 @@ from ratchet.judge.baseline.chain import joined
 from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person
 from ratchet.judge.github.event import PushEvent
 from ratchet.judge.verdict import judge_run
-from ratchet.records.acceptance import Acceptance
 from ratchet.records.baseline import Baseline, StepKind
 from ratchet.records.files import dumps
-from ratchet.records.forge import WorkflowRun
+from ratchet.records.forge import Acceptance, WorkflowRun
 from ratchet.records.run import Policy, RunRecord
 from ratchet.records.verdict import ReportRecord
 from ratchet.report.baseline import PushSummary, commit_message, pull_body, title

@@ -23,10 +23,9 @@ from ratchet.judge.baseline.chain import problems
 from ratchet.judge.github.acceptance import acknowledged_in, believed, with_acceptances
 from ratchet.judge.github.state import with_gaps
 from ratchet.judge.verdict import judge_run
-from ratchet.records.acceptance import Acceptance
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load, save_bytes
-from ratchet.records.forge import Comment, Pull
+from ratchet.records.forge import Acceptance, Comment, Pull
 from ratchet.records.run import Policy
 from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 from ratchet.report.check_run import candidate_paths

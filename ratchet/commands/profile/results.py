@@ -23,8 +23,7 @@ from ratchet.profile import roofline as pure
 from ratchet.records.baseline import Baseline
 from ratchet.records.environment import Environment
 from ratchet.records.files import load, replaced, save, save_text
-from ratchet.records.profile import CaseProfile, Profile, Profiles, without_metrics
-from ratchet.records.roofline import Roof, Roofline
+from ratchet.records.profile import CaseProfile, Profile, Profiles, Roof, Roofline, without_metrics
 from ratchet.records.run import CaseRun, RunRecord, Side
 from ratchet.records.verdict import CaseVerdict, ReportRecord
 from ratchet.untrusted import clean

@@ -19,8 +19,7 @@ from ratchet.errors import Exit
 from ratchet.judge.github.command import Accept, parse_command
 from ratchet.judge.headline import headline
 from ratchet.judge.verdict import exit_code
-from ratchet.records.acceptance import Acceptance
-from ratchet.records.forge import Comment
+from ratchet.records.forge import Acceptance, Comment
 from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 
 MARKER = "<!-- ratchet:accept "

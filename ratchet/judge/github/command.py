@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ratchet.errors import UsageError
-from ratchet.records.acceptance import LONGEST_CASE, LONGEST_REASON
+from ratchet.records.forge import LONGEST_CASE, LONGEST_REASON
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

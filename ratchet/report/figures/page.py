@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ratchet.records.environment import Environment
-from ratchet.records.profile import CaseProfile
-from ratchet.records.roofline import Roofline
+from ratchet.records.profile import CaseProfile, Roofline
 from ratchet.records.run import Side, Tree
 from ratchet.records.verdict import CaseVerdict, Outcome
 from ratchet.report import words

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ratchet import units
-from ratchet.records.roofline import Roof, Roofline, RooflinePoint
+from ratchet.records.profile import Roof, Roofline, RooflinePoint
 from ratchet.report.figures import style
 from ratchet.report.figures.style import FAINT, INK, NOTE, SMALL, TITLE, FigureSection, legend_section, lines_of, text_section
 from ratchet.report.roofline import BOUND, ceiling_text, share_text, slope_text
