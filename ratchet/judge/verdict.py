@@ -35,6 +35,8 @@ from ratchet.records.run import CaseRun, Performance, Policy, RunRecord, Side, W
 from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 from ratchet.stats.comparison import compare_stored, kernels_median_ms, medians_ms
 
+VERDICTS = {Exit.PASS: "pass", Exit.REGRESSION: "regression", Exit.NOT_MEASURED: "not measured"}
+"""The word for what `exit_code` returns."""
 RED = (Outcome.FAILED, Outcome.REGRESSED)
 """Outcomes that make a run exit 1."""
 MORE_MEMORY, LEAST_MORE_BYTES = 0.1, 1 << 20
@@ -301,10 +303,9 @@ def _summary(
 def _report(run: RunRecord, cases: tuple[CaseVerdict, ...], policy: Policy, warnings: tuple[str, ...]) -> ReportRecord:
     counts = Counter(case.outcome for case in cases)
     code = exit_code(counts, policy)
-    verdict = {Exit.PASS: "pass", Exit.REGRESSION: "regression"}.get(code, "not measured")
     return ReportRecord.model_validate(
         {
-            "verdict": verdict,
+            "verdict": VERDICTS[code],
             "headline": headline(cases, policy, code),
             "exit_code": int(code),
             "counts": {outcome: counts[outcome] for outcome in Outcome if counts[outcome]},

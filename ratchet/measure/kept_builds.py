@@ -41,7 +41,7 @@ VARIABLES = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CUDA_HOME", "NVCC_PRE
 _LIST = "kept.json"
 _CHUNK = 2**20
 
-State = dict[str, tuple[int, int]]
+TreeState = dict[str, tuple[int, int]]
 """Path within the tree → (size, modification time in ns)."""
 
 
@@ -102,7 +102,7 @@ def restore(folder: Path, tree: Path, outputs: Sequence[str]) -> bool:
     return True
 
 
-def keep(folder: Path, tree: Path, before: State, outputs: Sequence[str]) -> None:
+def keep(folder: Path, tree: Path, before: TreeState, outputs: Sequence[str]) -> None:
     """Copy the declared files that the build wrote; a full disk costs the entry, not the check.
 
     Nothing is kept of a build that rewrites a source or links out of the tree: restoring could not give the same tree.
@@ -134,9 +134,9 @@ def keep(folder: Path, tree: Path, before: State, outputs: Sequence[str]) -> Non
         shutil.rmtree(mark.parent, ignore_errors=True)
 
 
-def state_of(tree: Path) -> State:
+def state_of(tree: Path) -> TreeState:
     """Return what lies in a tree, git's own files apart."""
-    state: State = {}
+    state: TreeState = {}
     for folder, names, files in os.walk(tree):
         links = [name for name in names if Path(folder, name).is_symlink()]
         if ".git" in names:

@@ -46,7 +46,7 @@ class CommentPage:
     edited_baseline: bool = False
     """The pull request changes the baseline file."""
     acceptances: tuple[Acceptance, ...] = ()
-    """Acceptances that cover a slowdown of this report; `ratchet.judge.github.acceptance.with_acceptances` has applied them."""
+    """Acceptances that cover a slowdown of this report; `ratchet.judge.github.state.with_acceptances` has applied them."""
     artifact_url: str | None = None
     log_url: str | None = None
     """Address of the publishing job, where its log is what to read next."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.judge.github.state import State, state_of
+from ratchet.judge.github.state import PublishedState, state_of
 from ratchet.records import Config, Tree
 from ratchet.records.baseline import Day
 from ratchet.records.files import dumps
@@ -25,7 +25,7 @@ from tests.integration.publish_scene import HEAD, LATER, NAME, RED, RUN, SAME, S
 PAGE = (Path(__file__).parents[2] / "docs" / "github.md").read_text(encoding="utf-8")
 _TABLE = PAGE.split("### How a run ends")[1].split("\n\n")[2]
 ROWS = {cells[0]: cells[1:4] for cells in (line.strip("| ").split(" | ") for line in _TABLE.splitlines()[2:])}
-"""State → conclusion, what a required check does, sentence."""
+"""PublishedState → conclusion, what a required check does, sentence."""
 REFERENCE = examples.REFERENCE.commit
 Arrange = Callable[[Scene, pytest.MonkeyPatch], Any]
 UNFIT = "The GPU is shared."
@@ -339,4 +339,4 @@ def test_an_acceptance_fills_no_gap(scene: Scene) -> None:
     done = scene.publish()
     assert (done.verdict, scene.check.conclusion) == ("not measured", "action_required")
     assert done.page
-    assert state_of(done.page.report, {NAME}, done.page.gaps) is State.LEFT_OUT
+    assert state_of(done.page.report, {NAME}, done.page.gaps) is PublishedState.LEFT_OUT

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ratchet.judge.github.acceptance import (
+from ratchet.judge.github.state import (
     LABEL,
     MARKER,
     acknowledged_in,

@@ -20,8 +20,7 @@ from ratchet.config import Settings, origin_of_thresholds, settings_from
 from ratchet.errors import ArtifactError, RecordError, UsageError
 from ratchet.forge.artifact import Intake, take_in
 from ratchet.judge.baseline.chain import problems
-from ratchet.judge.github.acceptance import acknowledged_in, believed, with_acceptances
-from ratchet.judge.github.state import with_gaps
+from ratchet.judge.github.state import acknowledged_in, believed, with_acceptances, with_gaps
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load, save_bytes

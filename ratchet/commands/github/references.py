@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ratchet.commands.github.event import Subject
 from ratchet.errors import ArtifactError
-from ratchet.judge.github.state import Gap, State
+from ratchet.judge.github.state import Gap, PublishedState
 from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
 from ratchet.records.run import RunRecord
 
@@ -100,7 +100,7 @@ class RunHistory:
             wrong = [commit for commit in others if commit not in self.branched_off]
             left = self.branched_off[0][:10] if self.branched_off else "which GitHub does not know"
             yield Gap(
-                State.OTHER_REFERENCE,
+                PublishedState.OTHER_REFERENCE,
                 f"Compared with {_listed([commit[:10] for commit in wrong])}: a pass takes the commit where the head left "
                 f"{self.subject.base_ref}, {left}, or the one that the baseline names for the case.",
             )
@@ -118,11 +118,11 @@ class RunHistory:
                 continue
             (absent if case is None else uncompared if case.in_head else removed).append(name)
         if absent:
-            yield Gap(State.LEFT_OUT, f"Not measured, though the baseline has them: {_listed(absent)}.", len(absent))
+            yield Gap(PublishedState.LEFT_OUT, f"Not measured, though the baseline has them: {_listed(absent)}.", len(absent))
         if uncompared:
-            yield Gap(State.LEFT_OUT, f"Skipped or called new, though the baseline has them: {_listed(uncompared)}.")
+            yield Gap(PublishedState.LEFT_OUT, f"Skipped or called new, though the baseline has them: {_listed(uncompared)}.")
         if removed:
-            yield Gap(State.REMOVED, f"The head removes what the baseline has: {_listed(removed)}.")
+            yield Gap(PublishedState.REMOVED, f"The head removes what the baseline has: {_listed(removed)}.")
 
     def _came_later(self, entry: BaselineEntry) -> bool:
         """Return whether the base branch got a case under its name, or got it back, after the head had left it."""

@@ -1,6 +1,6 @@
 """Read the command in a comment: ``/ratchet accept CASE… reason`` or ``/ratchet profile CASE…``.
 
-The job that answers comments calls `parse_command`, and so does `acceptance.py` when it checks that a comment still says the
+The job that answers comments calls `parse_command`, and so does `state.py` when it checks that a comment still says the
 same. Pure. The text is a stranger's: no error message repeats any of it.
 """
 
