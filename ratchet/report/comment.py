@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from ratchet import untrusted
 from ratchet.errors import UsageError
-from ratchet.judge.github.command import MOST_CASES, is_case
+from ratchet.judge.github.event import MOST_CASES, is_case
 from ratchet.judge.github.state import Conclusion, Gap, state_of
 from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
 from ratchet.records.forge import Acceptance

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.judge.github.command import Accept, BadCommand, ProfileWanted, parse_command
+from ratchet.judge.github.event import Accept, BadCommand, ProfileWanted, parse_command
 from ratchet.records.forge import LONGEST_REASON
 from tests.hostile_comments import HOSTILE, LINE, plain_lines
 

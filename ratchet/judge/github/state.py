@@ -16,7 +16,7 @@ from enum import Enum, auto
 from typing import Any, Literal
 
 from ratchet.errors import Exit
-from ratchet.judge.github.command import Accept, parse_command
+from ratchet.judge.github.event import Accept, parse_command
 from ratchet.judge.headline import headline
 from ratchet.judge.verdict import VERDICTS, exit_code
 from ratchet.records.forge import Acceptance, Comment
