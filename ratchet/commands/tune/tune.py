@@ -35,9 +35,8 @@ from ratchet.records.tuning import (
     TuningRecord,
     tuning_path,
 )
-from ratchet.report.figures.convergence import draw_convergence
 from ratchet.report.progress import Progress
-from ratchet.report.suggestions import elsewhere, headings, render_suggestions, settings_text
+from ratchet.report.suggestions import draw_convergence, elsewhere, headings, render_suggestions, settings_text
 from ratchet.tune.executor import Budget, Executor
 from ratchet.units import percent
 
