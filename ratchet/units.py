@@ -6,6 +6,7 @@ Reports, figures and the sentences of verdicts call them; `parse_size` reads a s
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 
 
 def _significant(value: float, count: int) -> str:
@@ -93,6 +94,16 @@ def interval(low: float, high: float, digits: int = 2) -> str:
 def plural(count: int, noun: str) -> str:
     """Show a count with its noun: ``1 case``, ``3 cases``."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(names: Sequence[str], most: int = 3, show: Callable[[str], str] = str) -> str:
+    """Join the first names, each as ``show`` makes it: ``copy/a, copy/b, copy/c and 2 more``."""
+    return ", ".join(map(show, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def first_of(sentences: Sequence[str]) -> str:
+    """Show the first sentence, and how many more there are: ``It is empty. (and 2 more)``."""
+    return sentences[0] + (f" (and {len(sentences) - 1} more)" if len(sentences) > 1 else "")
 
 
 def lowered(sentence: str) -> str:

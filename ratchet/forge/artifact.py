@@ -31,6 +31,7 @@ from ratchet.records.profile import CaseProfile, Profiles
 from ratchet.records.run import Block, RunRecord, WorkerSamples
 from ratchet.records.tuning import TUNING_FOLDER, TuningRecord
 from ratchet.subprocesses import run
+from ratchet.units import first_of
 
 RUN, PROFILES = "current.json", "nsight/profiles.json"
 PLACES = ("", "results/")
@@ -86,8 +87,7 @@ def take_in(artifact: Path, workspace: Path) -> Intake:
     record = _record(box, f"{base}{RUN}", workspace / RUN, LARGEST_RUN, RunRecord)
     wrong = list(contradictions(record))
     if wrong:
-        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise ArtifactError(f"{RUN} contradicts itself: {wrong[0]}{more}", _LOOK_AT_JOB)
+        raise ArtifactError(f"{RUN} contradicts itself: {first_of(wrong)}", _LOOK_AT_JOB)
     index, problems = f"{base}{PROFILES}", list[str]()
     profiles: tuple[CaseProfile, ...] = ()
     if index in box.sizes:

@@ -92,8 +92,7 @@ def _warnings(run: RunRecord, baseline: Baseline) -> list[str]:
     """Return the warnings that a reader should see before any outcome."""
     missing = [f"{run.reference_missing} The stored baseline stands in for it."] if run.reference_missing else []
     broken = problems(baseline)
-    more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
-    return [*missing, *(f"The baseline file does not fit together: {first}{more}" for first in broken[:1])]
+    return [*missing, *([f"The baseline file does not fit together: {units.first_of(broken)}"] if broken else [])]
 
 
 def _with_hints(verdicts: Sequence[CaseVerdict], run: RunRecord) -> Iterator[CaseVerdict]:

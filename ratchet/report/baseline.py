@@ -257,7 +257,6 @@ def _change_of_accepted(done: AcceptedCase) -> str:
 # The push to the remote: its commit, its pull request, and its result.
 
 
-_NAMED = 3
 _SKIP = "[skip ci]"
 """GitHub starts no workflow for a push whose message has it."""
 _STEPS = (MoveKind.IMPROVED, MoveKind.FIRST, MoveKind.CHANGED, MoveKind.REMOVED, MoveKind.RETURNED)
@@ -345,5 +344,4 @@ def _steps(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase], path: str
 
 
 def _names(cases: Sequence[str]) -> str:
-    names = [inert(clean(name, 60)) for name in dict.fromkeys(cases)]
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return units.listed(list(dict.fromkeys(cases)), show=lambda name: inert(clean(name, 60)))

@@ -26,8 +26,6 @@ _QUIET = (Outcome.UNCHANGED, Outcome.IDENTICAL, Outcome.MEASURED)
 """Outcomes that need no line beside their row of the table."""
 _LAST_LINES = 8
 """Last lines of a failed case's output that are shown."""
-_NAMED = 3
-"""Cases that a note names."""
 _ROOF = "Roof"
 _GAP = 2
 """Characters between two columns."""
@@ -131,9 +129,8 @@ def _notes(listed: list[CaseVerdict]) -> list[str]:
     lines = []
     sentences = words.by_sentence(listed, lambda case: case.unchecked) | words.by_sentence(listed, lambda case: case.memory)
     for sentence, names in sentences.items():
-        shown = ", ".join(untrusted.log_line(name, untrusted.CELL) for name in names[:_NAMED])
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        lines.append(f"Note on {shown}{more}: {untrusted.log_line(sentence)}")
+        shown = units.listed(names, show=lambda name: untrusted.log_line(name, untrusted.CELL))
+        lines.append(f"Note on {shown}: {untrusted.log_line(sentence)}")
     return lines
 
 

@@ -22,6 +22,7 @@ from ratchet.judge.baseline.chain import problems
 from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person, RenamedCase
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import save_over
+from ratchet.units import first_of
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,7 @@ def _intact(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baselin
     path, stored = show_baseline(request, environ)
     wrong = problems(stored)
     if wrong:
-        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise RecordError(f"{path} does not verify, and was left as it is: {wrong[0]}{more}", "See `ratchet baseline verify`.")
+        raise RecordError(f"{path} does not verify, and was left as it is: {first_of(wrong)}", "See `ratchet baseline verify`.")
     return path, stored
 
 

@@ -6,42 +6,40 @@ publishes nothing.
 """
 
 from __future__ import annotations
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING
-from ratchet.commands.github.event import Subject
-from ratchet.errors import ArtifactError
-from ratchet.judge.github.state import Gap, PublishedState
-from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
-from ratchet.records.run import RunRecord
+
 import tempfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+
+from ratchet.commands.github.event import Subject
 from ratchet.commands.request import BASELINE
 from ratchet.config import Settings, origin_of_thresholds, settings_from
 from ratchet.errors import ArtifactError, RecordError, UsageError
 from ratchet.forge.artifact import Intake, take_in
 from ratchet.judge.baseline.chain import problems
-from ratchet.judge.github.state import acknowledged_in, believed, with_acceptances, with_gaps
+from ratchet.judge.github.state import Gap, PublishedState, acknowledged_in, believed, with_acceptances, with_gaps
 from ratchet.judge.verdict import judge_run
-from ratchet.records.baseline import Baseline
+from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
 from ratchet.records.files import load, save_bytes
 from ratchet.records.forge import Acceptance, Comment, Pull
-from ratchet.records.run import Policy
+from ratchet.records.run import Policy, RunRecord
 from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 from ratchet.report.check_run import candidate_paths
 from ratchet.report.comment import CommentPage
-from ratchet.units import threshold
+from ratchet.units import listed, threshold
 
 if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does without it
     from ratchet.forge.github import GitHub
 
+# The commits that a run compared with, and the cases that it left out. Beside a slow commit of its own any head looks fast
+# enough, so the reference has to be the merge base, or the commit that the base branch's baseline names for the case.
+
+
 MOST = 50
 """Commits that one run may compare with; each that the base branch's own files do not name is one question to GitHub."""
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,7 @@ class RunHistory:
             left = self.branched_off[0][:10] if self.branched_off else "which GitHub does not know"
             yield Gap(
                 PublishedState.OTHER_REFERENCE,
-                f"Compared with {_listed([commit[:10] for commit in wrong])}: a pass takes the commit where the head left "
+                f"Compared with {listed([commit[:10] for commit in wrong])}: a pass takes the commit where the head left "
                 f"{self.subject.base_ref}, {left}, or the one that the baseline names for the case.",
             )
         yield from self._unmeasured(stored)
@@ -137,11 +135,11 @@ class RunHistory:
                 continue
             (absent if case is None else uncompared if case.in_head else removed).append(name)
         if absent:
-            yield Gap(PublishedState.LEFT_OUT, f"Not measured, though the baseline has them: {_listed(absent)}.", len(absent))
+            yield Gap(PublishedState.LEFT_OUT, f"Not measured, though the baseline has them: {listed(absent)}.", len(absent))
         if uncompared:
-            yield Gap(PublishedState.LEFT_OUT, f"Skipped or called new, though the baseline has them: {_listed(uncompared)}.")
+            yield Gap(PublishedState.LEFT_OUT, f"Skipped or called new, though the baseline has them: {listed(uncompared)}.")
         if removed:
-            yield Gap(PublishedState.REMOVED, f"The head removes what the baseline has: {_listed(removed)}.")
+            yield Gap(PublishedState.REMOVED, f"The head removes what the baseline has: {listed(removed)}.")
 
     def _came_later(self, entry: BaselineEntry) -> bool:
         """Return whether the base branch got a case under its name, or got it back, after the head had left it."""
@@ -151,10 +149,6 @@ class RunHistory:
             start = self.branched_off[0] if self.branched_off else self.subject.run.head_sha
             self._had[entered] = self.github.holds(start, entered)
         return self._had[entered] is False
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 EVERY = "*/*"
