@@ -1,6 +1,6 @@
 """Move one file of one branch of a remote forward while others do the same: nothing is lost, nothing forced.
 
-`ratchet.commands.baseline.push` calls `push_file`. Starts git, which uses the network, and adds objects and temporary refs to the
+`ratchet.commands.baseline` calls `push_file`. Starts git, which uses the network, and adds objects and temporary refs to the
 clone; branches are fetched beside the work tree, which stays as it is.
 """
 

@@ -1,6 +1,6 @@
 """The baseline file as text: its cases and their history, what a command moved, and what was pushed to the remote.
 
-`ratchet.cli.baseline` prints it; `ratchet.commands.baseline.push` gets the commit message and the text of its pull request here.
+`ratchet.cli.baseline` prints it; `ratchet.commands.baseline` gets the commit message and the text of its pull request here.
 Pure.
 """
 

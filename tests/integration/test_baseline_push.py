@@ -196,7 +196,7 @@ def test_twenty_writers_at_once(origin: Origin) -> None:
     code = (
         "import os, sys, json\n"
         "from ratchet.cli import main\n"
-        "import ratchet.commands.baseline.push\n"
+        "import ratchet.commands.baseline\n"
         "children = []\n"
         "for repo, run in json.loads(sys.argv[1]):\n"
         "    child = os.fork()\n"

@@ -19,7 +19,6 @@ from ratchet.commands.request import BASELINE
 from ratchet.config import Settings, origin_of_thresholds, settings_from
 from ratchet.errors import ArtifactError, RecordError, UsageError
 from ratchet.forge.artifact import Intake, take_in
-from ratchet.judge.baseline.chain import problems
 from ratchet.judge.github.state import Gap, PublishedState, acknowledged_in, believed, with_acceptances, with_gaps
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
@@ -222,15 +221,6 @@ def baseline_from(content: bytes, name: str) -> Baseline:
             return load(path, Baseline)
         except RecordError as error:
             raise RecordError(error.message.replace(str(path), name), error.hint) from None
-
-
-def intact_baseline(content: bytes | None, name: str) -> Baseline:
-    """Read a baseline, empty for no file. Raises RecordError also where its chains do not verify."""
-    stored = Baseline() if content is None else baseline_from(content, name)
-    wrong = problems(stored)
-    if wrong:
-        raise RecordError(f"{name} does not verify, and was left as it is: {wrong[0]}", "See `ratchet baseline verify`.")
-    return stored
 
 
 # The page that is published, made from an artifact.
