@@ -212,8 +212,8 @@ def sharing(scout: HostClient, siblings: Sequence[str], best: Configuration, sit
     return names
 
 
-# The code of a case, to which its times belong: its benchmark's file, the modules that this imports from the tree, and the kernels
-# that these name.
+# The code of a case, to which its times belong: its benchmark's file, the modules that this imports from the tree, and the
+# kernels that these name.
 
 NATIVE = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".hip", ".cl", ".ptx")
 """Endings of sources that no import names, but a string in the Python file that has them compiled."""
