@@ -27,8 +27,7 @@ from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, GitError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.consistency import policy_of_part
-from ratchet.judge.drift import Drift, by_commit, drifting
-from ratchet.judge.sequential import looks, suspects, undecided, urgent
+from ratchet.judge.sequential import Drift, by_commit, drifting, looks, suspects, undecided, urgent
 from ratchet.judge.verdict import changed_cases, judge_run
 from ratchet.measure.build import without_secrets
 from ratchet.measure.suite import CaseTask, Suite, Traces, list_cases, measure_suite

@@ -17,8 +17,7 @@ from typing import Any, Literal
 
 from ratchet.errors import Exit
 from ratchet.judge.github.event import Accept, parse_command
-from ratchet.judge.headline import headline
-from ratchet.judge.verdict import VERDICTS, exit_code
+from ratchet.judge.verdict import VERDICTS, exit_code, headline
 from ratchet.records.forge import Acceptance, Comment
 from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 from ratchet.units import plural
