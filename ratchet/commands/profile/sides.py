@@ -19,9 +19,8 @@ from ratchet.errors import RatchetError
 from ratchet.measure.child.profile_target import MARK, SEPARATOR, ProfileTarget, read_status
 from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
-from ratchet.profile import ncu
+from ratchet.profile import ncu, traces
 from ratchet.profile.ncu import NcuTask, ProfileError, Surroundings, Wish
-from ratchet.profile.readers import traces
 from ratchet.records.profile import Activity, KernelProfile, Profile
 from ratchet.records.run import Side
 from ratchet.units import listed, plural
