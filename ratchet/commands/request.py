@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ratchet.errors import DamageError, GitError, OutputError, RatchetError, UsageError
-from ratchet.forge.git import Repository
+from ratchet.forge.git import Repository, Snapshot
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load, save_bytes
 from ratchet.records.run import RunRecord, Shard, Tree
@@ -80,6 +80,15 @@ def root_of(folder: Path) -> Path:
         return Repository(folder).root
     except (GitError, UsageError):
         return folder.resolve()
+
+
+def reference_of(request: Request, repository: Repository, head: Snapshot) -> str:
+    """Return the commit to compare with: the one named, else HEAD for uncommitted changes, else the commit before."""
+    if request.base:
+        return repository.resolve(request.base)
+    if request.merge_base:
+        return repository.merge_base(request.merge_base)
+    return head.tree.commit if head.tree.dirty else repository.previous()
 
 
 def checked_out(root: Path, results: Path, tuning: Path | None = None) -> Tree:
