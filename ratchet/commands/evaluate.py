@@ -27,7 +27,7 @@ from ratchet.measure.build import without_secrets
 from ratchet.measure.device.environment import describe
 from ratchet.measure.evaluation import SEEDS, FilesTask, MeasuredFiles, measure_files, write_tree
 from ratchet.measure.tree_spec import TreeSpec
-from ratchet.records.evaluation import EvaluationRecord, EvaluationTask, InputSpec, Rules, Source, Violation
+from ratchet.records.evaluation import EvaluationRecord, EvaluationTask, InputSpec, Rules, SourceFile, Violation
 from ratchet.records.files import load
 from ratchet.records.run import Plan, Side, WorkerSamples
 from ratchet.report.progress import Progress
@@ -44,26 +44,26 @@ SIZE = {"cuda": 4096, "cpu": 1024}
 class EvaluationRequest:
     """The files to evaluate, and the options. The sources are fixed: they were read before anything of them ran."""
 
-    baseline: Source
-    candidate: Source
+    baseline: SourceFile
+    candidate: SourceFile
     function: str
     inputs: tuple[InputSpec, ...]
     """None: one square float32 matrix, as large as the device is used to."""
-    maker: Source | None
+    maker: SourceFile | None
     maker_function: str
     rules: Rules
     seeds: tuple[int, ...] = ()
     """None: drawn anew."""
 
 
-def read_source(path: Path) -> Source:
+def read_source(path: Path) -> SourceFile:
     """Read a file that is to be evaluated. Raises UsageError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise UsageError(f"{path} cannot be read: {why}.", "Name the files: `ratchet evaluate BASELINE CANDIDATE`.") from None
-    return Source(path=str(path.absolute()), sha256=_digest(text), text=text)
+    return SourceFile(path=str(path.absolute()), sha256=_digest(text), text=text)
 
 
 def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, environ: Mapping[str, str]) -> EvaluationRecord:
@@ -188,7 +188,7 @@ def _trees(
     folder: Path,
 ) -> dict[Side, TreeSpec]:
     """Write a tree for each side, whose only difference is the file."""
-    sides: dict[Side, Source] = {"reference": wanted.baseline, "head": wanted.candidate}
+    sides: dict[Side, SourceFile] = {"reference": wanted.baseline, "head": wanted.candidate}
     trees: dict[Side, TreeSpec] = {}
     for side, source in sides.items():
         task = EvaluationTask(

@@ -56,7 +56,7 @@ def parse_input(text: str) -> InputSpec:
     return InputSpec(shape=tuple(int(size) for size in match["shape"].split("x")), dtype=dtype, low=low, high=high)
 
 
-class Source(Record):
+class SourceFile(Record):
     """A Python file as it was when the evaluation began: what runs is this text, whatever happens to the file."""
 
     path: str
@@ -68,10 +68,10 @@ class Source(Record):
 class EvaluationTask(Record):
     """The task of one host: the file, the function in it, and the way to make its arguments."""
 
-    source: Source
+    source: SourceFile
     function: str
     inputs: tuple[InputSpec, ...] = ()
-    maker: Source | None = None
+    maker: SourceFile | None = None
     """The file whose function ``maker_function`` makes the arguments from a seed and a device, in place of ``inputs``."""
     maker_function: str = ""
     folder: str = "."
@@ -143,9 +143,9 @@ class EvaluationRecord(Record):
     evaluator: str
     """SHA-256 over the files of the installed ratchet package."""
     environment: Environment
-    baseline: Source
-    candidate: Source
-    maker: Source | None = None
+    baseline: SourceFile
+    candidate: SourceFile
+    maker: SourceFile | None = None
     maker_function: str = ""
     function: str
     inputs: tuple[InputSpec, ...] = ()

@@ -178,7 +178,7 @@ def by_case(acceptances: Iterable[Acceptance], report: ReportRecord) -> tuple[Ac
 
 
 @dataclass(frozen=True)
-class Rules:
+class BaseRules:
     """The settings and the baseline that a pull request is judged by, and cannot change."""
 
     settings: Settings
@@ -189,7 +189,7 @@ class Rules:
     """The thresholds, and the file and the commit that they and the baseline come from, in words."""
 
 
-def rules_at(github: GitHub, ref: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> Rules:
+def rules_at(github: GitHub, ref: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> BaseRules:
     """Read settings and baseline of a branch at its present commit. In the mode ``branch``, another branch has the baseline.
 
     Raises UsageError and RecordError for files that cannot be read, ForgeError where GitHub does not answer.
@@ -209,7 +209,7 @@ def rules_at(github: GitHub, ref: str, environ: Mapping[str, str], options: Mapp
     content = github.file_at(path, at)
     thresholds = origin_of_thresholds(settings, text, f"{name} at {commit[:10]}", environ, options)
     origin = f"{thresholds}; {'no baseline in ' if content is None else 'baseline '}{path} of {place} at {at[:10]}"
-    return Rules(settings, Baseline() if content is None else baseline_from(content, f"{path} of {place}"), path, origin)
+    return BaseRules(settings, Baseline() if content is None else baseline_from(content, f"{path} of {place}"), path, origin)
 
 
 def baseline_from(content: bytes, name: str) -> Baseline:
@@ -321,7 +321,7 @@ def _other_thresholds(measured: Policy, judged: Policy) -> tuple[str, ...]:
     return (f"The GPU job measured for {was}; this verdict is by {now}.",)
 
 
-def _judge(intake: Intake, rules: Rules) -> ReportRecord:
+def _judge(intake: Intake, rules: BaseRules) -> ReportRecord:
     """Judge by the base ref's baseline and policy; the artifact's own verdict is not read."""
     run = intake.run
     report = judge_run(run, rules.baseline, rules.settings.policy)
@@ -339,7 +339,7 @@ def _judge(intake: Intake, rules: Rules) -> ReportRecord:
     return report.model_copy(update={"warnings": tuple(warnings), "profiles": profiles})
 
 
-def _is_edited(pull: Pull | None, rules: Rules, github: GitHub) -> bool:
+def _is_edited(pull: Pull | None, rules: BaseRules, github: GitHub) -> bool:
     """Return whether the pull request changes the baseline by hand: it does so, and is not our own from its own branch here."""
     if pull is None or rules.baseline_path not in github.changed_files(pull.number):
         return False
