@@ -125,11 +125,14 @@ class Remote(Repository):
         output = without_passwords(f"{done.stdout}\n{done.stderr}")
         return answer_of(output), last_words(output)
 
-    def first_parents(self, before: str, commit: str, most: int = 50) -> list[str]:
-        """Return the commits that a push added to its branch, newest first, without merged ones; the commit alone if unknown."""
+    def first_parents(self, before: str, commit: str) -> list[str]:
+        """Return the commits that a push added to its branch, newest first, without merged ones; the commit alone if unknown.
+
+        At most 50: each is a question to GitHub.
+        """
         if not self.is_ancestor(before, commit):
             return [commit]
-        return self._run("rev-list", "--first-parent", f"--max-count={most}", f"{before}..{commit}", "--").split() or [commit]
+        return self._run("rev-list", "--first-parent", "--max-count=50", f"{before}..{commit}", "--").split() or [commit]
 
     def deepen(self) -> None:
         """Fetch the whole history, if the clone is shallow."""

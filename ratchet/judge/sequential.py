@@ -77,7 +77,7 @@ def thresholds_of_run(comparisons: Mapping[str, Comparison | None], policy: Poli
     return with_persistence(thresholds_for(policy, len(comparisons), looks_for_change(pairs)), comparisons.values())
 
 
-def is_decided(comparison: Comparison, thresholds: CaseThresholds, drift: Drift | None = None) -> bool:
+def is_decided(comparison: Comparison, thresholds: CaseThresholds, drift: Drift | None) -> bool:
     """Return whether more pairs would be a waste."""
     outcome, _ = decide(comparison, thresholds)
     if outcome in (Outcome.REGRESSED, Outcome.IMPROVED):

@@ -142,7 +142,7 @@ class CaseSection:
     compares: bool
 
 
-def parts_of(record: TuningRecord, heading: str, picture: str | None = None) -> CaseSection:
+def parts_of(record: TuningRecord, heading: str, picture: str | None) -> CaseSection:
     """Return everything that the template prints of one case. ``picture``: address of its plot, if there is one."""
     timed, compares = ranked(record), compares_with_default(record)
     best = record.best or fastest_confirmed(record) or (timed[0].evaluation.configuration if timed else None)

@@ -17,7 +17,7 @@ from ratchet.records import Baseline, CaseRun, Tree
 from ratchet.records.files import save
 from ratchet.records.forge import Acceptance
 from tests import examples
-from tests.fake_github import FakeGitHub, PublishedState
+from tests.fake_github import FakeGitHub, State
 from tests.history_examples import new, timed
 from tests.integration.playground import Finished, Playground, commit, git, new_repository, only_json
 
@@ -229,7 +229,7 @@ def test_two_writers_of_one_case(origin: Origin) -> None:
 def test_a_protected_branch_gets_a_pull_request(origin: Origin) -> None:
     """Where main takes no push, the steps go to a branch and a pull request, whose checks must run; the next ones join them."""
     origin.protect("main")
-    with FakeGitHub(PublishedState(origin=origin.bare)) as fake:
+    with FakeGitHub(State(origin=origin.bare)) as fake:
         env = api(fake)
         done = origin.push(origin.run(new(), head=origin.commits[0], day=0), env=env)
         assert "main takes no push: error: GH006: Protected branch update failed for refs/heads/main." in done.out
@@ -302,7 +302,7 @@ def test_a_file_that_does_not_verify_is_left_alone(origin: Origin) -> None:
 def test_a_run_of_another_push(origin: Origin, event: str) -> None:
     """In a job of main, a run of another commit is refused: it is not what this job was to record."""
     run, tip = origin.run(new(), head=origin.commits[0]), origin.merge("second")
-    with FakeGitHub(PublishedState(origin=origin.bare)) as fake:
+    with FakeGitHub(State(origin=origin.bare)) as fake:
         done = origin.push(run, env=job_of(fake, event=event, head_branch="main", head_sha=tip), code=2)
         assert f"The run is of {origin.commits[0][:10]}, and this job is for {tip[:10]}." in done.sentence
         origin.push(run, env=job_of(fake, event=event, head_branch="main", head_sha=origin.commits[0]))
@@ -327,7 +327,7 @@ def test_a_run_that_is_not_of_main(origin: Origin, mode: str, changes: dict[str,
     topic = origin.merge("the work of somebody")
     git(origin.work, "push", "--quiet", "origin", "HEAD:refs/heads/topic", f"+{origin.commits[0]}:refs/heads/main")
     before = git(origin.bare, "for-each-ref")
-    with FakeGitHub(PublishedState(origin=origin.bare)) as fake:
+    with FakeGitHub(State(origin=origin.bare)) as fake:
         env = job_of(fake, **({"event": "push", "head_branch": "main", "head_sha": topic} | changes))
         done = origin.push(origin.run(new(), head=topic), "--mode", mode, env=env, code=2)
         assert said in done.sentence
@@ -339,7 +339,7 @@ def test_a_run_that_is_not_of_main(origin: Origin, mode: str, changes: dict[str,
 def test_a_job_that_names_another_branch(origin: Origin) -> None:
     """In a workflow, --onto cannot lead elsewhere; and without a token nobody can say what the run is of."""
     run = origin.run(new(), head=origin.commits[0])
-    with FakeGitHub(PublishedState(origin=origin.bare)) as fake:
+    with FakeGitHub(State(origin=origin.bare)) as fake:
         env = job_of(fake, event="push", head_branch="main", head_sha=origin.commits[0])
         assert "of the event push on topic" in origin.push(run, "--onto", "topic", env=env, code=2).sentence
         assert "GITHUB_TOKEN is not set" in origin.push(run, env=env | {"GITHUB_TOKEN": ""}, code=2).sentence
@@ -414,7 +414,7 @@ def slower(origin: Origin) -> tuple[str, Path]:
 def test_an_acceptance_is_recorded_after_the_merge(origin: Origin) -> None:
     """The case moves to the merged commit, with who and why in its chain; the same job again moves nothing."""
     merged, run = slower(origin)
-    with FakeGitHub(PublishedState(origin=origin.bare)) as fake:
+    with FakeGitHub(State(origin=origin.bare)) as fake:
         accepted_pull(fake, merged, "8" * 40)
         out = origin.push(run, env=api(fake)).out
         assert f"{NAME}: 1.000 ms → 1.100 ms (+10.00 % [+9.94, +10.06]), accepted by a-maintainer: masked rows were wrong" in out
@@ -432,7 +432,7 @@ def test_several_pull_requests_in_one_push(origin: Origin, tmp_path: Path) -> No
     event = {"ref": "refs/heads/main", "before": origin.commits[0], "after": last}
     (tmp_path / "event.json").write_text(json.dumps(event), encoding="utf-8")
     env = {"GITHUB_EVENT_NAME": "push", "GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "GITHUB_SHA": last}
-    with FakeGitHub(PublishedState(origin=origin.bare)) as fake:
+    with FakeGitHub(State(origin=origin.bare)) as fake:
         accepted_pull(fake, first, "8" * 40)
         origin.push(origin.run(timed(1.1), head=last), env=api(fake) | env)
     assert origin.steps() == [("first", origin.commits[0]), ("accepted", last)]
@@ -450,7 +450,7 @@ def test_an_acceptance_survives_a_race(origin: Origin) -> None:
         f"'{origin.job().python}' -m ratchet baseline push '{other}' >&2\n",
         encoding="utf-8",
     )
-    with FakeGitHub(PublishedState(origin=origin.bare)) as fake:
+    with FakeGitHub(State(origin=origin.bare)) as fake:
         accepted_pull(fake, merged, "8" * 40)
         origin.push(run, env=api(fake))
     assert origin.steps() == [("first", origin.commits[0]), ("accepted", merged)]
@@ -465,7 +465,7 @@ def test_an_acceptance_survives_a_race(origin: Origin) -> None:
 def test_what_is_no_acceptance(origin: Origin, changes: dict[str, object]) -> None:
     """One for an earlier head, by somebody without rights, or backed by no comment or label moves nothing."""
     merged, run = slower(origin)
-    with FakeGitHub(PublishedState(origin=origin.bare)) as fake:
+    with FakeGitHub(State(origin=origin.bare)) as fake:
         accepted_pull(fake, merged, "8" * 40, **changes)
         assert "accepted" not in origin.push(run, env=api(fake)).out
     assert origin.steps() == [("first", origin.commits[0])]
@@ -475,7 +475,7 @@ def test_a_label_accepts_what_is_red(origin: Origin) -> None:
     """The label on a merged pull request accepts each case that is red in main's run."""
     merged, _ = slower(origin)
     run = origin.run(timed(1.1), timed(1.0, "copy/a"), head=merged)
-    with FakeGitHub(PublishedState(origin=origin.bare)) as fake:
+    with FakeGitHub(State(origin=origin.bare)) as fake:
         accepted_pull(fake, merged, "8" * 40, "*/*", comment=None, reason="Labelled.")
         fake.state.pulls[7].labels.append(LABEL)
         origin.push(run, env=api(fake))
@@ -486,7 +486,7 @@ def test_a_label_accepts_what_is_red(origin: Origin) -> None:
 def test_an_acceptance_that_cannot_be_recorded_is_said(origin: Origin) -> None:
     """A case that main's run does not have is named; the others are recorded."""
     merged, run = slower(origin)
-    with FakeGitHub(PublishedState(origin=origin.bare)) as fake:
+    with FakeGitHub(State(origin=origin.bare)) as fake:
         accepted_pull(fake, merged, "8" * 40, "attention/gone")
         out = origin.push(run, env=api(fake)).out
     assert "attention/gone was accepted by a-maintainer, but does not move: The run has no case attention/gone." in out
@@ -496,7 +496,7 @@ def test_a_token_that_is_not_valid(origin: Origin) -> None:
     """With a token that GitHub refuses nothing is pushed: an acceptance could be lost. The token is never shown."""
     merged, run = slower(origin)
     tip = git(origin.bare, "rev-parse", "main")
-    with FakeGitHub(PublishedState(origin=origin.bare)) as fake:
+    with FakeGitHub(State(origin=origin.bare)) as fake:
         accepted_pull(fake, merged, "8" * 40)
         done = origin.push(run, env=api(fake) | {"GITHUB_TOKEN": "ghs_expired0000"}, code=2)
     assert "ghs_expired0000" not in done.out + done.err

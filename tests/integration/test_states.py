@@ -25,7 +25,7 @@ from tests.integration.publish_scene import HEAD, LATER, NAME, RED, RUN, SAME, S
 PAGE = (Path(__file__).parents[2] / "docs" / "github.md").read_text(encoding="utf-8")
 _TABLE = PAGE.split("### How a run ends")[1].split("\n\n")[2]
 ROWS = {cells[0]: cells[1:4] for cells in (line.strip("| ").split(" | ") for line in _TABLE.splitlines()[2:])}
-"""PublishedState → conclusion, what a required check does, sentence."""
+"""State → conclusion, what a required check does, sentence."""
 REFERENCE = examples.REFERENCE.commit
 Arrange = Callable[[Scene, pytest.MonkeyPatch], Any]
 UNFIT = "The GPU is shared."

@@ -16,7 +16,7 @@ from ratchet import units
 from ratchet.judge.profile import matched
 from ratchet.records.environment import Environment
 from ratchet.records.profile import Activity, CaseProfile, Effect, KernelProfile, Roofline
-from ratchet.records.run import Side, Tree
+from ratchet.records.run import SIDES, Side, Tree
 from ratchet.records.verdict import CaseVerdict, Outcome
 from ratchet.report import words
 from ratchet.report.figures import style
@@ -206,7 +206,6 @@ def activity_facts(profile: CaseProfile) -> list[Fact]:
 
 # The picture.
 
-_SIDES: tuple[Side, ...] = ("reference", "head")
 _INK = {"reference": style.REFERENCE, "head": style.HEAD}
 _COLOURS = {Outcome.REGRESSED: "#b5300f", Outcome.FAILED: "#b5300f", Outcome.IMPROVED: "#00724f"}
 _TOOLS = {"ncu": "Nsight Compute", "nsys": "Nsight Systems", "torch": "torch.profiler"}
@@ -220,7 +219,7 @@ def draw_page(
     folder: Path,
     name: str,
     *,
-    environment: Environment | None = None,
+    environment: Environment | None,
     when: datetime | None = None,
 ) -> list[Path]:
     """Write ``NAME.png``, 1200 pixels wide, and ``NAME.svg``, and return their paths.
@@ -240,7 +239,7 @@ def page_figure(
     when: datetime | None = None,
 ) -> Figure:
     """Draw the whole page, within `style.drawing`."""
-    sides = tuple(side for side in _SIDES if getattr(profile, side) is not None) or _SIDES
+    sides = tuple(side for side in SIDES if getattr(profile, side) is not None) or SIDES
     paired = launches(profile)
     launch = heaviest(paired, profile.direction)
     sections = [_head(profile, verdict, sides, _kernel(paired, launch))]
@@ -315,7 +314,7 @@ def _bars(title: str, explanation: str, bars: Sequence[Bar], sides: Sequence[Sid
             rows = [row + (place - (len(sides) - 1) / 2) * thick for row in range(len(bars))]
             values = [bar.head if side == "head" else bar.reference for bar in bars]
             texts = [
-                bar.absent[_SIDES.index(side)] if value is None else f"{_number(value)} {bar.unit}"
+                bar.absent[SIDES.index(side)] if value is None else f"{_number(value)} {bar.unit}"
                 for bar, value in zip(bars, values, strict=True)
             ]
             axes.barh(rows, full, thick * 0.86, color=_TRACK)
