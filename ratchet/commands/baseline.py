@@ -83,7 +83,7 @@ def push_baseline(
     except ProtectedBranch as error:
         if target.mode != "push" or target.main == target.side:
             raise
-        notes = (f"{error.message} It goes by a pull request instead.",)
+        notes = (f"{error.message} A pull request takes its place.",)
         target = replace(target, mode="pull-request")
         moving = replace(moving, target=target)
         pushed = push_file(clone, target, moving.path, moving)
@@ -196,7 +196,7 @@ def landed(remote: Remote, run: RunRecord, tip: str, branch: str) -> RunRecord:
     if commit is None:
         raise GitError(
             f"{run.head.commit[:10]} is no longer on {branch}: nothing was recorded.",
-            "The run of what is there now records it.",
+            "The next run on that branch records what is there now.",
         )
     return run.model_copy(update={"head": run.head.model_copy(update={"commit": commit})})
 

@@ -125,7 +125,7 @@ def read_certificate(path: Path) -> EvaluationRecord:
     record = load(path, EvaluationRecord)
     for source in filter(None, (record.baseline, record.candidate, record.maker)):
         if _digest(source.text) != source.sha256:
-            raise RecordError(f"{path}: the text of {source.path} is not the one of its digest.", "Certify it again.")
+            raise RecordError(f"{path}: the text of {source.path} does not match its digest.", "Certify it again.")
     return record
 
 

@@ -234,7 +234,7 @@ def _moves(repository: Repository, before: Mapping[str, str], after: Mapping[str
         elif old is None:
             work.append(f"{name} appeared")
         elif new is not None and repository.is_ancestor(old, new):
-            work.append(f"{name} went on from {old[:10]} to {new[:10]}")
+            work.append(f"{name} moved forward from {old[:10]} to {new[:10]}")
         else:
             what = f"moved to {new[:10]}, which does not hold {old[:10]}" if new else "vanished"
             harm.append(f"{name} {what} (`git update-ref {name} {old}` takes it back)")

@@ -71,7 +71,7 @@ class Connection:
             raise UsageError(f"GITHUB_REPOSITORY is {repository!r}, not owner/name.")
         address = urlsplit(api_url)
         if address.scheme not in ("http", "https") or not address.hostname or "@" in address.netloc:
-            raise UsageError("GITHUB_API_URL is no address such as https://HOST/PATH.", f"GitHub's own is {DEFAULT_API}.")
+            raise UsageError("GITHUB_API_URL is not an address such as https://HOST/PATH.", f"GitHub's own is {DEFAULT_API}.")
         self.repository = repository
         self._host = address.hostname
         client = Github(

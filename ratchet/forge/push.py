@@ -240,9 +240,7 @@ def push_file(
         if answer is PushAnswer.TAKEN:
             return PushResult(made, target.branch, number)
         if answer is PushAnswer.PROTECTED:
-            raise ProtectedBranch(
-                f"{target.branch} takes no push: {words}.", "Let the baseline go by --mode pull-request or branch."
-            )
+            raise ProtectedBranch(f"{target.branch} does not accept a push: {words}.", "Use --mode pull-request or branch.")
         if answer is PushAnswer.DENIED:
             raise GitError(f"{remote.name} does not let this token write: {words}.", "Give the job `contents: write`.")
         unclear += answer is PushAnswer.UNCLEAR

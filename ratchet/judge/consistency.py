@@ -33,9 +33,9 @@ def contradictions(run: RunRecord) -> Iterator[str]:
     if run.shard is not None:
         yield f"It is shard {run.shard} of a run: merge all shards first."
     if len(run.cases) > MOST_CASES:
-        yield f"It has {len(run.cases)} cases, and {MOST_CASES} are the most."
+        yield f"It has {len(run.cases)} cases, more than the limit of {MOST_CASES}."
     if len(run.warnings) > MOST_WARNINGS:
-        yield f"It has {len(run.warnings)} warnings, and {MOST_WARNINGS} are the most."
+        yield f"It has {len(run.warnings)} warnings, more than the limit of {MOST_WARNINGS}."
     if run.plan.pairs > MOST_PAIRS or run.plan.blocks > MOST_BLOCKS:
         yield f"Its plan has {run.plan.pairs} pairs of {run.plan.blocks} blocks, more than any run takes."
     names = [case.name for case in run.cases]

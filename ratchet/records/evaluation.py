@@ -45,11 +45,11 @@ def parse_input(text: str) -> InputSpec:
         try:
             return InputSpec(number=float(text[1:]))
         except ValueError:
-            raise ValueError(f"{text!r} is no number: write =0.5") from None
+            raise ValueError(f"{text!r} is not a number: write =0.5") from None
     match = _INPUT.fullmatch(text)
     dtype = (match["dtype"] or "float32") if match else ""
     if match is None or dtype not in (*_FLOATS, *_INTEGERS):
-        raise ValueError(f"{text!r} is no input: write 4096x4096, 4096x4096:bfloat16, 8192:int64:0..32000 or =0.5")
+        raise ValueError(f"{text!r} is not an input: write 4096x4096, 4096x4096:bfloat16, 8192:int64:0..32000 or =0.5")
     low, high = (int(match["low"]), int(match["high"])) if match["low"] else (0, 2)
     if not low < high:
         raise ValueError(f"{text!r} has no value from {low} up to {high}")

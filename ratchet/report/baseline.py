@@ -159,7 +159,7 @@ def recorded_lines(done: BaselineUpdate, path: str) -> list[str]:
     if MoveKind.APART in kinds:
         lines.append(
             "Cases that differ were measured with other settings than their baseline, at the same commit. Measure with the same "
-            "settings, or start anew with `ratchet baseline accept`."
+            "settings, or start again with `ratchet baseline accept`."
         )
     return lines
 

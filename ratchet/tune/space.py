@@ -191,7 +191,7 @@ class _Rule:
             raise UsageError(f"{error}.", "Write one as lambda BLOCK_M, BLOCK_N: BLOCK_M >= BLOCK_N.") from None
         everything = list(space.parameters)
         if strangers := [name for name in self._names if name not in space.parameters]:
-            raise UsageError(f"A constraint takes {strangers[0]}, which is no parameter: {self.text}", "Use names of tune.")
+            raise UsageError(f"A constraint takes {strangers[0]}, which is not a parameter: {self.text}", "Use names of tune.")
         self._at = [everything.index(name) for name in self._names]
         self._values = [space.parameters[name] for name in self._names]
         self.columns = frozenset(self._at)

@@ -105,7 +105,7 @@ def test_no_bench_folder(make: Callable[..., Playground]) -> None:
         ("gate = '3%'\n", "[tool.ratchet] gate in pyproject.toml: there is no such setting"),
         ("pairs = 1\n", "[tool.ratchet] pairs in pyproject.toml"),
         ("regression_threshold = 3\n", "write 3% for percent"),
-        ("build_timeout = 'soon'\n", "'soon' is no duration"),
+        ("build_timeout = 'soon'\n", "'soon' is not a duration"),
         ("pairs = \n", "not valid TOML"),
     ],
 )

@@ -232,7 +232,7 @@ def test_a_protected_branch_gets_a_pull_request(origin: Origin) -> None:
     with FakeGitHub(State(origin=origin.bare)) as fake:
         env = api(fake)
         done = origin.push(origin.run(new(), head=origin.commits[0], day=0), env=env)
-        assert "main takes no push: error: GH006: Protected branch update failed for refs/heads/main." in done.out
+        assert "main does not accept a push: error: GH006: Protected branch update failed for refs/heads/main." in done.out
         assert origin.subjects(SIDE)[0] == f"perf: ratchet baseline forward ({NAME})"
         [pull] = fake.state.pulls.values()
         assert (pull.head_ref, pull.base_ref, pull.title) == (SIDE, "main", f"perf: ratchet baseline forward ({NAME})")
@@ -282,7 +282,7 @@ def test_a_branch_of_its_own(origin: Origin) -> None:
 def test_every_way_is_barred(origin: Origin) -> None:
     """Where the other branch takes no push either, the command says so and exits with 3."""
     origin.protect("main", SIDE)
-    assert f"{SIDE} takes no push" in origin.push(origin.run(new(), head=origin.commits[0]), code=3).sentence
+    assert f"{SIDE} does not accept a push" in origin.push(origin.run(new(), head=origin.commits[0]), code=3).sentence
 
 
 def test_a_file_that_does_not_verify_is_left_alone(origin: Origin) -> None:

@@ -384,8 +384,8 @@ def test_from_the_environment(fake: FakeGitHub) -> None:
         ("GITHUB_REPOSITORY", "kernels", "not owner/name"),
         ("GITHUB_REPOSITORY", "octo-org/../user", "not owner/name"),
         ("GITHUB_REPOSITORY", "octo-org/..", "not owner/name"),
-        ("GITHUB_API_URL", "ftp://example.org", "no address such as https://"),
-        ("GITHUB_API_URL", "api.github.com", "no address such as https://"),
+        ("GITHUB_API_URL", "ftp://example.org", "not an address such as https://"),
+        ("GITHUB_API_URL", "api.github.com", "not an address such as https://"),
     ],
 )
 def test_a_wrong_environment(name: str, value: str | None, sentence: str) -> None:

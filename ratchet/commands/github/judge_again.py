@@ -93,7 +93,7 @@ class RunHistory:
         shown = [self.run.reference, *(case.reference_tree for case in self.run.best)]
         unchecked = sorted({*self.references.values(), *(tree.commit for tree in shown if tree)} - known)
         if len(unchecked) > MOST:
-            raise ArtifactError(f"The run compares with {len(unchecked)} commits, and {MOST} are the most.")
+            raise ArtifactError(f"The run compares with {len(unchecked)} commits, more than the limit of {MOST}.")
         base = self.subject.base_ref
         refs = (base,) if self.subject.pull else (self.subject.run.head_sha, base)
         for commit in unchecked:

@@ -369,8 +369,8 @@ def begun(
     differences = before.differences(record) if before else []
     if differences:
         raise FingerprintError(
-            f"{path} is about something else ({'; '.join(differences[:3])}), so it cannot be gone on with.",
-            f"Leave --resume out to begin anew; the record is kept in {folder / EARLIER}.",
+            f"{path} is about something else ({'; '.join(differences[:3])}), so this search cannot continue it.",
+            f"Leave --resume out to start again; the record is kept in {folder / EARLIER}.",
         )
     return record
 
@@ -382,7 +382,7 @@ def _earlier(path: Path, folder: Path, case: str) -> TuningRecord:
     elsewhere = sorted(file.name for file in folder.glob(f"{stem}*.json"))
     if elsewhere:
         raise FingerprintError(
-            f"There is nothing of this machine and software to go on with: {', '.join(elsewhere[:3])} is of another.",
-            "Leave --resume out to begin anew.",
+            f"There is no record of this machine and software to resume: {', '.join(elsewhere[:3])} is of another.",
+            "Leave --resume out to start again.",
         )
-    raise UsageError(f"There is nothing to go on with: {path} does not exist.", "Leave --resume out to begin anew.")
+    raise UsageError(f"There is nothing to resume: {path} does not exist.", "Leave --resume out to start again.")

@@ -198,7 +198,7 @@ def _read(words: list[str]) -> Accept | ProfileWanted:
         is_pattern = any(c in "*?[" for c in rest[0]) if rest else False
         raise UsageError(f"{'Patterns are not allowed: name each case.' if is_pattern else 'It names no case.'} {USAGE}")
     if len(cases) > MOST_CASES:
-        raise UsageError(f"It names {len(cases)} cases; {MOST_CASES} are the most in one comment.")
+        raise UsageError(f"It names {len(cases)} cases; one comment may name at most {MOST_CASES}.")
     if words[0] == "profile":
         if rest:
             raise UsageError(f"`/ratchet profile` takes cases and nothing else. {USAGE}")
@@ -207,7 +207,7 @@ def _read(words: list[str]) -> Accept | ProfileWanted:
     if not any(character.isalnum() for character in reason):
         raise UsageError("A regression is accepted for a reason, and there is none: say why after the cases, on the same line.")
     if len(reason) > LONGEST_REASON:
-        raise UsageError(f"The reason has {len(reason)} characters; {LONGEST_REASON} are the most.")
+        raise UsageError(f"The reason has {len(reason)} characters; at most {LONGEST_REASON} are allowed.")
     return Accept(cases, reason)
 
 
