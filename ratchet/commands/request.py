@@ -109,14 +109,14 @@ def apart_of(repository: Repository, results: Path, tuning: Path | None = None) 
     """
     root = repository.root
     reports = () if results == root else _within(root, results, ("", "/**"))  # the folder itself may be a link
-    return (*reports, *_within(root, tuning or root / TUNING_FOLDER, [f"/{each}" for each in WRITTEN]))
+    return (*reports, *_within(root, tuning or root / TUNING_FOLDER, [f"/{pattern}" for pattern in WRITTEN]))
 
 
 def _within(root: Path, folder: Path, globs: Sequence[str]) -> tuple[str, ...]:
     if not folder.is_relative_to(root):
         return ()
     inside = "" if folder == root else glob.escape(folder.relative_to(root).as_posix())
-    return tuple(f"{inside}{each}".removeprefix("/") for each in globs)
+    return tuple(f"{inside}{pattern}".removeprefix("/") for pattern in globs)
 
 
 def writable(results: Path) -> Path:

@@ -52,7 +52,7 @@ def _action(action: Any) -> dict[str, Any]:
         "metrics": {name: (value, unit) for name, value, unit in values if isinstance(value, int | float)},
         "texts": {name: value for name, value, _ in values if isinstance(value, str)},
         "constant_moves": _constant_moves(action),
-        "rules": [_rule(each) for each in action.rule_results_as_dicts()],
+        "rules": [_rule(rule) for rule in action.rule_results_as_dicts()],
     }
 
 

@@ -181,7 +181,7 @@ def _kernel_of_module(action: dict[str, Any]) -> RawKernel:
         metrics=metrics,
         texts=action["texts"],
         constant_moves=action["constant_moves"],
-        rules=tuple(_rule(each) for each in action["rules"] if each["title"] or each["message"]),
+        rules=tuple(_rule(rule) for rule in action["rules"] if rule["title"] or rule["message"]),
     )
 
 

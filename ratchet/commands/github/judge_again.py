@@ -78,8 +78,8 @@ class RunHistory:
         """
         pull, head = self.subject.pull, self.subject.run.head_sha
         bases = [self.subject.base_ref, *([pull.base_sha] if pull else [])]
-        found = [self.github.merge_base(base, head) for base in bases]
-        return tuple(dict.fromkeys(commit for commit in (self.subject.queued_onto, *found) if commit))
+        left = [self.github.merge_base(base, head) for base in bases]
+        return tuple(dict.fromkeys(commit for commit in (self.subject.queued_onto, *left) if commit))
 
     def refuse_foreign(self) -> None:
         """Raise ArtifactError where a reference commit is not on the base branch, or GitHub does not know it.

@@ -190,18 +190,18 @@ def profile_cases(places: Places, wanted: Sequence[Wanted], traces: Traces = NO_
     """
     done: dict[str, CaseProfile] = {}
     budget = TimeBudget(places.site.settings.profile_timeout)
-    for reference in dict.fromkeys(each.reference for each in wanted):
+    for reference in dict.fromkeys(one.reference for one in wanted):
         with _checked_out(places, reference) as (tree, why):
-            group = [replace(each, no_reference=each.no_reference or why) for each in wanted if each.reference == reference]
+            group = [replace(one, no_reference=one.no_reference or why) for one in wanted if one.reference == reference]
             done |= _profiled(places, group, tree, traces, budget)
-    profiles = [done[each.verdict.name] for each in wanted]
+    profiles = [done[one.verdict.name] for one in wanted]
     with contextlib.suppress(RatchetError):  # each profile already says that its files could not be written
         add_to_index(places.background.folder, profiles)
     return profiles
 
 
 def _wanted(verdict: CaseVerdict, run: RunRecord) -> Wanted:
-    case = next(each for each in run.cases if each.name == verdict.name)
+    case = next(candidate for candidate in run.cases if candidate.name == verdict.name)
     wish = Wish(cold_cache=case.workload is None or case.workload.cache == "cold")
     if run.reference_missing:
         return Wanted(verdict, wish, case, None, run.reference_missing)
@@ -235,12 +235,12 @@ def _profiled(
     site = places.site
     roots: dict[Side, Path] = {**({"reference": reference} if reference else {}), "head": site.trees.head}
     trees = {side: tree_spec(site.settings, site.machine, site.repository.root, path) for side, path in roots.items()}
-    untraced = [each.verdict.name for each in group if not trees.keys() <= traces.cases.get(each.verdict.name, {}).keys()]
+    untraced = [one.verdict.name for one in group if not trees.keys() <= traces.cases.get(one.verdict.name, {}).keys()]
     if untraced:
         plan = plan_of(site.settings, site.machine.device)
         traces = traces.joined(trace_cases(trees, untraced, plan, site.progress, site.environ))
     budget.import_s = traces.import_s
-    site.progress.stage(f"Profiling {plural(len(group), 'case')}: {', '.join(each.verdict.name for each in group)}")
+    site.progress.stage(f"Profiling {plural(len(group), 'case')}: {', '.join(one.verdict.name for one in group)}")
     request = ProfileRequest(
         trees,
         site.settings.seed,
@@ -248,8 +248,8 @@ def _profiled(
         Path(tempfile.mkdtemp(prefix="profile-", dir=site.trees.logs)),  # gone with the trees
         budget,
     )
-    sides = profile_sides(request, {each.verdict.name: each.wish for each in group}, traces.cases)
-    return {each.verdict.name: _saved(places, each, sides[each.verdict.name]) for each in group}
+    sides = profile_sides(request, {one.verdict.name: one.wish for one in group}, traces.cases)
+    return {one.verdict.name: _saved(places, one, sides[one.verdict.name]) for one in group}
 
 
 def _saved(places: Places, wanted: Wanted, sides: Mapping[Side, SideProfile]) -> CaseProfile:
