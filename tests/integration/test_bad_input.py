@@ -215,7 +215,7 @@ def test_full_step_summary_is_said(play: Playground) -> None:
     """A step summary that cannot be written is said, exit 3, with the files of the check in place."""
     done = play.check(env={"GITHUB_STEP_SUMMARY": "/dev/full"})
     assert done.code == 3
-    assert "The step summary /dev/full cannot be written" in done.sentence
+    assert "GITHUB_STEP_SUMMARY (/dev/full) cannot be written" in done.sentence
     assert done.report.exit_code == 0
     play.assert_clean()
 
