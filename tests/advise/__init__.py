@@ -1,7 +1,7 @@
 """Scripts for `ratchet advise`: each in planted/ has one antipattern, named in its first line; those in clean/ have none.
 
-Most were written before any rule, and half of these were set aside until the rules were frozen: `SET_ASIDE`. Those in `WRITTEN_LATER`
-were written when the rules had been mended by what was set aside, and were frozen again.
+Most were written before any rule, and half of these were set aside until the rules were frozen: `SET_ASIDE`. Those of
+`WRITTEN_LATER` were written when the rules had been fixed by what was set aside, and were frozen again.
 """
 
 from __future__ import annotations

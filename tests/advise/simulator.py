@@ -32,7 +32,13 @@ PAGEABLE, PINNED, MEMORY = 9e3, 5.2e4, 3.8e6  # bytes a µs
 RATES = {torch.bfloat16: 6e8, torch.float16: 6e8, torch.float32: 4.4e7, torch.float64: 5e7}  # FLOP a µs
 TF32_RATE = 3.3e8
 SMS = 132
-TYPES = {torch.float32: "float", torch.bfloat16: "c10::BFloat16", torch.int64: "long int", torch.bool: "bool"}
+TYPES = {
+    torch.float32: "float",
+    torch.float64: "double",
+    torch.bfloat16: "c10::BFloat16",
+    torch.int64: "long int",
+    torch.bool: "bool",
+}
 OPERATORS = {
     "__matmul__",
     "__add__",
@@ -223,7 +229,7 @@ class Operators(TorchDispatchMode):
         self.trace = trace
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func._can_decompose():  # under inference_mode torch leaves this to the mode
+        if func._can_decompose() and "attention" not in func._schema.name:  # under inference_mode torch leaves this to the mode
             with self:
                 return func.decompose(*args, **(kwargs or {}))
         out = func(*args, **(kwargs or {}))
