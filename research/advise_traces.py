@@ -27,8 +27,9 @@ from ratchet.profile.advice import advise  # noqa: E402
 from ratchet.profile.advice.trace import read_trace  # noqa: E402
 from tests.advise import CLEAN, PLANTED, SET_ASIDE, WRITTEN_LATER, planted_in, runs_on_cpu  # noqa: E402
 
-KEPT = ("External id", "correlation", "stream", "device", "bytes", "blocks per SM", "Input Dims", "Input type")
-"""Arguments of events that stay in a kept trace."""
+KEPT = ("correlation", "bytes", "blocks per SM")
+SHAPES = ("Input Dims", "Input type")
+"""Arguments of events that stay in a kept trace; the latter only of matrix products and of what works on float64."""
 
 
 def main(out: Path, names: list[str]) -> int:
@@ -98,7 +99,9 @@ def compact(raw: Path, kept: Path) -> None:
     starts = {round(event["ts"] * 1000) for event in spans if id(event) in needed}
     events = []
     for event in (event for event in spans if id(event) in needed):
-        args = {name: value for name, value in event.get("args", {}).items() if name in KEPT}
+        args = event.get("args", {})
+        has_shapes = event["name"].endswith(("mm", "mv", "matmul", "linear")) or "double" in args.get("Input type", ())
+        args = {name: value for name, value in args.items() if name in KEPT or (has_shapes and name in SHAPES)}
         short = {key: event[key] for key in ("ph", "cat", "name", "pid", "tid", "dur")}
         events.append({**short, "name": event["name"][:200], "ts": round(event["ts"] - base, 3), "args": args})
     shift = round(base * 1000)

@@ -4,7 +4,7 @@
 
 import torch
 
-table = torch.zeros(512, 64)
-for step in range(6):
-    for i in range(512):
+table = torch.zeros(256, 64)
+for step in range(4):
+    for i in range(256):
         table[i] = i * step

@@ -4,8 +4,8 @@
 
 import torch
 
-a = torch.randn(256, 8, 8)
-b = torch.randn(256, 8, 8)
+a = torch.randn(64, 8, 8)
+b = torch.randn(64, 8, 8)
 with torch.no_grad():
     for _ in range(8):
-        c = torch.stack([a[i] @ b[i] for i in range(256)])
+        c = torch.stack([a[i] @ b[i] for i in range(64)])

@@ -4,8 +4,8 @@
 
 import torch
 
-table = torch.rand(400, 32)
+table = torch.rand(150, 32)
 with torch.no_grad():
-    for _ in range(6):
+    for _ in range(5):
         for row in range(table.shape[0]):
             table[row] /= table[row].sum()
