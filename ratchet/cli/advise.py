@@ -15,9 +15,17 @@ from ratchet.errors import Exit
 from ratchet.report.advice import advice_lines
 
 
+class _ScriptCommand(click.Command):
+    """A command whose words behind a script belong to the script."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        script = next((number for number, word in enumerate(args) if word.endswith(".py")), len(args))
+        return super().parse_args(ctx, [*args[: script + 1], "--", *args[script + 1 :]])
+
+
 @click.command(
     "advise",
-    context_settings={"allow_interspersed_args": False},
+    cls=_ScriptCommand,
     epilog="\b\nExamples:\n"
     "  ratchet advise train.py --epochs 1      options before the script are ratchet's, those after it the script's\n"
     "  ratchet advise --trace-for 3s --save trace.json train.py\n"

@@ -31,6 +31,8 @@ from ratchet.untrusted import last_lines
 
 STARTING_S = 120.0
 """For imports before tracing, and for writing the trace after it."""
+_NOISE = ("USDT:", "STAGE:")
+"""Beginnings of lines that the profiler prints."""
 _FOREIGN = (".nsys-rep", ".sqlite", ".qdrep", ".ncu-rep", ".qdstrm")
 
 
@@ -122,8 +124,8 @@ def _trouble(wanted: AdviceRequest, ended: subprocesses.Ended) -> tuple[str, str
     if ended.status is None:
         limit = wall(wanted.trace_for_s + wanted.time_limit_s)
         return f"{wanted.subject} gave no trace within {limit}.", "Raise --time-limit, or lower --trace-for."
-    lines = last_lines(ended.output, 1)
-    if lines and lines[0].startswith(MARK.strip()):
-        return f"{wanted.subject} failed: {lines[0].removeprefix(MARK.strip()).strip()}", ""
+    said = next((line for line in reversed(last_lines(ended.output, 9)) if not line.startswith(_NOISE)), "")
+    if said.startswith(MARK.strip()):
+        return f"{wanted.subject} failed: {said.removeprefix(MARK.strip()).strip()}", ""
     how = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
-    return f"{wanted.subject} ended with {how}{f': {lines[0]}' if lines else ''}.", "Run it by itself first."
+    return f"{wanted.subject} ended with {how}{f': {said}' if said else ''}.", "Run it by itself first."

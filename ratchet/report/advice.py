@@ -13,7 +13,7 @@ def advice_lines(advice: Advice) -> Iterator[str]:
     """Yield the lines of a terminal or a log."""
     gpu = f", {clean(advice.gpu)}" if advice.gpu else ""
     busy = f", GPU busy {units.percent(advice.gpu_busy)}" if advice.gpu_busy is not None else ""
-    yield f"{clean(advice.source)}: {units.duration(advice.steady_us * 1e-6)} that repeat{busy}{gpu}."
+    yield f"{clean(advice.source)}: steady part {units.duration(advice.steady_us * 1e-6)}{busy}{gpu}."
     for number, finding in enumerate(advice.findings, 1):
         lost = (
             ""

@@ -20,9 +20,10 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, cast
+from unittest import mock
 
 from ratchet.error_lines import described
-from ratchet.errors import RatchetError
+from ratchet.errors import RatchetError, TraceError
 from ratchet.measure.child.loader import load_tree, use_last_cores
 from ratchet.measure.child.trace import settle, warmed
 from ratchet.measure.tree_spec import TreeSpec
@@ -135,7 +136,8 @@ def _save(body: Callable[[], None], device: Device, out: Path, trace_for_s: floa
         before = signal.signal(signal.SIGALRM, _time_is_over)
         signal.setitimer(signal.ITIMER_REAL, trace_for_s)
         try:
-            body()
+            with mock.patch.object(torch.profiler.profile, "start", _refuse):  # two at once crash
+                body()
         except _TimeIsOver:
             pass
         finally:
@@ -161,6 +163,10 @@ def _save(body: Callable[[], None], device: Device, out: Path, trace_for_s: floa
 
 def _time_is_over(*_: object) -> NoReturn:
     raise _TimeIsOver
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise TraceError("It uses torch.profiler itself.", "Have it export its trace, and give that to `ratchet advise`.")
 
 
 def _callers(taken: Any) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,75 @@
+"""`ratchet advise` on a GPU: planted and clean scripts, and torch's own pattern matcher beside it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.profiler import ProfilerActivity, profile  # noqa: E402  after the skip
+from torch.profiler._pattern_matcher import ExtraCUDACopyPattern, FP32MatMulPattern  # noqa: E402
+
+from ratchet.profile.advice import advise  # noqa: E402
+from ratchet.profile.advice.trace import read_trace  # noqa: E402
+
+pytestmark = pytest.mark.gpu
+ROOT = Path(__file__).parents[2]
+
+
+def test_planted_and_clean_scripts(tmp_path: Path) -> None:
+    """Of the planted scripts at least eleven in twelve are named first; no clean one has a finding."""
+    script = ROOT / "research" / "advise_traces.py"
+    subprocess.run([sys.executable, str(script), str(tmp_path)], check=False, capture_output=True, timeout=600)
+    rows = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    planted = [row for row in rows if row["planted"]]
+    assert sum(row["found"][:1] == [row["planted"]] for row in planted) >= len(planted) * 11 // 12, rows
+    assert [row["script"] for row in rows if not row["planted"] and row["found"]] == [], rows
+
+
+def products() -> None:
+    a = torch.randn(4096, 4096, device="cuda")
+    for _ in range(6):
+        a @ a
+
+
+def copies() -> None:
+    for _ in range(20):
+        torch.zeros(100, 10).to("cuda")
+
+
+@pytest.mark.parametrize(
+    ("function", "pattern", "ours"),
+    [(products, FP32MatMulPattern, "fp32-matmul"), (copies, ExtraCUDACopyPattern, "tensor-per-call")],
+)
+def test_both_find_the_same(function, pattern, ours: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """What torch's matcher finds in these, ratchet finds too."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    function()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], with_stack=True, record_shapes=True) as taken:
+        function()
+        torch.cuda.synchronize()
+    path = tmp_path / "trace.json"
+    taken.export_chrome_trace(str(path))
+    assert pattern(taken).matched_events()
+    assert ours in {finding.pattern for finding in advise(read_trace(path), "x").findings}
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """A script in a process of its own: its finding, its line, and the GPU's name."""
+    script = ROOT / "tests" / "advise" / "planted" / "gaps.py"
+    done = subprocess.run(
+        [sys.executable, "-m", "ratchet", "advise", "--json", str(script)],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    advice = json.loads(done.stdout)
+    assert advice["gpu"]
+    assert advice["findings"][0]["pattern"] == "host-gaps"
+    assert advice["findings"][0]["where"]["is_exact"]

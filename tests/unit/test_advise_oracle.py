@@ -1,0 +1,72 @@
+"""`ratchet advise` beside torch's own pattern matcher (torch.profiler._pattern_matcher), on the CPU patterns that both know."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.profiler import ProfilerActivity, profile  # noqa: E402  after the skip
+from torch.profiler._pattern_matcher import ForLoopIndexingPattern, SynchronizedDataLoaderPattern  # noqa: E402
+from torch.utils.data import DataLoader, Dataset  # noqa: E402
+
+from ratchet.profile.advice import advise  # noqa: E402
+from ratchet.profile.advice.trace import read_trace  # noqa: E402
+
+
+class Waiting(Dataset[float]):
+    """Samples that take a while."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> float:
+        time.sleep(0.01)
+        return float(index)
+
+
+def loader() -> None:
+    for batch in DataLoader(Waiting(), batch_size=1):
+        batch.sum()
+
+
+def rows() -> None:
+    table = torch.zeros(400, 4)
+    for index in range(400):
+        table[index] = index
+
+
+def whole() -> None:
+    for _ in range(4):
+        torch.arange(400.0).mul(2)
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Iterator[Callable[[Callable[[], None]], tuple[set[str], set[str]]]]:
+    """Profiles a function, and gives the names that torch and ratchet find in it."""
+
+    def look(function: Callable[[], None]) -> tuple[set[str], set[str]]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with profile(activities=[ProfilerActivity.CPU], with_stack=True, record_shapes=True) as taken:
+                function()
+        path = tmp_path / "trace.json"
+        taken.export_chrome_trace(str(path))
+        ours = {finding.pattern for finding in advise(read_trace(path), "x").findings}
+        patterns = {"indexing-loop": ForLoopIndexingPattern(taken), "loader-stall": SynchronizedDataLoaderPattern(taken)}
+        return {name for name, pattern in patterns.items() if pattern.matched_events()}, ours & set(patterns)
+
+    yield look
+
+
+@pytest.mark.parametrize(("function", "name"), [(loader, "loader-stall"), (rows, "indexing-loop"), (whole, "")])
+def test_both_find_the_same(
+    both: Callable[[Callable[[], None]], tuple[set[str], set[str]]], function: Callable[[], None], name: str
+) -> None:
+    """What torch's matcher knows of these, ratchet finds too, and nothing of it elsewhere."""
+    assert both(function) == ({name} - {""}, {name} - {""})
