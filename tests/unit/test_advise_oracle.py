@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,7 +47,7 @@ def whole() -> None:
 
 
 @pytest.fixture
-def both(tmp_path: Path) -> Iterator[Callable[[Callable[[], None]], tuple[set[str], set[str]]]]:
+def both(tmp_path: Path) -> Callable[[Callable[[], None]], tuple[set[str], set[str]]]:
     """Profiles a function, and gives the names that torch and ratchet find in it."""
 
     def look(function: Callable[[], None]) -> tuple[set[str], set[str]]:
@@ -61,7 +61,7 @@ def both(tmp_path: Path) -> Iterator[Callable[[Callable[[], None]], tuple[set[st
         patterns = {"indexing-loop": ForLoopIndexingPattern(taken), "loader-stall": SynchronizedDataLoaderPattern(taken)}
         return {name for name, pattern in patterns.items() if pattern.matched_events()}, ours & set(patterns)
 
-    yield look
+    return look
 
 
 @pytest.mark.parametrize(("function", "name"), [(loader, "loader-stall"), (rows, "indexing-loop"), (whole, "")])

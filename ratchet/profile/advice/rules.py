@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ratchet.profile.advice.patterns import PATTERNS
-from ratchet.profile.advice.timeline import ALLOCATIONS, LOADER, NOWHERE, Cause, Piece, Place, Timeline, grouped, top
+from ratchet.profile.advice.timeline import ALLOCATIONS, LOADER, NOWHERE, Cause, Cover, Piece, Place, Timeline, grouped, top
 from ratchet.profile.advice.trace import Event
 from ratchet.profile.roofline import highest
 from ratchet.records.advice import AdviceFinding, Category, Where
@@ -111,8 +111,8 @@ def _claim_ops(line: Timeline, ops: Iterable[Event]) -> tuple[float, list[Event]
     """Claim outermost operators. Return the time that the GPU had nothing to do because of them, and their work on it."""
     fresh = {id(top(op)) for op in ops} - line.claimed
     line.claimed |= fresh
-    idle_us = _claim(piece for piece in line.pieces if piece.owner is not None and id(top(piece.owner)) in fresh)
-    return idle_us, [work for work in line.gpu if work.call is not None and id(top(work.call)) in fresh]
+    idle_us = _claim(piece for op in fresh for piece in line.pieces_of.get(op, ()))
+    return idle_us, [work for op in fresh for work in line.work_of.get(op, ())]
 
 
 def _left(line: Timeline, cause: Cause) -> dict[Place, list[Piece]]:
@@ -161,8 +161,8 @@ def loader_stalls(line: Timeline) -> Iterator[AdviceFinding]:
     lost = _claim(piece for piece in line.pieces if piece.cause == "loader")
     in_process = "SingleProcess" in notes[0].name
     if in_process and not line.gpu:  # workers share the cores, so they gain what is no operator; the longer of both remains
-        inside = (op for op in line.ops if any(event.name.startswith(LOADER) for event in op.above()))
-        lost -= sum(line.true_us(op.start, op.end) for op in inside)
+        loading = Cover(notes)
+        lost -= sum(line.true_us(op.start, op.end) for op in line.ops if any(loading.within(op.start, op.end)))
         lost = line.window_us - max(line.window_us - lost, lost / LOADER_WORKERS)
     who = "and the training process itself prepares it" if in_process else "although worker processes prepare it"
     what = f"The next batch takes {_us(_sum(notes) / len(notes))}, {who}."
@@ -194,7 +194,7 @@ def tensors_per_call(line: Timeline) -> Iterator[AdviceFinding]:
     for place, group in grouped(made, line.place, FEWEST).items():
         of_numbers = any(id(op) in copied for op in group)
         whole = of_numbers and place.is_exact and place.call in _MAKERS
-        idle_us, work = _claim_ops(line, [op for op in line.ops if line.place(op) == place] if whole else group)
+        idle_us, work = _claim_ops(line, [op for op in line.ops_at[place[:3]] if line.place(op) == place] if whole else group)
         how = "of numbers of the host, and the host waits for each copy" if of_numbers else "allocated and filled"
         what = f"A tensor is made anew {len(group)} times, {how}: {_us((idle_us + _sum(work)) / len(group))} each time."
         seen = _Seen(place, len(group))
@@ -243,7 +243,7 @@ def small_batches(line: Timeline) -> Iterator[AdviceFinding]:
     for where, products in few.items():
         if len(products) < 8:
             continue
-        idle_us, work = _claim_ops(line, [op for op in line.ops if line.place(op)[:3] == where])
+        idle_us, work = _claim_ops(line, line.ops_at.get(where, ()))
         lost = (idle_us + _sum(work)) * (1 - rows[where] / USUAL_BATCH)
         what = f"{len(products)} matrix products of {plural(rows[where], 'row')}: the weights are read again for each."
         yield _finding(line, "small-batch", _Seen(line.place(products[0]), len(products)), lost, what)

@@ -123,6 +123,32 @@ class Timeline:
         return [event for event in self.trace.host if event.kind == "call" and self.is_in(event)]
 
     @cached_property
+    def pieces_of(self) -> dict[int, list[Piece]]:
+        """The pieces of each outermost operator, by its identity."""
+        found: dict[int, list[Piece]] = defaultdict(list)
+        for piece in self.pieces:
+            if piece.owner is not None:
+                found[id(top(piece.owner))].append(piece)
+        return found
+
+    @cached_property
+    def work_of(self) -> dict[int, list[Event]]:
+        """The work on the GPU of each outermost operator, by its identity."""
+        found: dict[int, list[Event]] = defaultdict(list)
+        for work in self.gpu:
+            if work.call is not None:
+                found[id(top(work.call))].append(work)
+        return found
+
+    @cached_property
+    def ops_at(self) -> dict[tuple[str, int, str], list[Event]]:
+        """The outermost operators of each file, line and function."""
+        found: dict[tuple[str, int, str], list[Event]] = defaultdict(list)
+        for op in self.ops:
+            found[self.place(op)[:3]].append(op)
+        return found
+
+    @cached_property
     def main(self) -> str:
         """The thread that the script runs in."""
         kinds = Counter(event.thread for event in self.trace.host if event.kind in {"python", "op"})
@@ -157,16 +183,19 @@ class Timeline:
         if event is None:
             return NOWHERE
         event = event.call or event
-        first: Event | None = event
-        while first is not None and first.kind != "python":
-            first = first.parent
+        first = event if event.kind == "python" else event.python
         if first is None and event.thread != self.main:
             first = self.main_at(event.start)
-        if first is None:
-            return NOWHERE
-        if id(first) not in self._places:
-            self._places[id(first)] = _place(first)
-        return self._places[id(first)]
+        path: list[Event] = []
+        found = NOWHERE
+        while first is not None and found == NOWHERE:
+            if id(first) in self._places:
+                found = self._places[id(first)]
+                break
+            path.append(first)
+            found, first = _place(first), first.python
+        self._places.update(dict.fromkeys(map(id, path), found))
+        return found
 
     @cached_property
     def _main_python(self) -> tuple[list[float], list[Event]]:
@@ -179,9 +208,10 @@ class Timeline:
         index = bisect.bisect_right(starts, time) - 1
         if index < 0:
             return None
-        return next(
-            (event for event in (events[index], *events[index].above()) if event.kind == "python" and event.end >= time), None
-        )
+        event: Event | None = events[index]
+        while event is not None and event.end < time:
+            event = event.python
+        return event
 
 
 def timeline(trace: Trace) -> Timeline:
@@ -189,11 +219,8 @@ def timeline(trace: Trace) -> Timeline:
     line = Timeline(trace)
     hosts = trace.host or trace.gpu
     line.start, line.end = hosts[0].start, max(event.end for event in (*trace.host, *trace.gpu))
-    whole = (line.start, line.end)
-    line.start, line.end = _steady(line)
-    line.is_steady = (line.start, line.end) != whole
-    for name in ("gpu", "ops", "calls"):  # asked for meanwhile, of the whole trace
-        line.__dict__.pop(name, None)
+    if steady := _steady(line):
+        line = Timeline(trace, *steady, is_steady=True)
     if line.gpu:
         line.end = max([line.end, *(event.end for event in line.gpu)])
         line.pieces = list(_idle(line))
@@ -205,11 +232,7 @@ def timeline(trace: Trace) -> Timeline:
 
 def top(event: Event) -> Event:
     """Return the outermost operator around an event; the event itself where there is none."""
-    found = event
-    for above in event.above():
-        if above.kind == "op":
-            found = above
-    return found
+    return event.outermost or event
 
 
 def ours(name: str) -> re.Match[str] | None:
@@ -222,27 +245,23 @@ def ours(name: str) -> re.Match[str] | None:
 
 
 def _place(event: Event) -> Place:
-    called: Event | None = None
-    for frame in (event, *event.above()):
-        if frame.kind == "python":
-            if match := ours(frame.name):
-                line = called.line if called else 0
-                return Place(match["file"], line or int(match["line"]), match["function"], _label(called), line > 0)
-            called = frame
+    """Return the place of a function of the user's, or of one that it calls; NOWHERE for others."""
+    if match := ours(event.name):
+        return Place(match["file"], int(match["line"]), match["function"], "", is_exact=False)
+    if event.python is not None and (match := ours(event.python.name)):
+        return Place(match["file"], event.line or int(match["line"]), match["function"], _label(event), event.line > 0)
     return NOWHERE
 
 
-def _label(called: Event | None) -> str:
-    if called is None:
-        return ""
+def _label(called: Event) -> str:
     if builtin := _BUILTIN.match(called.name):
         return builtin["name"].rpartition(".")[2]
     frame = _FRAME.fullmatch(called.name)
     return frame["function"] if frame else called.name.removeprefix("nn.Module: ").rpartition("_")[0]
 
 
-def _steady(line: Timeline) -> tuple[float, float]:
-    """Return the part that repeats, without its first repetitions; all where nothing repeats. What takes longest decides."""
+def _steady(line: Timeline) -> tuple[float, float] | None:
+    """Return the part that repeats, without its first repetitions; None where nothing repeats. What takes longest decides."""
     starts: dict[tuple[str, Place], list[Event]] = defaultdict(list)
     bare = (event for event in line.calls if top(event) is event)  # launches of graphs, and of kernels that are no operators
     for event in (*line.ops, *bare):
@@ -252,10 +271,10 @@ def _steady(line: Timeline) -> tuple[float, float]:
         costs[id(top(work.call)) if work.call else 0] += work.dur
     repeated = [(events, sum(one.dur + costs[id(one)] for one in events)) for events in starts.values() if len(events) >= 3]
     if not repeated:
-        return line.start, line.end
+        return None
     begin = _middle([(events[max(1, round(WARM * len(events)))].start, us) for events, us in repeated])
     end = _middle([(events[-1].end, us) for events, us in repeated])
-    return (begin, end) if end > begin else (line.start, line.end)
+    return (begin, end) if end > begin else None
 
 
 def _middle(weighted: list[tuple[float, float]]) -> float:

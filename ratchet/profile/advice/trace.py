@@ -13,7 +13,6 @@ import json
 import re
 import stat
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
@@ -54,6 +53,10 @@ class Event:
     """Of the host; of the GPU its stream."""
     parent: Event | None = None
     """The span of the same thread around it."""
+    python: Event | None = None
+    """The innermost Python function around it."""
+    outermost: Event | None = None
+    """The outermost operator around it, or itself; None outside of operators."""
     correlation: int = 0
     size: int = 0
     """Bytes of a copy."""
@@ -69,13 +72,6 @@ class Event:
     @property
     def dur(self) -> float:
         return self.end - self.start
-
-    def above(self) -> Iterator[Event]:
-        """Yield the spans around it, the nearest first."""
-        event = self.parent
-        while event is not None:
-            yield event
-            event = event.parent
 
 
 @dataclass(slots=True)
@@ -243,7 +239,12 @@ def _linked(events: list[Event], head: dict[str, Any], tail: dict[str, Any]) -> 
         spans = open_spans.setdefault(event.thread, [])
         while spans and spans[-1].end <= event.start:
             spans.pop()
-        event.parent = spans[-1] if spans else None
+        parent = event.parent = spans[-1] if spans else None
+        if parent is not None:
+            event.python = parent if parent.kind == "python" else parent.python
+            event.outermost = parent.outermost
+        if event.outermost is None and event.kind == "op":
+            event.outermost = event
         spans.append(event)
     calls = {event.correlation: event for event in trace.host if event.kind == "call" and event.correlation}
     for event in trace.gpu:
