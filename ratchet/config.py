@@ -83,7 +83,7 @@ class Settings(BaseModel):
     pairs: Annotated[int, Field(ge=3, le=200)] = 100
     """Most pairs of fresh processes, one per side, that an undecided case gets. Fewer than 20 can prove no change."""
     budget: Duration = 90.0
-    """After so long no further pair is begun for undecided cases; every case gets its first six. 0: no limit."""
+    """After this long no further pair starts for undecided cases; every case gets its first six. 0: no limit."""
     blocks: Annotated[int, Field(ge=2, le=100)] = 8
     """Turns that each side takes in one pair, in the order A B B A."""
     block_ms: Annotated[float, Field(gt=0, le=10_000)] = 6.0

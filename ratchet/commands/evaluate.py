@@ -53,7 +53,7 @@ class EvaluationRequest:
     maker_function: str
     rules: Rules
     seeds: tuple[int, ...] = ()
-    """None: drawn anew."""
+    """None: new ones are drawn."""
 
 
 def read_source(path: Path) -> SourceFile:

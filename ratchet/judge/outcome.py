@@ -229,8 +229,8 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
         needs = f"A regression takes {thresholds.fewest} pairs and there are {comparison.pairs}"
         return f"{needs}: raise --budget, or --pairs if it is lower."
     if any(session <= gate for session in comparison.sessions):
-        first, *anew = (units.change(session, 1) for session in comparison.sessions)
-        later = f", new processes say {anew[0]}" if anew else ""
+        first, *later_sessions = (units.change(session, 1) for session in comparison.sessions)
+        later = f", new processes say {later_sessions[0]}" if later_sessions else ""
         return f"The first {min(SESSION_PAIRS, comparison.pairs)} pairs say {first}{later}: measure again."
     if comparison.chance > thresholds.level:
         p_values = f"p = {comparison.chance:.1g} and needs {thresholds.level:.1g}"

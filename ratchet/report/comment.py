@@ -132,9 +132,9 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
 
 def _headline(report: ReportRecord) -> str:
     """Return the headline without its full stop, and without the reason of a case, which stands below."""
-    said = profile.headline(report)
-    reason = next((case.reason for case in report.cases if case.reason and said.endswith(f". {case.reason}")), "")
-    return said.removesuffix(reason).rstrip(" .")
+    headline = profile.headline(report)
+    reason = next((case.reason for case in report.cases if case.reason and headline.endswith(f". {case.reason}")), "")
+    return headline.removesuffix(reason).rstrip(" .")
 
 
 def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str, Any]:
