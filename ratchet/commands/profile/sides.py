@@ -88,14 +88,14 @@ class CaseGroup:
         return f"{stem_of(first)}+{len(others)}.{digest}" if others else stem_of(first)
 
 
-Traced = Mapping[str, Mapping[Side, SideTrace]]
+TracedCases = Mapping[str, Mapping[Side, SideTrace]]
 """Case → side → what torch.profiler saw."""
 Waiting = Mapping[str, Mapping[Side, Activity | None]]
 """Case → the sides that may have counters → what torch.profiler saw of them."""
 Results = Mapping[str, Mapping[Side, SideProfile]]
 
 
-def profile_sides(request: ProfileRequest, wishes: Mapping[str, Wish], traced: Traced) -> dict[str, dict[Side, SideProfile]]:
+def profile_sides(request: ProfileRequest, wishes: Mapping[str, Wish], traced: TracedCases) -> dict[str, dict[Side, SideProfile]]:
     """Profile each case that has a wish on each side, within the time limit. Each failure is a sentence in ``steps_down``.
 
     ``traced`` is what torch.profiler saw: it names the kernels to count, and it is all that is left where ncu gives nothing.
