@@ -140,14 +140,23 @@ class Settings(BaseModel):
     @property
     def policy(self) -> Policy:
         """The thresholds as the one object that the judge takes."""
-        return Policy(
-            regression=self.regression_threshold,
-            improvement=self.improvement_threshold,
-            confidence=self.confidence,
-            false_alarm=self.false_alarm,
-            on_inconclusive=self.on_inconclusive,
-            memory_limit_bytes=self.memory_limit,
-        )
+        return Policy(**{field: getattr(self, key) for key, field in _POLICY.items()})
+
+    def overriding(self, policy: Policy, options: Mapping[str, Any]) -> Policy:
+        """Return a recorded policy with the thresholds that were given on the command line."""
+        given = {field: getattr(self, key) for key, field in _POLICY.items() if options.get(key) is not None}
+        return policy.model_copy(update=given)
+
+
+_POLICY = {
+    "regression_threshold": "regression",
+    "improvement_threshold": "improvement",
+    "confidence": "confidence",
+    "false_alarm": "false_alarm",
+    "on_inconclusive": "on_inconclusive",
+    "memory_limit": "memory_limit_bytes",
+}
+"""Setting → its field of a policy."""
 
 
 def load_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, Any]) -> Settings:
