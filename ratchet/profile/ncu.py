@@ -146,7 +146,7 @@ _NOT_SUPPORTED = ("not supported on device", "not compatible with Nsight Compute
 
 
 @dataclass(frozen=True)
-class Wish:
+class NcuOptions:
     """Options of ncu that a case decides."""
 
     set_name: SetName = "full"
@@ -179,7 +179,7 @@ def find_ncu(environ: Mapping[str, str]) -> Path:
 
 
 def take(
-    ncu: Path, tasks: Mapping[Key, NcuTask], wish: Wish, where: Surroundings, *, own_error: str
+    ncu: Path, tasks: Mapping[Key, NcuTask], options: NcuOptions, where: Surroundings, *, own_error: str
 ) -> dict[Key, ProfileError | None]:
     """Profile what each command marks, all at once. Return each one's error in a sentence; None where there is a report.
 
@@ -187,16 +187,16 @@ def take(
     report too, of what came before it. ``own_error`` is how a line begins on which the command says why it cannot be called.
     """
     ends = time.monotonic() + where.time_limit_s
-    errors = _taken(ncu, tasks, wish, where, own_error)
+    errors = _taken(ncu, tasks, options, where, own_error)
     for key, error in errors.items():
         left = ends - time.monotonic()
         if isinstance(error, CountersHeldError) and len(tasks) > 1 and left > 0:
-            errors |= _taken(ncu, {key: tasks[key]}, wish, replace(where, time_limit_s=left), own_error)
+            errors |= _taken(ncu, {key: tasks[key]}, options, replace(where, time_limit_s=left), own_error)
     return errors
 
 
 def _taken(
-    ncu: Path, tasks: Mapping[Key, NcuTask], wish: Wish, where: Surroundings, own_error: str
+    ncu: Path, tasks: Mapping[Key, NcuTask], options: NcuOptions, where: Surroundings, own_error: str
 ) -> dict[Key, ProfileError | None]:
     ends = time.monotonic() + where.time_limit_s + WRITE_S
     errors: dict[Key, ProfileError | None] = {}
@@ -205,7 +205,7 @@ def _taken(
         for key, task in tasks.items():
             task.report.unlink(missing_ok=True)
             try:
-                command: list[str | Path] = [ncu, *_options(wish, task.report), *task.command(where.time_limit_s)]
+                command: list[str | Path] = [ncu, *_options(options, task.report), *task.command(where.time_limit_s)]
                 programs[key] = _started(command, where, running)
             except ProfileError as error:
                 errors[key] = error
@@ -218,15 +218,15 @@ def _taken(
     return errors
 
 
-def _options(wish: Wish, report: Path) -> list[str]:
-    sections = SECTIONS if wish.is_brief else SPEED_OF_LIGHT if wish.set_name == "speed-of-light" else ()
-    options = [word for name in sections for word in ("--section", name)] or ["--set", wish.set_name]
-    options += ["--clock-control", "none", "--cache-control", "all" if wish.cold_cache else "none"]
+def _options(chosen: NcuOptions, report: Path) -> list[str]:
+    sections = SECTIONS if chosen.is_brief else SPEED_OF_LIGHT if chosen.set_name == "speed-of-light" else ()
+    options = [word for name in sections for word in ("--section", name)] or ["--set", chosen.set_name]
+    options += ["--clock-control", "none", "--cache-control", "all" if chosen.cold_cache else "none"]
     options += ["--profile-from-start", "off", "--target-processes", "application-only"]
-    if wish.kernels:
-        names = "|".join(map(re.escape, wish.kernels))
+    if chosen.kernels:
+        names = "|".join(map(re.escape, chosen.kernels))
         options += ["--kernel-name-base", "function", "--kernel-name", f"regex:^({names})$"]
-    return [*options, "--launch-count", str(wish.launches), "--force-overwrite", "--export", str(report)]
+    return [*options, "--launch-count", str(chosen.launches), "--force-overwrite", "--export", str(report)]
 
 
 def accepted(profile: Profile, wanted: str | None) -> Profile:

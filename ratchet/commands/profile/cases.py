@@ -28,7 +28,7 @@ from ratchet.judge.verdict import worst_first
 from ratchet.measure.build import benchmark_environ
 from ratchet.measure.suite import Traces, list_cases, trace_cases
 from ratchet.profile.diagnosis import diagnose
-from ratchet.profile.ncu import SetName, Wish
+from ratchet.profile.ncu import NcuOptions, SetName
 from ratchet.profile.readers import read
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.profile import CaseProfile
@@ -74,14 +74,14 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
         listed = list_cases(tree_specs(settings, machine, repository.root, trees.head)["head"], request.patterns, environ)
         environment = environment_of(machine, settings)
         stored = baseline.entries(environment.fingerprint)
-        wish = Wish(set_name, settings.cache == "cold")
+        options = NcuOptions(set_name, settings.cache == "cold")
         wanted = []
         for case in listed:
             tree, why = (reference.tree if reference else None), str(unbuilt or "")
             if request.against_baseline:
                 tree, why = _of_baseline(case.name, stored)
             verdict = CaseVerdict(name=case.name, outcome=Outcome.MEASURED, reason="Profiled only; nothing was timed.")
-            wanted.append(Wanted(verdict, wish, None, None if why else tree, why))
+            wanted.append(Wanted(verdict, options, None, None if why else tree, why))
         if not wanted:
             raise UsageError("No case matches.", "`ratchet list` shows what there is.")
         background = background_of(None, environment, datetime.now(UTC), baseline, results)
@@ -135,7 +135,7 @@ class Wanted:
     """One case to profile."""
 
     verdict: CaseVerdict
-    wish: Wish
+    options: NcuOptions
     case: CaseRun | None = None
     """The measurement of the case."""
     reference: Tree | None = None
@@ -202,10 +202,10 @@ def profile_cases(context: ProfileContext, wanted: Sequence[Wanted], traces: Tra
 
 def _wanted(verdict: CaseVerdict, run: RunRecord) -> Wanted:
     case = next(candidate for candidate in run.cases if candidate.name == verdict.name)
-    wish = Wish(cold_cache=case.workload is None or case.workload.cache == "cold")
+    options = NcuOptions(cold_cache=case.workload is None or case.workload.cache == "cold")
     if run.reference_missing:
-        return Wanted(verdict, wish, case, None, run.reference_missing)
-    return Wanted(verdict, wish, case, case.reference_tree or run.reference)
+        return Wanted(verdict, options, case, None, run.reference_missing)
+    return Wanted(verdict, options, case, case.reference_tree or run.reference)
 
 
 @contextlib.contextmanager
@@ -248,7 +248,7 @@ def _profiled(
         Path(tempfile.mkdtemp(prefix="profile-", dir=site.trees.logs)),  # gone with the trees
         budget,
     )
-    sides = profile_sides(request, {one.verdict.name: one.wish for one in group}, traces.cases)
+    sides = profile_sides(request, {one.verdict.name: one.options for one in group}, traces.cases)
     return {one.verdict.name: _saved(context, one, sides[one.verdict.name]) for one in group}
 
 
