@@ -181,7 +181,7 @@ def _parsed(path: Path, stream: BinaryIO) -> tuple[list[Event], dict[str, Any], 
             if len(events) > MOST_EVENTS:
                 raise RecordError(f"{path} holds more than {MOST_EVENTS:,} events.", "Trace fewer steps.")
     text.at += 1
-    if not events:
+    if all(event.kind == "overhead" for event in events):
         raise RecordError(f"{path} holds no event of torch.profiler.", _AGAIN)
     return events, head, _fields("{" + text.rest().lstrip(", \t\r\n"))
 
