@@ -115,6 +115,11 @@ def _claim_ops(line: Timeline, ops: Iterable[Event]) -> tuple[float, list[Event]
     return idle_us, [work for op in fresh for work in line.work_of.get(op, ())]
 
 
+def _is_free(line: Timeline, work: Event) -> bool:
+    """Return whether no rule has explained a piece of GPU work yet."""
+    return id(work) not in line.claimed and (work.call is None or id(top(work.call)) not in line.claimed)
+
+
 def _left(line: Timeline, cause: Cause) -> dict[Place, list[Piece]]:
     """Return the pieces of one cause that nobody has claimed, by place."""
     found: dict[Place, list[Piece]] = defaultdict(list)
@@ -282,7 +287,7 @@ def elementwise_chains(line: Timeline) -> Iterator[AdviceFinding]:
         if work is not None:
             place = line.place(work)
             here = (place.file, place.function)
-            fits = work.kind == "kernel" and work.dur >= LONG_US and _POINTWISE.search(work.name) is not None
+            fits = work.kind == "kernel" and work.dur >= LONG_US and _is_free(line, work) and bool(_POINTWISE.search(work.name))
         if chain and not (fits and here == where):
             if len(chain) >= FEWEST:
                 chains[where].append(chain)
@@ -292,6 +297,7 @@ def elementwise_chains(line: Timeline) -> Iterator[AdviceFinding]:
             where = here
     for group in chains.values():
         kernels = [work for one in group for work in one]
+        line.claimed.update(map(id, kernels))
         lost = sum(_sum(one) - max(work.dur for work in one) for one in group)
         what = (
             f"{len(kernels) / len(group):.0f} elementwise kernels in a row, {plural(len(group), 'time')}: each reads and writes"
@@ -308,7 +314,8 @@ def float32_products(line: Timeline) -> Iterator[AdviceFinding]:
     if (0, 0) < line.trace.capability < (8, 0):
         return
     peak = highest(line.trace.gpu_name).flops_per_s.get("fp32", 0.0) * 1e-6
-    slow = [work for work in line.gpu if work.kind == "kernel" and work.dur >= 2 * LONG_US and _is_full_float32(work, peak)]
+    long = (work for work in line.gpu if work.kind == "kernel" and work.dur >= 2 * LONG_US and _is_free(line, work))
+    slow = [work for work in long if _is_full_float32(work, peak)]
     if len(slow) < FEWEST:
         return
     by_place = grouped(slow, line.place, 1)
@@ -333,13 +340,18 @@ def _is_full_float32(work: Event, peak: float) -> bool:
 def double_precision(line: Timeline) -> Iterator[AdviceFinding]:
     """Kernels that work on float64."""
     launched = [(work, work.call.parent) for work in line.gpu if work.kind == "kernel" and work.call and work.call.parent]
-    wide = [work for work, op in launched if "double" in op.types]
+    wide = [work for work, op in launched if _is_free(line, work) and _has_double(op)]
     if len(wide) < FEWEST:
         return
     by_place = grouped(wide, line.place, 1)
     place = max(by_place, key=lambda where: _sum(by_place[where]))
     what = f"{len(wide)} kernels work on float64, which often comes from NumPy: {_us(_sum(wide))}."
     yield _finding(line, "double-precision", _Seen(place, len(wide)), _sum(wide) / 2, what)
+
+
+def _has_double(op: Event) -> bool:
+    """Return whether a tensor is float64; a number of Python has that type and no size."""
+    return any(kind == "double" and shape for kind, shape in zip(op.types, op.shapes, strict=False))
 
 
 # What is left: waits, and a host that is too slow.

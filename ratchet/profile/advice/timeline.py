@@ -269,7 +269,11 @@ def _steady(line: Timeline) -> tuple[float, float] | None:
     costs: dict[int, float] = defaultdict(float)
     for work in line.gpu:
         costs[id(top(work.call)) if work.call else 0] += work.dur
-    repeated = [(events, sum(one.dur + costs[id(one)] for one in events)) for events in starts.values() if len(events) >= 3]
+    # Where there is a GPU, setting up on the host takes long and is not what repeats.
+    repeated = [
+        (events, sum(costs[id(one)] if costs else one.dur for one in events)) for events in starts.values() if len(events) >= 3
+    ]
+    repeated = [(events, us) for events, us in repeated if us > 0]
     if not repeated:
         return None
     begin = _middle([(events[max(1, round(WARM * len(events)))].start, us) for events, us in repeated])
@@ -364,7 +368,7 @@ def _host(line: Timeline, start: float, end: float, covers: _Covers) -> Iterator
     at = start
     for low, high, note in covers.loader.within(start, end):
         yield from _between(line, at, low, covers)
-        yield Piece("loader", high - low, note)
+        yield Piece("loader", line.true_us(low, high), note)
         at = high
     yield from _between(line, at, end, covers)
 
