@@ -7,6 +7,7 @@ looks whether there are benchmarks.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ratchet.commands.machine import Machine
@@ -14,7 +15,7 @@ from ratchet.config import Settings
 from ratchet.errors import BuildError, UsageError
 from ratchet.forge.git import Snapshot
 from ratchet.measure.build import build_tree
-from ratchet.measure.tree_spec import TreeSpec
+from ratchet.measure.tree_spec import Sweep, TreeSpec
 from ratchet.records.run import Side
 from ratchet.report.progress import Progress
 
@@ -34,10 +35,10 @@ def build(
     return None
 
 
-def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path) -> TreeSpec:
+def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path, sweep: Sweep | None = None) -> TreeSpec:
     """Return the description of a tree of ``checkout`` as this machine loads it."""
     uuid = machine.gpu.uuid if machine.gpu else None
-    return TreeSpec.of(settings, path, checkout=checkout, device=machine.device, gpu_uuid=uuid)
+    return replace(TreeSpec.of(settings, path, checkout=checkout, device=machine.device, gpu_uuid=uuid), sweep=sweep)
 
 
 def tree_specs(

@@ -1,0 +1,53 @@
+"""Commands that time ways to do the same work beside each other: quickwins, study, sweep.
+
+Loaded by `ratchet.cli` when one of them is called. `ratchet.commands.variants` measures; this file reads options, writes the
+files and prints.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ratchet.cli.options import common, device, request_of, waiting
+from ratchet.cli.output import print_result, progressing, shown
+from ratchet.commands.variants import quickwins
+from ratchet.errors import Exit
+from ratchet.records.files import save, save_text
+from ratchet.records.variants import VariantsRecord
+from ratchet.report.quickwins import quickwins_lines, quickwins_markdown
+
+pairs = click.option("--pairs", type=click.IntRange(3, 200), help="Pairs of fresh processes for each variant (default: 6).")
+
+
+@click.command("quickwins")
+@click.argument("names", nargs=-1)
+@pairs
+@device
+@waiting
+@common
+def quickwins_command(names: tuple[str, ...], **options: Any) -> int:
+    """Show what well-known optimisations bring on this machine, beside what a guide claims.
+
+    Each is timed in its naive and its improved form (bench/quickwins of ratchet's own repository). Writes quickwins.md and
+    quickwins.json to the results folder. NAMES are cases, benchmarks or globs.
+    """
+    with progressing(options) as progress:
+        record = quickwins(request_of(names, options), progress, os.environ)
+    folder = options["results"] or options["repo"] / "results"
+    save(folder / "quickwins.json", record)
+    save_text(folder / "quickwins.md", quickwins_markdown(record))
+    return _printed(record, quickwins_lines(record), [folder / "quickwins.md", folder / "quickwins.json"], options)
+
+
+def _printed(record: VariantsRecord, lines: Iterable[str], paths: Iterable[Path], options: dict[str, Any]) -> int:
+    """Print a record. Return 0 where all variants that can run here were timed, 1 for a wrong result, else 3."""
+    print_result(record, [*lines, *(f"{'File:':<9}{shown(path)}" for path in paths)], as_json=options["as_json"])
+    problems = [why for case in record.cases if not case.skipped for why in case.problems]
+    if any("wrong result" in why for why in problems):
+        return int(Exit.REGRESSION)
+    return int(Exit.PASS if any(case.variants for case in record.cases) and not problems else Exit.NOT_MEASURED)

@@ -1,0 +1,166 @@
+"""Carry out `ratchet quickwins`, `study` and `sweep`: time the variants of benchmarks beside each other.
+
+Read it from the top: what each command measures, then how a suite becomes a record. Like `ratchet run` they import the checkout
+in place and hold the device. The command line writes the files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from ratchet.commands.machine import environment_of, machine_of, plan_of
+from ratchet.commands.request import Request, root_of, watched, writable
+from ratchet.commands.trees import tree_spec
+from ratchet.config import Settings, load_settings
+from ratchet.errors import UsageError
+from ratchet.measure.lost import repeats
+from ratchet.measure.suite import CaseTask
+from ratchet.measure.tree_spec import Sweep
+from ratchet.measure.variants import MeasuredVariants, measure_variants
+from ratchet.records.files import load
+from ratchet.records.run import CaseRun, Side
+from ratchet.records.variants import Claim, Claims, VariantsCase, VariantsRecord, VariantTime
+from ratchet.report.progress import Progress
+from ratchet.stats.comparison import compare_workers, performance
+
+PAIRS = 6
+"""Pairs of a variant, unless the command line says otherwise: what is compared here differs by more than a gate."""
+FOLDER, CLAIMS = "quickwins", "claims.json"
+"""Of the quick wins, in the folder of the benchmarks."""
+
+
+def quickwins(request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsRecord:
+    """Time the naive and the improved variant of each quick win. Raises as `check.check` does; nothing is built."""
+    root, settings = _settings(request, environ)
+    folder = root / settings.bench / FOLDER
+    if not (folder / CLAIMS).is_file():
+        raise UsageError(
+            f"There are no quick wins in {folder}.", "Run this in a checkout of ratchet's own repository, or name it with --repo."
+        )
+    claims = load(folder / CLAIMS, Claims).claims
+    here = settings.model_copy(update={"bench": f"{settings.bench}/{FOLDER}", "placements": 1})
+    return _measured("quickwins", request, here, root, progress, environ, claims=claims)
+
+
+def study(request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsRecord:
+    """Time all variants of the chosen cases. Raises as `quickwins` does."""
+    root, settings = _settings(request, environ)
+    return _measured("study", request, settings, root, progress, environ)
+
+
+def sweep(wanted: Sweep, request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsRecord:
+    """Time all variants of a case at each value of one of its parameters. Raises as `quickwins` does."""
+    root, settings = _settings(request, environ)
+    return _measured("sweep", request, settings, root, progress, environ, wanted=wanted)
+
+
+def _settings(request: Request, environ: Mapping[str, str]) -> tuple[Path, Settings]:
+    root = root_of(request.folder)
+    settings = load_settings(root, environ, request.options)
+    if request.options.get("pairs") is None:
+        settings = settings.model_copy(update={"pairs": min(settings.pairs, PAIRS)})
+    return root, settings
+
+
+def _measured(
+    kind: Literal["quickwins", "study", "sweep"],
+    request: Request,
+    settings: Settings,
+    root: Path,
+    progress: Progress,
+    environ: Mapping[str, str],
+    *,
+    wanted: Sweep | None = None,
+    claims: tuple[Claim, ...] = (),
+) -> VariantsRecord:
+    results = writable(root / settings.results)
+    clock, started = time.monotonic(), datetime.now(UTC)
+    with (
+        machine_of(request, settings, f"ratchet {kind} in {root}", progress, environ) as machine,
+        watched(root, results, progress),
+    ):
+        plan = plan_of(settings, machine.device)
+        task = CaseTask(
+            plan,
+            request.patterns,
+            settings.confidence,
+            looks=(settings.pairs,),
+            undecided=lambda _: (),
+            gpu=machine.gpu,
+            peaks=machine.peaks,
+            idle=machine.idle,
+        )
+        found = measure_variants(tree_spec(settings, machine, root, root, sweep=wanted), task, progress, environ)
+    suites = tuple(found.suites.values())
+    return VariantsRecord(
+        kind=kind,
+        started_at=started,
+        wall_s=time.monotonic() - clock,
+        command=request.command,
+        environment=environment_of(machine, settings, suites[0] if suites else None),
+        plan=plan,
+        cases=tuple(_case(case, found, settings.confidence) for case in found.cases),
+        claims=claims,
+        parameter=wanted.parameter if wanted else "",
+        warnings=(*machine.warnings, *repeats([case for suite in suites for case in suite.cases])),
+    )
+
+
+def _case(listed: CaseRun, found: MeasuredVariants, confidence: float) -> VariantsCase:
+    """Return a case with the times of all its variants."""
+    measured = {other: case for other, suite in found.suites.items() for case in suite.cases if case.name == listed.name}
+    workload = next((case.workload for case in measured.values() if case.workload), None)
+    times: tuple[VariantTime, ...] = ()
+    if measured:
+        own = found.variants[listed.name][0]
+        heads = [worker for case in measured.values() for worker in case.head]
+        figures = performance(heads, workload, confidence) if workload else None
+        problem = "" if heads else next((why for case in measured.values() for why in _problems(case, "head")), "")
+        times = (
+            VariantTime(
+                name=own or listed.benchmark,
+                median_ms=figures.median_time_ms if figures else None,
+                low_ms=figures.ci_95_low if figures else None,
+                high_ms=figures.ci_95_high if figures else None,
+                peak_memory_bytes=figures.peak_memory_bytes if figures else 0,
+                problem=problem,
+            ),
+            *(_other(other, case, confidence) for other, case in measured.items() if other),
+        )
+    return VariantsCase(
+        name=listed.name,
+        benchmark=listed.benchmark,
+        config=listed.config,
+        workload=workload,
+        variants=times,
+        problem=listed.skipped or next((failure.message for failure in listed.failures), ""),
+        skipped=bool(listed.skipped),
+    )
+
+
+def _other(name: str, case: CaseRun, confidence: float) -> VariantTime:
+    figures = case.reference_performance
+    comparison = compare_workers(case.head, case.reference, confidence)
+    problem = "" if comparison else next(_problems(case, "reference"), "its benchmark's own variant has no time")
+    return VariantTime(
+        name=name,
+        median_ms=figures.median_time_ms if figures else None,
+        low_ms=figures.ci_95_low if figures else None,
+        high_ms=figures.ci_95_high if figures else None,
+        peak_memory_bytes=figures.peak_memory_bytes if figures else 0,
+        comparison=comparison,
+        problem=problem,
+    )
+
+
+def _problems(case: CaseRun, side: Side) -> Iterator[str]:
+    """Yield why a side of a case has no times."""
+    yield from (failure.message for failure in case.failures if failure.side == side)
+    if case.unfit:
+        yield case.unfit
+    if case.workload and case.reference_workload and case.workload != case.reference_workload:
+        yield f"it does other work: {', '.join(case.workload.differences(case.reference_workload))}"
