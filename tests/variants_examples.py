@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ratchet.records.roofline import Roof
 from ratchet.records.run import Config, WorkloadIdentity
 from ratchet.records.variants import Claim, VariantsCase, VariantsRecord, VariantTime
 from ratchet.records.verdict import Comparison
@@ -77,3 +78,35 @@ def quickwins() -> VariantsRecord:
         ),
         warnings=("The GPU was shared.",),
     )
+
+
+H200_NORMALIZE = {  # config → bytes, then ms of ours, original and torch
+    "rows_1k": (1 << 20, 0.0021, 0.0032, 0.0081),
+    "rows_4k": (8 << 20, 0.0046, 0.0078, 0.0143),
+    "rows_8k": (32 << 20, 0.0121, 0.0199, 0.0382),
+    "rows_16k": (128 << 20, 0.0362, 0.0521, 0.1134),
+}
+
+
+def study(**changes: object) -> VariantsRecord:
+    """Our normalisation beside the original and PyTorch's, about as fast as on an H200; the small ones from its L2 cache."""
+    cases = []
+    for name, (size, ours, original, by_torch) in H200_NORMALIZE.items():
+        made = case(
+            f"normalize/{name}",
+            own(ours, "ours"),
+            other(original, original / ours, "original"),
+            other(by_torch, by_torch / ours, "torch"),
+            flops=0.75 * size,
+            size=size,
+        )
+        assert made.workload
+        warm = {"clock": "graph", "cache": "warm"} if size < 40 << 20 else {}
+        cases.append(made.model_copy(update={"workload": made.workload.model_copy(update=warm)}))
+    roofs = (
+        Roof(kind="compute", source="datasheet", rate=66.9e12, precision="fp32"),
+        Roof(kind="dram", source="datasheet", rate=4.8e12),
+        Roof(kind="dram", source="measured", rate=4.15e12),
+    )
+    update = {"kind": "study", "cases": tuple(cases), "claims": (), "roofs": roofs, "warnings": ()}
+    return quickwins().model_copy(update=update | changes)

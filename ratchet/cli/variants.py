@@ -7,7 +7,7 @@ files and prints.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,13 @@ import click
 
 from ratchet.cli.options import common, device, request_of, waiting
 from ratchet.cli.output import print_result, progressing, shown
-from ratchet.commands.variants import quickwins
-from ratchet.errors import Exit
+from ratchet.commands.variants import quickwins, study
+from ratchet.errors import Exit, PageError
 from ratchet.records.files import save, save_text
 from ratchet.records.variants import VariantsRecord
+from ratchet.report.figures.study import draw_study
 from ratchet.report.quickwins import quickwins_lines, quickwins_markdown
+from ratchet.report.study import study_lines
 
 pairs = click.option("--pairs", type=click.IntRange(3, 200), help="Pairs of fresh processes for each variant (default: 6).")
 
@@ -42,6 +44,39 @@ def quickwins_command(names: tuple[str, ...], **options: Any) -> int:
     save(folder / "quickwins.json", record)
     save_text(folder / "quickwins.md", quickwins_markdown(record))
     return _printed(record, quickwins_lines(record), [folder / "quickwins.md", folder / "quickwins.json"], options)
+
+
+@click.command("study")
+@click.argument("cases", nargs=-1, required=True)
+@pairs
+@device
+@waiting
+@common
+def study_command(cases: tuple[str, ...], **options: Any) -> int:
+    """Time all variants of a benchmark, and show where each stands below the roofline.
+
+    CASES are cases, benchmarks, configs or globs. Writes NAME.txt, NAME.json and pictures to results/study for each benchmark.
+    """
+    with progressing(options) as progress:
+        records = study(request_of(cases, options), progress, os.environ)
+    codes = []
+    for record in records:
+        folder, name = (options["results"] or options["repo"] / "results") / "study", record.cases[0].benchmark
+        lines = list(study_lines(record))
+        save(folder / f"{name}.json", record)
+        save_text(folder / f"{name}.txt", "\n".join(lines) + "\n")
+        paths = [folder / f"{name}.txt", folder / f"{name}.json", *_drawn(lambda: draw_study(record, folder, name))]  # noqa: B023  called at once
+        codes.append(_printed(record, lines, paths, options))
+    return max(codes)
+
+
+def _drawn(draw: Callable[[], list[Path]]) -> list[Path]:
+    """Draw, or say on stderr why there is no picture."""
+    try:
+        return draw()
+    except PageError as error:
+        click.echo(str(error), err=True)
+        return []
 
 
 def _printed(record: VariantsRecord, lines: Iterable[str], paths: Iterable[Path], options: dict[str, Any]) -> int:

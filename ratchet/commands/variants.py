@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Literal
 
 from ratchet.commands.machine import environment_of, machine_of, plan_of
-from ratchet.commands.request import Request, root_of, watched, writable
+from ratchet.commands.request import Request, load_baseline, root_of, watched, writable
 from ratchet.commands.trees import tree_spec
 from ratchet.config import Settings, load_settings
 from ratchet.errors import UsageError
+from ratchet.judge.profile import measured_roofs
 from ratchet.measure.lost import repeats
 from ratchet.measure.suite import CaseTask
 from ratchet.measure.tree_spec import Sweep
 from ratchet.measure.variants import MeasuredVariants, measure_variants
+from ratchet.profile.roofline import datasheet, precision_of, roofs_from, roofs_measured
 from ratchet.records.files import load
 from ratchet.records.run import CaseRun, Side
 from ratchet.records.variants import Claim, Claims, VariantsCase, VariantsRecord, VariantTime
@@ -46,10 +48,22 @@ def quickwins(request: Request, progress: Progress, environ: Mapping[str, str]) 
     return _measured("quickwins", request, here, root, progress, environ, claims=claims)
 
 
-def study(request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsRecord:
-    """Time all variants of the chosen cases. Raises as `quickwins` does."""
+def study(request: Request, progress: Progress, environ: Mapping[str, str]) -> list[VariantsRecord]:
+    """Time all variants of the chosen cases. Return a record for each benchmark, with its roofs. Raises as `quickwins` does."""
     root, settings = _settings(request, environ)
-    return _measured("study", request, settings, root, progress, environ)
+    record = _measured("study", request, settings, root, progress, environ)
+    fingerprint = record.environment.fingerprint
+    stored = load_baseline(root / settings.results).entries(fingerprint)
+    measured = measured_roofs((), stored, record.environment.l2_bytes)
+    sheet = None if fingerprint.mig == "on" else datasheet(fingerprint.gpu)
+    roofs = (*(roofs_from("datasheet", sheet) if sheet else ()), *roofs_measured(measured))
+    parts = []
+    for benchmark in dict.fromkeys(case.benchmark for case in record.cases):
+        cases = tuple(case for case in record.cases if case.benchmark == benchmark)
+        units = {"dram", *(precision_of(case.workload.dtype) for case in cases if case.workload)}
+        own = tuple(roof for roof in roofs if (roof.precision or roof.kind) in units)
+        parts.append(record.model_copy(update={"cases": cases, "roofs": own}))
+    return parts
 
 
 def sweep(wanted: Sweep, request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsRecord:

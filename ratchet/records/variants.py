@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, Field
 
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment
+from ratchet.records.roofline import Roof
 from ratchet.records.run import Config, Plan, WorkloadIdentity
 from ratchet.records.verdict import Comparison
 
@@ -57,6 +58,12 @@ class VariantsCase(Record):
     def problems(self) -> tuple[str, ...]:
         """Return why it, or some of its variants, have no times."""
         return tuple(why for why in (self.problem, *(variant.problem for variant in self.variants)) if why)
+
+    @property
+    def intensity(self) -> float | None:
+        """Return the declared FLOPs of a byte; None where one of them is not declared, or 0."""
+        work = self.workload
+        return work.flops / work.bytes if work and work.flops and work.bytes else None
 
     def rate(self, variant: VariantTime, unit: Literal["flops", "bytes"]) -> float | None:
         """Return the declared FLOPs or bytes of a call per second; None where there are none, or no time."""
@@ -108,6 +115,8 @@ class VariantsRecord(Record):
     cases: tuple[VariantsCase, ...]
     claims: tuple[Claim, ...] = ()
     """Of quick wins, in the guide's order."""
+    roofs: tuple[Roof, ...] = ()
+    """Of a study: the memory's, and that of the precision of its cases, from a datasheet or measured."""
     parameter: str = ""
     """Of a sweep: the parameter that changes from case to case."""
     warnings: tuple[str, ...] = ()
