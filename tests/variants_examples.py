@@ -110,3 +110,21 @@ def study(**changes: object) -> VariantsRecord:
     )
     update = {"kind": "study", "cases": tuple(cases), "claims": (), "roofs": roofs, "warnings": ()}
     return quickwins().model_copy(update=update | changes)
+
+
+def sweep(values: int = 10, **changes: object) -> VariantsRecord:
+    """Our normalisation of wider and wider rows, up to the roof of the memory; PyTorch's could not take the last ones."""
+    cases = []
+    for number in range(values):
+        columns, size = 2 ** (10 + number), 8 * 4096 * 2 ** (10 + number)
+        ours = 2e-3 + size / 4.3e9
+        by_torch = other(6e-3 + size / 1.5e9, (6e-3 + size / 1.5e9) / ours, "torch", width=0.05)
+        missing = VariantTime(name="torch", problem="ran out of GPU memory")
+        made = case(
+            f"normalize/columns_{columns}", own(ours, "ours"), missing if number > 7 else by_torch, flops=0.75 * size, size=size
+        )
+        cases.append(
+            made.model_copy(update={"config": Config(name=f"columns_{columns}", parameters={"rows": 4096, "columns": columns})})
+        )
+    update = {"kind": "sweep", "cases": tuple(cases), "parameter": "columns"}
+    return study().model_copy(update=update | changes)

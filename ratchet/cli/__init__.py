@@ -41,6 +41,7 @@ COMMANDS = {
     "roofline": ("profile:roofline_command", "Draw how near each case comes to what the machine can do."),
     "run": ("check:run_command", "Time this checkout alone and write results/current.json."),
     "study": ("variants:study_command", "Time all variants of a benchmark, and show where each stands below the roofline."),
+    "sweep": ("variants:sweep_command", "Time all variants of a case at many sizes."),
     "tune": ("tune:tune_command", "Search the parameters of a case and confirm the best against today's values."),
 }
 """Name → where the command is (module of this package, function), and its line in ``ratchet --help``."""

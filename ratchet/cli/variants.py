@@ -7,6 +7,7 @@ files and prints.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,16 @@ import click
 
 from ratchet.cli.options import common, device, request_of, waiting
 from ratchet.cli.output import print_result, progressing, shown
-from ratchet.commands.variants import quickwins, study
+from ratchet.commands.variants import quickwins, study, sweep
 from ratchet.errors import Exit, PageError
+from ratchet.measure.tree_spec import Sweep
 from ratchet.records.files import save, save_text
 from ratchet.records.variants import VariantsRecord
 from ratchet.report.figures.study import draw_study
+from ratchet.report.figures.sweep import draw_sweep
 from ratchet.report.quickwins import quickwins_lines, quickwins_markdown
 from ratchet.report.study import study_lines
+from ratchet.report.sweep import sweep_csv, sweep_lines
 
 pairs = click.option("--pairs", type=click.IntRange(3, 200), help="Pairs of fresh processes for each variant (default: 6).")
 
@@ -68,6 +72,71 @@ def study_command(cases: tuple[str, ...], **options: Any) -> int:
         paths = [folder / f"{name}.txt", folder / f"{name}.json", *_drawn(lambda: draw_study(record, folder, name))]  # noqa: B023  called at once
         codes.append(_printed(record, lines, paths, options))
     return max(codes)
+
+
+MOST_VALUES = 64
+_TERM = r"\d+(?:\*\*\d+)?"
+_RANGE = re.compile(rf"({_TERM})\.\.({_TERM})(?::(\d+))?")
+
+
+def _over(text: str) -> tuple[str, tuple[int, ...]]:
+    """Convert ``n=2**10..2**19``, ``n=128..1024:128`` or ``n=100,200`` to a name and values. Raises BadParameter."""
+    name, _, right = text.partition("=")
+    if not name.isidentifier() or not (values := _values(right.replace(" ", ""))):
+        raise click.BadParameter(f"{text!r}: write n=2**10..2**19, n=128..1024:128 or n=100,200.")
+    if len(values) > MOST_VALUES:
+        raise click.BadParameter(f"{text!r} has {len(values)} values, and {MOST_VALUES} are the most: take larger steps.")
+    return name, values
+
+
+def _values(text: str) -> tuple[int, ...]:
+    """Return the values of a list or a range; without a step, each is the base of the ends' powers times the one before, or 2."""
+    if all(re.fullmatch(_TERM, part) for part in text.split(",")):
+        return tuple(dict.fromkeys(map(_number, text.split(","))))
+    if not (match := _RANGE.fullmatch(text)):
+        return ()
+    first, last, step = _number(match[1]), _number(match[2]), int(match[3] or 0)
+    if step:
+        return tuple(range(first, last + 1, step)[: MOST_VALUES + 1])
+    base, values = int(match[1].partition("**")[0]) if "**" in match[1] else 2, [first]
+    while 0 < values[-1] * base <= last and base > 1 and len(values) <= MOST_VALUES:
+        values.append(values[-1] * base)
+    return tuple(values) if first <= last else ()
+
+
+def _number(text: str) -> int:
+    base, _, power = text.partition("**")
+    if len(base) > 18 or len(power) > 2:
+        raise click.BadParameter(f"{text} is too large.")
+    return int(pow(int(base), int(power or 1)))
+
+
+@click.command("sweep")
+@click.argument("case")
+@click.option(
+    "--over",
+    type=_over,
+    required=True,
+    metavar="NAME=VALUES",
+    help="A parameter and its values: n=2**10..2**19, n=128..1024:128 or n=100,200.",
+)
+@pairs
+@device
+@waiting
+@common
+def sweep_command(case: str, over: tuple[str, tuple[int, ...]], **options: Any) -> int:
+    """Time all variants of a case at many sizes: GB/s and TFLOP/s against one of its parameters.
+
+    Writes a CSV table, pictures and the record to results/sweep. The other parameters stay as CASE has them.
+    """
+    with progressing(options) as progress:
+        record = sweep(Sweep(case, *over), request_of((), options), progress, os.environ)
+    folder = (options["results"] or options["repo"] / "results") / "sweep"
+    name = f"{record.cases[0].benchmark}_{record.parameter}"
+    save(folder / f"{name}.json", record)
+    save_text(folder / f"{name}.csv", sweep_csv(record))
+    paths = [folder / f"{name}.csv", folder / f"{name}.json", *_drawn(lambda: draw_sweep(record, folder, name))]
+    return _printed(record, sweep_lines(record), paths, options)
 
 
 def _drawn(draw: Callable[[], list[Path]]) -> list[Path]:

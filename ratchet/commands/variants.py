@@ -29,6 +29,7 @@ from ratchet.records.variants import Claim, Claims, VariantsCase, VariantsRecord
 from ratchet.report.progress import Progress
 from ratchet.stats.comparison import compare_workers, performance
 
+CONFIDENCE = 0.95
 PAIRS = 6
 """Pairs of a variant, unless the command line says otherwise: what is compared here differs by more than a gate."""
 FOLDER, CLAIMS = "quickwins", "claims.json"
@@ -52,24 +53,29 @@ def study(request: Request, progress: Progress, environ: Mapping[str, str]) -> l
     """Time all variants of the chosen cases. Return a record for each benchmark, with its roofs. Raises as `quickwins` does."""
     root, settings = _settings(request, environ)
     record = _measured("study", request, settings, root, progress, environ)
-    fingerprint = record.environment.fingerprint
-    stored = load_baseline(root / settings.results).entries(fingerprint)
-    measured = measured_roofs((), stored, record.environment.l2_bytes)
-    sheet = None if fingerprint.mig == "on" else datasheet(fingerprint.gpu)
-    roofs = (*(roofs_from("datasheet", sheet) if sheet else ()), *roofs_measured(measured))
-    parts = []
-    for benchmark in dict.fromkeys(case.benchmark for case in record.cases):
-        cases = tuple(case for case in record.cases if case.benchmark == benchmark)
-        units = {"dram", *(precision_of(case.workload.dtype) for case in cases if case.workload)}
-        own = tuple(roof for roof in roofs if (roof.precision or roof.kind) in units)
-        parts.append(record.model_copy(update={"cases": cases, "roofs": own}))
-    return parts
+    benchmarks = dict.fromkeys(case.benchmark for case in record.cases)
+    parts = [tuple(case for case in record.cases if case.benchmark == benchmark) for benchmark in benchmarks]
+    return [_with_roofs(record.model_copy(update={"cases": cases}), root / settings.results) for cases in parts]
 
 
 def sweep(wanted: Sweep, request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsRecord:
     """Time all variants of a case at each value of one of its parameters. Raises as `quickwins` does."""
     root, settings = _settings(request, environ)
-    return _measured("sweep", request, settings, root, progress, environ, wanted=wanted)
+    record = _measured("sweep", request, settings, root, progress, environ, wanted=wanted)
+    return _with_roofs(record, root / settings.results)
+
+
+def _with_roofs(record: VariantsRecord, results: Path) -> VariantsRecord:
+    """Return the record with the roofs of its cases: those of the GPU's datasheet, and those measured by the stored baseline."""
+    machine = record.environment.fingerprint
+    stored = load_baseline(results).entries(machine)
+    sheet = None if machine.mig == "on" else datasheet(machine.gpu)
+    roofs = (
+        *(roofs_from("datasheet", sheet) if sheet else ()),
+        *roofs_measured(measured_roofs((), stored, record.environment.l2_bytes)),
+    )
+    needed = {"dram", *(precision_of(case.workload.dtype) for case in record.cases if case.workload)}
+    return record.model_copy(update={"roofs": tuple(roof for roof in roofs if (roof.precision or roof.kind) in needed)})
 
 
 def _settings(request: Request, environ: Mapping[str, str]) -> tuple[Path, Settings]:
@@ -101,7 +107,7 @@ def _measured(
         task = CaseTask(
             plan,
             request.patterns,
-            settings.confidence,
+            CONFIDENCE,
             looks=(settings.pairs,),
             undecided=lambda _: (),
             gpu=machine.gpu,
@@ -117,14 +123,14 @@ def _measured(
         command=request.command,
         environment=environment_of(machine, settings, suites[0] if suites else None),
         plan=plan,
-        cases=tuple(_case(case, found, settings.confidence) for case in found.cases),
+        cases=tuple(_case(case, found) for case in found.cases),
         claims=claims,
         parameter=wanted.parameter if wanted else "",
         warnings=(*machine.warnings, *repeats([case for suite in suites for case in suite.cases])),
     )
 
 
-def _case(listed: CaseRun, found: MeasuredVariants, confidence: float) -> VariantsCase:
+def _case(listed: CaseRun, found: MeasuredVariants) -> VariantsCase:
     """Return a case with the times of all its variants."""
     measured = {other: case for other, suite in found.suites.items() for case in suite.cases if case.name == listed.name}
     workload = next((case.workload for case in measured.values() if case.workload), None)
@@ -132,7 +138,7 @@ def _case(listed: CaseRun, found: MeasuredVariants, confidence: float) -> Varian
     if measured:
         own = found.variants[listed.name][0]
         heads = [worker for case in measured.values() for worker in case.head]
-        figures = performance(heads, workload, confidence) if workload else None
+        figures = performance(heads, workload, CONFIDENCE) if workload else None
         problem = "" if heads else next((why for case in measured.values() for why in _problems(case, "head")), "")
         times = (
             VariantTime(
@@ -143,7 +149,7 @@ def _case(listed: CaseRun, found: MeasuredVariants, confidence: float) -> Varian
                 peak_memory_bytes=figures.peak_memory_bytes if figures else 0,
                 problem=problem,
             ),
-            *(_other(other, case, confidence) for other, case in measured.items() if other),
+            *(_other(other, case) for other, case in measured.items() if other),
         )
     return VariantsCase(
         name=listed.name,
@@ -156,9 +162,9 @@ def _case(listed: CaseRun, found: MeasuredVariants, confidence: float) -> Varian
     )
 
 
-def _other(name: str, case: CaseRun, confidence: float) -> VariantTime:
+def _other(name: str, case: CaseRun) -> VariantTime:
     figures = case.reference_performance
-    comparison = compare_workers(case.head, case.reference, confidence)
+    comparison = compare_workers(case.head, case.reference, CONFIDENCE)
     problem = "" if comparison else next(_problems(case, "reference"), "its benchmark's own variant has no time")
     return VariantTime(
         name=name,

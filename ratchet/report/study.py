@@ -69,7 +69,8 @@ def insights(record: VariantsRecord) -> list[str]:
     intensities = [case.intensity for case in record.cases if case.intensity]
     if intensities:
         bound = "memory bound" if max(intensities) < ridge else "compute bound" if min(intensities) >= ridge else "on both sides"
-        lines.append(f"{_span(intensities)} FLOP/byte, {bound}: the roofs meet at {ridge:.3g}.")
+        where = "the roofs meet at" if memory and roof_of(record, "compute") else "no roof is known, and a rule of thumb says"
+        lines.append(f"{_span(intensities)} FLOP/byte, {bound}: {where} {ridge:.3g}.")
     lines += [f"{average.text}." for average in averages(record)]
     reached = [
         (moved / memory.rate, case.config.name, case.variants[0].name)

@@ -103,10 +103,13 @@ def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None) -
 
 
 def swept(cases: Sequence[Case], sweep: Sweep) -> tuple[Case, ...]:
-    """Return a case for each value of a sweep. Raises UsageError where there is no such case, or it has no such parameter."""
-    case = next((case for case in cases if case.name == sweep.case), None)
-    if case is None:
-        raise UsageError(f"There is no case {sweep.case}.", "Name one of `ratchet list`.")
+    """Return a case for each value of a sweep. Raises UsageError where not one case is meant, or it has no such parameter."""
+    found = [case for case in cases if sweep.case in (case.name, case.benchmark)]
+    if len(found) != 1:
+        several = f"{sweep.case} has {len(found)} configs, and a sweep needs one for its other parameters."
+        example = f"Name one, such as {found[0].name}." if found else "Name one of `ratchet list`."
+        raise UsageError(several if found else f"There is no case {sweep.case}.", example)
+    (case,) = found
     if sweep.parameter not in case.parameters:
         known = ", ".join(case.parameters) or "none"
         raise UsageError(f"{case.name} has no parameter {sweep.parameter}.", f"Its parameters: {known}.")
