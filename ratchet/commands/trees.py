@@ -7,7 +7,6 @@ looks whether there are benchmarks.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from ratchet.commands.machine import Machine
@@ -15,7 +14,7 @@ from ratchet.config import Settings
 from ratchet.errors import BuildError, UsageError
 from ratchet.forge.git import Snapshot
 from ratchet.measure.build import build_tree
-from ratchet.measure.tree_spec import Sweep, TreeSpec
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side
 from ratchet.report.progress import Progress
 
@@ -35,10 +34,10 @@ def build(
     return None
 
 
-def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path, sweep: Sweep | None = None) -> TreeSpec:
+def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path) -> TreeSpec:
     """Return the description of a tree of ``checkout`` as this machine loads it."""
     uuid = machine.gpu.uuid if machine.gpu else None
-    return replace(TreeSpec.of(settings, path, checkout=checkout, device=machine.device, gpu_uuid=uuid), sweep=sweep)
+    return TreeSpec.of(settings, path, checkout=checkout, device=machine.device, gpu_uuid=uuid)
 
 
 def tree_specs(

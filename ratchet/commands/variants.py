@@ -114,7 +114,7 @@ def _measured(
             peaks=machine.peaks,
             idle=machine.idle,
         )
-        found = measure_variants(tree_spec(settings, machine, root, root, sweep=wanted), task, progress, environ)
+        found = measure_variants(tree_spec(settings, machine, root, root), task, progress, environ, wanted)
     suites = tuple(found.suites.values())
     return VariantsRecord(
         kind=kind,

@@ -22,6 +22,7 @@ class Sweep:
     """One case at several values of one of its parameters, in place of all cases of a tree."""
 
     case: str
+    """Its whole name."""
     parameter: str
     values: tuple[int, ...]
 

@@ -35,8 +35,8 @@ class Average:
     @property
     def text(self) -> str:
         """Return a sentence without its full stop."""
-        span = f"{factor(self.lowest)} to {factor(self.highest)}"
-        return f"{self.own} is {factor(self.mean)} as fast as {self.other} on average ({span})"
+        said = f"{self.own} is {factor(self.mean)} as fast as {self.other}"
+        return f"{said} on average ({factor(self.lowest)} to {factor(self.highest)})" if self.lowest < self.highest else said
 
 
 def averages(record: VariantsRecord) -> list[Average]:

@@ -86,3 +86,45 @@ def test_no_quick_wins(place: Playground) -> None:
     done = place.ratchet("quickwins", *QUICK)
     assert done.code == 2
     assert "in a checkout of ratchet's own repository" in done.sentence
+
+
+def test_a_study(place: Playground) -> None:
+    """All variants of a benchmark stand in a report and a picture; a variant that fails is named, and the others are there."""
+    done = place.ratchet("study", "waits", *QUICK)
+    assert done.code == 0, done.err
+    assert "ROOFLINE ANALYSIS: waits" in done.out
+    assert "Configuration: short, naive" in done.out
+    assert "is 4" in done.out or "is 5" in done.out  # 100 µs of n over 20, with what a wait takes besides
+    folder = place.repo / "results" / "study"
+    assert sorted(path.name for path in folder.iterdir()) == ["waits.json", "waits.png", "waits.svg", "waits.txt"]
+    assert (folder / "waits.txt").read_text(encoding="utf-8") in done.out
+    place.commit({"bench/waits.py": WAITS.replace("    def run():", '    assert variant == "improved"\n\n    def run():')})
+    done = place.ratchet("study", "waits", *QUICK)
+    assert done.code == 3
+    assert "Not measured: AssertionError" in done.out
+    assert "Configuration: short, improved" in done.out
+
+
+def test_a_sweep(place: Playground) -> None:
+    """Each value is a case of its own: twice the wait takes twice the time, on a line of each variant."""
+    done = place.ratchet("sweep", "waits", "--over", "n=2**7..2**9", *QUICK)
+    assert done.code == 0, done.err
+    folder = place.repo / "results" / "sweep"
+    assert sorted(path.name for path in folder.iterdir()) == ["waits_n.csv", "waits_n.json", "waits_n.png", "waits_n.svg"]
+    heading, *rows = [line.split(",") for line in (folder / "waits_n.csv").read_text(encoding="utf-8").splitlines()]
+    assert [row[0] for row in rows] == ["128", "256", "512"]
+    naive = [float(row[heading.index("naive_ms")]) for row in rows]
+    assert naive[0] < naive[1] < naive[2]
+    assert all(float(row[heading.index("naive_speedup_low")]) > 2 for row in rows)
+
+
+def test_a_sweep_of_a_benchmark_without_variants(place: Playground) -> None:
+    """It is timed alone; a parameter that it does not have is refused with those that it has."""
+    alone = WAITS.replace(', variants=("improved", "naive")', "").replace("variant):", 'variant="naive"):')
+    place.commit({"bench/waits.py": alone})
+    done = place.ratchet("sweep", "waits/short", "--over", "n=64,128", *QUICK)
+    assert done.code == 0, done.err
+    assert "waits" in (place.repo / "results" / "sweep" / "waits_n.csv").read_text(encoding="utf-8").splitlines()[0]
+    done = place.ratchet("sweep", "waits", "--over", "m=64,128", *QUICK)
+    assert done.code == 2
+    assert done.sentence == "waits/short has no parameter m. Its parameters: n."

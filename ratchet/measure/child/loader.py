@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -102,17 +102,8 @@ def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None) -
     return LoadedTree(spec, provenance, catalogue, load(tuned_file, Tuned) if tuned_file.exists() else Tuned())
 
 
-def swept(cases: Sequence[Case], sweep: Sweep) -> tuple[Case, ...]:
-    """Return a case for each value of a sweep. Raises UsageError where not one case is meant, or it has no such parameter."""
-    found = [case for case in cases if sweep.case in (case.name, case.benchmark)]
-    if len(found) != 1:
-        several = f"{sweep.case} has {len(found)} configs, and a sweep needs one for its other parameters."
-        example = f"Name one, such as {found[0].name}." if found else "Name one of `ratchet list`."
-        raise UsageError(several if found else f"There is no case {sweep.case}.", example)
-    (case,) = found
-    if sweep.parameter not in case.parameters:
-        known = ", ".join(case.parameters) or "none"
-        raise UsageError(f"{case.name} has no parameter {sweep.parameter}.", f"Its parameters: {known}.")
+def swept(cases: Iterable[Case], sweep: Sweep) -> tuple[Case, ...]:
+    """Return the case of a sweep once for each of its values; none where there is no such case."""
     return tuple(
         dataclasses.replace(
             case,
@@ -120,7 +111,8 @@ def swept(cases: Sequence[Case], sweep: Sweep) -> tuple[Case, ...]:
             config=sweep.name(value).partition("/")[2],
             parameters=case.parameters | {sweep.parameter: value},
         )
-        for value in sweep.values
+        for case in cases
+        for value in (sweep.values if case.name == sweep.case else ())
     )
 
 
