@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,11 @@ def quickwins_command(names: tuple[str, ...], **options: Any) -> int:
     quickwins.json to the results folder. NAMES are cases, benchmarks or globs.
     """
     with progressing(options) as progress:
-        record = quickwins(request_of(names, options), progress, os.environ)
-    folder = options["results"] or options["repo"] / "results"
+        done = quickwins(request_of(names, options), progress, os.environ)
+    (record,), folder = done.records, done.results
     save(folder / "quickwins.json", record)
     save_text(folder / "quickwins.md", quickwins_markdown(record))
-    return _printed(record, quickwins_lines(record), [folder / "quickwins.md", folder / "quickwins.json"], options)
+    return _printed(done.records, quickwins_lines(record), [folder / "quickwins.md", folder / "quickwins.json"], options)
 
 
 @click.command("study")
@@ -62,16 +63,16 @@ def study_command(cases: tuple[str, ...], **options: Any) -> int:
     CASES are cases, benchmarks, configs or globs. Writes NAME.txt, NAME.json and pictures to results/study for each benchmark.
     """
     with progressing(options) as progress:
-        records = study(request_of(cases, options), progress, os.environ)
-    codes = []
-    for record in records:
-        folder, name = (options["results"] or options["repo"] / "results") / "study", record.cases[0].benchmark
-        lines = list(study_lines(record))
-        save(folder / f"{name}.json", record)
-        save_text(folder / f"{name}.txt", "\n".join(lines) + "\n")
-        paths = [folder / f"{name}.txt", folder / f"{name}.json", *_drawn(lambda: draw_study(record, folder, name))]  # noqa: B023  called at once
-        codes.append(_printed(record, lines, paths, options))
-    return max(codes)
+        done = study(request_of(cases, options), progress, os.environ)
+    lines, paths = [], []
+    for record in done.records:
+        name, text = record.cases[0].benchmark, list(study_lines(record))
+        save(done.results / f"{name}.json", record)
+        save_text(done.results / f"{name}.txt", "\n".join(text) + "\n")
+        lines += text
+        paths += [done.results / f"{name}.txt", done.results / f"{name}.json"]
+        paths += _drawn(partial(draw_study, record, done.results, name))
+    return _printed(done.records, lines, paths, options)
 
 
 MOST_VALUES = 64
@@ -130,13 +131,13 @@ def sweep_command(case: str, over: tuple[str, tuple[int, ...]], **options: Any) 
     Writes a CSV table, pictures and the record to results/sweep. The other parameters stay as CASE has them.
     """
     with progressing(options) as progress:
-        record = sweep(Sweep(case, *over), request_of((), options), progress, os.environ)
-    folder = (options["results"] or options["repo"] / "results") / "sweep"
+        done = sweep(Sweep(case, *over), request_of((), options), progress, os.environ)
+    (record,), folder = done.records, done.results
     name = f"{record.cases[0].benchmark}_{record.parameter}"
     save(folder / f"{name}.json", record)
     save_text(folder / f"{name}.csv", sweep_csv(record))
-    paths = [folder / f"{name}.csv", folder / f"{name}.json", *_drawn(lambda: draw_sweep(record, folder, name))]
-    return _printed(record, sweep_lines(record), paths, options)
+    paths = [folder / f"{name}.csv", folder / f"{name}.json", *_drawn(partial(draw_sweep, record, folder, name))]
+    return _printed(done.records, sweep_lines(record), paths, options)
 
 
 def _drawn(draw: Callable[[], list[Path]]) -> list[Path]:
@@ -148,10 +149,12 @@ def _drawn(draw: Callable[[], list[Path]]) -> list[Path]:
         return []
 
 
-def _printed(record: VariantsRecord, lines: Iterable[str], paths: Iterable[Path], options: dict[str, Any]) -> int:
-    """Print a record. Return 0 where all variants that can run here were timed, 1 for a wrong result, else 3."""
-    print_result(record, [*lines, *(f"{'File:':<9}{shown(path)}" for path in paths)], as_json=options["as_json"])
-    problems = [why for case in record.cases if not case.skipped for why in case.problems]
+def _printed(records: Sequence[VariantsRecord], lines: Iterable[str], paths: Iterable[Path], options: dict[str, Any]) -> int:
+    """Print records. Return 0 where all variants that can run here were timed, 1 for a wrong result, else 3."""
+    document = records[0] if len(records) == 1 else [record.model_dump(mode="json") for record in records]
+    print_result(document, [*lines, *(f"{'File:':<9}{shown(path)}" for path in paths)], as_json=options["as_json"])
+    cases = [case for record in records for case in record.cases]
+    problems = [why for case in cases if not case.skipped for why in case.problems]
     if any("wrong result" in why for why in problems):
         return int(Exit.REGRESSION)
-    return int(Exit.PASS if any(case.variants for case in record.cases) and not problems else Exit.NOT_MEASURED)
+    return int(Exit.PASS if any(case.variants for case in cases) and not problems else Exit.NOT_MEASURED)

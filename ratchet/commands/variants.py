@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -36,7 +37,16 @@ FOLDER, CLAIMS = "quickwins", "claims.json"
 """Of the quick wins, in the folder of the benchmarks."""
 
 
-def quickwins(request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsRecord:
+@dataclass(frozen=True)
+class VariantsResult:
+    """What was measured, and the folder where its files belong."""
+
+    records: tuple[VariantsRecord, ...]
+    """One, or in a study one for each benchmark."""
+    results: Path
+
+
+def quickwins(request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
     """Time the naive and the improved variant of each quick win. Raises as `check.check` does; nothing is built."""
     root, settings = _settings(request, environ)
     folder = root / settings.bench / FOLDER
@@ -45,24 +55,31 @@ def quickwins(request: Request, progress: Progress, environ: Mapping[str, str]) 
             f"There are no quick wins in {folder}.", "Run this in a checkout of ratchet's own repository, or name it with --repo."
         )
     claims = load(folder / CLAIMS, Claims).claims
-    here = settings.model_copy(update={"bench": f"{settings.bench}/{FOLDER}", "placements": 1})
-    return _measured("quickwins", request, here, root, progress, environ, claims=claims)
+    # What is compared here differs by tens of per cent: half the blocks, and one place in memory, are enough.
+    fewer = {"blocks": min(settings.blocks, 4), "placements": 1}
+    here = settings.model_copy(update={"bench": f"{settings.bench}/{FOLDER}", **fewer})
+    record = _measured("quickwins", request, here, root, progress, environ, claims=claims)
+    return VariantsResult((record,), root / settings.results)
 
 
-def study(request: Request, progress: Progress, environ: Mapping[str, str]) -> list[VariantsRecord]:
-    """Time all variants of the chosen cases. Return a record for each benchmark, with its roofs. Raises as `quickwins` does."""
+def study(request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
+    """Time all variants of the chosen cases; each benchmark has a record, with its roofs. Raises as `quickwins` does."""
     root, settings = _settings(request, environ)
     record = _measured("study", request, settings, root, progress, environ)
     benchmarks = dict.fromkeys(case.benchmark for case in record.cases)
     parts = [tuple(case for case in record.cases if case.benchmark == benchmark) for benchmark in benchmarks]
-    return [_with_roofs(record.model_copy(update={"cases": cases}), root / settings.results) for cases in parts]
+    results = root / settings.results
+    return VariantsResult(
+        tuple(_with_roofs(record.model_copy(update={"cases": cases}), results) for cases in parts), results / "study"
+    )
 
 
-def sweep(wanted: Sweep, request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsRecord:
+def sweep(wanted: Sweep, request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
     """Time all variants of a case at each value of one of its parameters. Raises as `quickwins` does."""
     root, settings = _settings(request, environ)
     record = _measured("sweep", request, settings, root, progress, environ, wanted=wanted)
-    return _with_roofs(record, root / settings.results)
+    results = root / settings.results
+    return VariantsResult((_with_roofs(record, results),), results / "sweep")
 
 
 def _with_roofs(record: VariantsRecord, results: Path) -> VariantsRecord:

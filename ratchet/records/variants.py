@@ -92,7 +92,9 @@ class Claim(Record):
     more: str = ""
     """Why it brings more, likewise."""
     cpu: str = ""
-    """What to know about its figure on a CPU."""
+    """Why its figure is another one on a CPU."""
+    note: str = ""
+    """What to know where it holds."""
 
 
 class Claims(Record):

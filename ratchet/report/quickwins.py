@@ -19,7 +19,7 @@ _ANSWERS: dict[Holding, str] = {
     "holds": "yes",
     "less": "no, less",
     "more": "no, more",
-    "no gain": "no, nothing",
+    "no gain": "no, hardly anything",
     "slower": "no, slower",
     "faster": "faster; no figure to hold it to",
     "undecided": "undecided: measure with more --pairs",
@@ -59,7 +59,7 @@ class Row:
             times = self.case.variants
             why = self.case.problem or next((one.problem for one in (*times[OTHER:], *times[:OTHER]) if one.problem), "")
         elif self.holding in ("holds", "faster", "undecided"):
-            why = ""
+            why = self.claim.note if self.holding == "holds" else ""
         else:
             why = self.claim.cpu if self.on_cpu else self.claim.more if self.holding == "more" else self.claim.less
         return ": ".join(filter(None, (_ANSWERS[self.holding], why)))
