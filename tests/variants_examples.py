@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ratchet.records.roofline import Roof
+from ratchet.records.profile import Roof
 from ratchet.records.run import Config, WorkloadIdentity
 from ratchet.records.variants import Claim, VariantsCase, VariantsRecord, VariantTime
 from ratchet.records.verdict import Comparison

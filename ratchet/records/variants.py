@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field
 
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment
-from ratchet.records.roofline import Roof
+from ratchet.records.profile import Roof
 from ratchet.records.run import Config, Plan, WorkloadIdentity
 from ratchet.records.verdict import Comparison
 

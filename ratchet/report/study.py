@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ratchet import units
 from ratchet.judge.profile import cached
-from ratchet.records.roofline import Roof
+from ratchet.records.profile import Roof
 from ratchet.records.variants import VariantsCase, VariantsRecord, VariantTime
 from ratchet.report.quickwins import factor, machine_text, notes_of
 from ratchet.untrusted import log_line

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ratchet import units
-from ratchet.records.roofline import Roof
+from ratchet.records.profile import Roof
 from ratchet.records.variants import VariantsRecord
 from ratchet.report.figures import style
 from ratchet.report.figures.style import BODY, FAINT, INK, SMALL, TITLE, FigureSection, legend_section, lines_of, text_section
