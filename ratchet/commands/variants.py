@@ -166,7 +166,7 @@ def _case(listed: CaseRun, found: MeasuredVariants) -> VariantsCase:
                 peak_memory_bytes=figures.peak_memory_bytes if figures else 0,
                 problem=problem,
             ),
-            *(_other(other, case) for other, case in measured.items() if other),
+            *(_other(other, case, figures.median_time_ms if figures else None) for other, case in measured.items() if other),
         )
     return VariantsCase(
         name=listed.name,
@@ -179,18 +179,18 @@ def _case(listed: CaseRun, found: MeasuredVariants) -> VariantsCase:
     )
 
 
-def _other(name: str, case: CaseRun) -> VariantTime:
-    figures = case.reference_performance
+def _other(name: str, case: CaseRun, own_ms: float | None) -> VariantTime:
+    """Return a variant; its time is that of the own one times what the pairs show, so that a slow minute moves both."""
     comparison = compare_workers(case.head, case.reference, CONFIDENCE)
-    problem = "" if comparison else next(_problems(case, "reference"), "its benchmark's own variant has no time")
+    if comparison is None or own_ms is None:
+        return VariantTime(name=name, problem=next(_problems(case, "reference"), "its benchmark's own variant has no time"))
     return VariantTime(
         name=name,
-        median_ms=figures.median_time_ms if figures else None,
-        low_ms=figures.ci_95_low if figures else None,
-        high_ms=figures.ci_95_high if figures else None,
-        peak_memory_bytes=figures.peak_memory_bytes if figures else 0,
+        median_ms=own_ms / comparison.ratio,
+        low_ms=own_ms / comparison.high,
+        high_ms=own_ms / comparison.low,
+        peak_memory_bytes=max(worker.peak_memory_bytes for worker in case.reference),
         comparison=comparison,
-        problem=problem,
     )
 
 

@@ -21,9 +21,10 @@ class VariantTime(Record):
 
     name: str
     median_ms: Positive | None = None
+    """Of the benchmark's own variant over workers; of another one, that times the ratio that the pairs show."""
     low_ms: Positive | None = None
     high_ms: Positive | None = None
-    """The interval of the median over workers."""
+    """The interval of the own one's median, or of another one's ratio to it."""
     peak_memory_bytes: Count = 0
     comparison: Comparison | None = None
     """The time of the benchmark's own variant over that of this one, in pairs; None for its own."""
