@@ -24,8 +24,9 @@ CONFIDENCE = 0.95
 SAME = 0.03
 """Both bounds of a change below this: the files are equally fast."""
 FEWEST, CHANCE = 8, 0.005
-"""Pairs of processes without which nothing is decided, and the largest p-value of a file that is faster or slower: with eight pairs
-all of them agree. On a busy machine few pairs scatter too little by chance, and the bound alone was wrong in one run of twenty-four."""
+"""Pairs without which nothing is decided, and the largest p-value of a file that is faster or slower: all of eight pairs agree.
+
+On a busy machine a few pairs scatter too little by chance: the bound alone, of six pairs, was wrong in one run of twenty-four."""
 AGREE = 0.7
 """Share of the time that a candidate seems to save which the parent's clock has to see as well."""
 
