@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 import warnings
 from collections.abc import Callable
@@ -53,8 +54,12 @@ def both(tmp_path: Path) -> Callable[[Callable[[], None]], tuple[set[str], set[s
     def look(function: Callable[[], None]) -> tuple[set[str], set[str]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with profile(activities=[ProfilerActivity.CPU], with_stack=True, record_shapes=True) as taken:
-                function()
+            gc.disable()  # callbacks of other tests' tools would stand among the calls that torch's matcher counts
+            try:
+                with profile(activities=[ProfilerActivity.CPU], with_stack=True, record_shapes=True) as taken:
+                    function()
+            finally:
+                gc.enable()
         path = tmp_path / "trace.json"
         taken.export_chrome_trace(str(path))
         ours = {finding.pattern for finding in advise(read_trace(path), "x").findings}
