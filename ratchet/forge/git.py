@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import struct
@@ -102,6 +103,23 @@ class Repository:
         """Return ``Name <address>`` as git signs a commit here; empty if git has no name."""
         name, address = self._setting("user.name"), self._setting("user.email")
         return f"{name} <{address}>" if name and address else name or address
+
+    def files(self, folder: Path) -> list[str]:
+        """Return the paths of all files below a folder that git does not ignore, relative to it."""
+        listed = self._run("ls-files", "-z", "--cached", "--others", "--exclude-standard", folder=folder)
+        return sorted({name for name in listed.split("\0") if name})
+
+    def default_branch(self) -> str:
+        """Return the branch that origin calls its own; without an origin, the one that is checked out."""
+        remote = self._try("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").stdout.strip()
+        return remote.removeprefix("origin/") or self._try("symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip() or "main"
+
+    def web_address(self) -> str:
+        """Return where origin is on the web; empty where its address does not say."""
+        address = re.fullmatch(
+            r"(?:\w+://)?(?:[^@/]+@)?([\w.-]+)(?::\d+)?[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?", self._setting("remote.origin.url")
+        )
+        return f"https://{address[1]}/{address[2]}" if address and "." in address[1] else ""
 
     def is_shallow(self) -> bool:
         """Return whether the clone lacks a part of the history."""
