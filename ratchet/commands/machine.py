@@ -216,6 +216,10 @@ class _Part:
             self._shared.cases += total_cases
             progress.start(self._shared.cases, pairs)
 
+    def announce(self, text: str) -> None:
+        with self._shared.reporting() as progress:
+            progress.announce(text)
+
     def stage(self, text: str) -> None:
         with self._shared.reporting() as progress:
             if self._number == 0:  # the others do the same at about the same time
