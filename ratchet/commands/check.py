@@ -123,7 +123,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
 
 def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
     repository = Repository(request.folder)
-    settings = load_settings(repository.root, environ, request.options)
+    settings = load_settings(repository.root, environ, request.options, request.folder)
     if request.shard:  # all shards together may be falsely red no more often than one whole check
         settings = settings.model_copy(update={"false_alarm": settings.false_alarm / request.shard.of})
     results = writable(repository.root / settings.results)

@@ -72,7 +72,8 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
     Raises UsageError for a wrong request, BusyError and UnfitError for the device, HostError where no process can be started.
     What goes wrong in either file is in the record.
     """
-    settings = load_settings(root_of(request.folder), environ, {"pairs": 20, "case_timeout": 60, **_given(request)})
+    options = {"pairs": 20, "case_timeout": 60, **_given(request)}
+    settings = load_settings(root_of(request.folder), environ, options, request.folder)
     clock, started, evaluator = time.monotonic(), datetime.now(UTC), evaluator_digest()
     with (
         machine_of(request, settings, f"ratchet evaluate {wanted.candidate.path}", progress, environ) as machine,

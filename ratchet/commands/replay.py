@@ -43,7 +43,7 @@ def replay(files: Sequence[Path], request: Request, environ: Mapping[str, str]) 
     Raises RecordError for a file that is neither a run nor an archive, UsageError for a pattern that matches no case.
     """
     root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options)
+    settings = load_settings(root, environ, request.options, request.folder)
     baseline = load_baseline(root / settings.results)
     overrides = {
         field: getattr(settings.policy, field) for key, field in _THRESHOLDS.items() if request.options.get(key) is not None
@@ -73,7 +73,7 @@ def replay_simulated(
     if runs < 1:
         raise UsageError(f"--simulate {runs}: so few pull requests tell nothing.", "Draw 1 or more.")
     factors = dict(_factor(plant) for plant in plants)
-    settings = load_settings(root_of(request.folder), environ, request.options)
+    settings = load_settings(root_of(request.folder), environ, request.options, request.folder)
     names: list[str] = []
     pools: dict[str, list[Pair]] = {}
     for _, recorded in _recorded(files):

@@ -28,7 +28,16 @@ def build(
     progress.stage(f"Building the {side}")
     try:
         content, time_limit_s = snapshot.tree.content, settings.build_timeout
-        build_tree(tree, settings.build, settings.build_outputs, content, time_limit_s, environ, cache=settings.build_cache)
+        build_tree(
+            tree,
+            settings.build,
+            settings.build_outputs,
+            content,
+            time_limit_s,
+            environ,
+            cache=settings.build_cache,
+            folder=settings.project,
+        )
     except BuildError as error:
         return error
     return None

@@ -81,7 +81,7 @@ def verify_baseline(request: Request, environ: Mapping[str, str]) -> Verificatio
 def show_baseline(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:
     """Read the baseline file of the checkout. Raises RecordError."""
     root = root_of(request.folder)
-    results = root / load_settings(root, environ, request.options).results
+    results = root / load_settings(root, environ, request.options, request.folder).results
     return results / BASELINE, load_baseline(results)
 
 

@@ -63,7 +63,7 @@ def push_baseline(
     """
     job = _run_of_main(way.onto, github, environ)
     clone = Remote(request.folder, way.remote)
-    settings = load_settings(clone.root, environ, request.options)
+    settings = load_settings(clone.root, environ, request.options, request.folder)
     main = job.head_branch if job else way.onto or clone.branch()
     if not main:
         raise UsageError("No branch is checked out, so it is unknown which one was measured.", "Name it with --onto.")
