@@ -237,15 +237,16 @@ class SettingOrigin:
     meaning: str
 
 
-def explained(root: Path, environ: Mapping[str, str], folder: Path) -> list[SettingOrigin]:
-    """Return every setting with its value, where that comes from, and what it means. Raises as `load_settings` does."""
-    settings = load_settings(root, environ, {}, folder)
+def explained(root: Path, environ: Mapping[str, str], options: Mapping[str, Any], folder: Path) -> list[SettingOrigin]:
+    """Return every setting with its value, where that comes from, and what it means. Arguments and errors: `load_settings`."""
+    settings = load_settings(root, environ, options, folder)
     path = _project_of(root, folder) / "pyproject.toml"
     given = _tool_table(_text_of(path), str(path)) or {}
     variables = _of_environment(environ)
     shown = []
     for name, field in Settings.model_fields.items():
         source = f"RATCHET_{name.upper()}" if name in variables else str(path) if name in given else "default"
+        source = "option" if options.get(name) is not None else source
         meaning = " ".join((field.description or "").replace("``", "").split())
         shown.append(SettingOrigin(name, getattr(settings, name), source, meaning))
     return shown

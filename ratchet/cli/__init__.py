@@ -40,6 +40,7 @@ COMMANDS = {
     "report": ("check:report_command", "Judge a recorded run again and write its report."),
     "roofline": ("profile:roofline_command", "Draw how near each case comes to what the machine can do."),
     "run": ("check:run_command", "Time this checkout alone and write results/current.json."),
+    "settings": ("show:settings_command", "Show every setting: its value, where that comes from, and what it means."),
     "tune": ("tune:tune_command", "Search the parameters of a case and confirm the best against today's values."),
 }
 """Name → where the command is (module of this package, function), and its line in ``ratchet --help``."""
@@ -54,7 +55,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's interface
         if cmd_name not in COMMANDS:
             return None
-        return cast(click.Command, pkgutil.resolve_name(f"ratchet.cli.{COMMANDS[cmd_name][0]}"))
+        from ratchet.cli.examples import with_examples
+
+        return with_examples(cast(click.Command, pkgutil.resolve_name(f"ratchet.cli.{COMMANDS[cmd_name][0]}")), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's interface
         with formatter.section("Commands"):

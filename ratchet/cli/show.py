@@ -1,4 +1,4 @@
-"""Commands that look at the checkout and at the machine: list, doctor.
+"""Commands that look at the checkout and at the machine: list, settings, doctor.
 
 Loaded by `ratchet.cli` when one of them is called. They print to stdout; what they look at is in `ratchet.commands.run` and
 `ratchet.measure.device.doctor`.
@@ -6,6 +6,7 @@ Loaded by `ratchet.cli` when one of them is called. They print to stdout; what t
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -13,7 +14,9 @@ import click
 
 from ratchet.cli.options import common, device, request_of
 from ratchet.cli.output import print_result
+from ratchet.commands.request import root_of
 from ratchet.commands.run import cases_of_checkout
+from ratchet.config import explained
 from ratchet.errors import Exit
 from ratchet.measure.device import doctor
 from ratchet.untrusted import clean
@@ -41,6 +44,23 @@ def list_command(cases: tuple[str, ...], **options: Any) -> int:
     if any(case.failures for case in listed):
         return int(Exit.REGRESSION)
     return int(Exit.PASS if listed else Exit.NOT_MEASURED)
+
+
+@click.command("settings")
+@common
+def settings_command(**options: Any) -> int:
+    """Show every setting: its value, where that comes from, and what it means."""
+    request = request_of((), options)
+    shown = explained(root_of(request.folder), os.environ, request.options, request.folder)
+    fields = [{"name": each.name, "value": each.value, "source": each.source, "meaning": each.meaning} for each in shown]
+    width = max(len(each.name) for each in shown)
+    lines = [
+        line
+        for each in shown
+        for line in (f"{each.name:<{width}} = {json.dumps(each.value)}  ({each.source})", f"{'':<{width}}   {each.meaning}")
+    ]
+    print_result(fields, lines, as_json=options["as_json"])
+    return int(Exit.PASS)
 
 
 @click.command("doctor")

@@ -303,9 +303,9 @@ def test_other_builds_are_taken(build: object) -> None:
 def test_every_setting_is_explained(tmp_path: Path) -> None:
     """With its value, where that comes from, and a sentence."""
     (tmp_path / "pyproject.toml").write_text("[tool.ratchet]\nregression-threshold = '2%'\n")
-    shown = {each.name: each for each in explained(tmp_path, {"RATCHET_PAIRS": "30"}, tmp_path)}
+    shown = {each.name: each for each in explained(tmp_path, {"RATCHET_PAIRS": "30"}, {"seed": 7}, tmp_path)}
     assert set(shown) == set(Settings.model_fields)
     assert all(each.meaning for each in shown.values())
     assert (shown["pairs"].value, shown["pairs"].source) == (30, "RATCHET_PAIRS")
     assert (shown["regression_threshold"].value, shown["regression_threshold"].source) == (0.02, f"{tmp_path}/pyproject.toml")
-    assert shown["blocks"].source == "default"
+    assert (shown["blocks"].source, shown["seed"].source) == ("default", "option")
