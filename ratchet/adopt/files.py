@@ -58,19 +58,24 @@ class WorkflowValues:
             "RATCHET_COMMIT": self.commit,
             "RUNNER_LABELS": self.labels,
             "RUNNER_PYTHON": self.python,
-            "DEFAULT_BRANCH": self.branch,
+            "DEFAULT_BRANCH": json.dumps(self.branch),  # one called true is no boolean
         }
         return re.sub(rf"\b({'|'.join(words)})\b", lambda found: words[found[1]], template)
 
     @classmethod
     def read(cls, text: str, branch: str) -> WorkflowValues | None:
-        """Return the values that a filled workflow has; None where it calls no workflow of ratchet."""
+        """Return the values that a filled workflow has; None where it calls no workflow of ratchet.
+
+        ``branch`` is the default branch, for the workflows that do not name it.
+        """
         uses = re.search(r"uses: *([\w.-]+/[\w.-]+)/\.github/workflows/\w+\.yml@(\S+)", text)
         if not uses:
             return None
         labels = re.search(r"^ +runner: '(.*)'$", text, re.MULTILINE)
         python = re.search(r"^ +python: (\S+)$", text, re.MULTILINE)
-        return cls(uses[1], uses[2], labels[1] if labels else "", python[1] if python else "", branch)
+        branches = re.search(r'^ +branches: \["?([^"\],]+)"?\]$', text, re.MULTILINE)
+        found = branches[1] if branches else branch
+        return cls(uses[1], uses[2], labels[1] if labels else "", python[1] if python else "", found)
 
 
 def workflow_values(github: str, labels: str, python: str, branch: str) -> WorkflowValues:
@@ -86,7 +91,7 @@ def workflow_values(github: str, labels: str, python: str, branch: str) -> Workf
     names = listed if isinstance(listed, list) else [listed]
     if not names or not all(isinstance(name, str) and re.fullmatch(r"[\w.:-]+", name) for name in names):
         raise UsageError(f"--runner {labels} is not a list of labels.", """Write it as '["self-hosted", "gpu"]'.""")
-    if not re.fullmatch(r"[\w./+~-]+", python):
+    if not re.fullmatch(r"[\w./][\w./+-]*", python):
         raise UsageError(f"--python {python} is not the path of a program.", "Write it as /opt/torch/bin/python.")
     return WorkflowValues(named[1], named[2], json.dumps(listed), python, branch)
 

@@ -154,7 +154,7 @@ def _read(path: Path) -> str | None:
 
 def _bench(root: Path, files: Sequence[str]) -> str:
     """Return the usual folder of benchmarks; another where the repository has other files in it."""
-    is_taken = any(file.startswith("bench/") for file in files) and not _has_benchmarks(root, files, "bench")
+    is_taken = any(file == "bench" or file.startswith("bench/") for file in files) and not _has_benchmarks(root, files, "bench")
     return "ratchet_bench" if is_taken else "bench"
 
 

@@ -112,9 +112,11 @@ class Repository:
         return sorted({name for name in listed.split("\0") if name})
 
     def default_branch(self) -> str:
-        """Return the branch that origin calls its own; without an origin, the one that is checked out."""
-        remote = self._try("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").stdout.strip()
-        return remote.removeprefix("origin/") or self._try("symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip() or "main"
+        """Return the branch that origin calls its own; without that, main or master, else the one that is checked out."""
+        if remote := self._try("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").stdout.strip():
+            return remote.removeprefix("origin/")
+        usual = next((name for name in ("main", "master") if self._hash_of(f"refs/heads/{name}")), "")
+        return usual or self._try("symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip() or "main"
 
     def web_address(self) -> str:
         """Return where origin is on the web; empty where its address does not say."""

@@ -115,7 +115,7 @@ def test_workflows_are_filled_in(shaped: Callable[[str], Playground]) -> None:
     assert "https://github.com/octo-org/kernels/settings/actions" in done.out
     text = (play.repo / ".github/workflows/ratchet_baseline.yml").read_text()
     assert f"@{COMMIT}\n" in text
-    assert "branches: [trunk]" in text
+    assert 'branches: ["trunk"]' in text
     assert """runner: '["self-hosted", "a100"]'\n      python: /opt/torch/bin/python\n""" in text
     assert play.ratchet("init", "--check").code == 0
     (play.repo / ".github/workflows/cuda_profile.yml").unlink()
@@ -149,3 +149,30 @@ def test_workflows_belong_to_the_root(shaped: Callable[[str], Playground]) -> No
     assert play.ratchet("init", "--yes", "--repo", "libs/a").code == 0
     assert "pack_a.ops.scale(x)" in (play.repo / "libs/a/bench/first.py").read_text()
     assert "[tool.ratchet]" in (play.repo / "libs/a/pyproject.toml").read_text()
+
+
+HARMLESS = "import time\nimport torch\n\n\ndef {name}(x: torch.Tensor) -> torch.Tensor:\n    {body}\n    return x * 3\n"
+
+
+def test_functions_that_do_not_suit_are_passed_over(shaped: Callable[[str], Playground]) -> None:
+    """One that changes its input, is slow, ends the process's hopes or gives no tensor is not the first benchmark."""
+    play = shaped("empty")
+    bodies = {"a_in_place": "x += 1", "b_slow": "time.sleep(1.1)", "c_exits": "raise SystemExit(0)", "d_list": "return [x]"}
+    play.commit({f"kernels/{name}.py": HARMLESS.format(name=name, body=body) for name, body in bodies.items()})
+    play.commit({"kernels/__init__.py": "# a package\n", "kernels/e_good.py": HARMLESS.format(name="e_good", body="pass")})
+    plan = only_json(play.ratchet("init", "--yes", "--json").out)
+    assert plan["benchmark"] == "kernels.e_good.e_good(x)"
+
+
+def test_where_it_cannot_begin(tmp_path: Path, shaped: Callable[[str], Playground]) -> None:
+    """Outside git, with a file in the place of a folder, and without a workflow to check, a sentence says what to do."""
+    play = shaped("empty")
+    outside = play.ratchet("init", "--yes", "--repo", str(play.temp))
+    assert (outside.code, "is not inside a git repository" in outside.sentence) == (2, True)
+    assert "has no workflow of ratchet" in play.ratchet("init", "--check").sentence
+    (play.repo / "pyproject.toml").write_text("[project\n")
+    broken = play.ratchet("init", "--yes")
+    assert (broken.code, "not valid TOML" in broken.sentence) == (2, True)
+    (play.repo / "pyproject.toml").unlink()
+    (play.repo / "bench").write_text("a file\n")
+    assert "ratchet_bench/first.py" in play.ratchet("init", "--yes").out
