@@ -21,6 +21,7 @@ from typing import NoReturn, cast
 import click
 
 from ratchet import __version__
+from ratchet.cli.examples import with_examples
 from ratchet.errors import Exit, RatchetError
 
 COMMANDS = {
@@ -55,8 +56,6 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's interface
         if cmd_name not in COMMANDS:
             return None
-        from ratchet.cli.examples import with_examples
-
         return with_examples(cast(click.Command, pkgutil.resolve_name(f"ratchet.cli.{COMMANDS[cmd_name][0]}")), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's interface
@@ -71,6 +70,9 @@ def cli() -> None:
 
     Exit codes: 0 pass, 1 regression or wrong result, 2 wrong usage, 3 could not measure, 130 interrupted.
     """
+
+
+with_examples(cli, "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

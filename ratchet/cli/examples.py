@@ -5,6 +5,12 @@ from __future__ import annotations
 import click
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
+    "": (
+        "ratchet init        a first benchmark for this repository",
+        "ratchet check       are my changes slower than the last commit?",
+        "ratchet doctor      what this machine can do",
+    ),
+    "baseline": ("ratchet baseline show", "ratchet baseline record"),
     "baseline accept": ('ratchet baseline accept norm/rows_4k --reason "needs float64"',),
     "baseline push": ("ratchet baseline push run-artifact/ --mode pull-request",),
     "baseline record": ("ratchet baseline record", "ratchet baseline record first/current.json second/current.json"),
@@ -43,10 +49,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 
 def with_examples(command: click.Command, name: str) -> click.Command:
-    """Add the examples of a command, and those of its own commands, to their help."""
-    if isinstance(command, click.Group):
-        for own, inner in command.commands.items():
-            with_examples(inner, f"{name} {own}")
-    elif name in EXAMPLES:
-        command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES[name])
+    """Add the examples of a command (empty: of ``ratchet``), and those of its own commands, to their help."""
+    command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES.get(name, ()))
+    for own, inner in getattr(command, "commands", {}).items():
+        with_examples(inner, f"{name} {own}")
     return command

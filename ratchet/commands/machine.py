@@ -111,7 +111,9 @@ def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> 
     torch = installed_version("torch")
     if torch is None:
         raise UnfitError(
-            "Measuring needs PyTorch.", "Install it with `pip install torch` (any build for your CUDA), then run again."
+            "Measuring needs PyTorch.",
+            "Install any build for your CUDA with `pip install torch`; without a GPU add "
+            "`--index-url https://download.pytorch.org/whl/cpu`.",
         )
     if settings.device == "cpu":
         return "cpu", None, ()

@@ -58,7 +58,8 @@ def tree_specs(
     """
     if not (head / settings.bench).is_dir():
         raise UsageError(
-            f"There is no folder {settings.bench}/ in this repository.", "Put benchmarks there, or set bench in [tool.ratchet]."
+            f"There is no folder {settings.bench}/ in this repository.",
+            "`ratchet init` writes a first benchmark; or set bench in [tool.ratchet].",
         )
     specs: dict[Side, TreeSpec] = {"head": tree_spec(settings, machine, checkout, head)}
     if reference and (reference / settings.bench).is_dir():

@@ -120,10 +120,9 @@ class Repository:
 
     def web_address(self) -> str:
         """Return where origin is on the web; empty where its address does not say."""
-        address = re.fullmatch(
-            r"(?:\w+://)?(?:[^@/]+@)?([\w.-]+)(?::\d+)?[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?", self._setting("remote.origin.url")
-        )
-        return f"https://{address[1]}/{address[2]}" if address and "." in address[1] else ""
+        host, path = r"(\w[\w-]*(?:\.[\w-]+)+)", r"([\w.-]+/[\w.-]+?)(?:\.git)?/?"
+        found = re.fullmatch(rf"(?:\w+://)?(?:[^@/]+@)?{host}(?::\d+)?[:/]{path}", self._setting("remote.origin.url"))
+        return f"https://{found[1]}/{found[2]}" if found else ""
 
     def is_shallow(self) -> bool:
         """Return whether the clone lacks a part of the history."""

@@ -16,13 +16,11 @@ def commands() -> Iterator[tuple[str, click.Command]]:
     for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
         assert command
-        if isinstance(command, click.Group):
-            yield from ((f"{name} {own}", inner) for own, inner in command.commands.items())
-        else:
-            yield name, command
+        yield name, command
+        yield from ((f"{name} {own}", inner) for own, inner in getattr(command, "commands", {}).items())
 
 
-ALL = dict(commands())
+ALL = {"": cli, **dict(commands())}
 
 
 def test_every_help_page_has_an_example() -> None:
