@@ -82,8 +82,6 @@ def first_that_runs(
 ) -> tuple[Function, str] | None:
     """Import and call the functions in a child program. Return the first that gives the same tensor twice, and its benchmark."""
     tried = [(function, text) for function in functions[:_MOST_FUNCTIONS] for text in attempts(function)]
-    if not tried:
-        return None
     task = json.dumps([[text for _, text in tried], [str(root / folder) for folder in python_path]])
     command = [sys.executable, "-P", "-m", "ratchet.adopt.first_benchmark", task]
     try:

@@ -18,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from ratchet import untrusted
 from ratchet.commands.machine import Machine, environment_of, in_parallel, machines_of, plan_of
 from ratchet.commands.output import record_of
 from ratchet.commands.profile.cases import ProfileSite, with_profiles
@@ -159,7 +160,7 @@ def _sides(plan: CheckPlan) -> str:
 
 
 def _named(tree: Tree) -> str:
-    return f'{tree.commit[:10]} "{tree.subject}"'
+    return f'{tree.commit[:10]} "{untrusted.clean(tree.subject, untrusted.CELL)}"'
 
 
 def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:

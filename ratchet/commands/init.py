@@ -192,6 +192,8 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
         names = " ".join(sorted({file.path.partition("/")[0] for file in plan.files}))
         steps.append(f'Commit: git add {names} && git commit -m "Measure with ratchet"')
     steps.append("Change what is timed, and run: ratchet check")
+    if any(file.path == "pyproject.toml" and file.old is None for file in plan.files) and (plan.root / "setup.py").exists():
+        steps.append("If setup.py imports torch: pip install --no-build-isolation; pip isolates builds beside a pyproject.toml")
     if not request.github:
         return tuple(steps)
     home = repository.web_address()

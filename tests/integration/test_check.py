@@ -182,3 +182,14 @@ def test_integrated_benchmark_runs_as_a_script(tmp_path: Path, config: str) -> N
     assert done.code == 0, done
     assert f"normalize/{config}" in done.out
     assert tmp_path.joinpath("results/current.json").exists()
+
+
+def test_a_commit_s_message_commands_no_terminal(play: Playground) -> None:
+    """What stands in the first line, and in the refusal, is one line of harmless characters."""
+    play.git("commit", "--quiet", "--allow-empty", "-m", "\x1b[2J::error::\x07x")
+    done = play.check("--base", "HEAD", env=UNTIMED)
+    assert done.code == 2
+    assert "\x1b" not in done.err + done.out
+    first = play.check(env=UNTIMED).err.splitlines()[0]
+    assert "x" in first
+    assert "\x1b" not in first
