@@ -6,13 +6,12 @@ pyproject.toml and nothing else: the environment and the options are arguments. 
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import secrets
 import shlex
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
@@ -112,7 +111,7 @@ class Settings(BaseModel):
     pairs: Annotated[int, Field(ge=3, le=200)] = 100
     """Most pairs of fresh processes, one per side, that an undecided case gets. Fewer than 20 can prove no change."""
     budget: Duration = 90.0
-    """After so long no further pair is begun for undecided cases; every case gets its first six. 0: no limit."""
+    """After this long no further pair starts for undecided cases; every case gets its first six. 0: no limit."""
     blocks: Annotated[int, Field(ge=2, le=100)] = 8
     """Turns that each side takes in one pair, in the order A B B A."""
     block_ms: Annotated[float, Field(gt=0, le=10_000)] = 6.0
@@ -190,14 +189,23 @@ class Settings(BaseModel):
     @property
     def policy(self) -> Policy:
         """The thresholds as the one object that the judge takes."""
-        return Policy(
-            regression=self.regression_threshold,
-            improvement=self.improvement_threshold,
-            confidence=self.confidence,
-            false_alarm=self.false_alarm,
-            on_inconclusive=self.on_inconclusive,
-            memory_limit_bytes=self.memory_limit,
-        )
+        return Policy(**{field: getattr(self, key) for key, field in _POLICY.items()})
+
+    def overriding(self, policy: Policy, options: Mapping[str, Any]) -> Policy:
+        """Return a recorded policy with the thresholds that were given on the command line."""
+        given = {field: getattr(self, key) for key, field in _POLICY.items() if options.get(key) is not None}
+        return policy.model_copy(update=given)
+
+
+_POLICY = {
+    "regression_threshold": "regression",
+    "improvement_threshold": "improvement",
+    "confidence": "confidence",
+    "false_alarm": "false_alarm",
+    "on_inconclusive": "on_inconclusive",
+    "memory_limit": "memory_limit_bytes",
+}
+"""Setting → its field of a policy."""
 
 
 def load_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, Any], folder: Path | None = None) -> Settings:
@@ -222,9 +230,9 @@ def settings_from(text: str, name: str, environ: Mapping[str, str], options: Map
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
-        raise UsageError(
-            f"{_source(key, environ, options)}: {_sentence(first, key)}.", "See the settings in docs/settings.md."
-        ) from None
+        near = units.did_you_mean(key, list(Settings.model_fields)) if first["type"] == "extra_forbidden" else ""
+        hint = f"{near} See the settings in docs/settings.md.".strip()
+        raise UsageError(f"{_source(key, environ, options)}: {_sentence(first)}.", hint) from None
 
 
 @dataclass(frozen=True)
@@ -273,15 +281,9 @@ def _of_environment(environ: Mapping[str, str]) -> dict[str, str]:
     known = {f"RATCHET_{field.upper()}": field for field in Settings.model_fields}
     for name in given:
         if name not in known and name.removeprefix("RATCHET_") not in OTHER_VARIABLES:
-            raise UsageError(
-                f"environment variable {name}: there is no such setting{_nearest(name, known)}.", "Unset or correct it."
-            )
+            near = units.did_you_mean(name, list(known))
+            raise UsageError(f"environment variable {name}: there is no such setting.", f"{near} Unset or correct it.".strip())
     return {known[name]: value for name, value in given.items() if name in known}
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(name, list(known), 1)
-    return f" (the nearest is {found[0]})" if found else ""
 
 
 def origin_of_thresholds(
@@ -338,9 +340,8 @@ def _source(key: str, environ: Mapping[str, str], options: Mapping[str, Any]) ->
     return f"[tool.ratchet] {key} in pyproject.toml"
 
 
-def _sentence(error: Any, key: str) -> str:
+def _sentence(error: Any) -> str:
     if error["type"] == "extra_forbidden":
-        known = sorted(Settings.model_fields)
-        return f"there is no such setting{_nearest(key, known)} (known: {', '.join(known)})"
+        return f"there is no such setting (known: {', '.join(sorted(Settings.model_fields))})"
     text = str(error["msg"]).removeprefix("Value error, ")
     return text[0].lower() + text[1:]

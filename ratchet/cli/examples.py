@@ -36,6 +36,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "list": ("ratchet list", "ratchet list 'norm/*' --json"),
     "merge": ("ratchet merge shard-1/current.json shard-2/current.json",),
+    "open": ("ratchet open",),
     "profile": ("ratchet profile norm/rows_4k --base HEAD~1", "ratchet profile --read before.ncu-rep after.ncu-rep"),
     "publish": ("ratchet publish run-artifact/ --no-comment",),
     "replay": ("ratchet replay results/current.json --gate 2%", "ratchet replay results/current.json --simulate 3000"),

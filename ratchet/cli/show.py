@@ -1,4 +1,4 @@
-"""Commands that look at the checkout and at the machine: list, settings, doctor.
+"""Commands that look at the checkout, at the machine and at the last report: list, settings, doctor, open.
 
 Loaded by `ratchet.cli` when one of them is called. They print to stdout; what they look at is in `ratchet.commands.run` and
 `ratchet.measure.device.doctor`.
@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import webbrowser
 from typing import Any
 
 import click
 
 from ratchet.cli.options import common, device, request_of
 from ratchet.cli.output import print_result
-from ratchet.commands.request import root_of
+from ratchet.commands.request import PAGE, root_of
 from ratchet.commands.run import cases_of_checkout
-from ratchet.config import explained
-from ratchet.errors import Exit
+from ratchet.config import explained, load_settings
+from ratchet.errors import Exit, UsageError
 from ratchet.measure.device import doctor
 from ratchet.untrusted import clean
 
@@ -71,4 +72,21 @@ def doctor_command(**options: Any) -> int:
     root = options["repo"].resolve()
     checks = doctor.examine(root, options["gpu"], results=root / (options["results"] or "results"))
     click.echo(doctor.to_json(checks) if options["as_json"] else doctor.render(checks), nl=False)
+    return int(Exit.PASS)
+
+
+@click.command("open")
+@common
+def open_command(**options: Any) -> int:
+    """Open the report of the last check in a browser.
+
+    The page needs no network and no other file: attach it to a message as it is.
+    """
+    request = request_of((), options)
+    root = root_of(request.folder)
+    page = root / load_settings(root, os.environ, request.options, request.folder).results / PAGE
+    if not page.is_file():
+        raise UsageError(f"There is no {clean(page)}.", "Run `ratchet check` first, or name the folder with --results.")
+    if options["as_json"] or not webbrowser.open(page.resolve().as_uri()):
+        print_result({"page": str(page)}, [f"Open it in a browser: {clean(page)}"], as_json=options["as_json"])
     return int(Exit.PASS)

@@ -233,10 +233,10 @@ def test_a_variable_that_nothing_reads_is_an_error(name: str, tmp_path: Path) ->
 
 def test_the_nearest_name_is_shown(tmp_path: Path) -> None:
     """For a variable and for a key."""
-    with pytest.raises(UsageError, match="the nearest is RATCHET_PAIRS"):
+    with pytest.raises(UsageError, match="Did you mean RATCHET_PAIRS"):
         load_settings(tmp_path, {"RATCHET_PAIR": "1"}, {})
     (tmp_path / "pyproject.toml").write_text("[tool.ratchet]\npair = 1\n")
-    with pytest.raises(UsageError, match="the nearest is pairs"):
+    with pytest.raises(UsageError, match="Did you mean pairs"):
         load_settings(tmp_path, {}, {})
 
 
