@@ -26,11 +26,6 @@ class _ScriptCommand(click.Command):
 @click.command(
     "advise",
     cls=_ScriptCommand,
-    epilog="\b\nExamples:\n"
-    "  ratchet advise train.py --epochs 1      options before the script are ratchet's, those after it the script's\n"
-    "  ratchet advise --trace-for 3s --save trace.json train.py\n"
-    "  ratchet advise attention/training_512\n"
-    "  ratchet advise trace.json.gz",
 )
 @click.argument("subject", metavar="SCRIPT|CASE|TRACE.json")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)

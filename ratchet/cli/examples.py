@@ -10,6 +10,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet check       are my changes slower than the last commit?",
         "ratchet doctor      what this machine can do",
     ),
+    "advise": (
+        "ratchet advise train.py --epochs 1     words behind a script are the script's",
+        "ratchet advise --trace-for 3s --save trace.json train.py",
+        "ratchet advise attention/training_512",
+        "ratchet advise trace.json.gz",
+    ),
     "baseline": ("ratchet baseline show", "ratchet baseline record"),
     "baseline accept": ('ratchet baseline accept norm/rows_4k --reason "needs float64"',),
     "baseline push": ("ratchet baseline push run-artifact/ --mode pull-request",),
