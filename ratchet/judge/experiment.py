@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.records.experiment import WHOLE, Branch, Category, Decision, ExperimentRecord, Kind, Luck, StageChange, TestRun
+from ratchet.records.experiment import WHOLE, Branch, Category, Decision, ExperimentRecord, Kind, Luck, StageChange, SuiteOutcome
 from ratchet.records.verdict import Comparison
 from ratchet.stats.comparison import Pair, compare_pairs
 
@@ -38,7 +38,7 @@ class Evidence:
     """Why the working tree gave no time."""
     is_wrong: bool = False
     """The failure is a wrong result."""
-    tests: TestRun | None = None
+    tests: SuiteOutcome | None = None
     e2e: Comparison | None = None
     of_stage: Comparison | None = None
     confirmation: Comparison | None = None

@@ -172,7 +172,8 @@ class _Bench:
         for side in SIDES:
             for case in surveyed[side].values():
                 if isinstance(case, UnpreparedCase):
-                    self._note_failure(case.failure, case.unfit)
+                    # The reference was prepared right before, so a head that is lost in every try is to blame itself.
+                    self._note_failure(case.failure, None if side == "head" and case.lost else case.unfit)
 
     def measured(self, case: str, looks: tuple[int, ...], settled: Callable[[Samples], bool], *, anew: bool = False) -> Samples:
         """Measure pairs of one case until it is settled. ``anew``: with other inputs, layouts and orders than before."""

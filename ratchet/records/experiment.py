@@ -90,7 +90,7 @@ class GraphCheck(Record):
     why: str = ""
 
 
-class TestRun(Record):
+class SuiteOutcome(Record):
     """The outcome of the test command. ``problem`` says why there are no counts, or why it failed."""
 
     passed: Count
@@ -147,7 +147,7 @@ class ExperimentRecord(Record):
     head: Tree
     commit: str
     """A commit that holds what was measured, uncommitted changes included."""
-    tests: TestRun | None = None
+    tests: SuiteOutcome | None = None
     e2e: StageChange | None = None
     calls: Count = 0
     """Calls of each side in ``e2e``."""

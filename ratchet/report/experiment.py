@@ -24,7 +24,7 @@ from ratchet.records.experiment import (
     StatusRecord,
 )
 from ratchet.report.markdown import template
-from ratchet.untrusted import clean
+from ratchet.untrusted import clean, log_line
 
 COLUMNS = tuple(ResultRow.model_fields)
 NOTHING = "nan"
@@ -35,7 +35,7 @@ _NAME = 60
 def baseline_lines(session: SessionRecord) -> Iterator[str]:
     """Yield the lines of ``ratchet experiment start``."""
     baseline, on_gpu = session.baseline, bool(session.baseline.by_cuda)
-    yield f"[gpu baseline] {clean(session.case)}: {PROFILED_CALLS} calls after {WARM_UPS} warm-ups, with stacks and shapes"
+    yield f"[gpu baseline] {log_line(session.case)}: {PROFILED_CALLS} calls after {WARM_UPS} warm-ups, with stacks and shapes"
     if on_gpu:
         yield f"=== CUDA time ranking (top {LISTED}) ==="
         yield from _ranking(baseline.by_cuda, on_gpu=on_gpu)
@@ -45,68 +45,68 @@ def baseline_lines(session: SessionRecord) -> Iterator[str]:
     yield from _ranking(baseline.by_cpu, on_gpu=on_gpu)
     yield "=== Memory events ==="
     for row in baseline.copies:
-        yield f"  {clean(row.name, _NAME)}: count={row.count}, {'cuda' if on_gpu else 'cpu'}_time={row.us:.1f}us"
+        yield f"  {log_line(row.name, _NAME)}: count={row.count}, {'cuda' if on_gpu else 'cpu'}_time={row.us:.1f}us"
     if not baseline.copies:
         yield "  none"
     yield "=== Noise floor: the reference against itself ==="
     for one in session.noise:
         pair = f"one pair scatters by {units.percent(one.spread, 1)}"
-        yield f"  {clean(one.name)}: {one.median_ms * 1e3:.1f}us, {units.interval(one.low, one.high, 1)} %, {pair}"
+        yield f"  {log_line(one.name)}: {one.median_ms * 1e3:.1f}us, {units.interval(one.low, one.high, 1)} %, {pair}"
     yield f"Launch floor: {session.floors.launch_us:.2f}us an operation."
     if session.floors.h2d_bytes_per_s and session.floors.d2h_bytes_per_s:
         rates = [units.rate(rate, "B/s") for rate in (session.floors.h2d_bytes_per_s, session.floors.d2h_bytes_per_s)]
         yield f"Copies from pinned memory: {rates[0]}, to pinned memory: {rates[1]}."
     for warning in session.warnings:
-        yield f"Note: {clean(warning)}"
+        yield f"Note: {log_line(warning)}"
 
 
 def _ranking(spots: Sequence[HotSpot], *, on_gpu: bool) -> Iterator[str]:
     for spot in spots:
         cuda = f"{spot.cuda_us:>12.1f}us cuda" if on_gpu else ""
-        shapes = f"  {clean(spot.shapes, _NAME)}" if spot.shapes else ""
-        where = f"  at {clean(spot.where, _NAME)}" if spot.where else ""
-        yield f"  {clean(spot.name, _NAME):<{_NAME}}{cuda}{spot.cpu_us:>12.1f}us cpu  count={spot.count}{shapes}{where}"
+        shapes = f"  {log_line(spot.shapes, _NAME)}" if spot.shapes else ""
+        where = f"  at {log_line(spot.where, _NAME)}" if spot.where else ""
+        yield f"  {log_line(spot.name, _NAME):<{_NAME}}{cuda}{spot.cpu_us:>12.1f}us cpu  count={spot.count}{shapes}{where}"
 
 
 def experiment_lines(one: ExperimentRecord) -> Iterator[str]:
     """Yield the lines of one experiment; the first three kinds of line are for scripts."""
     label = f"[experiment {one.number}]"
-    yield f"{label} Target: {clean(one.stage)}.{clean(one.pattern)} ({one.estimate_us:.0f}us, [{one.category}])"
+    yield f"{label} Target: {log_line(one.stage)}.{log_line(one.pattern)} ({one.estimate_us:.0f}us, [{one.category}])"
     ordered = sorted(one.stages, key=lambda stage: stage.name != one.stage)
     for stage in ordered:
         times = f"{stage.before_ms * 1e3:.1f}us -> {stage.after_ms * 1e3:.1f}us"
-        yield f"{label} Stage: {clean(stage.name)} {times} ({_delta(stage)})"
+        yield f"{label} Stage: {log_line(stage.name)} {times} ({_delta(stage)})"
     if one.e2e:
         yield f"{label} E2E: {one.e2e.before_ms:.3f}ms -> {one.e2e.after_ms:.3f}ms ({_delta(one.e2e)})"
     decision = one.decision
-    yield f"{label} {decision.status.upper()} ({decision.branch}): {clean(decision.reason)}"
+    yield f"{label} {decision.status.upper()} ({decision.branch}): {log_line(decision.reason)}"
     if decision.note:
-        yield f"  {clean(decision.note)}"
+        yield f"  Note: {log_line(decision.note)}"
     for change in filter(None, (one.e2e, one.change_of(one.stage) if one.stage != "e2e" else None, one.confirmation, one.micro)):
         comparison = change.comparison
         interval = units.interval(comparison.low, comparison.high, 1)
-        yield f"  {clean(change.name)}: {interval} % (95 % interval, {units.plural(comparison.pairs, 'pair')} of processes)"
+        yield f"  {log_line(change.name)}: {interval} % (95 % interval, {units.plural(comparison.pairs, 'pair')} of processes)"
     if one.e2e:
         yield f"  E2E is over {one.calls} calls of each side."
     if one.equality:
         yield f"  {_equality(one.equality)}"
     if one.graph:
         was = "" if one.graph.head == one.graph.reference else f", {one.graph.reference} before this change"
-        why = f": {clean(one.graph.why)}" if one.graph.why else ""
-        yield f"  CUDA graph of {clean(one.stage)}: {one.graph.head}{was}{why}."
+        why = f": {log_line(one.graph.why)}" if one.graph.why else ""
+        yield f"  CUDA graph of {log_line(one.stage)}: {one.graph.head}{was}{why}."
     elif one.e2e:
         yield "  CUDA graph: not tested, since there is no GPU."
     if one.tests:
         yield f"  Tests: {one.tests.passed} passed, {one.tests.failed} failed."
     for note in one.notes:
-        yield f"  Note: {clean(note)}"
+        yield f"  Note: {log_line(note)}"
 
 
 def _equality(equality: Equality) -> str:
     if equality.bitwise:
         return "Results are the same bit for bit."
     largest = "" if equality.largest is None else f", largest difference {equality.largest:.2e}"
-    where = f" ({clean(equality.note)})" if equality.note else ""
+    where = f" ({log_line(equality.note)})" if equality.note else ""
     if equality.close:
         return f"Results are not the same bit for bit, but within atol 1e-5 and rtol 1e-4{largest}."
     return f"Results are NOT within atol 1e-5 and rtol 1e-4{largest}{where}: keep it only if that is meant."
@@ -115,7 +115,7 @@ def _equality(equality: Equality) -> str:
 def status_lines(status: StatusRecord) -> Iterator[str]:
     """Yield what is known so far and what to try next."""
     times = f"{status.e2e_ms:.3f}ms a call, {status.speedup:.3f} times as fast as at the start"
-    yield f"{clean(status.case)}: {units.plural(status.experiments, 'experiment')}, {status.kept} kept; {times}."
+    yield f"{log_line(status.case)}: {units.plural(status.experiments, 'experiment')}, {status.kept} kept; {times}."
     dirty = " with uncommitted changes" if status.reference.dirty else ""
     yield f"The next change is compared with {status.reference.commit[:10]}{dirty}."
     if status.minutes_left is not None:
@@ -124,7 +124,8 @@ def status_lines(status: StatusRecord) -> Iterator[str]:
         luck = status.luck
         yield f"The chance that the best of {luck.of} (experiment {luck.best}) is luck: {units.percent(luck.chance, 1)}."
     for ceiling in status.ceilings:
-        yield f"{ceiling.name.capitalize()}: {'reached' if ceiling.reached else 'not reached'} ({ceiling.figures})."
+        name = f"{ceiling.name[:1].upper()}{ceiling.name[1:]}"
+        yield f"{name}: {'reached' if ceiling.reached else 'not reached'} ({ceiling.figures})."
     if status.rotation:
         rotation = status.rotation
         step = f"go on with {rotation.next}" if rotation.next else "nothing of the list is left"

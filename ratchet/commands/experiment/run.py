@@ -37,7 +37,7 @@ from ratchet.judge.experiment import (
 from ratchet.judge.sequential import looks
 from ratchet.measure.build import without_secrets
 from ratchet.measure.experiment import ExperimentTask, MeasuredCase, Samples, measure_change
-from ratchet.records.experiment import WHOLE, Category, ExperimentRecord, SessionRecord, StageChange, TestRun
+from ratchet.records.experiment import WHOLE, Category, ExperimentRecord, SessionRecord, StageChange, SuiteOutcome
 from ratchet.records.run import Failure
 from ratchet.report.progress import Progress
 from ratchet.subprocesses import run as run_program
@@ -139,7 +139,7 @@ def _checked(wanted: RunRequest, session: SessionRecord) -> Category:
     return category
 
 
-def _tests(session: SessionRecord, root: Path, progress: Progress, environ: Mapping[str, str]) -> TestRun | None:
+def _tests(session: SessionRecord, root: Path, progress: Progress, environ: Mapping[str, str]) -> SuiteOutcome | None:
     """Run the test command in the checkout, within its time limit."""
     if not session.tests:
         return None
@@ -147,17 +147,17 @@ def _tests(session: SessionRecord, root: Path, progress: Progress, environ: Mapp
     try:
         ended = run_program(session.tests, environ=without_secrets(environ), folder=root, time_limit_s=session.test_limit_s)
     except OSError as error:
-        return TestRun(passed=0, failed=0, problem=f"the test command cannot be started: {error.strerror}")
+        return SuiteOutcome(passed=0, failed=0, problem=f"the test command cannot be started: {error.strerror}")
     if ended.status is None:
-        return TestRun(passed=0, failed=0, problem=f"the tests took more than {session.test_limit_s:g} s")
+        return SuiteOutcome(passed=0, failed=0, problem=f"the tests took more than {session.test_limit_s:g} s")
     lines = last_lines(ended.output, 1)
     counts = {word.rstrip("s"): int(number) for number, word in _COUNT.findall(lines[0] if lines else "")}
     failed = counts.get("failed", 0) + counts.get("error", 0)
     if ended.status and not failed:
         said = lines[0] if lines else "it printed nothing"
         problem = f"the test command ended with status {ended.status}: {said}"
-        return TestRun(passed=counts.get("passed", 0), failed=0, problem=clean(problem, 200))
-    return TestRun(passed=counts.get("passed", 0), failed=failed)
+        return SuiteOutcome(passed=counts.get("passed", 0), failed=0, problem=clean(problem, 200))
+    return SuiteOutcome(passed=counts.get("passed", 0), failed=failed)
 
 
 def _measure(
@@ -211,7 +211,7 @@ def _evidence(stage: str, samples: Samples) -> Evidence:
     )
 
 
-def _judged(wanted: RunRequest, found: MeasuredCase, tests: TestRun | None) -> dict[str, object]:
+def _judged(wanted: RunRequest, found: MeasuredCase, tests: SuiteOutcome | None) -> dict[str, object]:
     """Return the decision, and the times that it rests on."""
     changes, stage = _changes(found.samples), wanted.stage
     again = _changes(found.reruns).get(stage)
