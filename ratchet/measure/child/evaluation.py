@@ -430,7 +430,8 @@ def read_parts(file: Path, layout: Sequence[Mapping[str, Any]], device: torch.de
             raw = np.fromfile(stream, np.uint8, count * dtype.itemsize)
             if raw.size != count * dtype.itemsize:
                 raise ValueError(f"{part['place']} was not written whole")
-            yield part["place"], torch.from_numpy(raw).view(dtype).reshape(part["shape"]).to(device)
+            plain = torch.from_numpy(raw).view(dtype) if count else torch.empty(0, dtype=dtype)
+            yield part["place"], plain.reshape(part["shape"]).to(device)
 
 
 def apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> tuple[float, bool]:

@@ -215,12 +215,10 @@ class Worker:
         """Take samples of one stage of the prepared case."""
         job = self._current()
         call, on_host = job.call.workload.stages[name], job.clocks[0].name == "cpu"
-        if not on_host and self._device.type == "cuda":  # a stage that works on the host, in a case that is timed on the GPU
+        if not on_host:  # perhaps this stage works on the host, in a case that is timed on the GPU
             if job.call.before is not None:
                 job.call.before()
-            result = call()
-            on_host = result is not None and self._clock(job.call.workload, "event", outputs.parts(result)) == "cpu"
-            del result
+            on_host = outputs.is_on_host(call())
         settle = _synchronize if self._device.type == "cuda" else None
         clock = make_clock("cpu" if on_host else "event", job.cache, call, before=job.call.before, settle=settle)
         taken = _without_collector(clock, samples)
