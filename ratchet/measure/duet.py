@@ -350,8 +350,7 @@ class Duet:
                 position += 1
         for side in first:
             for stage in prepared[side].stages:
-                sampled, _ = self._sample(side, prepared[side], "stage", count, name=stage)
-                workers[side].stages_ms[stage] = sampled.samples_ms
+                workers[side].stages_ms[stage] = self._sample_stage(side, prepared[side], stage, count)
         times_kernels = pair < KERNEL_PAIRS and all(worker.waited_for_host for worker in workers.values())
         for side in first if times_kernels else ():
             workers[side].kernels_ms = self._crew.workers[side].ask("kernels", KernelTimes, samples=KERNEL_SAMPLES).samples_ms
@@ -397,7 +396,7 @@ class Duet:
                 medians[side].append(statistics.median(sampled.samples_ms))
             rounds = len(medians[sides[0]])
             call_ms = max(values[-1] for values in medians.values())
-            count = min(MOST, max(FEWEST, round(self._plan.block_ms / max(call_ms, 1e-9))))
+            count = self._block_samples(call_ms)
             if all(_settled(values) for values in medians.values()) or (rounds >= 3 and time.monotonic() > deadline):
                 return count
 
@@ -415,6 +414,17 @@ class Duet:
         if excess:
             raise Implausible(side, op, f"{excess.what}: {CHECK_WORK}", ())
         return sampled, window
+
+    def _sample_stage(self, side: Side, prepared: Prepared, stage: str, count: int) -> tuple[float, ...]:
+        """Return samples of a stage: a block of it, which is more samples than of the whole call. The first ones warm it up."""
+        first, _ = self._sample(side, prepared, "stage", count, name=stage)
+        wanted = self._block_samples(statistics.median(first.samples_ms))
+        if wanted <= count:
+            return first.samples_ms
+        return self._sample(side, prepared, "stage", wanted, name=stage)[0].samples_ms
+
+    def _block_samples(self, call_ms: float) -> int:
+        return min(MOST, max(FEWEST, round(self._plan.block_ms / max(call_ms, 1e-9))))
 
     def _order(self, case: str, pair: int) -> tuple[bool, bool]:
         return _order(self._plan.order_seed, case, pair)

@@ -11,6 +11,7 @@ import io
 from collections.abc import Iterator, Sequence
 
 from ratchet import units
+from ratchet.judge.experiment import E2E
 from ratchet.records.experiment import (
     LISTED,
     PROFILED_CALLS,
@@ -52,6 +53,12 @@ def baseline_lines(session: SessionRecord) -> Iterator[str]:
     for one in session.noise:
         pair = f"one pair scatters by {units.percent(one.spread, 1)}"
         yield f"  {log_line(one.name)}: {one.median_ms * 1e3:.1f}us, {units.interval(one.low, one.high, 1)} %, {pair}"
+    worst = max(session.noise[0].high - 1, 1 - session.noise[0].low)
+    if worst > E2E:
+        yield (
+            f"Note: unchanged code seems to change by up to {units.percent(worst, 1)} here, so small gains take many pairs. "
+            "Use a quieter machine."
+        )
     yield f"Launch floor: {session.floors.launch_us:.2f}us an operation."
     if session.floors.h2d_bytes_per_s and session.floors.d2h_bytes_per_s:
         rates = [units.rate(rate, "B/s") for rate in (session.floors.h2d_bytes_per_s, session.floors.d2h_bytes_per_s)]

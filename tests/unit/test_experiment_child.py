@@ -37,6 +37,7 @@ def test_a_profile_knows_lines_shapes_and_copies() -> None:
     product = spots["aten::mm"]
     assert (product.count, product.shapes) == (PROFILED_CALLS, "[10, 100], [100, 10]")
     assert product.where.startswith("tests/unit/test_experiment_child.py:")
+    assert product.where.endswith(" call")
     times = [spot.cpu_us for spot in found.by_cpu]
     assert times == sorted(times, reverse=True)
     assert len(times) <= LISTED

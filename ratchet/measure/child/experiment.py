@@ -28,7 +28,7 @@ from ratchet.workload import Device
 ATOL, RTOL = 1e-5, 1e-4
 LAUNCHES, LAUNCH_ROUNDS = 500, 5
 COPY_BYTES, COPIES = 64 << 20, 5
-_FRAME = re.compile(r"(?P<file>.+\.py)\((?P<line>\d+)\): ")
+_FRAME = re.compile(r"(?P<file>.+\.py)\((?P<line>\d+)\): (?P<function>.*)")
 _MOST_TEXT = 160
 
 
@@ -61,14 +61,14 @@ def profile_call(call: Callable[[], object], device: Device, tree: Path) -> Prof
 
 
 def _hot_spots(events: Iterable[Any], tree: Path) -> list[HotSpot]:
-    """Sum up events by name; the shapes and the line are those of the longest one."""
+    """Sum up events by name; the shapes and the caller are those of the longest one."""
     groups: dict[str, list[Any]] = {}
-    launched_at: dict[str, str] = {}  # kernel → line
+    launched_at: dict[str, str] = {}  # kernel → function
     for event in events:
         groups.setdefault(str(event.name), []).append(event)
         for kernel in getattr(event, "kernels", ()):
             if kernel.name not in launched_at:
-                launched_at[kernel.name] = _line_of(event, tree)
+                launched_at[kernel.name] = _caller_of(event, tree)
     spots = []
     for name, group in groups.items():
         longest = max(group, key=lambda event: event.time_range.elapsed_us())
@@ -80,20 +80,20 @@ def _hot_spots(events: Iterable[Any], tree: Path) -> list[HotSpot]:
                 cuda_us=sum(max(0.0, float(event.device_time_total)) for event in group),
                 cpu_us=sum(max(0.0, float(event.cpu_time_total)) for event in on_host),
                 shapes=clean(", ".join(str(shape) for shape in longest.input_shapes or () if shape), _MOST_TEXT),
-                where=_line_of(longest, tree) or launched_at.get(name, ""),
+                where=_caller_of(longest, tree) or launched_at.get(name, ""),
             )
         )
     return spots
 
 
-def _line_of(event: Any, tree: Path) -> str:
-    """Return the line of the tree that an event comes from; none where its stack has left no such line."""
+def _caller_of(event: Any, tree: Path) -> str:
+    """Return the innermost function of the tree on an event's stack, with its first line; none where there is none."""
     while event is not None:
         if (frame := _FRAME.match(event.name)) and not frame["file"].startswith("torch/"):
             file = Path(frame["file"])
             inside = file.relative_to(tree) if file.is_relative_to(tree) else file
             if (tree / inside).is_file():
-                return clean(f"{inside}:{frame['line']}", _MOST_TEXT)
+                return clean(f"{inside}:{frame['line']} {frame['function']}", _MOST_TEXT)
         event = event.cpu_parent
     return ""
 
