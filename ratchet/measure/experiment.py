@@ -22,10 +22,9 @@ from ratchet.measure.survey import UnpreparedCase, survey
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.experiment import WHOLE, Equality, GraphCheck
 from ratchet.records.profile import Peaks
-from ratchet.records.run import Failure, Plan, Side, WorkerSamples
+from ratchet.records.run import SIDES, Failure, Plan, Side, WorkerSamples
 from ratchet.untrusted import clean
 
-SIDES: tuple[Side, ...] = ("reference", "head")
 Samples = dict[Side, tuple[WorkerSamples, ...]]
 
 

@@ -42,6 +42,7 @@ class Policy(Record):
 
 
 Side = Literal["reference", "head"]
+SIDES: tuple[Side, ...] = ("reference", "head")
 SampleMs = Annotated[float, Field(ge=1e-9, lt=1e9)]
 
 

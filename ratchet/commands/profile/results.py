@@ -25,12 +25,11 @@ from ratchet.records.environment import Environment
 from ratchet.records.files import load, replaced, save, save_text
 from ratchet.records.profile import CaseProfile, Profile, Profiles, without_metrics
 from ratchet.records.roofline import Roof, Roofline
-from ratchet.records.run import CaseRun, RunRecord, Side
+from ratchet.records.run import SIDES, CaseRun, RunRecord, Side
 from ratchet.records.verdict import CaseVerdict, ReportRecord
 from ratchet.untrusted import clean
 
 FOLDER, INDEX = "nsight", "profiles.json"
-SIDES: tuple[Side, ...] = ("reference", "head")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.+-]")
 _OF_A_CASE = (*(f"{side}.{kind}" for side in SIDES for kind in ("ncu-rep", "nsys-rep")), "csv", "png", "svg")
 

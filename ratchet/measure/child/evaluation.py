@@ -92,6 +92,8 @@ class _Loader:
 
     task: EvaluationTask
     guard: Guard | None = None
+    last_result: Any = None
+    """The result of the last call that was timed: an older one may lie in memory that the candidate has used again since."""
     _modules: dict[str, types.ModuleType] = field(default_factory=dict)
 
     def function(self) -> Callable[..., Any]:
@@ -169,16 +171,15 @@ def replace(live: Sequence[Any], contents: Sequence[Any]) -> None:
 
 
 class _Timed:
-    """The call that clocks time. It keeps its last result, so that a call that was timed can be checked."""
+    """The call that clocks time. Its last result is kept, so that a call that was timed can be checked."""
 
     def __init__(self, loader: _Loader, arguments: _Refreshed) -> None:
         self.loader = loader
         self._function = loader.function()
         self._arguments = arguments.live
-        self.result: Any = None
 
     def __call__(self) -> Any:
-        self.result = result = taken(self._function(*self._arguments), self._arguments)
+        self.loader.last_result = result = taken(self._function(*self._arguments), self._arguments)
         return result
 
     def evidence(self, workload: Workload) -> list[Evidence]:
@@ -186,7 +187,7 @@ class _Timed:
         self.loader.check()
         return [
             part.model_copy(update={"place": f"timed call: {part.place}"})
-            for part in correctness.evidence(workload, _parts(self.result, strict=self.loader.task.strict))
+            for part in correctness.evidence(workload, _parts(self.loader.last_result, strict=self.loader.task.strict))
         ]
 
 
