@@ -47,7 +47,10 @@ def experiment_group() -> None:
 @waiting
 @common
 def start_command(case: str, **options: Any) -> int:
-    """Profile CASE, measure the noise of this machine, and open a session on the working tree as it is."""
+    """Profile CASE and open a session.
+
+    The working tree as it is becomes the first reference; the noise of this machine is measured with it.
+    """
     wanted = StartRequest(options["tests"], options["test_timeout"], options["minutes"], options["table"], options["again"])
     with progressing(options) as progress:
         session = start(wanted, request_of((case,), options), progress, os.environ)
@@ -67,7 +70,9 @@ def start_command(case: str, **options: Any) -> int:
 @waiting
 @common
 def run_command(**options: Any) -> int:
-    """Compare the working tree with what was kept last, and decide.
+    """Try the working tree: keep or discard?
+
+    It is compared with what was kept last.
 
     Exits with 0 for keep, with 1 for discard and crash, with 3 where nothing could be measured.
     """
@@ -83,7 +88,10 @@ def run_command(**options: Any) -> int:
 @experiment_group.command("status")
 @common
 def status_command(**options: Any) -> int:
-    """Say what was gained, whether the best could be luck, what to try next, and whether a limit is reached."""
+    """Say what was gained, and what to try next.
+
+    Also whether the best could be luck, and whether a limit of the machine is reached.
+    """
     status = show_status(results_of(request_of((), options), os.environ))
     print_result(status, status_lines(status), as_json=options["as_json"])
     return int(Exit.PASS)
@@ -102,7 +110,7 @@ def show_command(number: int | None, **options: Any) -> int:
 @experiment_group.command("handoff")
 @common
 def handoff_command(**options: Any) -> int:
-    """Print HANDOFF.md: all that somebody needs who goes on with the session."""
+    """Print HANDOFF.md, for whoever goes on."""
     path, text = handoff(results_of(request_of((), options), os.environ))
     print_result({"path": shown(path), "text": text}, text.splitlines(), as_json=options["as_json"])
     return int(Exit.PASS)

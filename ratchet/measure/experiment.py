@@ -168,11 +168,16 @@ class _Bench:
             return
         self.duet.progress.stage("Compiling and checking")
         surveyed = survey(self.duet.workers, dict.fromkeys(SIDES, names), identify=False)
-        for side in SIDES:
-            for case in surveyed[side].values():
-                if isinstance(case, UnpreparedCase):
-                    # The reference was prepared right before, so a head that is lost in every try is to blame itself.
-                    self._note_failure(case.failure, None if side == "head" and case.lost else case.unfit)
+        for name in names:
+            reference, head = surveyed["reference"][name], surveyed["head"][name]
+            if isinstance(reference, UnpreparedCase):
+                self._note_failure(reference.failure, reference.unfit)
+            elif isinstance(head, UnpreparedCase):
+                # The reference could be prepared, so a head that is lost in every try is to blame itself.
+                self._note_failure(head.failure, None if head.lost else head.unfit)
+            elif changed := head.prepared.workload.differences(reference.prepared.workload):
+                message = f"the work of {name} itself changed, so times do not compare ({changed[0]})"
+                self.found.failure = Failure(side="head", stage="check", message=message)
 
     def measured(self, case: str, looks: tuple[int, ...], settled: Callable[[Samples], bool], *, anew: bool = False) -> Samples:
         """Measure pairs of one case until it is settled. ``anew``: with other inputs, layouts and orders than before."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from ratchet.cache import scratch_folder
 from ratchet.commands.experiment.session import minutes_left, open_session, save_session
 from ratchet.commands.experiment.start import pairs_by_stage, plan_of, settings_of
-from ratchet.commands.machine import Machine, machine_of
+from ratchet.commands.machine import Machine, environment_of, machine_of
 from ratchet.commands.request import Request, apart_of, watched, writable
 from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings
@@ -73,6 +73,9 @@ def run(
     results = writable(repository.root / settings.results)
     with machine_of(request, settings, f"ratchet experiment in {repository.root}", progress, environ) as machine:
         session = open_session(results)
+        here = environment_of(machine, settings).fingerprint
+        if not here.is_same_hardware(session.environment.fingerprint):
+            raise UsageError("The session was begun on another device.", "Run it there, or begin another one with start --again.")
         left = _refuse_over(session)
         category = _checked(wanted, session)
         head = repository.working_snapshot(apart_of(repository, results))
