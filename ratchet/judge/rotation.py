@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from ratchet import units
-from ratchet.records.experiment import Ceiling, CopyRow, ExperimentRecord, Kind, Rotation, SessionRecord
+from ratchet.records.experiment import PROFILED_CALLS, Ceiling, CopyRow, ExperimentRecord, Kind, Rotation, SessionRecord
 
 IN_A_ROW = 3
 """Discards of one kind in a row after which another kind is tried."""
@@ -51,13 +51,12 @@ def what_profile_says(kind: Kind, session: SessionRecord) -> str:
     """Return one sentence of the first profile about a kind of change, in time a call."""
     baseline, activity = session.baseline, session.baseline.activity
     calls = max(1, activity.calls)
-    copies_us = sum(row.us for row in baseline.copies) / calls
     slowest = max(session.noise[1:], key=lambda one: one.median_ms, default=None)
     if kind == "transfer":
         pageable = f", {activity.pageable_copies / calls:.0f} of them pageable" if activity.pageable_copies else ""
-        return (
-            f"Copies take {copies_us:.0f}us a call ({sum(row.count for row in baseline.copies) / calls:.0f} of them{pageable})."
-        )
+        copies = [row for row in baseline.copies if row.name.startswith("Memcpy")] or list(baseline.copies[:1])  # on a CPU
+        took_us, count = (sum(column) / PROFILED_CALLS for column in ([row.us for row in copies], [row.count for row in copies]))
+        return f"Copies take {took_us:.0f}us a call ({count:.0f} of them{pageable})."
     if kind == "dispatch":
         gaps = f", and the GPU is idle {activity.gaps_s / calls * 1e6:.0f}us between them" if activity.gaps_s is not None else ""
         return f"{_launches(session)} operations are started a call{gaps}."
@@ -122,7 +121,6 @@ def _copy_ceiling(name: str, direction: str, most: float, copies: Sequence[CopyR
 def _launches(session: SessionRecord) -> int:
     """Return the launches of a call; on a CPU, the operators that were called."""
     activity = session.baseline.activity
-    calls = max(1, activity.calls)
     if activity.launches:
-        return round(activity.launches / calls)
-    return round(sum(spot.count for spot in session.baseline.by_cpu) / calls)
+        return round(activity.launches / max(1, activity.calls))
+    return round(sum(spot.count for spot in session.baseline.by_cpu) / PROFILED_CALLS)

@@ -20,7 +20,7 @@ from ratchet.measure.messages import Captured, Profiled, SameResult, Written
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.survey import UnpreparedCase, survey
 from ratchet.measure.tree_spec import TreeSpec
-from ratchet.records.experiment import WHOLE, Equality, GraphCheck
+from ratchet.records.experiment import WARM_UPS, WHOLE, Equality, GraphCheck
 from ratchet.records.profile import Peaks
 from ratchet.records.run import SIDES, Failure, Plan, Side, WorkerSamples
 from ratchet.untrusted import clean
@@ -203,6 +203,7 @@ class _Bench:
         """Profile the reference in a worker of its own."""
         try:
             with self._worker("reference", self.task.plan.seed) as worker:
+                worker.timeout_s *= WARM_UPS  # many calls are one step here
                 return worker.ask("hot_spots", Profiled)
         except CaseTrouble as error:
             raise UnfitError(f"{self.found.case} cannot be profiled, so no experiment begins: {error.message}.") from None

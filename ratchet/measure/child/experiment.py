@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -16,11 +17,12 @@ from typing import Any
 
 import torch
 
+from ratchet.cache import scratch_folder
 from ratchet.measure.child import outputs
 from ratchet.measure.child.calls import TimedCall, seed_all
 from ratchet.measure.child.evaluation import apart, read_parts, write_parts
 from ratchet.measure.child.outputs import Part, Value
-from ratchet.measure.child.trace import activity_of, settle
+from ratchet.measure.child.trace import settle, trace
 from ratchet.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, CopyRow, Equality, Floors, HotSpot, ProfileBaseline
 from ratchet.untrusted import clean
 from ratchet.workload import Device
@@ -36,6 +38,7 @@ def profile_call(call: Callable[[], object], device: Device, tree: Path) -> Prof
     """Return the profile of some calls with stacks and shapes, right after warm-up."""
     from torch.profiler import ProfilerActivity, profile
 
+    activity = trace(call, device)  # without stacks, which slow the host down, and so that the tracer is set up
     for _ in range(WARM_UPS):
         call()
     settle(device)
@@ -49,14 +52,15 @@ def profile_call(call: Callable[[], object], device: Device, tree: Path) -> Prof
             settle(device)
         events: list[Any] = list(taken.events())
     operators = [one for one in events if not _FRAME.match(one.name) and not one.name.startswith(("<", "nn.Module:"))]
+    copied = _copied_bytes(taken) if on_gpu else {}
     spots = _hot_spots(operators, tree)
     by_cuda = sorted((spot for spot in spots if spot.cuda_us), key=lambda spot: -spot.cuda_us)[:LISTED]
     by_cpu = sorted((spot for spot in spots if spot.cpu_us), key=lambda spot: -spot.cpu_us)[:LISTED]
     return ProfileBaseline(
         by_cuda=tuple(by_cuda),
         by_cpu=tuple(by_cpu),
-        copies=_copies(spots, _copied_bytes(taken)),
-        activity=activity_of(operators, PROFILED_CALLS, device),
+        copies=_copies(spots, copied),
+        activity=activity,
     )
 
 
@@ -99,14 +103,14 @@ def _caller_of(event: Any, tree: Path) -> str:
 
 
 def _copied_bytes(taken: Any) -> dict[str, int]:
-    """Return bytes by name of all copies that the device made; nothing where this torch does not say."""
+    """Return bytes by name of all copies that the device made: only the trace as a file has them."""
     found: dict[str, int] = {}
-    try:
-        for event in taken.profiler.kineto_results.events():
-            if event.name().startswith("Memcpy"):
-                found[event.name()] = found.get(event.name(), 0) + int(event.nbytes())
-    except AttributeError:
-        return {}
+    with scratch_folder("profile") as folder:
+        taken.export_chrome_trace(str(folder / "trace.json"))
+        trace_file = json.loads((folder / "trace.json").read_text(encoding="utf-8", errors="replace"))
+    for event in trace_file["traceEvents"]:
+        if str(event.get("name", "")).startswith("Memcpy") and "bytes" in event.get("args", {}):
+            found[event["name"]] = found.get(event["name"], 0) + int(event["args"]["bytes"])
     return found
 
 
