@@ -58,7 +58,9 @@ def decide(evidence: Evidence) -> Decision:
     if e2e.low > 1 + SLOWER:
         note = "The stage is faster, but its gain is paid for elsewhere." if _stage_clears(evidence) else ""
         return _decision("discard", "slower", f"The whole call is slower: {_shown(e2e)}.", note)
-    masking = f"The whole call hides the gain ({_shown(e2e)}): other work runs meanwhile, or the part is too small."
+    masking = f"The whole call is too noisy here to show the gain ({_shown(e2e)})."
+    if e2e.low > 1 - E2E:
+        masking = f"The whole call hides the gain ({_shown(e2e)}): other work runs meanwhile, or the part is too small."
     if _stage_clears(evidence):
         return _by_reruns(evidence, masking)
     if evidence.micro is not None and clears(evidence.micro, MICRO) and is_hot(evidence):

@@ -265,7 +265,7 @@ class StatusRecord(Record):
     e2e_ms: Positive
     """The whole call of the current reference, as last measured."""
     speedup: Positive
-    """Product of the kept changes; each was measured against the one before."""
+    """Product of the kept changes that the whole call shows; each was measured against the one before."""
     minutes_left: float | None
     luck: Luck | None
     rotation: Rotation | None

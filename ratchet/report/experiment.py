@@ -16,6 +16,7 @@ from ratchet.records.experiment import (
     LISTED,
     PROFILED_CALLS,
     WARM_UPS,
+    WHOLE,
     Equality,
     ExperimentRecord,
     HotSpot,
@@ -89,7 +90,8 @@ def experiment_lines(one: ExperimentRecord) -> Iterator[str]:
     yield f"{label} {decision.status.upper()} ({decision.branch}): {log_line(decision.reason)}"
     if decision.note:
         yield f"  Note: {log_line(decision.note)}"
-    for change in filter(None, (one.e2e, one.change_of(one.stage) if one.stage != "e2e" else None, one.confirmation, one.micro)):
+    again = one.confirmation.model_copy(update={"name": f"{one.stage} again"}) if one.confirmation else None
+    for change in filter(None, (one.e2e, one.change_of(one.stage) if one.stage != WHOLE else None, again, one.micro)):
         comparison = change.comparison
         interval = units.interval(comparison.low, comparison.high, 1)
         yield f"  {log_line(change.name)}: {interval} % (95 % interval, {units.plural(comparison.pairs, 'pair')} of processes)"
@@ -129,7 +131,7 @@ def status_lines(status: StatusRecord) -> Iterator[str]:
         yield f"Budget: {status.minutes_left:.0f} min left."
     if status.luck:
         luck = status.luck
-        yield f"The chance that the best of {luck.of} (experiment {luck.best}) is luck: {units.percent(luck.chance, 1)}."
+        yield f"The chance that the best E2E of {luck.of} (experiment {luck.best}) is luck: {units.percent(luck.chance, 1)}."
     for ceiling in status.ceilings:
         name = f"{ceiling.name[:1].upper()}{ceiling.name[1:]}"
         yield f"{name}: {'reached' if ceiling.reached else 'not reached'} ({ceiling.figures})."

@@ -94,7 +94,7 @@ def experiment(
         "e2e": change(WHOLE, 10.0, ratio),
         "calls": 144,
         "stages": (change("preprocess", 1.0, 1.0), change("h2d", 0.3, 0.5)),
-        "decision": Decision(status=status, branch="nothing", reason="It is so."),  # type: ignore[arg-type]
+        "decision": {"status": status, "branch": "e2e" if status == "keep" else "nothing", "reason": "It is so."},
     }
     return ExperimentRecord.model_validate({**fields, **more})
 
@@ -178,6 +178,8 @@ def test_a_masked_gain_is_said_to_be_masked() -> None:
     for name in ("a stage, confirmed", "a micro-benchmark of a hot stage"):
         assert "The whole call hides the gain" in decide(TABLE_OF_DECISIONS[name][0]).note
     assert decide(TABLE_OF_DECISIONS["the whole call"][0]).note == ""
+    noisy = replace(MEASURED, e2e=comparison(0.9, 0.1), of_stage=STAGE_FAST, confirmation=STAGE_FAST)
+    assert "too noisy here to show the gain" in decide(noisy).note
 
 
 @st.composite
@@ -394,12 +396,14 @@ def test_a_session_survives_a_kill_between_its_files(tmp_path: Path) -> None:
 
 
 def test_the_reference_is_what_was_kept_last() -> None:
-    """A discard does not move it; its times become the next estimate, and the gains multiply."""
+    """A discard does not move it; its times become the next estimate, and the gains that the whole call shows multiply."""
     kept = experiment(1, "keep", ratio=0.5, head=examples.HEAD)
     one = session(kept, experiment(2, ratio=0.9))
     assert (session().reference, one.reference) == (examples.REFERENCE, examples.HEAD)
     assert one.time_us("h2d") == pytest.approx(150)
-    assert status_of(session(kept, experiment(2, "keep", ratio=0.5))).speedup == pytest.approx(4)
+    by_stage = Decision(status="keep", branch="stage confirmed", reason="It is so.")
+    hidden = experiment(3, ratio=0.5, decision=by_stage)
+    assert status_of(session(kept, experiment(2, "keep", ratio=0.5), hidden)).speedup == pytest.approx(4)
 
 
 def test_a_budget_ends() -> None:

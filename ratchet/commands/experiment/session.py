@@ -55,7 +55,7 @@ def status_of(session: SessionRecord, now: datetime | None = None) -> StatusReco
     kept = [one for one in session.experiments if one.decision.status == "keep"]
     speedup = 1.0
     for one in kept:
-        speedup /= one.e2e.comparison.ratio if one.e2e else 1.0
+        speedup /= one.e2e.comparison.ratio if one.e2e and one.decision.branch == "e2e" else 1.0
     return StatusRecord(
         case=session.case,
         reference=session.reference,
