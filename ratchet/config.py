@@ -33,12 +33,12 @@ def parse_fraction(value: object) -> float:
         try:
             number = float(text.removesuffix("%"))
         except ValueError:
-            raise ValueError(f"{value!r} is no threshold: write 3% or 0.03") from None
+            raise ValueError(f"{value!r} is not a threshold: write 3% or 0.03") from None
         if text.endswith("%"):
             return number / 100
         value = number
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{value!r} is no threshold: write 3% or 0.03")
+        raise ValueError(f"{value!r} is not a threshold: write 3% or 0.03")
     if value >= 1:
         raise ValueError(f"{value} is 100 % or more: write {value:g}% for percent")
     return float(value)
@@ -47,12 +47,12 @@ def parse_fraction(value: object) -> float:
 def parse_duration(value: object) -> float:
     """Read ``90``, ``"90s"`` or ``"20m"`` as seconds. Raises ValueError for any other text."""
     if isinstance(value, bool):
-        raise ValueError(f"{value!r} is no duration: write 90s or 20m")
+        raise ValueError(f"{value!r} is not a duration: write 90s or 20m")
     if isinstance(value, int | float):
         return float(value)
     match = _DURATION.match(str(value))
     if not match:
-        raise ValueError(f"{value!r} is no duration: write 90s or 20m")
+        raise ValueError(f"{value!r} is not a duration: write 90s or 20m")
     return float(match[1]) * _SECONDS[match[2]]
 
 

@@ -94,11 +94,11 @@ def _triton_error(kind: str, text: str, tree: str, sources: Mapping[str, Sequenc
     blocks = list(_TRITON.finditer(text))
     if not blocks:
         return ""
-    block = next((each for each in blocks if (each[4] or "").strip()), blocks[0])
+    block = next((match for match in blocks if (match[4] or "").strip()), blocks[0])
     excerpt = block[3].splitlines()
     line, column = int(block[1]), int(block[2])
     source, caret = excerpt[-1].strip(), column - _indent(excerpt[-1])
-    places = _places([each.strip() for each in excerpt], sources)
+    places = _places([line.strip() for line in excerpt], sources)
     if len(places) == 1:
         file, number = places[0]
         where = f"{_within(file, tree)}:{number}:{_indent(sources[file][number - 1]) + caret + 1}"

@@ -13,11 +13,11 @@ import click
 
 from ratchet.cli.options import common, device, reference, request_of, waiting
 from ratchet.cli.output import print_result, progressing, shown
-from ratchet.commands.profile.by_hand import profile, read_profiles
+from ratchet.commands.profile.cases import profile, read_profiles
 from ratchet.commands.roofline import draw_roofline
 from ratchet.errors import Exit
+from ratchet.report.figures.roofline import roofline_lines
 from ratchet.report.profile import profile_lines, read_lines
-from ratchet.report.roofline import roofline_lines
 
 
 @click.command("profile")

@@ -13,7 +13,7 @@ from ratchet.commands.profile import results as profile_files
 from ratchet.commands.profile.results import with_stored_profiles
 from ratchet.commands.request import CURRENT, CommandResult, Request, load_baseline, root_of, writable
 from ratchet.config import load_settings
-from ratchet.judge.shards import joined
+from ratchet.judge.consistency import joined
 from ratchet.judge.verdict import judge_run, judge_two
 from ratchet.records.files import load
 from ratchet.records.run import RunRecord

@@ -16,6 +16,7 @@ from ratchet.commands.machine import Machine, environment_of, plan_of
 from ratchet.commands.request import CURRENT, MARKDOWN, REPORT, CommandResult
 from ratchet.config import Settings
 from ratchet.errors import OutputError
+from ratchet.forge.actions import LARGEST_SUMMARY, append_summary
 from ratchet.measure.lost import repeats
 from ratchet.measure.suite import Suite
 from ratchet.records.files import save, save_text
@@ -59,8 +60,6 @@ def record_of(
 
 
 PAGE = "page.png"
-SUMMARY_LIMIT = 1_000_000
-"""Most characters of the step summary; GitHub accepts 1 MiB."""
 
 
 def write(done: CommandResult, environ: Mapping[str, str]) -> list[Path]:
@@ -73,7 +72,8 @@ def write(done: CommandResult, environ: Mapping[str, str]) -> list[Path]:
         written = write_report(done)
     except OutputError as error:
         raise OutputError(error.message, f"{error.hint} {_rescued(done.run)}".strip()) from None
-    _append_summary(done, environ)
+    if environ.get("GITHUB_STEP_SUMMARY"):
+        append_summary(render_markdown(done.report, limit=LARGEST_SUMMARY), environ)
     pages = [done.results / profile.files[PAGE] for profile in done.report.profiles if PAGE in profile.files]
     return [*written, done.results / CURRENT, *pages]
 
@@ -93,16 +93,3 @@ def _rescued(record: RunRecord) -> str:
     except OutputError:
         return "The run could not be kept anywhere else either."
     return f"The run was kept in {path}: `ratchet report {path}` shows it."
-
-
-def _append_summary(done: CommandResult, environ: Mapping[str, str]) -> None:
-    if not (place := environ.get("GITHUB_STEP_SUMMARY")):
-        return
-    try:
-        with Path(place).open("a", encoding="utf-8") as summary:
-            summary.write(render_markdown(done.report, limit=SUMMARY_LIMIT))
-    except OSError as error:
-        raise OutputError(
-            f"The step summary {place} cannot be written: {error.strerror}.",
-            f"Unset GITHUB_STEP_SUMMARY, or free some space; the report is in {done.results / MARKDOWN}.",
-        ) from None

@@ -71,7 +71,7 @@ def replay_simulated(
     factor and for files without pairs.
     """
     if runs < 1:
-        raise UsageError(f"--simulate {runs}: so few pull requests tell nothing.", "Draw 1 or more.")
+        raise UsageError(f"--simulate {runs}: that is too few pull requests to say anything.", "Draw 1 or more.")
     factors = dict(_factor(plant) for plant in plants)
     settings = load_settings(root_of(request.folder), environ, request.options)
     names: list[str] = []
@@ -129,7 +129,7 @@ def _factor(plant: str) -> tuple[str, float]:
         factor = math.nan
     if not (name and equals and 0 < factor < math.inf):
         raise UsageError(
-            f"--plant {plant}: this is no CASE=FACTOR with a factor above 0.", "Write --plant copy=1.035 for 3.5 % slower."
+            f"--plant {plant} is not CASE=FACTOR with a factor above 0.", "Write --plant copy=1.035 for 3.5 % slower."
         )
     return name, factor
 

@@ -22,8 +22,7 @@ from ratchet.profile.roofline import datasheet, unknown
 from ratchet.records.baseline import Baseline, FingerprintBaseline
 from ratchet.records.environment import Fingerprint
 from ratchet.records.files import load, save
-from ratchet.records.profile import CaseProfile, Profile, Profiles
-from ratchet.records.roofline import Roof, Roofline, RooflinePoint
+from ratchet.records.profile import CaseProfile, Profile, Profiles, Roof, Roofline, RooflinePoint
 from ratchet.records.run import RunRecord, Tree, WorkloadIdentity
 from ratchet.units import percent
 from ratchet.untrusted import clean
@@ -97,9 +96,9 @@ def _assembled(
 ) -> Roofline:
     matched = {case.name: _matching(case, profiles, fingerprint, notes) for case in cases}
     roofs, more = _roofs(fingerprint, measured, tuple(matched.values()))
-    found = {case.name: _point(case, matched[case.name], roofs, measured.l2_bytes) for case in cases}
-    points = [point for point in found.values() if point]
-    if unplaced := [name for name, point in found.items() if point is None]:
+    by_case = {case.name: _point(case, matched[case.name], roofs, measured.l2_bytes) for case in cases}
+    points = [point for point in by_case.values() if point]
+    if unplaced := [name for name, point in by_case.items() if point is None]:
         more.append(f"Without declared FLOPs and bytes, and without counters, so not shown: {', '.join(unplaced)}.")
     far = [point for point in points if point.of_declared is not None and abs(point.of_declared - 1) > pure.AGREEMENT]
     if far:

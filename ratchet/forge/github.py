@@ -15,9 +15,16 @@ from github import GithubException
 from github.IssueComment import IssueComment
 
 from ratchet.errors import GoneError, RefusedError, UnreachableError
-from ratchet.forge import api_values
-from ratchet.forge.api_values import known
-from ratchet.forge.connection import Connection, Tries
+from ratchet.forge.connection import (
+    Connection,
+    Tries,
+    artifact_of,
+    check_output_of,
+    comment_of,
+    known,
+    pull_of,
+    workflow_run_of,
+)
 from ratchet.records.forge import ANNOTATIONS_A_CALL, CheckOutput, Comment, Conclusion, Pull, StoredArtifact, WorkflowRun
 
 _ROLES = ("admin", "maintain", "write", "triage", "read", "none")
@@ -49,13 +56,13 @@ class GitHub(Connection):
 
     def pull(self, number: int) -> Pull:
         """Return a pull request, open or closed."""
-        return self._tries().call(f"Reading pull request {number}", lambda: api_values.pull(self._api.get_pull(number)))
+        return self._tries().call(f"Reading pull request {number}", lambda: pull_of(self._api.get_pull(number)))
 
     def pulls_of_commit(self, sha: str) -> tuple[Pull, ...]:
         """Return the pull requests that a commit came with; none for a commit that was pushed directly."""
         return self._tries().call(
             f"Reading the pull requests of commit {sha}",
-            lambda: tuple(map(api_values.pull, self._api.get_commit(sha).get_pulls())),
+            lambda: tuple(map(pull_of, self._api.get_commit(sha).get_pulls())),
         )
 
     def find_pulls(self, head_repository: str, head_branch: str) -> tuple[Pull, ...]:
@@ -75,7 +82,7 @@ class GitHub(Connection):
         doing = f"Opening a pull request from {head}"
 
         def create() -> Pull:
-            return api_values.pull(self._api.create_pull(base, head, title=title, body=body, draft=draft))
+            return pull_of(self._api.create_pull(base, head, title=title, body=body, draft=draft))
 
         while True:
             there = [pull for pull in self._find_pulls(self.repository, head, tries) if pull.base_ref == base]
@@ -99,7 +106,7 @@ class GitHub(Connection):
     def comment(self, comment_id: int) -> Comment | None:
         """Return a comment; None if it was deleted."""
         try:
-            return self._tries().call(f"Reading comment {comment_id}", lambda: api_values.comment(self._api_comment(comment_id)))
+            return self._tries().call(f"Reading comment {comment_id}", lambda: comment_of(self._api_comment(comment_id)))
         except GoneError:
             return None
 
@@ -141,15 +148,13 @@ class GitHub(Connection):
 
     def workflow_run(self, run_id: int) -> WorkflowRun:
         """Return a workflow run, finished or not."""
-        return self._tries().call(
-            f"Reading workflow run {run_id}", lambda: api_values.workflow_run(self._api.get_workflow_run(run_id))
-        )
+        return self._tries().call(f"Reading workflow run {run_id}", lambda: workflow_run_of(self._api.get_workflow_run(run_id)))
 
     def artifacts(self, run_id: int) -> tuple[StoredArtifact, ...]:
         """Return a run's artifacts, those of earlier attempts and expired ones too."""
 
         def read() -> tuple[StoredArtifact, ...]:
-            return tuple(map(api_values.artifact, self._api.get_workflow_run(run_id).get_artifacts()))
+            return tuple(map(artifact_of, self._api.get_workflow_run(run_id).get_artifacts()))
 
         return self._tries().call(f"Reading the artifacts of workflow run {run_id}", read)
 
@@ -273,7 +278,7 @@ class GitHub(Connection):
         check = self._api.get_check_run(check_id)
         first, rest = output.annotations[:ANNOTATIONS_A_CALL], output.annotations[ANNOTATIONS_A_CALL:]
         doing = f"Completing check run {check_id}"
-        texts = api_values.check_output(output, first)
+        texts = check_output_of(output, first)
 
         def complete() -> None:
             check.edit(status="completed", conclusion=conclusion, output=texts)
@@ -281,7 +286,7 @@ class GitHub(Connection):
 
         tries.call(doing, complete)
         while rest:
-            more = api_values.check_output(output, rest[:ANNOTATIONS_A_CALL])
+            more = check_output_of(output, rest[:ANNOTATIONS_A_CALL])
             rest = rest[ANNOTATIONS_A_CALL:]
             tries.call(f"Annotating check run {check_id}", partial(check.edit, output=more))
 
@@ -297,7 +302,7 @@ class GitHub(Connection):
     def _comments(self, number: int, tries: Tries) -> tuple[Comment, ...]:
         return tries.call(
             f"Reading the comments of pull request {number}",
-            lambda: tuple(map(api_values.comment, self._api.get_issue(number).get_comments())),
+            lambda: tuple(map(comment_of, self._api.get_issue(number).get_comments())),
         )
 
     def _ours(self, number: int, marker: str, tries: Tries) -> Comment | None:
@@ -311,13 +316,13 @@ class GitHub(Connection):
         if not body.startswith(marker):
             raise ValueError("the body has to begin with the marker, or it is never found again")
         issue = self._api.get_issue(number)
-        return tries.call_once(f"Commenting on pull request {number}", lambda: api_values.comment(issue.create_comment(body)))
+        return tries.call_once(f"Commenting on pull request {number}", lambda: comment_of(issue.create_comment(body)))
 
     def _edit_comment(self, comment_id: int, body: str, tries: Tries) -> Comment:
         def edit() -> Comment:
             comment = self._api_comment(comment_id)
             comment.edit(body)
-            return api_values.comment(comment)
+            return comment_of(comment)
 
         return tries.call(f"Updating comment {comment_id}", edit)
 
@@ -329,7 +334,7 @@ class GitHub(Connection):
         head = f"{head_repository.partition('/')[0]}:{head_branch}"
         pulls = tries.call(
             f"Looking for pull requests from {head}",
-            lambda: tuple(map(api_values.pull, self._api.get_pulls(state="open", head=head))),
+            lambda: tuple(map(pull_of, self._api.get_pulls(state="open", head=head))),
         )
         # One owner may have several forks, and GitHub ignores the case of letters in names.
         return tuple(
@@ -342,7 +347,7 @@ class GitHub(Connection):
         def edit() -> Pull:
             pull = self._api.get_pull(number)
             pull.edit(title=title, body=body)
-            return api_values.pull(pull)
+            return pull_of(pull)
 
         return tries.call(f"Updating pull request {number}", edit)
 

@@ -230,7 +230,7 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
         return f"{needs}: raise --budget, or --pairs if it is lower."
     if any(session <= gate for session in comparison.sessions):
         first, *anew = (units.change(session, 1) for session in comparison.sessions)
-        later = f", processes started anew say {anew[0]}" if anew else ""
+        later = f", new processes say {anew[0]}" if anew else ""
         return f"The first {min(SESSION_PAIRS, comparison.pairs)} pairs say {first}{later}: measure again."
     if comparison.chance > thresholds.level:
         p_values = f"p = {comparison.chance:.1g} and needs {thresholds.level:.1g}"

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ratchet.judge.profile import Roofs, cached
-from ratchet.records.profile import Peaks, Profile
-from ratchet.records.roofline import Bound, Roof, Roofline, RooflinePoint
+from ratchet.records.profile import Bound, Peaks, Profile, Roof, Roofline, RooflinePoint
 from ratchet.records.run import Side, WorkloadIdentity
 
 

@@ -271,7 +271,7 @@ def keep_earlier(path: Path) -> Path:
         return path.rename(target)
     except OSError as error:
         raise OutputError(
-            f"{path} cannot be moved to {target}: {error.strerror or error}.", "Move it away, or go on with it: --resume."
+            f"{path} cannot be moved to {target}: {error.strerror or error}.", "Move it away, or continue it with --resume."
         ) from error
 
 

@@ -149,7 +149,7 @@ def test_thresholds_of_a_run_can_all_be_changed(play: Playground, tmp_path: Path
         (("--simulate", "9", "--cases", "attn_3k"), "--cases: no recorded case is called attn_3k. Did you mean attn_"),
         (("--cases", "nothing_like_it"), "--cases: no recorded case is called nothing_like_it. There are attn_512,"),
         (("--simulate", "9", "--pairs", "2"), "pairs"),
-        (("--simulate", "0"), "--simulate 0: so few pull requests tell nothing."),
+        (("--simulate", "0"), "--simulate 0: that is too few pull requests to say anything."),
         (("--simulate", "-4"), "--simulate -4: so few"),
         (("--gate", "3"), "write 3%"),
         (("--confidence", "2"), "confidence"),

@@ -134,7 +134,7 @@ def test_clocks_hold_what_torch_offered_at_their_import() -> None:
 
 
 def test_lead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sleep covers what queueing took and a half more, gets short again after a slow call, and is given up where none helps."""
+    """The sleep covers what queueing took and a half more, is short again after a slow call, and is given up where none helps."""
     asleep: list[float] = []
     clock = [0.0]
     monkeypatch.setattr(gpu, "_sleep", lambda cycles: asleep.append(cycles / gpu._CYCLES_PER_SECOND))

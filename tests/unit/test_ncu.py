@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.profile import ncu
+from ratchet.profile import ncu, traces
 from ratchet.profile.ncu import ProfileError, Surroundings
-from ratchet.profile.readers import traces
 from ratchet.records.profile import Activity, KernelProfile, Profile
 
 OWN = "the case: "

@@ -140,7 +140,7 @@ def test_recorded_with_other_settings() -> None:
         f"{FILE}: 1 differing.",
         "  differing  attention/training_512  cache: cold → warm",
         "Cases that differ were measured with other settings than their baseline, at the same commit. Measure with "
-        "the same settings, or start anew with `ratchet baseline accept`.",
+        "the same settings, or start again with `ratchet baseline accept`.",
     ]
 
 

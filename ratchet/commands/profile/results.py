@@ -23,8 +23,7 @@ from ratchet.profile import roofline as pure
 from ratchet.records.baseline import Baseline
 from ratchet.records.environment import Environment
 from ratchet.records.files import load, replaced, save, save_text
-from ratchet.records.profile import CaseProfile, Profile, Profiles, without_metrics
-from ratchet.records.roofline import Roof, Roofline
+from ratchet.records.profile import CaseProfile, Profile, Profiles, Roof, Roofline, without_metrics
 from ratchet.records.run import SIDES, CaseRun, RunRecord, Side
 from ratchet.records.verdict import CaseVerdict, ReportRecord
 from ratchet.untrusted import clean
@@ -184,10 +183,10 @@ def add_to_index(folder: Path, fresh: Iterable[CaseProfile]) -> None:
     A report that cases shared goes with the last of them.
     """
     earlier = read_index(folder).profiles
-    by_case = {each.case: each for each in (*earlier, *fresh)}
+    by_case = {profile.case: profile for profile in (*earlier, *fresh)}
     save(folder / INDEX, Profiles(profiles=tuple(by_case.values())))
     named, unnamed = (
-        {Path(path).name for each in profiles for path in each.files.values()} for profiles in (by_case.values(), earlier)
+        {Path(path).name for profile in profiles for path in profile.files.values()} for profiles in (by_case.values(), earlier)
     )
     for name in (name for name in unnamed - named if name.endswith((".ncu-rep", ".nsys-rep"))):
         with contextlib.suppress(OSError):
@@ -204,10 +203,10 @@ def with_stored_profiles(report: ReportRecord, run: RunRecord, results: Path) ->
     """Return the report of a run judged again, with the stored profiles that are of the same code on both sides."""
     stored = read_index(results / FOLDER)
     references = {case.name: case.reference_tree or run.reference for case in run.cases}
-    found = [(verdict, stored.of(verdict.name)) for verdict in worst_first(report.cases)]
+    kept = [(verdict, stored.of(verdict.name)) for verdict in worst_first(report.cases)]
     same = [
         profile.model_copy(update={"ratio": verdict.changed_ratio})
-        for verdict, profile in found
+        for verdict, profile in kept
         if profile and (profile.head_tree, profile.reference_tree) == (run.head, references.get(profile.case))
     ]
     return report.model_copy(update={"profiles": tuple(same)})

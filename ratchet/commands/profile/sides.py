@@ -19,12 +19,11 @@ from ratchet.errors import RatchetError
 from ratchet.measure.child.profile_target import MARK, SEPARATOR, ProfileTarget, read_status
 from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
-from ratchet.profile import ncu
+from ratchet.profile import ncu, traces
 from ratchet.profile.ncu import NcuTask, ProfileError, Surroundings, Wish
-from ratchet.profile.readers import traces
 from ratchet.records.profile import Activity, KernelProfile, Profile
 from ratchet.records.run import Side
-from ratchet.units import plural
+from ratchet.units import listed, plural
 from ratchet.untrusted import clean
 
 ON_THE_CPU = "A CPU has no GPU counters; the times are those of torch's operators."
@@ -269,10 +268,9 @@ def _left_out(profile: Profile, activity: Activity | None, wish: Wish) -> Iterat
     missing = [name for name in times if wish.kernels and name not in wish.kernels]
     if missing and (total := sum(times.values())):
         share = 1 - sum(times[name] for name in missing) / total
-        names = ", ".join(clean(name, 60) for name in missing[:NAMES_SHOWN])
-        more = f" and {len(missing) - NAMES_SHOWN} more" if len(missing) > NAMES_SHOWN else ""
+        names = listed(missing, NAMES_SHOWN, lambda name: clean(name, 60))
         of = f"{len(times) - len(missing)} of {plural(len(times), 'kernel')}"
-        yield f"{of}, {100 * share:.0f} % of the call's time on the GPU, were profiled; left out: {names}{more}."
+        yield f"{of}, {100 * share:.0f} % of the call's time on the GPU, were profiled; left out: {names}."
     launches = traces.launches_of(activity, wish.kernels or tuple(times)) if activity else 0
     if len(profile.kernels) >= ncu.MOST_KERNELS and launches > ncu.MOST_KERNELS:
         yield f"The call launches these kernels {launches} times; the first {ncu.MOST_KERNELS} launches were profiled."

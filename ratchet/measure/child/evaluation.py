@@ -30,7 +30,7 @@ from ratchet.measure.child.calls import seed_all
 from ratchet.measure.child.guard import Guard
 from ratchet.measure.child.outputs import Part, Value
 from ratchet.measure.messages import Evidence
-from ratchet.records.evaluation import TASK_FILE, EvaluationTask, InputKind, InputSpec, Source
+from ratchet.records.evaluation import TASK_FILE, EvaluationTask, InputKind, InputSpec, SourceFile
 from ratchet.records.files import load
 from ratchet.workload import Benchmark, Workload, benchmark
 
@@ -113,7 +113,7 @@ class _Loader:
         if self.task.strict and self.guard and (what := self.guard.replaced()):
             raise BrokenRule(f"patched: {what}")
 
-    def _named(self, source: Source, name: str) -> Callable[..., Any]:
+    def _named(self, source: SourceFile, name: str) -> Callable[..., Any]:
         module = self._modules.get(source.path) or self._imported(source)
         found = getattr(module, name, None)
         if not callable(found):
@@ -121,7 +121,7 @@ class _Loader:
             raise AttributeError(f"{Path(source.path).name} has no function {name} (it has: {has[:200]})")
         return found  # type: ignore[no-any-return]
 
-    def _imported(self, source: Source) -> types.ModuleType:
+    def _imported(self, source: SourceFile) -> types.ModuleType:
         os.chdir(self.task.folder)
         sys.path.append(str(Path(source.path).parent))
         module = types.ModuleType(Path(source.path).stem)

@@ -111,7 +111,7 @@ class Lead:
 
         If so, the next block gets a lead of what queueing took and a half more; else it gets no more than that, since one slow
         call must not make all later blocks long. (It never gets more then: where the queue is full, queueing takes as long as
-        the sleep.) A call that waits for the GPU also waits for the sleep, which no lead is long enough for: after `_TRIES` it gets
+        the sleep.) A call that waits for the GPU also waits for the sleep, so no lead is long enough: after `_TRIES` it gets
         none.
         """
         caught_up = last_but_one.has_passed()

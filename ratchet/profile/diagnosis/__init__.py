@@ -1,13 +1,13 @@
 """Find what a profile shows, or what differs between two, as sentences for people. Pure.
 
-`ratchet.commands.profile` calls `diagnose`, which applies the rules of all themes (`arithmetic`, `memory`, `occupancy`, `calls`),
+`ratchet.commands.profile` calls `diagnose`, which applies the rules of all themes (`throughput`, `occupancy`, `calls`),
 ranks what they found and drops what only follows from something else. docs/diagnosis.md explains the method.
 """
 
 from __future__ import annotations
 
 from ratchet.judge.profile import matched
-from ratchet.profile.diagnosis import arithmetic, memory, occupancy
+from ratchet.profile.diagnosis import occupancy, throughput
 from ratchet.profile.diagnosis.calls import (
     call_seconds,
     launches_changed,
@@ -24,15 +24,15 @@ from ratchet.records.profile import Finding, KernelProfile, Profile
 
 CHANGES: tuple[ChangeRule, ...] = (
     *occupancy.SPILL_CHANGES,
-    *arithmetic.CHANGES,
-    *memory.CHANGES,
+    *throughput.ARITHMETIC_CHANGES,
+    *throughput.MEMORY_CHANGES,
     *occupancy.SHARED_CHANGES,
     *occupancy.OCCUPANCY_CHANGES,
 )
 STATES: tuple[StateRule, ...] = (
     *occupancy.SPILL_STATES,
-    *arithmetic.STATES,
-    *memory.STATES,
+    *throughput.ARITHMETIC_STATES,
+    *throughput.MEMORY_STATES,
     *occupancy.SHARED_STATES,
     *occupancy.OCCUPANCY_STATES,
 )

@@ -20,6 +20,11 @@ def ratio(head: float | None, reference: float | None) -> float | None:
     return head / reference if head and reference and head > 0 and reference > 0 else None
 
 
+def noticed(factor: float) -> bool:
+    """Return whether a figure that grew or shrank by this factor is another figure."""
+    return max(factor, 1 / factor) >= NOTICED
+
+
 def summed(kernel: KernelProfile, *names: str) -> float | None:
     """Return the sum of those metrics that the kernel has; None where it has none of them."""
     values = [kernel.metrics[name] for name in names if name in kernel.metrics]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ratchet.errors import PageError
 from ratchet.records.files import save_bytes
-from ratchet.untrusted import SENTENCE, clean
+from ratchet.untrusted import clean
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -179,7 +179,7 @@ def bar_axes(axes: Axes, labels: Sequence[str]) -> None:
     axes.spines[:].set_visible(False)
 
 
-def drawable(text: object, limit: int = SENTENCE) -> str:
+def drawable(text: object, limit: int) -> str:
     """Clean a text, with a box for every character that the font does not have, because matplotlib warns of each."""
     known = _characters()
     return "".join(letter if ord(letter) in known else "□" for letter in clean(text, limit))
