@@ -30,7 +30,7 @@ SLOWER = 0.01
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ChangeEvidence:
     """Everything that is known of one change. None: not measured."""
 
     stage: str = WHOLE
@@ -47,7 +47,7 @@ class Evidence:
     """Of the whole call that the stage takes, before the change."""
 
 
-def decide(evidence: Evidence) -> Decision:
+def decide(evidence: ChangeEvidence) -> Decision:
     """Return the decision and its one sentence."""
     e2e = evidence.e2e
     early = _without_times(evidence)
@@ -69,7 +69,7 @@ def decide(evidence: Evidence) -> Decision:
     return _decision("discard", "nothing", _nothing(evidence, e2e))
 
 
-def _without_times(evidence: Evidence) -> Decision | None:
+def _without_times(evidence: ChangeEvidence) -> Decision | None:
     """Decide where times do not matter."""
     if evidence.failure and not evidence.is_wrong:
         return _decision("crash", "crash", f"The working tree does not run: {evidence.failure}.")
@@ -80,7 +80,7 @@ def _without_times(evidence: Evidence) -> Decision | None:
     return _decision("discard", "wrong", f"Fix or discard: {evidence.failure}.") if evidence.is_wrong else None
 
 
-def _by_reruns(evidence: Evidence, masking: str) -> Decision:
+def _by_reruns(evidence: ChangeEvidence, masking: str) -> Decision:
     again, stage = evidence.confirmation, evidence.stage
     if again is None:
         return _decision("discard", "stage noise", f"The gain of {stage} could not be measured again.")
@@ -91,7 +91,7 @@ def _by_reruns(evidence: Evidence, masking: str) -> Decision:
     return _decision("discard", "stage noise", reason)
 
 
-def settled(evidence: Evidence) -> bool:
+def settled(evidence: ChangeEvidence) -> bool:
     """Return whether more pairs would change nothing: each threshold is cleared, or is outside of the interval."""
     e2e, stage = evidence.e2e, evidence.of_stage
     if e2e is None or clears(e2e, E2E) or e2e.low > 1 + SLOWER:
@@ -104,7 +104,7 @@ def is_settled(comparison: Comparison, reduction: float) -> bool:
     return clears(comparison, reduction) or comparison.low > 1 - reduction
 
 
-def wants_reruns(evidence: Evidence) -> bool:
+def wants_reruns(evidence: ChangeEvidence) -> bool:
     """Return whether the five re-runs decide."""
     e2e = evidence.e2e
     return e2e is not None and _stage_clears(evidence) and not clears(e2e, E2E) and not e2e.low > 1 + SLOWER
@@ -115,7 +115,7 @@ def clears(comparison: Comparison, reduction: float) -> bool:
     return _surely(comparison) <= 1 - reduction
 
 
-def is_hot(evidence: Evidence) -> bool:
+def is_hot(evidence: ChangeEvidence) -> bool:
     """Return whether the stage was confirmed to be a part of the whole call that matters."""
     return evidence.share is not None and evidence.share >= HOT
 
@@ -187,7 +187,7 @@ def _surely(comparison: Comparison) -> float:
     return max(comparison.bound or comparison.high, other)
 
 
-def _stage_clears(evidence: Evidence) -> bool:
+def _stage_clears(evidence: ChangeEvidence) -> bool:
     return evidence.of_stage is not None and evidence.stage != WHOLE and clears(evidence.of_stage, STAGE)
 
 
@@ -195,7 +195,7 @@ def _decision(status: str, branch: Branch, reason: str, note: str = "") -> Decis
     return Decision.model_validate({"status": status, "branch": branch, "reason": reason, "note": note})
 
 
-def _nothing(evidence: Evidence, e2e: Comparison) -> str:
+def _nothing(evidence: ChangeEvidence, e2e: Comparison) -> str:
     """Say what was missing, so that a gain that could not be shown is not taken for none."""
     parts = [f"the whole call changed by {_shown(e2e)}, {_threshold(E2E)} less are asked for"]
     if evidence.of_stage is not None and evidence.stage != WHOLE:
@@ -215,7 +215,7 @@ def _at_least(comparison: Comparison) -> str:
     return units.percent(1 - _surely(comparison), 1)
 
 
-def _share(evidence: Evidence) -> str:
+def _share(evidence: ChangeEvidence) -> str:
     return units.percent(evidence.share or 0.0, 1)
 
 

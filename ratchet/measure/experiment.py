@@ -16,7 +16,7 @@ from ratchet.measure.client import CaseTrouble, HostClient, Hosts, WorkerClient
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
-from ratchet.measure.messages import Captured, Profiled, SameResult, Written
+from ratchet.measure.messages import Captured, SameResult, StartProfile, Written
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.survey import UnpreparedCase, survey
 from ratchet.measure.tree_spec import TreeSpec
@@ -56,7 +56,7 @@ class MeasuredCase:
     samples: Samples = field(default_factory=dict)
     reruns: Samples = field(default_factory=dict)
     micro: Samples = field(default_factory=dict)
-    profiled: Profiled | None = None
+    profiled: StartProfile | None = None
     equality: Equality | None = None
     graph: GraphCheck | None = None
     failure: Failure | None = None
@@ -199,12 +199,12 @@ class _Bench:
             raise UnfitError(measured.unfit)
         return samples_of(measured)
 
-    def profiled(self) -> Profiled:
+    def profiled(self) -> StartProfile:
         """Profile the reference in a worker of its own."""
         try:
             with self._worker("reference", self.task.plan.seed) as worker:
                 worker.timeout_s *= WARM_UPS  # many calls are one step here
-                return worker.ask("hot_spots", Profiled)
+                return worker.ask("hot_spots", StartProfile)
         except CaseTrouble as error:
             raise UnfitError(f"{self.found.case} cannot be profiled, so no experiment begins: {error.message}.") from None
 

@@ -245,7 +245,7 @@ class Compared(Record):
     baseline_error: NotNegative | None = None
 
 
-class Profiled(Record):
+class StartProfile(Record):
     """The profile with which a session of experiments begins."""
 
     baseline: ProfileBaseline

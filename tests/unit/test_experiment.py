@@ -17,7 +17,7 @@ from ratchet.errors import RecordError, UsageError
 from ratchet.judge.experiment import (
     E2E,
     STAGE,
-    Evidence,
+    ChangeEvidence,
     category_of,
     change_between,
     clears,
@@ -137,18 +137,18 @@ def session(*experiments: ExperimentRecord, **more: Any) -> SessionRecord:
 
 FAST, UNCLEAR, SAME, SLOW = comparison(0.9), comparison(0.968), comparison(1.0), comparison(1.05)
 STAGE_FAST, STAGE_UNCLEAR = comparison(0.8), comparison(0.897)
-MEASURED = Evidence("h2d", e2e=SAME, of_stage=SAME, share=0.2)
+MEASURED = ChangeEvidence("h2d", e2e=SAME, of_stage=SAME, share=0.2)
 TABLE_OF_DECISIONS = {
-    "crash": (Evidence("h2d", failure="it raised"), "crash", "crash"),
-    "a crash beats failing tests": (Evidence("h2d", failure="x", tests=SuiteOutcome(passed=0, failed=1)), "crash", "crash"),
+    "crash": (ChangeEvidence("h2d", failure="it raised"), "crash", "crash"),
+    "a crash beats failing tests": (ChangeEvidence("h2d", failure="x", tests=SuiteOutcome(passed=0, failed=1)), "crash", "crash"),
     "failing tests": (replace(MEASURED, tests=SuiteOutcome(passed=3, failed=1), e2e=FAST), "discard", "tests"),
     "a test command that ends badly": (
         replace(MEASURED, tests=SuiteOutcome(passed=0, failed=0, problem="no")),
         "discard",
         "tests",
     ),
-    "a wrong result": (Evidence("h2d", failure="the output differs", is_wrong=True), "discard", "wrong"),
-    "no pairs": (Evidence("h2d"), "crash", "crash"),
+    "a wrong result": (ChangeEvidence("h2d", failure="the output differs", is_wrong=True), "discard", "wrong"),
+    "no pairs": (ChangeEvidence("h2d"), "crash", "crash"),
     "the whole call": (replace(MEASURED, e2e=FAST), "keep", "e2e"),
     "the mean clears, the interval does not": (replace(MEASURED, e2e=UNCLEAR), "discard", "nothing"),
     "the whole call is slower": (replace(MEASURED, e2e=SLOW, of_stage=STAGE_FAST), "discard", "slower"),
@@ -189,7 +189,7 @@ def comparisons(draw: st.DrawFn) -> Comparison:
 
 MAYBE = st.none() | comparisons()
 EVIDENCE = st.builds(
-    Evidence,
+    ChangeEvidence,
     stage=st.sampled_from(["h2d", WHOLE]),
     failure=st.sampled_from(["", "it raised"]),
     is_wrong=st.booleans(),
@@ -203,7 +203,7 @@ EVIDENCE = st.builds(
 
 
 @given(EVIDENCE)
-def test_nothing_is_kept_without_a_bound_that_clears_a_threshold(evidence: Evidence) -> None:
+def test_nothing_is_kept_without_a_bound_that_clears_a_threshold(evidence: ChangeEvidence) -> None:
     """Whatever else is known: no keep with a failure or failing tests, and none by means alone."""
     decision = decide(evidence)
     if decision.status != "keep":
@@ -219,7 +219,7 @@ def test_nothing_is_kept_without_a_bound_that_clears_a_threshold(evidence: Evide
 
 
 @given(EVIDENCE)
-def test_more_pairs_are_taken_only_where_they_could_decide(evidence: Evidence) -> None:
+def test_more_pairs_are_taken_only_where_they_could_decide(evidence: ChangeEvidence) -> None:
     """What is settled stays so with the same intervals, and re-runs are asked for only where they alone decide."""
     if wants_reruns(evidence) and not evidence.failure and evidence.tests is None:
         assert settled(evidence) or evidence.e2e is not None
@@ -231,7 +231,7 @@ def test_more_pairs_are_taken_only_where_they_could_decide(evidence: Evidence) -
 
 
 @given(EVIDENCE, st.floats(0.01, 0.3))
-def test_a_faster_whole_call_never_turns_keep_into_discard(evidence: Evidence, less: float) -> None:
+def test_a_faster_whole_call_never_turns_keep_into_discard(evidence: ChangeEvidence, less: float) -> None:
     """The decision is monotone in the time of the whole call."""
     if evidence.e2e is None or decide(evidence).status != "keep":
         return

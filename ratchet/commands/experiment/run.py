@@ -25,7 +25,7 @@ from ratchet.forge.git import Repository, Snapshot, worktrees
 from ratchet.judge.experiment import (
     MICRO,
     RERUNS,
-    Evidence,
+    ChangeEvidence,
     category_of,
     change_between,
     decide,
@@ -203,10 +203,10 @@ def _changes(samples: Samples) -> dict[str, StageChange]:
     return {name: one for name, one in changes.items() if one is not None}
 
 
-def _evidence(stage: str, samples: Samples) -> Evidence:
+def _evidence(stage: str, samples: Samples) -> ChangeEvidence:
     changes = _changes(samples)
     whole, part = changes.get(WHOLE), changes.get(stage)
-    return Evidence(
+    return ChangeEvidence(
         stage,
         e2e=whole.comparison if whole else None,
         of_stage=part.comparison if part else None,
@@ -221,7 +221,7 @@ def _judged(wanted: RunRequest, found: MeasuredCase, tests: SuiteOutcome | None)
     micro = _changes(found.micro).get(WHOLE)
     failure = found.failure
     seen = _evidence(stage, found.samples)
-    evidence = Evidence(
+    evidence = ChangeEvidence(
         stage,
         failure=failure.message.rstrip(".") if failure else "",
         is_wrong=failure is not None and failure.stage == "check",
