@@ -208,7 +208,8 @@ def _nothing(evidence: ChangeEvidence, e2e: Comparison) -> str:
 
 
 def _shown(comparison: Comparison) -> str:
-    return f"{units.change(comparison.ratio, 1)}, interval {units.interval(comparison.low, comparison.high, 1)} %"
+    interval = units.interval(comparison.low, comparison.high, 1)
+    return f"{units.change(comparison.ratio, 1)}, interval {interval} %, bound {units.change(_surely(comparison), 1)}"
 
 
 def _at_least(comparison: Comparison) -> str:

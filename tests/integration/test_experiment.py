@@ -37,7 +37,7 @@ def pipe(device):
     return Workload(run=run, stages={"prepare": prepare, "infer": infer, "aside": lambda: time.sleep(ASIDE)})
 """
 """All of its time is waits; the stage ``aside`` is hidden, as one that runs beside another."""
-QUICK = ("--device", "cpu", "--pairs", "6", "--quiet")
+QUICK = ("--device", "cpu", "--quiet")
 TESTS = "python -c \"import sys; text = open('bench/pipe.py').read(); print('1 failed, 2 passed' if 'BUG' in text else '3 passed'); sys.exit('BUG' in text)\""  # noqa: E501  one argument
 
 
