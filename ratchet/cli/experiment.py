@@ -102,7 +102,7 @@ def status_command(**options: Any) -> int:
 @common
 def show_command(number: int | None, **options: Any) -> int:
     """Show experiment NUMBER again, by default the last one."""
-    _, record = show_experiment(results_of(request_of((), options), os.environ), number)
+    record = show_experiment(results_of(request_of((), options), os.environ), number)
     print_result(record, experiment_lines(record), as_json=options["as_json"])
     return int(Exit.PASS)
 

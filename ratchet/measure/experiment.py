@@ -53,6 +53,7 @@ class MeasuredCase:
     """The samples of both sides. ``failure`` is why the head gave none; trouble of the reference is an UnfitError."""
 
     case: str
+    micro_case: str = ""
     samples: Samples = field(default_factory=dict)
     reruns: Samples = field(default_factory=dict)
     micro: Samples = field(default_factory=dict)
@@ -61,9 +62,6 @@ class MeasuredCase:
     graph: GraphCheck | None = None
     failure: Failure | None = None
     notes: list[str] = field(default_factory=list)
-    torch: str = ""
-    cuda: str | None = None
-    triton: str | None = None
 
 
 def measure_start(
@@ -82,7 +80,7 @@ def measure_start(
             progress.start(1, task.looks[-1])
             found.samples = bench.measured(found.case, task.looks, task.settled)
         if found.failure is not None:
-            raise UnfitError(f"{found.case} cannot be measured: {found.failure.message}.", "See `ratchet run`.")
+            raise UnfitError(f"{found.case} cannot be measured: {found.failure.message.rstrip('.')}.", "See `ratchet run`.")
     return found
 
 
@@ -95,7 +93,7 @@ def measure_change(
     """
     with _opened(trees, task, progress, environ) as bench:
         found = bench.found
-        bench.prepare([found.case, *([task.micro] if task.micro else [])])
+        bench.prepare([found.case, *([found.micro_case] if found.micro_case else [])])
         if found.failure:
             return found
         bench.compare_results(folder / "result")
@@ -104,9 +102,9 @@ def measure_change(
         if found.failure is None and (count := task.reruns(found.samples)):
             progress.stage(f"Measuring {task.stage} {count} times again")
             found.reruns = bench.measured(found.case, (count,), lambda _: True, anew=True)
-        if found.failure is None and task.micro:
-            progress.stage(f"Measuring {task.micro}")
-            found.micro = bench.measured(task.micro, task.looks, task.micro_settled)
+        if found.failure is None and found.micro_case:
+            progress.stage(f"Measuring {found.micro_case}")
+            found.micro = bench.measured(found.micro_case, task.looks, task.micro_settled)
         if found.failure is None and task.gpu is not None:
             bench.try_graph()
     return found
@@ -131,7 +129,7 @@ def _listed(hosts: Mapping[Side, HostClient], task: ExperimentTask) -> MeasuredC
         head = hosts["head"].listing()
     except HostError as error:
         return MeasuredCase(task.case, failure=Failure(side="head", stage="import", message=clean(error.message)))
-    found = MeasuredCase(task.case, torch=head.torch, cuda=head.cuda, triton=head.triton)
+    found = MeasuredCase(task.case)
     for name in (task.case, *([task.micro] if task.micro else [])):
         cases = choose_cases(head, reference, [name])
         if len(cases) > 1:
@@ -140,13 +138,15 @@ def _listed(hosts: Mapping[Side, HostClient], task: ExperimentTask) -> MeasuredC
         (case,) = cases
         if name == task.case:
             found.case = case.name
+        else:
+            found.micro_case = case.name
         if case.skipped:
             raise UsageError(f"{case.name} cannot run on this machine: {case.skipped}.", "Name another case.")
         if not case.in_reference:
             raise UsageError(f"The reference has no case {case.name}.", "Commit it, and start again.")
         for failure in case.failures:
             if failure.side == "reference":
-                raise UnfitError(f"The reference cannot be imported: {failure.message}.", "Fix it, and start again.")
+                raise UnfitError(f"The reference cannot be imported: {failure.message.rstrip('.')}.", "Fix it, and start again.")
             found.failure = failure
         if not case.in_head:
             found.failure = Failure(side="head", stage="import", message=f"it has no case {case.name}")
@@ -248,5 +248,5 @@ class _Bench:
         if unfit:
             raise UnfitError(unfit)
         if failure.side == "reference":
-            raise UnfitError(f"The reference fails: {failure.message}.", "See `ratchet run`.")
+            raise UnfitError(f"The reference fails: {failure.message.rstrip('.')}.", "See `ratchet run`.")
         self.found.failure = failure

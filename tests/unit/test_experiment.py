@@ -374,6 +374,8 @@ def test_the_texts_of_a_session(golden: Callable[[str, str], None]) -> None:
     lines = [*baseline_lines(whole), *experiment_lines(odd), *status_lines(status)]
     assert all(line.isprintable() for line in lines)
     golden("experiment_lines.txt", "\n".join(lines) + "\n")
+    stuck = session(*(experiment(number) for number in (1, 2, 3)), floors=Floors(launch_us=300.0))
+    golden("experiment_stuck.txt", "\n".join(status_lines(status_of(stuck))) + "\n")
     text = handoff_text(whole, status_of(whole))
     golden("handoff.md", text)
     assert set(faults(text)) == {"tag h1", "tag h2"}

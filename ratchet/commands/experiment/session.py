@@ -78,7 +78,7 @@ def minutes_left(session: SessionRecord, now: datetime) -> float | None:
     return max(0.0, session.minutes - (now - session.started_at).total_seconds() / 60)
 
 
-def show_experiment(results: Path, number: int | None) -> tuple[SessionRecord, ExperimentRecord]:
+def show_experiment(results: Path, number: int | None) -> ExperimentRecord:
     """Return an experiment, by default the last one. Raises UsageError where there is none of this number."""
     session = open_session(results)
     found = [one for one in session.experiments if number in (None, one.number)]
@@ -87,7 +87,7 @@ def show_experiment(results: Path, number: int | None) -> tuple[SessionRecord, E
         raise UsageError(
             f"There is no experiment {number or ''}".rstrip() + ".", f"They are numbered 1 to {last}." if last else ""
         )
-    return session, found[-1]
+    return found[-1]
 
 
 def handoff(results: Path) -> tuple[Path, str]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ratchet.commands.experiment.session import SESSION, save_session
-from ratchet.commands.machine import Machine, machine_of
+from ratchet.commands.machine import Machine, environment_of, machine_of
 from ratchet.commands.request import Request, apart_of, watched, writable
 from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings, load_settings
@@ -20,9 +20,7 @@ from ratchet.errors import UnfitError, UsageError
 from ratchet.forge.git import Repository, worktrees
 from ratchet.judge.experiment import change_between
 from ratchet.measure.build import without_secrets
-from ratchet.measure.device.environment import describe
-from ratchet.measure.experiment import ExperimentTask, MeasuredCase, Samples, measure_start
-from ratchet.records.environment import Environment
+from ratchet.measure.experiment import ExperimentTask, Samples, measure_start
 from ratchet.records.experiment import WHOLE, Noise, ResultRow, SessionRecord
 from ratchet.records.files import load
 from ratchet.records.run import Plan, Side
@@ -83,7 +81,7 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
         started_at=started,
         command=request.command,
         case=found.case,
-        environment=environment_of(found, settings, machine),
+        environment=environment_of(machine, settings),
         start=code.tree,
         tests=tests,
         test_limit_s=wanted.test_limit_s,
@@ -117,19 +115,6 @@ def plan_of(settings: Settings, machine: Machine, budget_s: float = 0.0) -> Plan
         order_seed=settings.order_seed,
         clock="cpu" if on_cpu else settings.clock,
         cache="warm" if on_cpu else settings.cache,
-    )
-
-
-def environment_of(found: MeasuredCase, settings: Settings, machine: Machine) -> Environment:
-    """Describe the machine and its software, as the trees' processes reported it."""
-    return describe(
-        machine.gpu,
-        machine.device,
-        torch_version=found.torch or None,
-        cuda_version=found.cuda,
-        triton_version=found.triton,
-        cpu_threads=settings.cpu_threads,
-        l2_bytes=None,
     )
 
 
