@@ -27,7 +27,11 @@ from ratchet.report.profile import profile_lines, read_lines
     "--compare", is_flag=True, help="Compare with the commit before HEAD, or with HEAD if there are uncommitted changes."
 )
 @click.option(
-    "--set", "set_name", type=click.Choice(["full", "detailed", "basic"]), default="full", help="How many counters ncu collects."
+    "--set",
+    "set_name",
+    type=click.Choice(["full", "detailed", "basic", "speed-of-light"]),
+    default="full",
+    help="How many counters ncu collects.",
 )
 @click.option(
     "--read", is_flag=True, help="Read one report file instead, or compare two: `--read REFERENCE.ncu-rep HEAD.ncu-rep`."

@@ -117,7 +117,7 @@ def _version(path: Path) -> tuple[tuple[int, ...], str]:
 # Line Options.)
 
 
-SetName = Literal["full", "detailed", "basic"]
+SetName = Literal["full", "detailed", "basic", "speed-of-light"]
 MOST_KERNELS = 16
 """Kernels of one call; each is replayed some forty times for a full set of counters."""
 SECTIONS = (
@@ -131,6 +131,8 @@ SECTIONS = (
     "ComputeWorkloadAnalysis",
 )
 """What the diagnosis reads first: a fraction of the replays of a full set, which adds rooflines and single instructions."""
+SPEED_OF_LIGHT = ("SpeedOfLight", "SpeedOfLight_RooflineChart", "LaunchStats")
+"""The set of that name, which releases since 2022 no longer have, and the grid, without which a launch is not recognised."""
 FULL_PASSES = 38
 """Replays of a launch for a full set, as on an H200."""
 PASS_S = 0.05
@@ -225,7 +227,8 @@ def _taken(
 
 
 def _options(wish: Wish, report: Path) -> list[str]:
-    options = [word for name in SECTIONS for word in ("--section", name)] if wish.is_brief else ["--set", wish.set_name]
+    sections = SECTIONS if wish.is_brief else SPEED_OF_LIGHT if wish.set_name == "speed-of-light" else ()
+    options = [word for name in sections for word in ("--section", name)] or ["--set", wish.set_name]
     options += ["--clock-control", "none", "--cache-control", "all" if wish.cold_cache else "none"]
     options += ["--profile-from-start", "off", "--target-processes", "application-only"]
     if wish.kernels:

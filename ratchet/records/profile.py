@@ -123,6 +123,8 @@ class Activity(Record):
     """Copies between the device and host memory that is not pinned."""
     gaps_s: NotNegative | None = None
     """Device idle between the first kernel and the last; None on the CPU."""
+    queued_s: NotNegative | None = None
+    """The time from the end of each launch to the start of its kernel, together; None where the tracer does not say."""
     cpu_s: dict[str, NotNegative] = {}
     """Operator or API call → seconds on the CPU."""
     allocation_s: NotNegative = 0.0

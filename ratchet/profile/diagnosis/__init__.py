@@ -48,6 +48,9 @@ SUBSUMED: dict[str, tuple[str, ...]] = {
     "bytes in flight": ("throughput",),
     "occupancy": ("throughput",),
     "atomics": ("bytes in flight", "throughput"),
+    "tail": ("SM utilisation",),
+    "small grid": ("SM utilisation",),
+    "memory throttle": ("SM throughput",),
 }
 """Key → keys that follow from it, and are not reported again for the same kernel: causes before their consequences."""
 

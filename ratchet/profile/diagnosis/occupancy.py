@@ -257,6 +257,14 @@ def small_grid(kernel: KernelProfile) -> State | None:
                  (1 - kernel.waves) / 2, "low")  # fmt: skip
 
 
+def sms_idle(kernel: KernelProfile) -> State | None:
+    """Find SMs that have no work for much of the time."""
+    active = _active_share(kernel)
+    if active is None or 100 * active >= at.ACTIVE_PERCENT:
+        return None
+    return State(f"SMs have work in {points(100 * active)} of the kernel's time.", (1 - active) / 2, "medium")
+
+
 def tile_changed(pair: LaunchPair) -> Change | None:
     """Find more blocks that do the same work, and each load their own copy of data that they share."""
     grid = ratio(blocks(pair.head), blocks(pair.reference))
@@ -303,4 +311,7 @@ OCCUPANCY_STATES = (
     StateRule("small grid", small_grid,
               "SMs without a block do nothing, and those with few hide little of their waiting.",
               "Split the work further: smaller tiles, or a split of the reduction."),
+    StateRule("SM utilisation", sms_idle,
+              "An SM without a block does nothing, and the kernel ends with its last block.",
+              "More and smaller blocks, blocks of equal work, or one kernel in place of several short ones."),
 )  # fmt: skip

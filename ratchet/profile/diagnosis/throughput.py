@@ -162,6 +162,12 @@ ARITHMETIC_STATES = (
 
 # Global memory.
 
+THROTTLES = {
+    "lg_throttle": "global and local memory",
+    "mio_throttle": "shared memory and special functions",
+    "tex_throttle": "texture memory",
+}
+"""Waits of ncu for room in a queue → what is behind it (Nsight Compute, Kernel Profiling Guide, Warp Stall Reasons)."""
 WAITING_FOR_MEMORY = "long_scoreboard"
 """ncu's name for waiting for global, local, surface or texture memory (Nsight Compute, Kernel Profiling Guide)."""
 
@@ -225,12 +231,15 @@ def bytes_changed(pair: LaunchPair) -> Change | None:
 
 
 def l2_low(kernel: KernelProfile) -> State | None:
-    """Find few hits in L2 while device memory is busy."""
-    hits = kernel.l2_hit_percent
-    if hits is None or hits >= at.L2_HIT_PERCENT or (kernel.dram_percent or 0) < at.THROUGHPUT_PERCENT:
-        return None  # where device memory is not the limit, a miss costs little
+    """Find few hits in L2; where device memory is not busy, a miss costs little."""
+    hits, busy = kernel.l2_hit_percent, kernel.dram_percent or 0
+    if hits is None or hits >= at.L2_HIT_PERCENT:
+        return None
+    missed = 1 - hits / 100
     return State(
-        f"L2 hits are {points(hits)}, with device memory {points(kernel.dram_percent or 0)} busy.", (1 - hits / 100) / 2, "low"
+        f"L2 hits are {points(hits)}, with device memory {points(busy)} busy.",
+        missed / 2 if busy >= at.THROUGHPUT_PERCENT else missed * at.ASIDE,
+        "low",
     )
 
 
@@ -268,6 +277,20 @@ def in_flight_low(kernel: KernelProfile) -> State | None:
     )
 
 
+def memory_throttle(kernel: KernelProfile) -> State | None:
+    """Find warps that mostly wait until memory takes another request."""
+    reason = worst_stall(kernel)
+    if reason not in THROTTLES:
+        return None
+    waited, between = kernel.stalls[reason], sum(kernel.stalls.values())
+    return State(
+        f"Warps wait to hand requests to {THROTTLES[reason]} in {waited:.0f} of the {between:.0f} cycles between two"
+        f" instructions ({reason}): its bandwidth is the limit.",
+        waited / between / 2,
+        "medium",
+    )
+
+
 def throughput_low(kernel: KernelProfile) -> State | None:
     """Find arithmetic and memory that are both far from their peaks."""
     if kernel.memory_percent is None or kernel.sm_percent is None:
@@ -279,6 +302,23 @@ def throughput_low(kernel: KernelProfile) -> State | None:
         (1 - max(kernel.memory_percent, kernel.sm_percent) / 100) / 2,
         "low",
     )
+
+
+def sm_low(kernel: KernelProfile) -> State | None:
+    """Find arithmetic far from its peak while memory is not."""
+    return _one_low("SM", kernel.sm_percent, "memory", kernel.memory_percent)
+
+
+def memory_low(kernel: KernelProfile) -> State | None:
+    """Find memory far from its peak while arithmetic is not."""
+    return _one_low("Memory", kernel.memory_percent, "the SM", kernel.sm_percent)
+
+
+def _one_low(low: str, low_percent: float | None, other: str, other_percent: float | None) -> State | None:
+    if low_percent is None or other_percent is None or not low_percent < at.THROUGHPUT_PERCENT <= other_percent:
+        return None
+    text = f"{low} at {points(low_percent)} of its peak, {other} at {points(other_percent)}: {other} is nearer to its limit."
+    return State(text, (1 - other_percent / 100) * at.ASIDE, "low")
 
 
 def _bytes(pair: LaunchPair, *, start: bool = True) -> str:
@@ -315,4 +355,13 @@ MEMORY_STATES = (
     StateRule("throughput", throughput_low,
               "Neither arithmetic nor memory is near its peak, so the time goes into waiting.",
               "Look at the stall reasons; more independent work for each warp, or more warps, hides waiting."),
+    StateRule("memory throttle", memory_throttle,
+              "The queue in front of that unit is full, so more warps or more loads in flight do not help.",
+              "Send fewer and larger requests (16-byte loads and stores), keep values in registers, or move fewer bytes."),
+    StateRule("SM throughput", sm_low,
+              "Arithmetic waits for data: it is cheaper than it looks, and optimising it gains little.",
+              "Look at memory first: fewer bytes, fused kernels. Work that only the arithmetic needs is nearly free."),
+    StateRule("memory throughput", memory_low,
+              "Memory waits for arithmetic: moving fewer bytes gains little.",
+              "Look at arithmetic first: fewer or cheaper instructions, matrix units, a lower precision where it is allowed."),
 )  # fmt: skip
