@@ -5,6 +5,7 @@ Reports, figures and the sentences of verdicts call them; `parse_size` reads a s
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Sequence
 
@@ -104,6 +105,12 @@ def listed(names: Sequence[str], most: int = 3, show: Callable[[str], str] = str
 def first_of(sentences: Sequence[str]) -> str:
     """Show the first sentence, and how many more there are: ``It is empty. (and 2 more)``."""
     return sentences[0] + (f" (and {len(sentences) - 1} more)" if len(sentences) > 1 else "")
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """Suggest the names that look most like one: ``Did you mean copy/a or copy/b?``; empty where none does."""
+    near = difflib.get_close_matches(name, known, n=3)
+    return f"Did you mean {' or '.join(near)}?" if near else ""
 
 
 def lowered(sentence: str) -> str:

@@ -33,6 +33,7 @@ COMMANDS = {
     "evaluate": ("evaluate:evaluate_command", "Evaluate a candidate file against a baseline file: faster, and the same?"),
     "experiment": ("experiment:experiment_group", "Try changes one by one on a pipeline: keep or discard, and why."),
     "list": ("show:list_command", "List the cases of this checkout."),
+    "open": ("show:open_command", "Open the report of the last check in a browser."),
     "merge": ("check:merge_command", "Join the shards of one check into one run and one verdict."),
     "profile": ("profile:profile_command", "Profile cases, alone or beside an earlier commit, or read report files."),
     "publish": ("github:publish_command", "Judge what a GPU job measured again, and publish the verdict on GitHub."),

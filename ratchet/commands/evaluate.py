@@ -19,9 +19,10 @@ import ratchet
 from ratchet.cache import scratch_folder
 from ratchet.commands.machine import Machine, machine_of
 from ratchet.commands.request import Request, root_of
+from ratchet.commands.trees import tree_spec
 from ratchet.config import Settings, load_settings
 from ratchet.errors import RecordError, UsageError
-from ratchet.judge.evaluation import headline, is_confirmed, timed_verdict
+from ratchet.judge.evaluation import FEWEST, headline, is_confirmed, timed_verdict
 from ratchet.judge.sequential import looks
 from ratchet.measure.build import without_secrets
 from ratchet.measure.device.environment import describe
@@ -34,7 +35,7 @@ from ratchet.report.progress import Progress
 from ratchet.stats.comparison import medians_ms
 
 BUDGET_S = {"cuda": 12.0, "cpu": 5.0}
-"""No pair begins after so many seconds of them, beyond the first six."""
+"""No pair begins after so many seconds of them, beyond the first eight."""
 BLOCKS = {"cuda": 8, "cpu": 4}
 SIZE = {"cuda": 4096, "cpu": 1024}
 """Rows and columns of the argument, where nothing else is asked for."""
@@ -53,7 +54,7 @@ class EvaluationRequest:
     maker_function: str
     rules: Rules
     seeds: tuple[int, ...] = ()
-    """None: drawn anew."""
+    """None: new ones are drawn."""
 
 
 def read_source(path: Path) -> SourceFile:
@@ -72,7 +73,8 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
     Raises UsageError for a wrong request, BusyError and UnfitError for the device, HostError where no process can be started.
     What goes wrong in either file is in the record.
     """
-    settings = load_settings(root_of(request.folder), environ, {"pairs": 20, "case_timeout": 60, **_given(request)})
+    given = {name: value for name, value in request.options.items() if value is not None}
+    settings = load_settings(root_of(request.folder), environ, {"pairs": 20, "case_timeout": 60, **given})
     clock, started, evaluator = time.monotonic(), datetime.now(UTC), evaluator_digest()
     with (
         machine_of(request, settings, f"ratchet evaluate {wanted.candidate.path}", progress, environ) as machine,
@@ -155,10 +157,6 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _given(request: Request) -> dict[str, object]:
-    return {name: value for name, value in request.options.items() if value is not None}
-
-
 def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[int]) -> FilesTask:
     on_cpu = machine.device == "cpu"
     plan = Plan(
@@ -176,7 +174,8 @@ def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[in
         return timed_verdict(head, reference)[0] == "inconclusive"
 
     budget_s = BUDGET_S[machine.device]
-    return FilesTask(plan, rules, seeds, looks(settings.pairs), budget_s, undecided, machine.gpu, machine.peaks, machine.idle)
+    times = tuple(pairs for pairs in looks(settings.pairs) if pairs >= FEWEST) or (settings.pairs,)
+    return FilesTask(plan, rules, seeds, times, budget_s, undecided, machine.gpu, machine.peaks, machine.idle)
 
 
 def _trees(
@@ -202,14 +201,7 @@ def _trees(
             strict=side == "head",
         )
         path = write_tree(scratch / side, task)
-        uuid = machine.gpu.uuid if machine.gpu else None
-        trees[side] = TreeSpec.of(
-            settings.model_copy(update={"bench": "bench", "python_path": ()}),
-            path,
-            checkout=path,
-            device=machine.device,
-            gpu_uuid=uuid,
-        )
+        trees[side] = tree_spec(settings.model_copy(update={"bench": "bench", "python_path": ()}), machine, path, path)
     return trees
 
 

@@ -6,7 +6,6 @@ baseline; it measures nothing and writes nothing.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,17 +23,10 @@ from ratchet.records.files import load
 from ratchet.records.run import RunRecord
 from ratchet.report.calibration import ReplayedFile, Simulation
 from ratchet.stats.comparison import Pair, pairs_of_medians
+from ratchet.units import did_you_mean
 from ratchet.untrusted import clean
 
 ARCHIVE = ".npz"
-_THRESHOLDS = {
-    "regression_threshold": "regression",
-    "improvement_threshold": "improvement",
-    "confidence": "confidence",
-    "false_alarm": "false_alarm",
-    "on_inconclusive": "on_inconclusive",
-}
-"""Setting → its field of a policy."""
 
 
 def replay(files: Sequence[Path], request: Request, environ: Mapping[str, str]) -> list[ReplayedFile]:
@@ -45,16 +37,13 @@ def replay(files: Sequence[Path], request: Request, environ: Mapping[str, str]) 
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options)
     baseline = load_baseline(root / settings.results)
-    overrides = {
-        field: getattr(settings.policy, field) for key, field in _THRESHOLDS.items() if request.options.get(key) is not None
-    }
     names: list[str] = []
     done = []
     for file, recorded in _recorded(files):
         names += _names(recorded)
         chosen = _chosen(recorded, request.patterns)
         if isinstance(chosen, RunRecord):
-            report = judge_run(chosen, baseline, chosen.policy.model_copy(update=overrides))
+            report = judge_run(chosen, baseline, settings.overriding(chosen.policy, request.options))
             done.append(ReplayedFile(file, ReplayVerdict(report.cases, report.headline, report.exit_code), report))
         else:
             done.append(ReplayedFile(file, judge_pairs(chosen, settings.policy)))
@@ -139,8 +128,7 @@ def _refuse_unmatched(known: Sequence[str], patterns: Sequence[str], names: Sequ
     listed = list(dict.fromkeys(names))
     for pattern in unmatched(known, patterns):
         if unmatched(listed, [pattern]):
-            near = difflib.get_close_matches(pattern, listed, n=3)
-            meant = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(listed[:8])}."
+            meant = did_you_mean(pattern, listed) or f"There are {', '.join(listed[:8])}."
             raise UsageError(f"{option}: no recorded case is called {pattern}.", clean(meant))
         raise UsageError(
             f"{option}: there are no pairs of {pattern} to draw from.", "Choose it with --cases too, or leave it out."

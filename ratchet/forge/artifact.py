@@ -20,13 +20,13 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from ratchet.errors import ArtifactError, RecordError
 from ratchet.forge import reading_child
 from ratchet.judge.consistency import CASE_NAME, contradictions, with_own_figures
 from ratchet.records.base import Record
-from ratchet.records.files import load, save_bytes
+from ratchet.records.files import AnyRecord, load, save_bytes
 from ratchet.records.profile import CaseProfile, Profiles
 from ratchet.records.run import Block, RunRecord, WorkerSamples
 from ratchet.records.tuning import TUNING_FOLDER, TuningRecord
@@ -58,7 +58,6 @@ SECONDS = 60
 """Limits of the child that reads one file. Whatever it can read takes no more here, where the work needs memory too."""
 
 _LOOK_AT_JOB = "Measure again; if it comes back, look at what the job uploaded."
-AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 @dataclass(frozen=True)

@@ -286,7 +286,7 @@ def _line(text: str, secret: str) -> str:
 # PyGithub's objects as our own values. GitHub gives null for an account or a fork that is gone. PyGithub asks GitHub again for
 # an attribute that an answer left out: call these within a try of `Tries`.
 
-Value = TypeVar("Value", Pull, Comment, WorkflowRun, StoredArtifact)
+V = TypeVar("V", Pull, Comment, WorkflowRun, StoredArtifact)
 
 
 def pull_of(api: PullRequest) -> Pull:
@@ -380,7 +380,7 @@ def _name(repository: Repository | None) -> str | None:
     return None if repository is None else repository.full_name
 
 
-def _whole(value: Value) -> Value:
+def _whole(value: V) -> V:
     """Return the value. Raises ValueError if a field that is never null is None."""
     missing = [
         field.name for field in fields(value) if field.type in ("int", "str", "datetime") and getattr(value, field.name) is None

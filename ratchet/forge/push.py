@@ -212,7 +212,6 @@ class PushResult:
 
     commit: str | None
     branch: str
-    tries: int
 
 
 def push_file(
@@ -232,13 +231,13 @@ def push_file(
     for number in range(1, _TRIES + 1):
         with remote.fetched([target.main, target.branch]) as tips:
             if made and target.branch in tips and remote.is_ancestor(made, tips[target.branch]):
-                return PushResult(made, target.branch, number - 1)  # the answer to the last push was lost, not the push
+                return PushResult(made, target.branch)  # the answer to the last push was lost, not the push
             made = _next_commit(remote, target, path, change, tips)
             if made is None:
-                return PushResult(None, target.branch, number)
+                return PushResult(None, target.branch)
             answer, words = remote.push(made, target.branch)
         if answer is PushAnswer.TAKEN:
-            return PushResult(made, target.branch, number)
+            return PushResult(made, target.branch)
         if answer is PushAnswer.PROTECTED:
             raise ProtectedBranch(f"{target.branch} does not accept a push: {words}.", "Use --mode pull-request or branch.")
         if answer is PushAnswer.DENIED:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, Finding, compared, decide, thresholds_for, with_persistence
+from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, Judgement, compared, decide, thresholds_for, with_persistence
 from ratchet.records.baseline import BaselineEntry
 from ratchet.records.run import SESSION_PAIRS, CaseRun, Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
@@ -169,7 +169,7 @@ def by_commit(names: Sequence[str], stored: Mapping[str, BaselineEntry]) -> dict
     return ordered
 
 
-def held_to_best(finding: Finding, best: Comparison, tree: Tree, thresholds: CaseThresholds) -> Finding:
+def held_to_best(finding: Judgement, best: Comparison, tree: Tree, thresholds: CaseThresholds) -> Judgement:
     """Return the finding, turned red where the head is past the gate against the best commit and this change has a part in it."""
     outcome, _, own = finding
     if own is None or outcome not in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE):

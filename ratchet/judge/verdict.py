@@ -18,7 +18,7 @@ from ratchet.judge.baseline.chain import problems
 from ratchet.judge.baseline.steps import likely_renames
 from ratchet.judge.outcome import (
     CaseThresholds,
-    Finding,
+    Judgement,
     compared,
     decide_apart,
     host_bound,
@@ -181,7 +181,7 @@ def _joined(name: str, heads: Mapping[str, CaseRun], others: Mapping[str, CaseRu
     )
 
 
-def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Finding:
+def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Judgement:
     settled = judge_alone(case, thresholds.policy)
     if settled[0] is not Outcome.MEASURED:
         return settled
@@ -195,7 +195,7 @@ def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Finding:
     return (*decide_apart(comparison, thresholds), comparison)
 
 
-def _verdict(case: CaseRun, finding: Finding, roofs: Roofs, confidence: float) -> CaseVerdict:
+def _verdict(case: CaseRun, finding: Judgement, roofs: Roofs, confidence: float) -> CaseVerdict:
     outcome, reason, comparison = finding
     side = "reference" if outcome is Outcome.INCONCLUSIVE else "head"
     lines = next((failure.last_lines for failure in case.failures if failure.side == side), ())

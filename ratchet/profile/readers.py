@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from ratchet.errors import RecordError
 from ratchet.profile.metrics import RawKernel, in_base_units, kernel_profile
-from ratchet.profile.ncu import ProfileError, Surroundings, find_ncu, newest, run, signal_name
+from ratchet.profile.ncu import ProfileError, Surroundings, find_ncu, last_line, newest, run, signal_name
 from ratchet.profile.ncu_child import NO_MODULE
 from ratchet.profile.report_file import KNOWN_FORMAT, About, examine, ordinary
 from ratchet.records.profile import Profile, Rule
@@ -152,17 +152,13 @@ def read_by_module(path: Path, environ: Mapping[str, str], folder: Path | None =
         if ended.status == NO_MODULE:
             return None
         if ended.status is None:
-            raise RecordError(
-                f"{path} could not be read_by_module within {TIME_LIMIT_S:.0f} s: it is damaged, or far too large.", _AGAIN
-            )
+            raise RecordError(f"{path} could not be read within {TIME_LIMIT_S:.0f} s: it is damaged, or far too large.", _AGAIN)
         if ended.status < 0:
             raise RecordError(
                 f"{path} is damaged: Nsight Compute's module crashed over it ({signal_name(ended.status)}).", _AGAIN
             )
         if ended.status > 0:
-            raise RecordError(
-                f"{path} is not a report that Nsight Compute's module can read_by_module: {ended.last_line()}", _AGAIN
-            )
+            raise RecordError(f"{path} is not a report that Nsight Compute's module can read: {last_line(ended)}", _AGAIN)
         try:
             with output.open(encoding="utf-8") as lines:
                 return [_kernel_of_module(json.loads(line)) for line in lines]
@@ -318,6 +314,6 @@ def _page(path: Path, ncu: Path, environ: Mapping[str, str], page: str) -> str:
         options = ["--csv", "--page", page, "--print-units", "base", "--log-file", str(output)]
         ended = run([ncu, "--import", path.resolve(), *options], Surroundings(environ, Path(scratch), TIME_LIMIT_S))
         if ended.status != 0 or not output.is_file():
-            why = clean(output.read_text(encoding="utf-8", errors="replace")) if output.is_file() else ended.last_line()
+            why = clean(output.read_text(encoding="utf-8", errors="replace")) if output.is_file() else last_line(ended)
             raise RecordError(f"{path} is not a report that ncu can read: {why}", "Copy it again, or profile again.")
         return output.read_text(encoding="utf-8", errors="replace")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.profile.metrics import bare
-from ratchet.profile.ncu import ProfileError, Surroundings, find_program, newest, run
+from ratchet.profile.ncu import ProfileError, Surroundings, find_program, last_line, newest, run
 from ratchet.records.profile import Activity, Profile
 from ratchet.untrusted import clean
 
@@ -59,7 +59,7 @@ def take_nsys(nsys: Path, command: Sequence[str], report: Path, where: Surroundi
             "Install Nsight Systems itself: the nsys inside Nsight Compute lacks the importer.",
         )
     if ended.status != 0 or not report.is_file():
-        raise ProfileError(f"nsys wrote no report: {ended.last_line()}")
+        raise ProfileError(f"nsys wrote no report: {last_line(ended)}")
     left_s = where.time_limit_s - (time.monotonic() - started)
     return Profile(tool="nsys", reader="nsys stats", activity=_summarised(nsys, report, replace(where, time_limit_s=left_s)))
 
@@ -71,7 +71,7 @@ def _summarised(nsys: Path, report: Path, where: Surroundings) -> Activity:
     if ended.status is None:
         raise ProfileError("nsys stats had no time left to read the report.", "Raise profile_timeout in [tool.ratchet].")
     if ended.status != 0:
-        raise ProfileError(f"nsys stats could not read the report: {ended.last_line()}")
+        raise ProfileError(f"nsys stats could not read the report: {last_line(ended)}")
     tables = []
     for name in REPORTS:
         path = Path(f"{stem}_{name}.json")

@@ -15,7 +15,8 @@ from ratchet.records.base import Record
 from ratchet.records.baseline import Commit
 
 Level = Literal["notice", "warning", "failure"]
-Conclusion = Literal["success", "failure", "neutral", "cancelled", "skipped", "timed_out", "action_required"]
+Conclusion = Literal["success", "failure", "neutral", "action_required"]
+"""Of a check run. GitHub lets ``success`` and ``neutral`` satisfy a required check, and the other two block it."""
 
 LARGEST_CHECK_TEXT = 65_535
 """Characters of a check run's summary, and of its text."""

@@ -229,7 +229,7 @@ def _move_row(move: Move, several: bool) -> tuple[str, ...]:
         case MoveKind.FIRST:
             time, words = milliseconds(after.median_ms), f"at {short(after.git_commit)}"
         case MoveKind.CHANGED:
-            time, words = milliseconds(after.median_ms), f"at {short(after.git_commit)}; starts anew, {step.reason}"
+            time, words = milliseconds(after.median_ms), f"at {short(after.git_commit)}; starts again, {step.reason}"
         case MoveKind.IMPROVED if before and step.ratio:
             time = f"{milliseconds(before.median_ms)} → {milliseconds(after.median_ms)}"
             change, words = units.change(step.ratio), f"at {short(after.git_commit)}, in two measurements"

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from ratchet.profile import diagnosis
 from ratchet.profile.diagnosis import CHANGES, STATES, SUBSUMED, diagnose
-from ratchet.profile.diagnosis.calls import RULES
 from ratchet.profile.diagnosis.rule import ADVICE_WHEN_FASTER, explained, points, whole
+from ratchet.profile.diagnosis.traced import RULES
 from ratchet.profile.metrics import (
     ATOMICS,
     LOAD_SECTORS,

@@ -28,19 +28,19 @@ def program(folder: Path, body: str, name: str = "ncu") -> Path:
     return path
 
 
-def take(tmp_path: Path, body: str, time_limit_s: float = 30, wish: ncu.Wish | None = None) -> Path:
+def take(tmp_path: Path, body: str, time_limit_s: float = 30, options: ncu.NcuOptions | None = None) -> Path:
     report = tmp_path / "a.ncu-rep"
-    errors = take_all(program(tmp_path, body), ["a"], tmp_path, time_limit_s, wish)
+    errors = take_all(program(tmp_path, body), ["a"], tmp_path, time_limit_s, options)
     if error := errors["a"]:
         raise error
     return report
 
 
 def take_all(
-    path: Path, names: Sequence[str], folder: Path, time_limit_s: float = 30, wish: ncu.Wish | None = None
+    path: Path, names: Sequence[str], folder: Path, time_limit_s: float = 30, options: ncu.NcuOptions | None = None
 ) -> dict[str, ProfileError | None]:
     tasks = {name: ncu.NcuTask(lambda _: ["target", "--case", "a/b"], folder / f"{name}.ncu-rep") for name in names}
-    return ncu.take(path, tasks, wish or ncu.Wish(), Surroundings(dict(os.environ), folder, time_limit_s), own_error=OWN)
+    return ncu.take(path, tasks, options or ncu.NcuOptions(), Surroundings(dict(os.environ), folder, time_limit_s), own_error=OWN)
 
 
 def test_ncu_is_asked_for_one_range_at_real_clocks(tmp_path: Path) -> None:
@@ -66,19 +66,20 @@ def test_ncu_is_asked_for_one_range_at_real_clocks(tmp_path: Path) -> None:
 def test_only_the_wanted_kernels_are_replayed(tmp_path: Path) -> None:
     """Kernels are named by a pattern that holds for their whole bare names, and signs in a name stand for themselves."""
     said = tmp_path / "said"
-    wish = ncu.Wish(kernels=("softmax", "fused.gemm"), launches=34)
-    take(tmp_path, f"open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))\n{RIGHT}", wish=wish)
+    options = ncu.NcuOptions(kernels=("softmax", "fused.gemm"), launches=34)
+    take(tmp_path, f"open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))\n{RIGHT}", options=options)
     words = said.read_text(encoding="utf-8")
     assert r"--kernel-name-base function --kernel-name regex:^(softmax|fused\.gemm)$ --launch-count 34" in words
 
 
 @pytest.mark.parametrize(
-    ("wish", "sections"), [(ncu.Wish(is_brief=True), ncu.SECTIONS), (ncu.Wish("speed-of-light"), ncu.SPEED_OF_LIGHT)]
+    ("options", "sections"),
+    [(ncu.NcuOptions(is_brief=True), ncu.SECTIONS), (ncu.NcuOptions("speed-of-light"), ncu.SPEED_OF_LIGHT)],
 )
-def test_sections_in_place_of_a_set(tmp_path: Path, wish: ncu.Wish, sections: tuple[str, ...]) -> None:
+def test_sections_in_place_of_a_set(tmp_path: Path, options: ncu.NcuOptions, sections: tuple[str, ...]) -> None:
     """Where time is short, the sections that the diagnosis reads stand in for the set; one that ncu dropped has its own."""
     said = tmp_path / "said"
-    take(tmp_path, f"open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))\n{RIGHT}", wish=wish)
+    take(tmp_path, f"open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))\n{RIGHT}", options=options)
     words = said.read_text(encoding="utf-8").split()
     assert "--set" not in words
     assert tuple(word for before, word in pairwise(words) if before == "--section") == sections

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ratchet.commands.tune.recorded import tune_replay
 from ratchet.errors import RecordError, UsageError
 from ratchet.report.suggestions import replay_lines
-from ratchet.tune.recorded import Result, read_t4, recorded_space, replayed, t4_text, write_t4
+from ratchet.tune.t4 import Result, read_t4, recorded_space, replayed, t4_text, write_t4
 
 DATA = Path(__file__).parents[1] / "data" / "tuning"
 FILES = sorted(DATA.glob("*.json.gz"))

@@ -272,12 +272,12 @@ def page_of(material: PageSources, github: GitHub, environ: Mapping[str, str]) -
     accepted = with_acceptances(report, acceptances)
     names = {acceptance.case for acceptance in accepted.acceptances}
     failed = {case.name for case in report.cases if case.outcome is Outcome.FAILED}
-    vain = tuple(
+    without_effect = tuple(
         f"{acceptance.case} failed, so the acceptance by {acceptance.by} changes nothing: only a slowdown can be accepted."
         for acceptance in accepted.unused
         if acceptance.case in failed
     )
-    notes = (*intake.problems, *_other_thresholds(intake.run.policy, rules.settings.policy), *vain)
+    notes = (*intake.problems, *_other_thresholds(intake.run.policy, rules.settings.policy), *without_effect)
     page = replace(page, report=with_gaps(accepted.report, names, gaps), acceptances=accepted.acceptances, gaps=gaps, notes=notes)
     paths = candidate_paths(page, rules.settings.bench)
     here = {name: path for name, path in paths.items() if github.file_at(path, subject.run.head_sha) is not None}

@@ -28,7 +28,7 @@ from ratchet.judge.verdict import worst_first
 from ratchet.measure.build import benchmark_environ
 from ratchet.measure.suite import Traces, list_cases, trace_cases
 from ratchet.profile.diagnosis import diagnose
-from ratchet.profile.ncu import SetName, Wish
+from ratchet.profile.ncu import NcuOptions, SetName
 from ratchet.profile.readers import read
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.profile import CaseProfile
@@ -74,19 +74,19 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
         listed = list_cases(tree_specs(settings, machine, repository.root, trees.head)["head"], request.patterns, environ)
         environment = environment_of(machine, settings)
         stored = baseline.entries(environment.fingerprint)
-        wish = Wish(set_name, settings.cache == "cold")
+        options = NcuOptions(set_name, settings.cache == "cold")
         wanted = []
         for case in listed:
             tree, why = (reference.tree if reference else None), str(unbuilt or "")
             if request.against_baseline:
                 tree, why = _of_baseline(case.name, stored)
             verdict = CaseVerdict(name=case.name, outcome=Outcome.MEASURED, reason="Profiled only; nothing was timed.")
-            wanted.append(Wanted(verdict, wish, None, None if why else tree, why))
+            wanted.append(Wanted(verdict, options, None, None if why else tree, why))
         if not wanted:
             raise UsageError("No case matches.", "`ratchet list` shows what there is.")
         background = background_of(None, environment, datetime.now(UTC), baseline, results)
-        places = Places(site, head.tree, reference.tree if reference else None, background)
-        return Profiled(tuple(profile_cases(places, wanted)), results)
+        context = ProfileContext(site, head.tree, reference.tree if reference else None, background)
+        return Profiled(tuple(profile_cases(context, wanted)), results)
 
 
 def _of_baseline(case: str, stored: Mapping[str, BaselineEntry]) -> tuple[Tree | None, str]:
@@ -135,7 +135,7 @@ class Wanted:
     """One case to profile."""
 
     verdict: CaseVerdict
-    wish: Wish
+    options: NcuOptions
     case: CaseRun | None = None
     """The measurement of the case."""
     reference: Tree | None = None
@@ -156,7 +156,7 @@ class ProfileSite:
 
 
 @dataclass(frozen=True)
-class Places:
+class ProfileContext:
     """The trees and facts that all profiles of a command share."""
 
     site: ProfileSite
@@ -177,44 +177,44 @@ def with_profiles(
     if not changed:
         return report
     background = background_of(run, run.environment, run.started_at, baseline, results)
-    places = Places(site, run.head, run.reference, background)
-    taken = profile_cases(places, [_wanted(verdict, run) for verdict in chosen], traces)
+    context = ProfileContext(site, run.head, run.reference, background)
+    taken = profile_cases(context, [_wanted(verdict, run) for verdict in chosen], traces)
     left_out = tuple(verdict.name for verdict in changed[len(chosen) :])
     return report.model_copy(update={"profiles": tuple(taken), "unprofiled": left_out})
 
 
-def profile_cases(places: Places, wanted: Sequence[Wanted], traces: Traces = NO_TRACES) -> list[CaseProfile]:
+def profile_cases(context: ProfileContext, wanted: Sequence[Wanted], traces: Traces = NO_TRACES) -> list[CaseProfile]:
     """Profile each case. Return the profiles in this order. An error is a sentence in the profile and never costs a verdict.
 
     ``traces`` has what torch.profiler saw already; where a side of a case is not in it, the trees are imported once more.
     """
     done: dict[str, CaseProfile] = {}
-    budget = TimeBudget(places.site.settings.profile_timeout)
+    budget = TimeBudget(context.site.settings.profile_timeout)
     for reference in dict.fromkeys(one.reference for one in wanted):
-        with _checked_out(places, reference) as (tree, why):
+        with _checked_out(context, reference) as (tree, why):
             group = [replace(one, no_reference=one.no_reference or why) for one in wanted if one.reference == reference]
-            done |= _profiled(places, group, tree, traces, budget)
+            done |= _profiled(context, group, tree, traces, budget)
     profiles = [done[one.verdict.name] for one in wanted]
     with contextlib.suppress(RatchetError):  # each profile already says that its files could not be written
-        add_to_index(places.background.folder, profiles)
+        add_to_index(context.background.folder, profiles)
     return profiles
 
 
 def _wanted(verdict: CaseVerdict, run: RunRecord) -> Wanted:
     case = next(candidate for candidate in run.cases if candidate.name == verdict.name)
-    wish = Wish(cold_cache=case.workload is None or case.workload.cache == "cold")
+    options = NcuOptions(cold_cache=case.workload is None or case.workload.cache == "cold")
     if run.reference_missing:
-        return Wanted(verdict, wish, case, None, run.reference_missing)
-    return Wanted(verdict, wish, case, case.reference_tree or run.reference)
+        return Wanted(verdict, options, case, None, run.reference_missing)
+    return Wanted(verdict, options, case, case.reference_tree or run.reference)
 
 
 @contextlib.contextmanager
-def _checked_out(places: Places, reference: Tree | None) -> Iterator[tuple[Path | None, str]]:
+def _checked_out(context: ProfileContext, reference: Tree | None) -> Iterator[tuple[Path | None, str]]:
     """Check out and build a reference. Yield its folder, or None and why there is none."""
-    site = places.site
+    site = context.site
     if reference is None:
         yield None, ""
-    elif site.trees.reference is not None and reference == places.reference:
+    elif site.trees.reference is not None and reference == context.reference:
         yield site.trees.reference, ""
     else:
         with contextlib.ExitStack() as stack:
@@ -229,10 +229,10 @@ def _checked_out(places: Places, reference: Tree | None) -> Iterator[tuple[Path 
 
 
 def _profiled(
-    places: Places, group: Sequence[Wanted], reference: Path | None, traces: Traces, budget: TimeBudget
+    context: ProfileContext, group: Sequence[Wanted], reference: Path | None, traces: Traces, budget: TimeBudget
 ) -> dict[str, CaseProfile]:
     """Profile cases with the same reference, which take turns in the same processes."""
-    site = places.site
+    site = context.site
     roots: dict[Side, Path] = {**({"reference": reference} if reference else {}), "head": site.trees.head}
     trees = {side: tree_spec(site.settings, site.machine, site.repository.root, path) for side, path in roots.items()}
     untraced = [one.verdict.name for one in group if not trees.keys() <= traces.cases.get(one.verdict.name, {}).keys()]
@@ -248,11 +248,11 @@ def _profiled(
         Path(tempfile.mkdtemp(prefix="profile-", dir=site.trees.logs)),  # gone with the trees
         budget,
     )
-    sides = profile_sides(request, {one.verdict.name: one.wish for one in group}, traces.cases)
-    return {one.verdict.name: _saved(places, one, sides[one.verdict.name]) for one in group}
+    sides = profile_sides(request, {one.verdict.name: one.options for one in group}, traces.cases)
+    return {one.verdict.name: _saved(context, one, sides[one.verdict.name]) for one in group}
 
 
-def _saved(places: Places, wanted: Wanted, sides: Mapping[Side, SideProfile]) -> CaseProfile:
+def _saved(context: ProfileContext, wanted: Wanted, sides: Mapping[Side, SideProfile]) -> CaseProfile:
     profiles = {side: one.profile for side, one in sides.items() if one.profile is not None}
     failed: dict[Side, str] = {
         side: " ".join(one.steps_down) or NOTHING_SEEN for side, one in sides.items() if one.profile is None
@@ -263,7 +263,7 @@ def _saved(places: Places, wanted: Wanted, sides: Mapping[Side, SideProfile]) ->
         case=wanted.verdict.name,
         head=profiles.get("head"),
         reference=profiles.get("reference"),
-        head_tree=places.head,
+        head_tree=context.head,
         reference_tree=wanted.reference,
         ratio=wanted.verdict.changed_ratio,
         findings=(),
@@ -271,7 +271,7 @@ def _saved(places: Places, wanted: Wanted, sides: Mapping[Side, SideProfile]) ->
         failed=failed,
     )
     reports = {side: one.reports for side, one in sides.items()}
-    return save_case(diagnosed(profile), wanted.verdict, wanted.case, places.background, reports)
+    return save_case(diagnosed(profile), wanted.verdict, wanted.case, context.background, reports)
 
 
 def _steps_down(sides: Mapping[Side, SideProfile]) -> tuple[str, ...]:

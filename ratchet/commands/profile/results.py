@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ratchet.errors import OutputError, RatchetError, RecordError
-from ratchet.judge.profile import is_warm, measured_roofs
+from ratchet.judge.profile import measured_roofs
 from ratchet.judge.verdict import worst_first
 from ratchet.profile import roofline as pure
 from ratchet.records.baseline import Baseline
@@ -54,7 +54,7 @@ def background_of(
     """Return the roofs that the copy and the matmul of a run (else of the baseline) reached, and those of the datasheet."""
     fingerprint = environment.fingerprint
     roofs = pure.roofs_measured(measured_roofs(run.cases if run else (), baseline.entries(fingerprint), environment.l2_bytes))
-    peaks = pure.datasheet(fingerprint.gpu) if fingerprint.mig != "on" else None  # a slice of a GPU is not the GPU
+    peaks = pure.printed_peaks(fingerprint)
     return Background(results / FOLDER, environment, when, (*roofs, *(pure.roofs_from("datasheet", peaks) if peaks else ())))
 
 
@@ -104,11 +104,8 @@ def roofline_of(case_profile: CaseProfile, case: CaseRun | None, background: Bac
         workload = (case.workload if side == "head" else case.reference_workload) if case else None
         timed = (case.performance if side == "head" else case.reference_performance) if case else None
         seconds = timed.median_time_ms / 1e3 if timed else None
-        warm = workload is not None and is_warm(workload)
-        point = pure.counted(case_profile.case, side, profile, roofs, seconds, warm=warm) if profile and profile.kernels else None
-        if point is None and workload is not None and workload.declares_work and seconds is not None:
-            point = pure.declared(case_profile.case, side, workload, seconds, background.environment.l2_bytes)
-        if point is not None:
+        l2_bytes = background.environment.l2_bytes
+        if point := pure.point(case_profile.case, side, profile, workload, seconds, roofs, l2_bytes):
             points.append(point)
     fingerprint = background.environment.fingerprint
     return pure.roofline(fingerprint.gpu or fingerprint.cpu, points, roofs) if points else None

@@ -320,7 +320,7 @@ def _parsed(path: Path) -> ast.Module:
 # The record with which a tuning session begins.
 
 
-def begun(
+def first_record(
     request: TuneRequest, site: TuningSite, folder: Path, listing: Listing, case: CaseRun, space: SpaceFound
 ) -> TuningRecord:
     """Return the record with which this session begins: a new one, or with --resume that of earlier sessions.

@@ -24,8 +24,8 @@ from ratchet.commands.tune.subject import (
     TuneRequest,
     TuningResult,
     TuningSite,
-    begun,
     chosen,
+    first_record,
     restored,
     sharing,
     space_of,
@@ -195,7 +195,7 @@ def _tuned(request: TuneRequest, site: TuningSite, folder: Path, budget: Budget)
         case, siblings = chosen(listing, request.request.patterns)
         codes = site.places[0].logs / "codes.npy"
         space = space_of(scout, case, site, codes)
-        record = begun(request, site, folder, listing, case, space)
+        record = first_record(request, site, folder, listing, case, space)
         path = tuning_path(folder, case.name, record.environment.fingerprint)
         session = TuningSession(record, path, budget, request.max_evaluations, site.progress)
         expected = budget.evaluations(request.max_evaluations, len(site.places))

@@ -1,1 +1,1 @@
-"""What a run means on GitHub: its event, the commands of people, and the state that it ends in. Pure."""
+"""The meaning of a run on GitHub: its event, the commands of people, and the state that it ends in. Pure."""

@@ -13,17 +13,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Literal
+from typing import Any
 
 from ratchet.errors import Exit
 from ratchet.judge.github.event import Accept, parse_command
 from ratchet.judge.verdict import VERDICTS, exit_code, headline
-from ratchet.records.forge import Acceptance, Comment
+from ratchet.records.forge import Acceptance, Comment, Conclusion
 from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 from ratchet.units import plural
-
-Conclusion = Literal["success", "failure", "neutral", "action_required"]
-"""Of a check run. GitHub lets ``success`` and ``neutral`` satisfy a required check, and the other two block it."""
 
 
 class PublishedState(Enum):

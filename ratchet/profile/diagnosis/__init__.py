@@ -1,6 +1,6 @@
 """Find what a profile shows, or what differs between two, as sentences for people. Pure.
 
-`ratchet.commands.profile` calls `diagnose`, which applies the rules of all themes (`throughput`, `occupancy`, `calls`),
+`ratchet.commands.profile` calls `diagnose`, which applies the rules of all themes (`throughput`, `occupancy`, `traced`),
 ranks what they found and drops what only follows from something else. docs/diagnosis.md explains the method.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ratchet.judge.profile import matched
 from ratchet.profile.diagnosis import occupancy, throughput
-from ratchet.profile.diagnosis.calls import (
+from ratchet.profile.diagnosis.rule import ChangeRule, Difference, LaunchPair, StateRule, changed, direction_of, judged, standing
+from ratchet.profile.diagnosis.traced import (
     call_seconds,
     launches_changed,
     moved_s,
@@ -19,7 +20,6 @@ from ratchet.profile.diagnosis.calls import (
     trace_changes,
     traced_times,
 )
-from ratchet.profile.diagnosis.rule import ChangeRule, Difference, LaunchPair, StateRule, changed, direction_of, judged, standing
 from ratchet.records.profile import Finding, KernelProfile, Profile
 
 CHANGES: tuple[ChangeRule, ...] = (

@@ -21,7 +21,7 @@ from ratchet.records.verdict import CaseVerdict, Outcome
 from ratchet.report import words
 from ratchet.report.figures import style
 from ratchet.report.figures.roofline import sides_sections
-from ratchet.report.figures.style import BODY, FAINT, HEADING, NOTE, TITLE, FigureSection, Line, lines_of, text_section
+from ratchet.report.figures.style import BODY, FAINT, HEADING, NOTE, TITLE, FigureSection, TextLine, lines_of, text_section
 from ratchet.report.profile import findings_of, unexplained
 from ratchet.report.words import NOTHING
 
@@ -299,7 +299,7 @@ def _kernel(launches: Sequence[Launch], launch: Launch | None) -> str:
 
 
 def _heading(title: str, explanation: str = "") -> FigureSection:
-    return text_section([Line(title, HEADING), *lines_of(explanation, NOTE)], above=0.14)
+    return text_section([TextLine(title, HEADING), *lines_of(explanation, NOTE)], above=0.14)
 
 
 def _bars(title: str, explanation: str, bars: Sequence[Bar], sides: Sequence[Side], full: float = 0.0) -> list[FigureSection]:
@@ -362,7 +362,7 @@ def _table(facts: Sequence[Fact], sides: Sequence[Side]) -> FigureSection:
 
 def _findings(profile: CaseProfile) -> FigureSection:
     """Show the findings, the likeliest first, and what is missing."""
-    lines = [Line("What the profiles show", HEADING)]
+    lines = [TextLine("What the profiles show", HEADING)]
     for number, finding in enumerate(findings_of(profile), 1):
         lines += lines_of(f"{number}. {finding.what}", style.STRONG, most=3)
         lines += lines_of(f"{finding.why} {finding.advice} ({finding.confidence} confidence)", FAINT, most=5)
