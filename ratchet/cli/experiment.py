@@ -17,7 +17,7 @@ from ratchet.errors import Exit
 from ratchet.records.experiment import Category
 from ratchet.report.experiment import baseline_lines, experiment_lines, status_lines
 
-_pairs = click.option("--pairs", type=click.IntRange(6, 200), help="Most pairs of fresh processes (default: 20).")
+_pairs = click.option("--pairs", type=click.IntRange(8, 200), help="Most pairs of fresh processes (default: 20).")
 _timeout = click.option("--case-timeout", help="Time limit for one step of a case (default: 60s).")
 
 

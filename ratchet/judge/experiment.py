@@ -3,7 +3,8 @@
 `ratchet experiment run` calls `settled` between rounds of pairs, `wants_reruns` after them, and `decide` at the end. Pure.
 
 A threshold is cleared by the bound that is too low once in 200 runs (`Comparison.bound`), since the pairs are looked at several
-times. The five re-runs of a stage are looked at once, so there the 95 % interval decides.
+times, and only with an exact test over at least eight pairs, as in `evaluation`: a few pairs may scatter too little. The five re-runs of a stage
+are looked at once, so there the 95 % interval decides.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ratchet import units
+from ratchet.judge.evaluation import CHANCE, FEWEST
 from ratchet.records.experiment import WHOLE, Branch, Category, Decision, ExperimentRecord, Kind, Luck, StageChange, SuiteOutcome
 from ratchet.records.verdict import Comparison
 from ratchet.stats.comparison import Pair, compare_pairs
@@ -55,7 +57,7 @@ def decide(evidence: ChangeEvidence) -> Decision:
         return early or _decision("crash", "crash", "Too few pairs were measured to say anything.")
     if clears(e2e, E2E):
         return _decision("keep", "e2e", f"The whole call takes at least {_at_least(e2e)} less time ({_threshold(E2E)} suffice).")
-    if e2e.low > 1 + SLOWER:
+    if _is_slower(e2e):
         note = "The stage is faster, but its gain is paid for elsewhere." if _stage_clears(evidence) else ""
         return _decision("discard", "slower", f"The whole call is slower: {_shown(e2e)}.", note)
     masking = f"The whole call is too noisy here to show the gain ({_shown(e2e)})."
@@ -94,7 +96,7 @@ def _by_reruns(evidence: ChangeEvidence, masking: str) -> Decision:
 def settled(evidence: ChangeEvidence) -> bool:
     """Return whether more pairs would change nothing: each threshold is cleared, or is outside of the interval."""
     e2e, stage = evidence.e2e, evidence.of_stage
-    if e2e is None or clears(e2e, E2E) or e2e.low > 1 + SLOWER:
+    if e2e is None or clears(e2e, E2E) or _is_slower(e2e):
         return e2e is not None
     return e2e.low > 1 - E2E and (stage is None or is_settled(stage, STAGE))
 
@@ -107,12 +109,12 @@ def is_settled(comparison: Comparison, reduction: float) -> bool:
 def wants_reruns(evidence: ChangeEvidence) -> bool:
     """Return whether the five re-runs decide."""
     e2e = evidence.e2e
-    return e2e is not None and _stage_clears(evidence) and not clears(e2e, E2E) and not e2e.low > 1 + SLOWER
+    return e2e is not None and _stage_clears(evidence) and not clears(e2e, E2E) and not _is_slower(e2e)
 
 
 def clears(comparison: Comparison, reduction: float) -> bool:
     """Return whether the time is lower by at least ``reduction`` beyond doubt, with and without outliers."""
-    return _surely(comparison) <= 1 - reduction
+    return _surely(comparison) <= 1 - reduction and _is_proven(comparison)
 
 
 def is_hot(evidence: ChangeEvidence) -> bool:
@@ -180,6 +182,14 @@ def kind_of(pattern: str, category: Category) -> Kind:
     if name.startswith("monolithic"):
         return "monolithic"
     return "architectural" if name.startswith(("architect", "pipeline", "batch")) else _KINDS[category]
+
+
+def _is_slower(comparison: Comparison) -> bool:
+    return comparison.low > 1 + SLOWER and _is_proven(comparison)
+
+
+def _is_proven(comparison: Comparison) -> bool:
+    return comparison.pairs >= FEWEST and comparison.chance <= CHANCE
 
 
 def _surely(comparison: Comparison) -> float:

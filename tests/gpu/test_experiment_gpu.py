@@ -77,7 +77,7 @@ def test_a_session_on_the_pipeline(tmp_path: Path) -> None:
     text = PIPELINE.read_text(encoding="utf-8")
     new_repository(tmp_path / "repo", {"bench/pipeline.py": text})
     place = Playground(tmp_path)
-    quick = ("--device", "cuda", "--pairs", "6", "--quiet")
+    quick = ("--device", "cuda", "--pairs", "8", "--quiet")
     done = place.ratchet("experiment", "start", "pipeline", *quick)
     assert done.code == 0, done.err
     assert "=== CUDA time ranking (top 20) ===" in done.out

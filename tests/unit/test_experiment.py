@@ -62,15 +62,15 @@ from tests.rendered import faults
 HOSTILE = "\x1b[31mred\t\n| @everyone <img> ::error::`"
 
 
-def comparison(ratio: float, half: float = 0.005, chance: float = 1 / 64, **more: Any) -> Comparison:
+def comparison(ratio: float, half: float = 0.005, chance: float = 1 / 256, **more: Any) -> Comparison:
     """A comparison whose interval reaches ``half`` to both sides, and whose bound half as far again."""
     low, high, bound = ratio - half, ratio + half, ratio + 1.5 * half
     return Comparison(
-        ratio=ratio, low=low, high=high, bound=bound, confidence=0.95, chance=chance, cliffs_delta=0.0, pairs=6, **more
+        ratio=ratio, low=low, high=high, bound=bound, confidence=0.95, chance=chance, cliffs_delta=0.0, **{"pairs": 8, **more}
     )
 
 
-def change(name: str, before_ms: float, ratio: float, half: float = 0.005, chance: float = 1 / 64) -> StageChange:
+def change(name: str, before_ms: float, ratio: float, half: float = 0.005, chance: float = 1 / 256) -> StageChange:
     return StageChange(name=name, before_ms=before_ms, after_ms=before_ms * ratio, comparison=comparison(ratio, half, chance))
 
 
@@ -160,6 +160,8 @@ TABLE_OF_DECISIONS = {
     "a micro-benchmark of a cold stage": (replace(MEASURED, micro=comparison(0.7), share=0.01), "discard", "nothing"),
     "a micro-benchmark below its threshold": (replace(MEASURED, micro=comparison(0.85)), "discard", "nothing"),
     "nothing": (MEASURED, "discard", "nothing"),
+    "too few pairs": (replace(MEASURED, e2e=comparison(0.9, pairs=6)), "discard", "nothing"),
+    "no exact proof": (replace(MEASURED, e2e=comparison(0.9, chance=0.02)), "discard", "nothing"),
     "outliers change the reading": (replace(MEASURED, e2e=comparison(0.9, other=(0.9, 1.1, 1.2))), "discard", "nothing"),
 }
 

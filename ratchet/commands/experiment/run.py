@@ -22,6 +22,7 @@ from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings
 from ratchet.errors import UsageError
 from ratchet.forge.git import Repository, Snapshot, worktrees
+from ratchet.judge.evaluation import FEWEST
 from ratchet.judge.experiment import (
     MICRO,
     RERUNS,
@@ -44,7 +45,7 @@ from ratchet.subprocesses import run as run_program
 from ratchet.untrusted import clean, last_lines
 
 BUDGET_S = {"cuda": 15.0, "cpu": 20.0}
-"""No pair begins after so many seconds of them, beyond the first six."""
+"""No pair begins after so many seconds of them, beyond the first eight."""
 _COUNT = re.compile(r"\b(\d+) (passed|failed|errors?)\b")
 
 
@@ -178,7 +179,7 @@ def _measure(
     task = ExperimentTask(
         session.case,
         plan_of(settings, machine, min(budget_s, left_s) if left_s else budget_s),
-        looks(settings.pairs),
+        tuple(number for number in looks(settings.pairs) if number >= FEWEST),
         lambda samples: settled(_evidence(wanted.stage, samples)),
         wanted.stage,
         lambda samples: RERUNS if wants_reruns(_evidence(wanted.stage, samples)) else 0,

@@ -31,7 +31,7 @@ from ratchet.stats.comparison import Pair, pairs_of, stage_pairs
 PAIRS, NOISE_PAIRS, CASE_TIMEOUT_S = 20, 8, 60
 """Most pairs of an experiment, pairs of the reference against itself, and the longest step of a case."""
 BLOCKS = 8
-"""With three samples in each, six pairs are 144 calls a side."""
+"""With three samples in each, eight pairs are 192 calls a side."""
 
 
 @dataclass(frozen=True)
