@@ -3,8 +3,8 @@
 `ratchet experiment run` calls `settled` between rounds of pairs, `wants_reruns` after them, and `decide` at the end. Pure.
 
 A threshold is cleared by the bound that is too low once in 200 runs (`Comparison.bound`), since the pairs are looked at several
-times, and only with an exact test over at least eight pairs, as in `evaluation`: a few pairs may scatter too little. The five re-runs of a stage
-are looked at once, so there the 95 % interval decides.
+times, and only with an exact test over at least eight pairs, as in `evaluation`: a few pairs may scatter too little. The five
+re-runs of a stage are looked at once, so there the 95 % interval decides.
 """
 
 from __future__ import annotations
