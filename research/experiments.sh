@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A session of six experiments on bench/pipeline.py in a repository of its own: how docs/examples/experiment was made.
+# A session of six experiments on bench/pipeline.py in a repository of its own.
 # Usage: experiments.sh FOLDER [options of ratchet experiment, such as --device cpu]. What the terminal says goes to FOLDER.
 set -euo pipefail
 mkdir -p "$1"
-here=$(git rev-parse --show-toplevel) out=$(realpath "$1") clone=$(mktemp -d)
+here=$(cd "$(dirname "$0")/.." && pwd) out=$(realpath "$1") clone=$(mktemp -d)
 shift
 ratchet() { PYTHONPATH="$here" python3 -m ratchet "$@"; }
 mkdir -p "$clone/session/bench"
