@@ -21,13 +21,7 @@ _pairs = click.option("--pairs", type=click.IntRange(8, 200), help="Most pairs o
 _timeout = click.option("--case-timeout", help="Time limit for one step of a case (default: 60s).")
 
 
-@click.group(
-    "experiment",
-    epilog="\b\nA session:\n"
-    "  ratchet experiment start pipeline --tests 'pytest -q tests'   profile it, and measure the noise\n"
-    "  ratchet experiment run -m 'pinned buffer' --stage h2d --pattern pageable-h2d\n"
-    "  ratchet experiment status                                     what to try next, and whether to stop",
-)
+@click.group("experiment")
 def experiment_group() -> None:
     """Try changes one by one on a pipeline: each is kept or discarded by what the intervals show."""
 
