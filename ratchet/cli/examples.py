@@ -34,6 +34,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "compare": ("ratchet compare before/current.json after/current.json",),
     "doctor": ("ratchet doctor", "ratchet doctor --json"),
     "evaluate": ("ratchet evaluate before.py after.py --input 4096x4096:bfloat16",),
+    "experiment": ("ratchet experiment start pipeline --tests 'pytest -q tests'", "ratchet experiment status"),
+    "experiment handoff": ("ratchet experiment handoff",),
+    "experiment run": ('ratchet experiment run -m "a pinned buffer" --stage upload --pattern pageable-h2d',),
+    "experiment show": ("ratchet experiment show", "ratchet experiment show 3 --json"),
+    "experiment start": (
+        "ratchet experiment start pipeline --tests 'pytest -q tests' --minutes 60",
+        "ratchet experiment start pipeline --again --import .codeflash/results.tsv",
+    ),
+    "experiment status": ("ratchet experiment status",),
     "init": (
         "ratchet init",
         "ratchet init --yes --dry-run",

@@ -352,8 +352,7 @@ class Duet:
                 position += 1
         for side in first:
             for stage in prepared[side].stages:
-                sampled, _ = self._sample(side, prepared[side], "stage", count, name=stage)
-                workers[side].stages_ms[stage] = sampled.samples_ms
+                workers[side].stages_ms[stage] = self._sample_stage(side, prepared[side], stage, count)
         times_kernels = pair < KERNEL_PAIRS and all(worker.waited_for_host for worker in workers.values())
         for side in first if times_kernels else ():
             workers[side].kernels_ms = self._crew.workers[side].ask("kernels", KernelTimes, samples=KERNEL_SAMPLES).samples_ms
@@ -421,6 +420,14 @@ class Duet:
         if excess:
             raise Implausible(side, op, f"{excess.what}: {CHECK_WORK}", ())
         return sampled, window
+
+    def _sample_stage(self, side: Side, prepared: Prepared, stage: str, count: int) -> tuple[float, ...]:
+        """Return samples of a stage: a block of it, which is more samples than of the whole call. The first ones warm it up."""
+        first, _ = self._sample(side, prepared, "stage", count, name=stage)
+        wanted = min(MOST, round(self._plan.block_ms / max(statistics.median(first.samples_ms), 1e-9)))
+        if wanted <= count:
+            return first.samples_ms
+        return self._sample(side, prepared, "stage", wanted, name=stage)[0].samples_ms
 
     def _order(self, case: str, pair: int) -> tuple[bool, bool]:
         return _order(self._plan.order_seed, case, pair)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from ratchet.measure.wire import ProtocolError
 from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records.experiment import Equality, Floors, ProfileBaseline
 from ratchet.records.profile import Activity
 from ratchet.records.run import SampleMs, WorkloadIdentity
 from ratchet.records.tuning import Ending
@@ -244,6 +245,30 @@ class Compared(Record):
     largest: float | None = None
     error: NotNegative | None = None
     baseline_error: NotNegative | None = None
+
+
+class StartProfile(Record):
+    """The profile with which a session of experiments begins."""
+
+    baseline: ProfileBaseline
+    floors: Floors
+
+
+class Written(Record):
+    """The layout of a result in a file."""
+
+    parts: Annotated[tuple[WrittenPart, ...], Field(max_length=4096)]
+
+
+class SameResult(Equality):
+    """How near the reference's result is to one that the head wrote."""
+
+
+class Captured(Record):
+    """Whether a stage can be captured in a CUDA graph."""
+
+    verdict: Literal["safe", "breaks", "depends"]
+    why: Line = ""
 
 
 DECLARATION = "declaration"

@@ -338,16 +338,22 @@ def probe(device: torch.device, seed: int, kind: InputKind, file: str) -> dict[s
     run = _run(_LOADERS[0], device, seed, kind)
     if run.problem:
         raise BrokenRule(run.problem)
+    layout = write_parts(run.parts, Path(file))
+    return {"parts": layout, "peak_bytes": run.peak_bytes, "aliases": run.aliases}
+
+
+def write_parts(parts: Mapping[str, Part], file: Path) -> list[dict[str, Any]]:
+    """Write the bytes of all tensors to a file, one after the other, and return the layout of all parts."""
     layout: list[dict[str, Any]] = []
-    with Path(file).open("wb", buffering=0) as stream:
-        for place, part in run.parts.items():
+    with file.open("wb", buffering=0) as stream:
+        for place, part in parts.items():
             if isinstance(part, Value):
                 layout.append({"place": place, "dtype": "", "shape": [], "value": repr(part.value)[:1000]})
                 continue
             plain = part.contiguous().reshape(-1).cpu()
             _tofile(plain.view(torch.uint8).numpy(), stream)
             layout.append({"place": place, "dtype": str(part.dtype).removeprefix("torch."), "shape": list(part.shape)})
-    return {"parts": layout, "peak_bytes": run.peak_bytes, "aliases": run.aliases}
+    return layout
 
 
 def compare(
@@ -377,12 +383,12 @@ def compare(
     if problem:
         return {**answer, "problem": problem}
     largest, worst = 0.0, ""
-    found: dict[str, torch.Tensor] = dict(_written(Path(file), candidate["parts"], device))
+    found: dict[str, torch.Tensor] = dict(read_parts(Path(file), candidate["parts"], device))
     for place, part in expected.items():
         if isinstance(part, Value):
             continue
         scale = atol if kind == "random" else max(atol, rtol * float(_rms(part)))
-        off, passes = _apart(found[place], part, rtol, scale)
+        off, passes = apart(found[place], part, rtol, scale)
         largest = off if math.isnan(off) or off > largest else largest
         if not passes:
             worst = worst or place
@@ -414,8 +420,8 @@ def _structural(written: Mapping[str, Mapping[str, Any]], expected: Mapping[str,
     return ""
 
 
-def _written(file: Path, layout: Sequence[Mapping[str, Any]], device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the tensors that the candidate wrote. Raises ValueError where the file is shorter than it said."""
+def read_parts(file: Path, layout: Sequence[Mapping[str, Any]], device: torch.device) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the tensors that `write_parts` wrote. Raises ValueError where the file is shorter than it said."""
     with file.open("rb") as stream:
         for part in layout:
             if not part["dtype"]:
@@ -425,10 +431,11 @@ def _written(file: Path, layout: Sequence[Mapping[str, Any]], device: torch.devi
             raw = np.fromfile(stream, np.uint8, count * dtype.itemsize)
             if raw.size != count * dtype.itemsize:
                 raise ValueError(f"{part['place']} was not written whole")
-            yield part["place"], torch.from_numpy(raw).view(dtype).reshape(part["shape"]).to(device)
+            plain = torch.from_numpy(raw).view(dtype) if count else torch.empty(0, dtype=dtype)
+            yield part["place"], plain.reshape(part["shape"]).to(device)
 
 
-def _apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> tuple[float, bool]:
+def apart(found: torch.Tensor, expected: torch.Tensor, rtol: float, atol: float) -> tuple[float, bool]:
     """Return the largest absolute difference (NaN where there is one), and whether all elements are close, as in allclose."""
     if not expected.numel():
         return 0.0, True

@@ -120,6 +120,12 @@ def _joined(items: tuple[object, ...] | list[object]) -> bool:
     return types <= _NUMBERS or types <= _TEXTS
 
 
+def is_on_host(result: object) -> bool:
+    """Return whether a result has arrays, and none of them is on a GPU."""
+    arrays = [leaf for _, leaf in _leaves(result, "result", "", ()) if isinstance(leaf, torch.Tensor | np.ndarray)]
+    return bool(arrays) and not any(isinstance(array, torch.Tensor) and array.is_cuda for array in arrays)
+
+
 def part(node: object, place: str) -> Part:
     """Return one leaf as a tensor or a value. Raises TypeError for what cannot be compared."""
     if isinstance(node, np.generic) and node.dtype.kind not in "biufc":

@@ -21,7 +21,7 @@ import torch
 from ratchet.error_lines import described
 from ratchet.errors import RatchetError
 from ratchet.measure import identity
-from ratchet.measure.child import correctness, evaluation
+from ratchet.measure.child import correctness, evaluation, experiment, outputs
 from ratchet.measure.child.autotuning import AutotuneWatch
 from ratchet.measure.child.calls import TimedCall
 from ratchet.measure.child.loader import LoadedTree, use_last_cores
@@ -213,8 +213,13 @@ class Worker:
     def stage(self, name: str, samples: int) -> dict[str, Any]:
         """Take samples of one stage of the prepared case."""
         job = self._current()
-        name_of_clock = "cpu" if job.clocks[0].name == "cpu" else "event"
-        clock = make_clock(name_of_clock, job.cache, job.call.workload.stages[name], before=job.call.before)
+        call, on_host = job.call.workload.stages[name], job.clocks[0].name == "cpu"
+        if not on_host:  # perhaps this stage works on the host, in a case that is timed on the GPU
+            if job.call.before is not None:
+                job.call.before()
+            on_host = outputs.is_on_host(call())
+        settle = _synchronize if self._device.type == "cuda" else None
+        clock = make_clock("cpu" if on_host else "event", job.cache, call, before=job.call.before, settle=settle)
         taken = _without_collector(clock, samples)
         return {"samples_ms": taken.times_ms, "exposed": taken.exposed}
 
@@ -231,6 +236,26 @@ class Worker:
         job = self._current()
         device = "cpu" if job.clocks[0].name == "cpu" else self._tree.spec.device
         return {"activity": trace(job.call, device).model_dump(mode="json")}
+
+    def hot_spots(self) -> dict[str, Any]:
+        """Return the profile of some calls of the prepared case with stacks and shapes, and the floors of the machine."""
+        found = experiment.profile_call(self._current().call, self._tree.spec.device, self._tree.spec.path)
+        floors = experiment.floors(self._tree.spec.device)
+        return {"baseline": found.model_dump(mode="json"), "floors": floors.model_dump(mode="json")}
+
+    def result(self, file: str) -> dict[str, Any]:
+        """Write the result of the prepared case to a file."""
+        return experiment.write_result(self._current().call, file)
+
+    def same_result(self, file: str, written: list[dict[str, Any]]) -> dict[str, Any]:
+        """Compare the result of the prepared case with one that another process wrote."""
+        return experiment.compare_result(self._current().call, file, written).model_dump(mode="json")
+
+    def capture(self, stage: str) -> dict[str, Any]:
+        """Try a stage of the prepared case, or all of it, in a CUDA graph. End this worker afterwards."""
+        call = self._current().call
+        verdict, why = experiment.capture(call.workload.stages.get(stage, call))
+        return {"verdict": verdict, "why": why}
 
     def finish(self, seed: int, *, evidence: bool = False) -> dict[str, Any]:
         """Check once more, on inputs from a fresh seed: this detects a result that was kept from earlier calls."""
@@ -461,6 +486,10 @@ _OPERATIONS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "stage": Worker.stage,
     "kernels": Worker.kernels,
     "trace": Worker.trace,
+    "hot_spots": Worker.hot_spots,
+    "result": Worker.result,
+    "same_result": Worker.same_result,
+    "capture": Worker.capture,
     "finish": Worker.finish,
     "probe": Worker.probe,
     "compare": Worker.compare,

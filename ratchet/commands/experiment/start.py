@@ -1,0 +1,174 @@
+"""Carry out `ratchet experiment start`: profile a case, measure the noise of this machine, and open a session.
+
+It holds the device, checks the working tree out twice, builds and runs it, and writes the session to the results folder.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ratchet.commands.experiment.session import SESSION, save_session
+from ratchet.commands.machine import Machine, environment_of, machine_of
+from ratchet.commands.request import Request, apart_of, watched, writable
+from ratchet.commands.trees import build, tree_specs
+from ratchet.config import Settings, load_settings
+from ratchet.errors import UnfitError, UsageError
+from ratchet.forge.git import Repository, worktrees
+from ratchet.judge.experiment import change_between
+from ratchet.measure.build import without_secrets
+from ratchet.measure.experiment import ExperimentTask, Samples, measure_start
+from ratchet.records.experiment import WHOLE, Noise, ResultRow, SessionRecord
+from ratchet.records.files import load
+from ratchet.records.run import Plan, Side
+from ratchet.report.experiment import read_table, row_of
+from ratchet.report.progress import Progress
+from ratchet.stats.comparison import Pair, pairs_of, stage_pairs
+
+PAIRS, NOISE_PAIRS, CASE_TIMEOUT_S = 20, 8, 60
+"""Most pairs of an experiment, pairs of the reference against itself, and the longest step of a case."""
+BLOCKS = 8
+"""With three samples in each, eight pairs are 192 calls a side."""
+
+
+@dataclass(frozen=True)
+class StartRequest:
+    """The case, and what the session needs to know beyond it."""
+
+    tests: str = ""
+    test_limit_s: float = 600.0
+    minutes: float | None = None
+    table: Path | None = None
+    """A table of another tool to begin with."""
+    again: bool = False
+    """Close the session that is open."""
+
+
+def start(wanted: StartRequest, request: Request, progress: Progress, environ: Mapping[str, str]) -> SessionRecord:
+    """Open a session on one case.
+
+    Raises UsageError where one is open or the case is not one, UnfitError where it cannot be profiled and measured.
+    """
+    repository = Repository(request.folder)
+    settings = settings_of(request, repository.root, environ)
+    results = writable(repository.root / settings.results)
+    earlier = _earlier(results, wanted)
+    tests = _words(wanted.tests)
+    code = repository.working_snapshot(apart_of(repository, results))
+    started = datetime.now(UTC)
+    with (
+        machine_of(request, settings, f"ratchet experiment in {repository.root}", progress, environ) as machine,
+        worktrees(repository, code, code) as trees,
+        watched(repository.root, results, progress),
+    ):
+        sides: dict[Side, Path | None] = {"head": trees.head, "reference": trees.reference}
+        for side, tree in sides.items():
+            if tree and (broken := build(settings, side, tree, code, progress, environ)):
+                raise broken
+        specs = tree_specs(settings, machine, repository.root, trees.head, trees.reference)
+        case = request.patterns[0]
+        pairs = min(NOISE_PAIRS, settings.pairs)
+        task = ExperimentTask(
+            case, plan_of(settings, machine), (pairs,), lambda _: True, gpu=machine.gpu, peaks=machine.peaks, idle=machine.idle
+        )
+        found = measure_start(specs, task, progress, without_secrets(environ))
+    if found.profiled is None:
+        raise UnfitError(f"{found.case} gave no profile.", "Start again.")
+    session = SessionRecord(
+        started_at=started,
+        command=request.command,
+        case=found.case,
+        environment=environment_of(machine, settings),
+        start=code.tree,
+        tests=tests,
+        test_limit_s=wanted.test_limit_s,
+        minutes=wanted.minutes,
+        baseline=found.profiled.baseline,
+        floors=found.profiled.floors,
+        noise=_noise(found.samples),
+        earlier=earlier,
+        warnings=machine.warnings,
+    )
+    save_session(results, session)
+    return session
+
+
+def settings_of(request: Request, root: Path, environ: Mapping[str, str]) -> Settings:
+    """Return the settings, with few pairs and short steps unless options say otherwise."""
+    given = {name: value for name, value in request.options.items() if value is not None}
+    return load_settings(root, environ, {"pairs": PAIRS, "case_timeout": CASE_TIMEOUT_S, **given})
+
+
+def plan_of(settings: Settings, machine: Machine, budget_s: float = 0.0) -> Plan:
+    """Return how to measure one case, beginning no further pair after ``budget_s``."""
+    on_cpu = machine.device == "cpu"
+    return Plan(
+        pairs=settings.pairs,
+        blocks=BLOCKS,
+        block_ms=settings.block_ms,
+        placements=1 if on_cpu else 2,
+        budget_s=budget_s,
+        seed=settings.seed,
+        order_seed=settings.order_seed,
+        clock="cpu" if on_cpu else settings.clock,
+        cache="warm" if on_cpu else settings.cache,
+    )
+
+
+def stages_of(samples: Samples) -> tuple[str, ...]:
+    """Return the stages that both sides declare, in their order."""
+    declared = [worker.stages_ms for side in samples.values() for worker in side[:1]]
+    return tuple(name for name in declared[0] if all(name in one for one in declared)) if declared else ()
+
+
+def pairs_by_stage(samples: Samples) -> dict[str, list[Pair]]:
+    """Return the pairs of the whole call first, then those of each stage."""
+    head, reference = samples.get("head", ()), samples.get("reference", ())
+    by_stage = {name: stage_pairs(head, reference, name) for name in stages_of(samples)}
+    return {WHOLE: pairs_of(head, reference), **by_stage}
+
+
+def _noise(samples: Samples) -> tuple[Noise, ...]:
+    changes = [change_between(name, pairs) for name, pairs in pairs_by_stage(samples).items()]
+    return tuple(
+        Noise(
+            name=one.name,
+            median_ms=one.before_ms,
+            low=one.comparison.low,
+            high=one.comparison.high,
+            spread=one.comparison.spread,
+        )
+        for one in changes
+        if one is not None
+    )
+
+
+def _earlier(results: Path, wanted: StartRequest) -> tuple[ResultRow, ...]:
+    """Return the lines of the session before this one, and of the table of another tool."""
+    rows: tuple[ResultRow, ...] = ()
+    if (results / SESSION).exists():
+        before = load(results / SESSION, SessionRecord)
+        if not wanted.again:
+            raise UsageError(
+                f"A session on {before.case} is open, with {len(before.experiments)} experiments.",
+                "Go on with `ratchet experiment run`, or close it with `ratchet experiment start CASE --again`.",
+            )
+        rows = (*before.earlier, *(row_of(before.case, one) for one in before.experiments))
+    if wanted.table:
+        try:
+            rows = (*rows, *read_table(wanted.table.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError, ValueError) as error:
+            raise UsageError(
+                f"{wanted.table} cannot be imported: {error}.", "Name a table such as .codeflash/results.tsv."
+            ) from None
+    return rows
+
+
+def _words(command: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        raise UsageError(f"--tests cannot be read: {error}.", "Quote it as in a shell: --tests 'pytest -q tests'.") from None

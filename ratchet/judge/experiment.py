@@ -1,0 +1,234 @@
+"""Decide what becomes of a change that was tried: keep or discard, by bounds and not by means.
+
+`ratchet experiment run` calls `settled` between rounds of pairs, `wants_reruns` after them, and `decide` at the end. Pure.
+
+A threshold is cleared by the bound that is too low once in 200 runs (`Comparison.bound`), since the pairs are looked at several
+times, and only with an exact test over at least eight pairs, as in `evaluation`: a few pairs may scatter too little. The five
+re-runs of a stage are looked at once, so there the 95 % interval decides.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ratchet import units
+from ratchet.judge.evaluation import CHANCE, FEWEST
+from ratchet.records.experiment import WHOLE, Branch, Category, Decision, ExperimentRecord, Kind, Luck, StageChange, SuiteOutcome
+from ratchet.records.verdict import Comparison
+from ratchet.stats.comparison import Pair, compare_pairs
+
+E2E, STAGE, MICRO = 0.03, 0.10, 0.20
+"""Least reductions of the whole call, of a stage and of a micro-benchmark that keep a change."""
+RERUNS = 5
+"""Further pairs of fresh, warm processes that a stage has to win again."""
+HOT = 0.10
+"""Least share of the whole call that makes a stage hot."""
+CONFIDENCE = 0.95
+SLOWER = 0.01
+"""A whole call that is slower by more than this, beyond doubt, was not improved by a faster stage."""
+
+
+@dataclass(frozen=True)
+class ChangeEvidence:
+    """Everything that is known of one change. None: not measured."""
+
+    stage: str = WHOLE
+    failure: str = ""
+    """Why the working tree gave no time."""
+    is_wrong: bool = False
+    """The failure is a wrong result."""
+    tests: SuiteOutcome | None = None
+    e2e: Comparison | None = None
+    of_stage: Comparison | None = None
+    confirmation: Comparison | None = None
+    micro: Comparison | None = None
+    share: float | None = None
+    """Of the whole call that the stage takes, before the change."""
+
+
+def decide(evidence: ChangeEvidence) -> Decision:
+    """Return the decision and its one sentence."""
+    e2e = evidence.e2e
+    early = _without_times(evidence)
+    if early is not None or e2e is None:
+        return early or _decision("crash", "crash", "Too few pairs were measured to say anything.")
+    if clears(e2e, E2E):
+        return _decision("keep", "e2e", f"The whole call takes at least {_at_least(e2e)} less time ({_threshold(E2E)} suffice).")
+    if _is_slower(e2e):
+        note = "The stage is faster, but its gain is paid for elsewhere." if _stage_clears(evidence) else ""
+        return _decision("discard", "slower", f"The whole call is slower: {_shown(e2e)}.", note)
+    masking = f"The whole call is too noisy here to show the gain ({_shown(e2e)})."
+    if e2e.low > 1 - E2E:
+        masking = f"The whole call hides the gain ({_shown(e2e)}): other work runs meanwhile, or the part is too small."
+    if _stage_clears(evidence):
+        return _by_reruns(evidence, masking)
+    if evidence.micro is not None and clears(evidence.micro, MICRO) and is_hot(evidence):
+        reason = f"The micro-benchmark takes at least {_at_least(evidence.micro)} less time, and {evidence.stage} is hot."
+        return _decision("keep", "micro", reason, masking)
+    return _decision("discard", "nothing", _nothing(evidence, e2e))
+
+
+def _without_times(evidence: ChangeEvidence) -> Decision | None:
+    """Decide where times do not matter."""
+    if evidence.failure and not evidence.is_wrong:
+        return _decision("crash", "crash", f"The working tree does not run: {evidence.failure}.")
+    tests = evidence.tests
+    if tests is not None and (tests.failed or tests.problem):
+        what = tests.problem or f"{units.plural(tests.failed, 'test')} failed"
+        return _decision("discard", "tests", f"Fix or discard: {what}.")
+    return _decision("discard", "wrong", f"Fix or discard: {evidence.failure}.") if evidence.is_wrong else None
+
+
+def _by_reruns(evidence: ChangeEvidence, masking: str) -> Decision:
+    again, stage = evidence.confirmation, evidence.stage
+    if again is None:
+        return _decision("discard", "stage noise", f"The gain of {stage} could not be measured again.")
+    if again.high <= 1 - STAGE:
+        reason = f"{stage} takes at least {units.percent(1 - again.high, 1)} less time in {RERUNS} warm re-runs."
+        return _decision("keep", "stage confirmed", reason, masking)
+    reason = f"{stage} did not clear {_threshold(STAGE)} again in {RERUNS} warm re-runs ({_shown(again)})."
+    return _decision("discard", "stage noise", reason)
+
+
+def settled(evidence: ChangeEvidence) -> bool:
+    """Return whether more pairs would change nothing: each threshold is cleared, or is outside of the interval."""
+    e2e, stage = evidence.e2e, evidence.of_stage
+    if e2e is None or clears(e2e, E2E) or _is_slower(e2e):
+        return e2e is not None
+    return e2e.low > 1 - E2E and (stage is None or is_settled(stage, STAGE))
+
+
+def is_settled(comparison: Comparison, reduction: float) -> bool:
+    """Return whether this threshold is cleared, or is outside of the interval."""
+    return clears(comparison, reduction) or comparison.low > 1 - reduction
+
+
+def wants_reruns(evidence: ChangeEvidence) -> bool:
+    """Return whether the five re-runs decide."""
+    e2e = evidence.e2e
+    return e2e is not None and _stage_clears(evidence) and not clears(e2e, E2E) and not _is_slower(e2e)
+
+
+def clears(comparison: Comparison, reduction: float) -> bool:
+    """Return whether the time is lower by at least ``reduction`` beyond doubt, with and without outliers."""
+    return _surely(comparison) <= 1 - reduction and _is_proven(comparison)
+
+
+def is_hot(evidence: ChangeEvidence) -> bool:
+    """Return whether the stage was confirmed to be a part of the whole call that matters."""
+    return evidence.share is not None and evidence.share >= HOT
+
+
+def change_between(name: str, pairs: Sequence[Pair]) -> StageChange | None:
+    """Return the times before and after, whose ratio is what the pairs show. None where there are too few."""
+    comparison = compare_pairs(pairs, CONFIDENCE)
+    if comparison is None:
+        return None
+    middle = math.sqrt(statistics.median(pair.head_ms for pair in pairs) * statistics.median(pair.reference_ms for pair in pairs))
+    root = math.sqrt(comparison.ratio)
+    return StageChange(name=name, before_ms=middle / root, after_ms=middle * root, comparison=comparison)
+
+
+def luck(experiments: Sequence[ExperimentRecord]) -> Luck | None:
+    """Return how often the best of so many experiments looks as good by chance: Šidák's correction of its p-value.
+
+    Those that gave no time are not counted. Z. Šidák, Journal of the American Statistical Association 62 (1967), 626.
+    """
+    measured = [(one.e2e.comparison, one.number) for one in experiments if one.e2e]
+    if not measured:
+        return None
+    best, number = min(measured, key=lambda entry: entry[0].ratio)
+    chance = 1.0 if best.ratio >= 1 else min(1.0, best.chance)
+    return Luck(best=number, of=len(measured), chance=1 - (1 - chance) ** len(measured))
+
+
+PATTERNS: dict[str, Category] = {
+    "loop-invariant-tensor": "transfer",
+    "tensor-create": "transfer",
+    "pageable-h2d": "transfer",
+    "h2d-staging": "transfer",
+    "dispatch-gaps": "dispatch",
+    "kernel-fusion": "dispatch",
+    "monolithic-preprocess": "dispatch",
+    "monolithic-postprocess": "dispatch",
+    "stream-block": "sync",
+    "allocation": "memory",
+    "preallocated-output": "memory",
+    "precision": "compute",
+    "operator-replacement": "compute",
+}
+"""Known patterns, written with hyphens, and their categories."""
+_KINDS: dict[Category, Kind] = {
+    "transfer": "transfer",
+    "memory": "transfer",
+    "dispatch": "dispatch",
+    "sync": "synchronisation",
+    "compute": "compute",
+    "correctness": "compute",
+}
+
+
+def category_of(pattern: str) -> Category | None:
+    """Return the category of a known pattern."""
+    return PATTERNS.get(pattern.lower().replace("_", "-"))
+
+
+def kind_of(pattern: str, category: Category) -> Kind:
+    """Return the kind of change: what the rotation counts."""
+    name = pattern.lower().replace("_", "-")
+    if name.startswith("monolithic"):
+        return "monolithic"
+    return "architectural" if name.startswith(("architect", "pipeline", "batch")) else _KINDS[category]
+
+
+def _is_slower(comparison: Comparison) -> bool:
+    return comparison.low > 1 + SLOWER and _is_proven(comparison)
+
+
+def _is_proven(comparison: Comparison) -> bool:
+    return comparison.pairs >= FEWEST and comparison.chance <= CHANCE
+
+
+def _surely(comparison: Comparison) -> float:
+    other = comparison.other[2] if comparison.other else 0.0
+    return max(comparison.bound or comparison.high, other)
+
+
+def _stage_clears(evidence: ChangeEvidence) -> bool:
+    return evidence.of_stage is not None and evidence.stage != WHOLE and clears(evidence.of_stage, STAGE)
+
+
+def _decision(status: str, branch: Branch, reason: str, note: str = "") -> Decision:
+    return Decision.model_validate({"status": status, "branch": branch, "reason": reason, "note": note})
+
+
+def _nothing(evidence: ChangeEvidence, e2e: Comparison) -> str:
+    """Say what was missing, so that a gain that could not be shown is not taken for none."""
+    parts = [f"the whole call changed by {_shown(e2e)}, {_threshold(E2E)} less are asked for"]
+    if evidence.of_stage is not None and evidence.stage != WHOLE:
+        parts.append(f"{evidence.stage} by {_shown(evidence.of_stage)}, {_threshold(STAGE)} less are asked for")
+    if evidence.micro is not None and clears(evidence.micro, MICRO):
+        parts.append(f"the micro-benchmark is faster, but {evidence.stage} is only {_share(evidence)} of the whole call")
+    elif evidence.micro is not None:
+        parts.append(f"the micro-benchmark by {_shown(evidence.micro)}, {_threshold(MICRO)} less are asked for")
+    return f"No gain beyond doubt: {'; '.join(parts)}."
+
+
+def _shown(comparison: Comparison) -> str:
+    interval = units.interval(comparison.low, comparison.high, 1)
+    return f"{units.change(comparison.ratio, 1)}, interval {interval} %, bound {units.change(_surely(comparison), 1)}"
+
+
+def _at_least(comparison: Comparison) -> str:
+    return units.percent(1 - _surely(comparison), 1)
+
+
+def _share(evidence: ChangeEvidence) -> str:
+    return units.percent(evidence.share or 0.0, 1)
+
+
+def _threshold(fraction: float) -> str:
+    return units.threshold(fraction)

@@ -1,0 +1,236 @@
+"""Look at a prepared case for an experiment: profile it, measure the floors of the machine, compare results, try a CUDA graph.
+
+`child.worker` calls it. It runs the author's code on the device, and writes results to a file that the controller names.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+
+from ratchet.cache import scratch_folder
+from ratchet.measure.child import outputs
+from ratchet.measure.child.calls import TimedCall, seed_all
+from ratchet.measure.child.evaluation import apart, read_parts, write_parts
+from ratchet.measure.child.outputs import Part, Value
+from ratchet.measure.child.trace import settle, trace
+from ratchet.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, CopyRow, Equality, Floors, HotSpot, ProfileBaseline
+from ratchet.untrusted import clean
+from ratchet.workload import Device
+
+ATOL, RTOL = 1e-5, 1e-4
+LAUNCHES, LAUNCH_ROUNDS = 500, 5
+COPY_BYTES, COPIES = 64 << 20, 5
+_FRAME = re.compile(r"(?P<file>.+\.py)\((?P<line>\d+)\): (?P<function>.*)")
+_MOST_TEXT = 160
+
+
+def profile_call(call: Callable[[], object], device: Device, tree: Path) -> ProfileBaseline:
+    """Return the profile of some calls with stacks and shapes, right after warm-up."""
+    from torch.profiler import ProfilerActivity, profile
+
+    activity = trace(call, device)  # without stacks, which slow the host down, and so that the tracer is set up
+    for _ in range(WARM_UPS):
+        call()
+    settle(device)
+    on_gpu = device == "cuda"
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")  # there is one cycle
+        with profile(activities=activities, with_stack=True, record_shapes=True) as taken:
+            for _ in range(PROFILED_CALLS):
+                call()
+            settle(device)
+        events: list[Any] = list(taken.events())
+    operators = [one for one in events if not _FRAME.match(one.name) and not one.name.startswith(("<", "nn.Module:"))]
+    copied = _copied_bytes(taken) if on_gpu else {}
+    spots = _hot_spots(operators, tree)
+    by_cuda = sorted((spot for spot in spots if spot.cuda_us), key=lambda spot: -spot.cuda_us)[:LISTED]
+    by_cpu = sorted((spot for spot in spots if spot.cpu_us), key=lambda spot: -spot.cpu_us)[:LISTED]
+    return ProfileBaseline(
+        by_cuda=tuple(by_cuda),
+        by_cpu=tuple(by_cpu),
+        copies=_copies(spots, copied),
+        activity=activity,
+    )
+
+
+def _hot_spots(events: Iterable[Any], tree: Path) -> list[HotSpot]:
+    """Sum up events by name; the shapes and the caller are those of the longest one."""
+    groups: dict[str, list[Any]] = {}
+    launched_at: dict[str, str] = {}  # kernel → function
+    for event in events:
+        groups.setdefault(str(event.name), []).append(event)
+        for kernel in getattr(event, "kernels", ()):
+            if kernel.name not in launched_at:
+                launched_at[kernel.name] = _caller_of(event, tree)
+    spots = []
+    for name, group in groups.items():
+        longest = max(group, key=lambda event: event.time_range.elapsed_us())
+        on_host = [event for event in group if "CPU" in str(event.device_type)]
+        spots.append(
+            HotSpot(
+                name=clean(name, _MOST_TEXT),
+                count=len(group),
+                cuda_us=sum(max(0.0, float(event.device_time_total)) for event in group),
+                cpu_us=sum(max(0.0, float(event.cpu_time_total)) for event in on_host),
+                shapes=clean(", ".join(str(shape) for shape in longest.input_shapes or () if shape), _MOST_TEXT),
+                where=_caller_of(longest, tree) or launched_at.get(name, ""),
+            )
+        )
+    return spots
+
+
+def _caller_of(event: Any, tree: Path) -> str:
+    """Return the innermost function of the tree on an event's stack, with its first line; none where there is none."""
+    while event is not None:
+        if (frame := _FRAME.match(event.name)) and not frame["file"].startswith("torch/"):
+            file = Path(frame["file"])
+            inside = file.relative_to(tree) if file.is_relative_to(tree) else file
+            if (tree / inside).is_file():
+                return clean(f"{inside}:{frame['line']} {frame['function']}", _MOST_TEXT)
+        event = event.cpu_parent
+    return ""
+
+
+def _copied_bytes(taken: Any) -> dict[str, int]:
+    """Return bytes by name of all copies that the device made: only the trace as a file has them."""
+    found: dict[str, int] = {}
+    with scratch_folder("profile") as folder:
+        taken.export_chrome_trace(str(folder / "trace.json"))
+        trace_file = json.loads((folder / "trace.json").read_text(encoding="utf-8", errors="replace"))
+    for event in trace_file["traceEvents"]:
+        if str(event.get("name", "")).startswith("Memcpy") and "bytes" in event.get("args", {}):
+            found[event["name"]] = found.get(event["name"], 0) + int(event["args"]["bytes"])
+    return found
+
+
+def _copies(spots: Iterable[HotSpot], copied: Mapping[str, int]) -> tuple[CopyRow, ...]:
+    chosen = [spot for spot in spots if "copy" in spot.name.lower() or "memcpy" in spot.name.lower()]
+    rows = [
+        CopyRow(name=spot.name, count=spot.count, us=spot.cuda_us or spot.cpu_us, bytes=copied.get(spot.name)) for spot in chosen
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.us)[:64])
+
+
+def floors(device: Device) -> Floors:
+    """Measure the time of a launch, and on a GPU the rates of copies from and to pinned memory."""
+    tiny = torch.zeros(1, device=device)
+
+    def launch_us() -> float:
+        began = perf_counter()
+        for _ in range(LAUNCHES):
+            tiny.add_(1)
+        settle(device)
+        return (perf_counter() - began) / LAUNCHES * 1e6
+
+    launch_us()
+    launch = min(launch_us() for _ in range(LAUNCH_ROUNDS))
+    if device == "cpu":
+        return Floors(launch_us=launch)
+    host = torch.empty(COPY_BYTES, dtype=torch.uint8, pin_memory=True)
+    there = torch.empty(COPY_BYTES, dtype=torch.uint8, device=device)
+    return Floors(launch_us=launch, h2d_bytes_per_s=_copy_rate(there, host), d2h_bytes_per_s=_copy_rate(host, there))
+
+
+def _copy_rate(target: torch.Tensor, source: torch.Tensor) -> float:
+    rates = []
+    for _ in range(COPIES):
+        settle("cuda")
+        began = perf_counter()
+        target.copy_(source, non_blocking=True)
+        settle("cuda")
+        rates.append(COPY_BYTES / (perf_counter() - began))
+    return max(rates)
+
+
+def write_result(call: TimedCall, file: str) -> dict[str, Any]:
+    """Write the bytes of a call's result to a file, and return their layout."""
+    return {"parts": write_parts(_result(call), Path(file))}
+
+
+def compare_result(call: TimedCall, file: str, written: Sequence[Mapping[str, Any]]) -> Equality:
+    """Compare a call's result, the reference's, with the one that the head wrote."""
+    expected = _result(call)
+    layout = {str(part["place"]): part for part in written}
+    if layout.keys() != expected.keys():
+        odd = sorted(layout.keys() ^ expected.keys())[0]
+        return Equality(bitwise=False, close=False, note=f"only one side returns {odd}")
+    for place, part in expected.items():
+        mine = "" if isinstance(part, Value) else f"{str(part.dtype).removeprefix('torch.')} {tuple(part.shape)}"
+        its = f"{layout[place]['dtype']} {tuple(layout[place]['shape'])}" if layout[place]["dtype"] else ""
+        if mine != its or (isinstance(part, Value) and layout[place].get("value") != repr(part.value)[:1000]):
+            return Equality(
+                bitwise=False, close=False, note=f"{place} is {its or 'another value'}, the reference's {mine or part}"
+            )
+    device = next((part.device for part in expected.values() if isinstance(part, torch.Tensor)), torch.device("cpu"))
+    found = dict(read_parts(Path(file), written, device))
+    bitwise, close, largest, note = True, True, 0.0, ""
+    for place, part in expected.items():
+        if isinstance(part, Value):
+            continue
+        one, part_there = found[place], part.to(device)
+        bitwise = bitwise and torch.equal(_bytes(one), _bytes(part_there))
+        off, near = apart(one, part_there, RTOL, ATOL)
+        largest = off if math.isnan(off) or off > largest else largest
+        if not near:
+            close, note = False, note or place
+    return Equality(bitwise=bitwise, close=close, largest=largest if math.isfinite(largest) else None, note=note)
+
+
+def _result(call: TimedCall) -> dict[str, Part]:
+    seed_all(torch.initial_seed())
+    return call.evidence(call())
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def capture(call: Callable[[], object]) -> tuple[str, str]:
+    """Capture a call in a CUDA graph, and replay it. Return ``safe``, ``breaks`` or ``depends``, and why.
+
+    After a capture that failed the process may be unusable.
+    """
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            result = call()
+        graph.replay()
+        torch.cuda.synchronize()
+        replayed = _tensors(result)
+        eager = _tensors(call())
+        torch.cuda.synchronize()
+    except (RuntimeError, TypeError) as error:
+        return "breaks", clean(str(error).partition("\n")[0], 200)
+    if any(not apart(one, eager[place], RTOL, ATOL)[1] for place, one in replayed.items() if place in eager):
+        return "depends", "a replay gives another result than a call: what the host computes is fixed when it is captured"
+    if any(not one.is_cuda for one in replayed.values()):
+        return "depends", "a part of its result is not on the GPU, where a replay does not renew it"
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    if dynamo is not None and dynamo.counters["frames"]:
+        return "depends", "torch.compile ran in it, and may compile anew for other inputs"
+    return "safe", ""
+
+
+def _tensors(result: object) -> dict[str, torch.Tensor]:
+    """Return copies of the tensors of a result."""
+    if result is None:
+        return {}
+    return {place: part.clone() for place, part in outputs.parts(result).items() if isinstance(part, torch.Tensor)}

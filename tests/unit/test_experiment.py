@@ -1,0 +1,418 @@
+"""`ratchet experiment` without processes: what is kept, how often the best is luck, what to try next, and what scripts read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.commands.experiment.session import HANDOFF, SESSION, TABLE, minutes_left, open_session, save_session, status_of
+from ratchet.errors import RecordError, UsageError
+from ratchet.judge.experiment import (
+    E2E,
+    STAGE,
+    ChangeEvidence,
+    category_of,
+    change_between,
+    clears,
+    decide,
+    kind_of,
+    luck,
+    settled,
+    wants_reruns,
+)
+from ratchet.judge.rotation import KINDS, ceilings, exhausted_kinds, is_plateau, rotation, what_profile_says
+from ratchet.records.experiment import (
+    WHOLE,
+    CopyRow,
+    Decision,
+    Equality,
+    ExperimentRecord,
+    Floors,
+    GraphCheck,
+    HotSpot,
+    Kind,
+    Noise,
+    ProfileBaseline,
+    SessionRecord,
+    StageChange,
+    SuiteOutcome,
+)
+from ratchet.records.profile import Activity
+from ratchet.records.verdict import Comparison
+from ratchet.report.experiment import (
+    COLUMNS,
+    baseline_lines,
+    experiment_lines,
+    handoff_text,
+    read_table,
+    status_lines,
+    table_text,
+)
+from ratchet.stats.comparison import Pair
+from tests import examples
+from tests.rendered import faults
+
+HOSTILE = "\x1b[31mred\t\n| @everyone <img> ::error::`"
+
+
+def comparison(ratio: float, half: float = 0.005, chance: float = 1 / 256, **more: Any) -> Comparison:
+    """A comparison whose interval reaches ``half`` to both sides, and whose bound half as far again."""
+    low, high, bound = ratio - half, ratio + half, ratio + 1.5 * half
+    return Comparison(
+        ratio=ratio, low=low, high=high, bound=bound, confidence=0.95, chance=chance, cliffs_delta=0.0, **{"pairs": 8, **more}
+    )
+
+
+def change(name: str, before_ms: float, ratio: float, half: float = 0.005, chance: float = 1 / 256) -> StageChange:
+    return StageChange(name=name, before_ms=before_ms, after_ms=before_ms * ratio, comparison=comparison(ratio, half, chance))
+
+
+def experiment(
+    number: int, status: str = "discard", kind: Kind = "transfer", ratio: float = 1.0, **more: Any
+) -> ExperimentRecord:
+    fields = {
+        "number": number,
+        "started_at": examples.STARTED,
+        "wall_s": 12.0,
+        "description": "copy from a pinned buffer",
+        "stage": "h2d",
+        "pattern": "pageable-h2d",
+        "category": "transfer",
+        "kind": kind,
+        "estimate_us": 300.4,
+        "reference": examples.REFERENCE,
+        "head": examples.HEAD,
+        "commit": examples.HEAD.commit,
+        "tests": SuiteOutcome(passed=4, failed=0),
+        "e2e": change(WHOLE, 10.0, ratio),
+        "calls": 144,
+        "stages": (change("preprocess", 1.0, 1.0), change("h2d", 0.3, 0.5)),
+        "decision": {"status": status, "branch": "e2e" if status == "keep" else "nothing", "reason": "It is so."},
+    }
+    return ExperimentRecord.model_validate({**fields, **more})
+
+
+def session(*experiments: ExperimentRecord, **more: Any) -> SessionRecord:
+    activity = Activity(
+        calls=10,
+        wall_s=0.1,
+        kernels={"gemm_bf16": 0.06, "elementwise": 0.02},
+        launches=290,
+        copies_s=0.003,
+        pageable_copies=10,
+        gaps_s=0.01,
+        cpu_s={"cudaStreamSynchronize": 0.02, "aten::add": 0.01},
+    )
+    spot = HotSpot(name="aten::mm", count=10, cuda_us=60_000, cpu_us=100, shapes="[64, 64]", where="bench/pipe.py:17")
+    fields = {
+        "started_at": examples.STARTED,
+        "command": ("ratchet", "experiment", "start", "pipe"),
+        "case": "pipe/default",
+        "environment": examples.ENVIRONMENT,
+        "start": examples.REFERENCE,
+        "tests": ("pytest", "-q"),
+        "baseline": ProfileBaseline(
+            by_cuda=(spot,),
+            by_cpu=(spot,),
+            copies=(CopyRow(name="Memcpy HtoD (Pageable -> Device)", count=10, us=3000, bytes=60_000_000),),
+            activity=activity,
+        ),
+        "floors": Floors(launch_us=4.0, h2d_bytes_per_s=50e9, d2h_bytes_per_s=50e9),
+        "noise": (
+            Noise(name=WHOLE, median_ms=10.0, low=0.99, high=1.01, spread=0.01),
+            Noise(name="preprocess", median_ms=1.0, low=0.99, high=1.01, spread=0.01),
+            Noise(name="h2d", median_ms=0.3, low=0.99, high=1.01, spread=0.01),
+        ),
+        "experiments": experiments,
+    }
+    return SessionRecord.model_validate({**fields, **more})
+
+
+FAST, UNCLEAR, SAME, SLOW = comparison(0.9), comparison(0.968), comparison(1.0), comparison(1.05)
+STAGE_FAST, STAGE_UNCLEAR = comparison(0.8), comparison(0.897)
+MEASURED = ChangeEvidence("h2d", e2e=SAME, of_stage=SAME, share=0.2)
+TABLE_OF_DECISIONS = {
+    "crash": (ChangeEvidence("h2d", failure="it raised"), "crash", "crash"),
+    "a crash beats failing tests": (ChangeEvidence("h2d", failure="x", tests=SuiteOutcome(passed=0, failed=1)), "crash", "crash"),
+    "failing tests": (replace(MEASURED, tests=SuiteOutcome(passed=3, failed=1), e2e=FAST), "discard", "tests"),
+    "a test command that ends badly": (
+        replace(MEASURED, tests=SuiteOutcome(passed=0, failed=0, problem="no")),
+        "discard",
+        "tests",
+    ),
+    "a wrong result": (ChangeEvidence("h2d", failure="the output differs", is_wrong=True), "discard", "wrong"),
+    "no pairs": (ChangeEvidence("h2d"), "crash", "crash"),
+    "the whole call": (replace(MEASURED, e2e=FAST), "keep", "e2e"),
+    "the mean clears, the interval does not": (replace(MEASURED, e2e=UNCLEAR), "discard", "nothing"),
+    "the whole call is slower": (replace(MEASURED, e2e=SLOW, of_stage=STAGE_FAST), "discard", "slower"),
+    "a stage, confirmed": (replace(MEASURED, of_stage=STAGE_FAST, confirmation=STAGE_FAST), "keep", "stage confirmed"),
+    "a stage, not confirmed": (replace(MEASURED, of_stage=STAGE_FAST, confirmation=STAGE_UNCLEAR), "discard", "stage noise"),
+    "a stage, not measured again": (replace(MEASURED, of_stage=STAGE_FAST), "discard", "stage noise"),
+    "a stage whose mean clears": (replace(MEASURED, of_stage=STAGE_UNCLEAR), "discard", "nothing"),
+    "a micro-benchmark of a hot stage": (replace(MEASURED, micro=comparison(0.7)), "keep", "micro"),
+    "a micro-benchmark of a cold stage": (replace(MEASURED, micro=comparison(0.7), share=0.01), "discard", "nothing"),
+    "a micro-benchmark below its threshold": (replace(MEASURED, micro=comparison(0.85)), "discard", "nothing"),
+    "nothing": (MEASURED, "discard", "nothing"),
+    "too few pairs": (replace(MEASURED, e2e=comparison(0.9, pairs=6)), "discard", "nothing"),
+    "no exact proof": (replace(MEASURED, e2e=comparison(0.9, chance=0.02)), "discard", "nothing"),
+    "outliers change the reading": (replace(MEASURED, e2e=comparison(0.9, other=(0.9, 1.1, 1.2))), "discard", "nothing"),
+}
+
+
+@pytest.mark.parametrize("name", TABLE_OF_DECISIONS)
+def test_each_branch_of_the_decision(name: str) -> None:
+    """The thresholds are the seed's, and only an interval clears them."""
+    evidence, status, branch = TABLE_OF_DECISIONS[name]
+    decision = decide(evidence)
+    assert (decision.status, decision.branch) == (status, branch), decision.reason
+    assert decision.reason.endswith(".")
+
+
+def test_a_masked_gain_is_said_to_be_masked() -> None:
+    """A stage or a micro-benchmark that is kept although the whole call shows nothing has a note."""
+    for name in ("a stage, confirmed", "a micro-benchmark of a hot stage"):
+        assert "The whole call hides the gain" in decide(TABLE_OF_DECISIONS[name][0]).note
+    assert decide(TABLE_OF_DECISIONS["the whole call"][0]).note == ""
+    noisy = replace(MEASURED, e2e=comparison(0.9, 0.1), of_stage=STAGE_FAST, confirmation=STAGE_FAST)
+    assert "too noisy here to show the gain" in decide(noisy).note
+
+
+@st.composite
+def comparisons(draw: st.DrawFn) -> Comparison:
+    return comparison(draw(st.floats(0.5, 1.5)), draw(st.floats(0.001, 0.2)))
+
+
+MAYBE = st.none() | comparisons()
+EVIDENCE = st.builds(
+    ChangeEvidence,
+    stage=st.sampled_from(["h2d", WHOLE]),
+    failure=st.sampled_from(["", "it raised"]),
+    is_wrong=st.booleans(),
+    tests=st.none() | st.builds(SuiteOutcome, passed=st.integers(0, 3), failed=st.integers(0, 3)),
+    e2e=MAYBE,
+    of_stage=MAYBE,
+    confirmation=MAYBE,
+    micro=MAYBE,
+    share=st.none() | st.floats(0, 1),
+)
+
+
+@given(EVIDENCE)
+def test_nothing_is_kept_without_a_bound_that_clears_a_threshold(evidence: ChangeEvidence) -> None:
+    """Whatever else is known: no keep with a failure or failing tests, and none by means alone."""
+    decision = decide(evidence)
+    if decision.status != "keep":
+        return
+    assert not evidence.failure
+    assert evidence.tests is None or evidence.tests.failed == 0
+    assert evidence.e2e is not None
+    stage = evidence.of_stage is not None and clears(evidence.of_stage, STAGE) and evidence.stage != WHOLE
+    confirmed = evidence.confirmation is not None and evidence.confirmation.high <= 1 - STAGE
+    micro = evidence.micro is not None and evidence.micro.high <= 0.8 and (evidence.share or 0) >= 0.1
+    assert clears(evidence.e2e, E2E) or (stage and confirmed) or micro
+    assert evidence.e2e.low <= 1.01
+
+
+@given(EVIDENCE)
+def test_more_pairs_are_taken_only_where_they_could_decide(evidence: ChangeEvidence) -> None:
+    """What is settled stays so with the same intervals, and re-runs are asked for only where they alone decide."""
+    if wants_reruns(evidence) and not evidence.failure and evidence.tests is None:
+        assert settled(evidence) or evidence.e2e is not None
+        lost = decide(replace(evidence, confirmation=comparison(1.0)))
+        won = decide(replace(evidence, confirmation=comparison(0.5)))
+        assert (lost.status, won.status) == ("discard", "keep")
+    if evidence.e2e is not None and clears(evidence.e2e, E2E):
+        assert settled(evidence)
+
+
+@given(EVIDENCE, st.floats(0.01, 0.3))
+def test_a_faster_whole_call_never_turns_keep_into_discard(evidence: ChangeEvidence, less: float) -> None:
+    """The decision is monotone in the time of the whole call."""
+    if evidence.e2e is None or decide(evidence).status != "keep":
+        return
+    one = evidence.e2e
+    faster = one.model_copy(update={name: getattr(one, name) - less * 0.1 for name in ("ratio", "low", "high", "bound")})
+    assert decide(replace(evidence, e2e=faster)).status == "keep"
+
+
+def test_times_agree_with_the_ratio_of_the_pairs() -> None:
+    """Before and after differ by exactly what the interval is about; two pairs are too few."""
+    pairs = [Pair(-0.105, 9.0, 10.0), Pair(-0.106, 9.0, 10.0), Pair(-0.104, 9.0, 10.0)]
+    found = change_between("h2d", pairs)
+    assert found is not None
+    assert found.after_ms / found.before_ms == pytest.approx(found.comparison.ratio)
+    assert change_between("h2d", pairs[:2]) is None
+
+
+def test_luck_grows_with_the_number_of_experiments() -> None:
+    """The best of one is luck as often as its p-value says; of many, more often; what is slower is luck for sure."""
+    best = experiment(1, ratio=0.9, e2e=change(WHOLE, 10, 0.9, chance=0.01))
+    others = [experiment(number, e2e=change(WHOLE, 10, 0.99, chance=0.5)) for number in range(2, 11)]
+    alone, among = luck([best]), luck([best, *others])
+    assert alone is not None
+    assert among is not None
+    assert alone.chance == pytest.approx(0.01)
+    assert (among.best, among.of) == (1, 10)
+    assert among.chance == pytest.approx(1 - 0.99**10)
+    assert luck([experiment(1, e2e=None)]) is None
+    slower = luck([experiment(1, ratio=1.2)])
+    assert slower is not None
+    assert slower.chance == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "category", "kind"),
+    [
+        ("pageable-h2d", "transfer", "transfer"),
+        ("kernel_fusion", "dispatch", "dispatch"),
+        ("monolithic-postprocess", "dispatch", "monolithic"),
+        ("stream-block", "sync", "synchronisation"),
+        ("precision", "compute", "compute"),
+        ("pipeline-frames", None, "architectural"),
+    ],
+)
+def test_patterns_have_a_category_and_a_kind(pattern: str, category: Any, kind: str) -> None:
+    """The seed's patterns are known; another one needs a category."""
+    assert category_of(pattern) == category
+    assert kind_of(pattern, category or "compute") == kind
+
+
+def test_three_discards_of_one_kind_rotate_to_the_next() -> None:
+    """Two do not, a keep between them starts the count anew, and a crash is no evidence."""
+    three = [experiment(number) for number in (1, 2, 3)]
+    assert rotation(session(*three[:2])) is None
+    assert rotation(session(three[0], experiment(2, "keep"), *three[1:])) is None
+    assert rotation(session(*three[:2], experiment(3, "crash"))) is None
+    found = rotation(session(*three))
+    assert found is not None
+    assert (found.exhausted, found.next) == ("transfer", "dispatch")
+    assert found.why == "29 operations are started a call, and the GPU is idle 1000us between them."
+    assert rotation(session(*three[:2], experiment(3, "crash"), three[2])) == found
+    everything = [experiment(number, kind=kind) for kind in reversed(KINDS) for number in (1, 2, 3)]
+    last = rotation(session(*everything))
+    assert last is not None
+    assert last.next is None
+    assert exhausted_kinds(everything) == set(KINDS)
+
+
+def test_the_profile_says_something_about_each_kind() -> None:
+    """One sentence with a figure for each kind that the rotation can name."""
+    said = [what_profile_says(kind, session()) for kind in KINDS]
+    assert said[0] == "Copies take 300us a call (1 of them, 1 of them pageable)."
+    assert "preprocess is the longest stage: 1000us" in said[2]
+    assert said[3] == "The host waits for the GPU 2000us a call."
+    assert said[4] == "Matrix products and convolutions are 75 % of the time of all kernels."
+    assert all(any(letter.isdigit() for letter in sentence) for sentence in said)
+
+
+def test_ceilings_are_reached_by_their_figures() -> None:
+    """Launches, copies near the rate of pinned memory, and an engine; a plateau takes three useless experiments beside one."""
+    found = {one.name: one for one in ceilings(session())}
+    assert not any(one.reached for one in found.values())
+    assert found["launch floor"].figures == "29 launches × 4.00us = 116us of 10000us"
+    assert found["PCIe to the GPU"].figures.startswith("20.0 GB/s of 50.0 GB/s")
+    slow_bus = session(floors=Floors(launch_us=300.0, h2d_bytes_per_s=22e9))
+    assert [one.reached for one in ceilings(slow_bus)] == [True, True]
+    three = tuple(experiment(number) for number in (1, 2, 3))
+    assert is_plateau(slow_bus.model_copy(update={"experiments": three}))
+    assert not is_plateau(slow_bus)
+    assert not is_plateau(session(*three))
+    baseline = session().baseline
+    inside = baseline.model_copy(
+        update={"activity": baseline.activity.model_copy(update={"kernels": {"trt_conv": 0.9, "relu": 0.1}})}
+    )
+    assert [(one.name, one.reached) for one in ceilings(session(baseline=inside))][-1] == ("opaque engine", True)
+
+
+def test_the_lines_that_scripts_read() -> None:
+    """Target, stage and end-to-end lines are the seed's, to the letter."""
+    lines = list(experiment_lines(experiment(3, ratio=0.95)))
+    assert lines[0] == "[experiment 3] Target: h2d.pageable-h2d (300us, [transfer])"
+    assert lines[1] == "[experiment 3] Stage: h2d 300.0us -> 150.0us (-50.0%)"
+    assert lines[2] == "[experiment 3] Stage: preprocess 1000.0us -> 1000.0us (+0.0%)"
+    assert lines[3] == "[experiment 3] E2E: 10.000ms -> 9.500ms (-5.0%)"
+
+
+def test_the_table_has_the_seeds_columns() -> None:
+    """In their order; a figure that was not measured is nan, and text of a user makes no column or line of its own."""
+    names = (
+        "commit target_test stage gpu_baseline_us gpu_optimized_us gpu_speedup e2e_baseline_ms e2e_optimized_ms e2e_speedup "
+        "tests_passed tests_failed status pattern description"
+    )
+    crash = experiment(2, "crash", e2e=None, stages=(), tests=None, description=HOSTILE)
+    text = table_text(session(experiment(1, "keep", ratio=0.95), crash))
+    header, first, second = text.splitlines()
+    assert header.split("\t") == names.split() == list(COLUMNS)
+    assert first.split("\t")[:9] == ["3f2a1bc98d", "pipe/default", "h2d", "300.0", "150.0", "2.000", "10.0000", "9.5000", "1.053"]
+    assert second.split("\t")[3:12] == ["nan"] * 6 + ["0", "0", "crash"]
+    assert len(second.split("\t")) == len(COLUMNS)
+    assert read_table(text)[0].pattern == "pageable-h2d"
+    again = session(earlier=read_table(text))
+    assert table_text(again) == text
+    with pytest.raises(ValueError, match="its columns are"):
+        read_table("a\tb\n1\t2\n")
+
+
+def test_the_texts_of_a_session(golden: Callable[[str, str], None]) -> None:
+    """What start, run, status and handoff show, with hostile text in every place that a user or code under test writes."""
+    odd = experiment(
+        2,
+        pattern=HOSTILE,
+        description=HOSTILE,
+        equality=Equality(bitwise=False, close=False, largest=0.5, note=HOSTILE),
+        graph=GraphCheck(head="breaks", reference="safe", why=HOSTILE),
+        notes=(HOSTILE,),
+        decision=Decision(status="discard", branch="nothing", reason=HOSTILE, note=HOSTILE),
+    )
+    whole = session(experiment(1, "keep", ratio=0.95, confirmation=change("h2d", 0.3, 0.5)), odd, minutes=60)
+    status = status_of(whole, whole.started_at + timedelta(minutes=12))
+    lines = [*baseline_lines(whole), *experiment_lines(odd), *status_lines(status)]
+    assert all(line.isprintable() for line in lines)
+    golden("experiment_lines.txt", "\n".join(lines) + "\n")
+    stuck = session(*(experiment(number) for number in (1, 2, 3)), floors=Floors(launch_us=300.0))
+    golden("experiment_stuck.txt", "\n".join(status_lines(status_of(stuck))) + "\n")
+    text = handoff_text(whole, status_of(whole))
+    golden("handoff.md", text)
+    assert set(faults(text)) == {"tag h1", "tag h2"}
+
+
+def test_a_session_survives_a_kill_between_its_files(tmp_path: Path) -> None:
+    """The record is written first; what is made from it is written again when the session is opened."""
+    with pytest.raises(UsageError, match="none begins without a profile"):
+        open_session(tmp_path)
+    saved = session(experiment(1, "keep", ratio=0.95))
+    save_session(tmp_path, saved)
+    texts = {name: (tmp_path / name).read_text(encoding="utf-8") for name in (TABLE, HANDOFF)}
+    (tmp_path / TABLE).write_text("cut off", encoding="utf-8")
+    (tmp_path / HANDOFF).unlink()
+    assert open_session(tmp_path) == saved
+    assert {name: (tmp_path / name).read_text(encoding="utf-8") for name in texts} == texts
+    (tmp_path / SESSION).write_text("{", encoding="utf-8")
+    with pytest.raises(RecordError, match="is not JSON"):
+        open_session(tmp_path)
+
+
+def test_the_reference_is_what_was_kept_last() -> None:
+    """A discard does not move it; its times become the next estimate, and the gains that the whole call shows multiply."""
+    kept = experiment(1, "keep", ratio=0.5, head=examples.HEAD)
+    one = session(kept, experiment(2, ratio=0.9))
+    assert (session().reference, one.reference) == (examples.REFERENCE, examples.HEAD)
+    assert one.time_us("h2d") == pytest.approx(150)
+    by_stage = Decision(status="keep", branch="stage confirmed", reason="It is so.")
+    hidden = experiment(3, ratio=0.5, decision=by_stage)
+    assert status_of(session(kept, experiment(2, "keep", ratio=0.5), hidden)).speedup == pytest.approx(4)
+
+
+def test_a_budget_ends() -> None:
+    """Minutes count from the start; without a budget there is no end."""
+    now = datetime(2026, 3, 14, 16, 9, 26, tzinfo=UTC)
+    assert minutes_left(session(), now) is None
+    assert minutes_left(session(minutes=90), now) == 30
+    assert minutes_left(session(minutes=60), now) == 0
