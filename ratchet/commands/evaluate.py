@@ -22,7 +22,7 @@ from ratchet.commands.request import Request, root_of
 from ratchet.commands.trees import tree_spec
 from ratchet.config import Settings, load_settings
 from ratchet.errors import RecordError, UsageError
-from ratchet.judge.evaluation import headline, is_confirmed, timed_verdict
+from ratchet.judge.evaluation import FEWEST, headline, is_confirmed, timed_verdict
 from ratchet.judge.sequential import looks
 from ratchet.measure.build import without_secrets
 from ratchet.measure.device.environment import describe
@@ -35,7 +35,7 @@ from ratchet.report.progress import Progress
 from ratchet.stats.comparison import medians_ms
 
 BUDGET_S = {"cuda": 12.0, "cpu": 5.0}
-"""No pair begins after so many seconds of them, beyond the first six."""
+"""No pair begins after so many seconds of them, beyond the first eight."""
 BLOCKS = {"cuda": 8, "cpu": 4}
 SIZE = {"cuda": 4096, "cpu": 1024}
 """Rows and columns of the argument, where nothing else is asked for."""
@@ -174,7 +174,8 @@ def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[in
         return timed_verdict(head, reference)[0] == "inconclusive"
 
     budget_s = BUDGET_S[machine.device]
-    return FilesTask(plan, rules, seeds, looks(settings.pairs), budget_s, undecided, machine.gpu, machine.peaks, machine.idle)
+    times = tuple(pairs for pairs in looks(settings.pairs) if pairs >= FEWEST) or (settings.pairs,)
+    return FilesTask(plan, rules, seeds, times, budget_s, undecided, machine.gpu, machine.peaks, machine.idle)
 
 
 def _trees(

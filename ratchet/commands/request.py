@@ -25,6 +25,7 @@ from ratchet.records.verdict import ReportRecord
 from ratchet.report.progress import Progress
 
 BASELINE, CURRENT, REPORT, MARKDOWN = "baseline.json", "current.json", "report.json", "ratchet_report.md"
+PAGE = "report.html"
 CALIBRATION, CALIBRATION_SAMPLES = "calibration.json", "calibration_samples.json"
 
 
