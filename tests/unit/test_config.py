@@ -9,7 +9,7 @@ import pytest
 
 from ratchet.config import Settings, load_settings, origin_of_thresholds, parse_duration, parse_fraction, settings_from
 from ratchet.errors import Exit, UsageError
-from ratchet.records import Policy
+from ratchet.records.run import Policy
 
 
 def settings(

@@ -18,9 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.errors import OutputError, RecordError
-from ratchet.records import Baseline, Block, CaseRun, Config, ReportRecord, RunRecord, files
+from ratchet.records import files
+from ratchet.records.baseline import Baseline
 from ratchet.records.files import dumps, load, save, save_over
+from ratchet.records.run import Block, CaseRun, Config, RunRecord
 from ratchet.records.schema import SCHEMAS, schema, write_schemas
+from ratchet.records.verdict import ReportRecord
 from tests import examples, reports
 
 ROOT = Path(__file__).parents[2]
