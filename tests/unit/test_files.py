@@ -263,7 +263,7 @@ def test_a_killed_save_leaves_the_old_file(call: str, path: Path) -> None:
     before = path.read_bytes()
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from ratchet.records import Baseline; from ratchet.records.files import save\n"
+        "from ratchet.records.baseline import Baseline; from ratchet.records.files import save\n"
         f"os.{call} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "save(Path(sys.argv[1]), Baseline())"
     )
