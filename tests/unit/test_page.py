@@ -483,7 +483,7 @@ def test_without_matplotlib(tmp_path: Path) -> None:
     code = "import sys; sys.modules['matplotlib'] = None\nfrom ratchet.report.figures import style\nwith style.drawing(): pass"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert PageError.__name__ in done.stderr
-    assert "matplotlib is not installed. pip install 'ratchet[profile]'" in done.stderr
+    assert "matplotlib is not installed. pip install 'gpu-ratchet[profile]'" in done.stderr
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -64,7 +64,9 @@ def discover(tree: Path, bench: str, device: Device, on_file: Callable[[str], No
     """
     folder = tree / bench
     if not folder.is_dir():
-        raise HostError(f"There is no folder {bench}/ in {tree}.", "Put benchmarks there, or set bench in [tool.ratchet].")
+        raise HostError(
+            f"There is no folder {bench}/ in {tree}.", "`ratchet init` writes a first benchmark; or set bench in [tool.ratchet]."
+        )
     package = _package(folder, tree)
     cases: list[Case] = []
     broken: list[Broken] = []
