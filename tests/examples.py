@@ -9,27 +9,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ratchet.judge.baseline.chain import ChainPlace, new_chain_entry
-from ratchet.records import (
-    Baseline,
-    BaselineEntry,
+from ratchet.records.baseline import Baseline, BaselineEntry, Figures, FingerprintBaseline, Step, StepKind
+from ratchet.records.environment import Environment, Fingerprint, Telemetry
+from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile
+from ratchet.records.run import (
     Block,
     CaseRun,
     Config,
-    Environment,
     Failure,
-    Fingerprint,
-    FingerprintBaseline,
     Performance,
     Plan,
     Policy,
     RunRecord,
-    Telemetry,
     Tree,
     WorkerSamples,
     WorkloadIdentity,
 )
-from ratchet.records.baseline import Figures, Step, StepKind
-from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Profile
 
 STARTED = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 HEAD = Tree(commit="3f2a1bc98d" + "0" * 30, subject="attention: use a larger tile for long sequences", content="c" * 64)

@@ -9,9 +9,11 @@ from typing import Any
 
 from ratchet.judge.github.state import Gap, PublishedState, with_acceptances, with_gaps
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline, CaseRun, Outcome, ReportRecord, RunRecord
+from ratchet.records.baseline import Baseline
 from ratchet.records.forge import Acceptance
 from ratchet.records.profile import Profiles
+from ratchet.records.run import CaseRun, RunRecord
+from ratchet.records.verdict import Outcome, ReportRecord
 from ratchet.report.comment import CommentPage
 from tests import examples, reports
 

@@ -11,13 +11,8 @@ import numpy as np
 
 from ratchet.judge.outcome import CaseThresholds, decide, thresholds_for
 from ratchet.judge.sequential import Drift, is_decided, looks, looks_for_change, thresholds_of_run
-from ratchet.records import (
-    Block,
-    Comparison,
-    Outcome,
-    Policy,
-    WorkerSamples,
-)
+from ratchet.records.run import Block, Policy, WorkerSamples
+from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import Pair, compare_pairs, pairs_of
 from tests.examples import blocks
 

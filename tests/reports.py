@@ -8,16 +8,9 @@ from typing import Any
 
 from ratchet.errors import Exit
 from ratchet.judge.verdict import exit_code, headline, judge_run
-from ratchet.records import (
-    Baseline,
-    CaseVerdict,
-    Comparison,
-    Outcome,
-    Policy,
-    ReportRecord,
-    SideSummary,
-    Tree,
-)
+from ratchet.records.baseline import Baseline
+from ratchet.records.run import Policy, Tree
+from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 from tests.examples import ENVIRONMENT, HEAD, HOSTILE, PLAN, REFERENCE, STARTED, compared, run_of, waiting
 from tests.history_examples import STEADY
 

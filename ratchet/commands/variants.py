@@ -39,7 +39,7 @@ FOLDER, CLAIMS = "quickwins", "claims.json"
 
 @dataclass(frozen=True)
 class VariantsResult:
-    """What was measured, and the folder where its files belong."""
+    """The measured variants, and the folder where their files belong."""
 
     records: tuple[VariantsRecord, ...]
     """One, or in a study one for each benchmark."""

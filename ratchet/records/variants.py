@@ -76,7 +76,7 @@ Factor = Annotated[float, Field(gt=0, lt=1e6)]
 
 
 class Claim(Record):
-    """What a guide says that an optimisation brings."""
+    """A guide's statement of what an optimisation brings."""
 
     case: str
     """The case that shows it, or its benchmark."""

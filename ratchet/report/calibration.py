@@ -12,8 +12,8 @@ from typing import Any
 
 from ratchet import units
 from ratchet.judge.replay import Rates, ReplayVerdict
-from ratchet.records import CaseVerdict, Outcome, Policy, ReportRecord
-from ratchet.records.verdict import Calibration, CaseCalibration
+from ratchet.records.run import Policy
+from ratchet.records.verdict import Calibration, CaseCalibration, CaseVerdict, Outcome, ReportRecord
 from ratchet.report import words
 from ratchet.report.words import NOTHING
 from ratchet.untrusted import CELL, log_line

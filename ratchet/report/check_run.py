@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 
 from ratchet import untrusted
-from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome
 from ratchet.records.forge import ANNOTATIONS_A_CALL, Annotation, CheckOutput, Conclusion, Level
+from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Outcome
 from ratchet.report import profile, words
 from ratchet.report.comment import CommentPage, conclusion, render_part
 

@@ -19,8 +19,8 @@ from ratchet import untrusted
 from ratchet.errors import UsageError
 from ratchet.judge.github.event import MOST_CASES, is_case
 from ratchet.judge.github.state import Gap, state_of
-from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
 from ratchet.records.forge import Acceptance, Conclusion
+from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
 from ratchet.report import profile, words
 from ratchet.report.markdown import Detail, Reason, fitted, is_plain, machine, reasons, shared_content, template, tree
 from ratchet.untrusted import Markdown

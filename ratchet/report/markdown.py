@@ -17,8 +17,9 @@ import jinja2
 
 from ratchet import units, untrusted
 from ratchet.judge.outcome import CHANGE_PAIRS
-from ratchet.records import CaseVerdict, Comparison, Fingerprint, Outcome, ReportRecord, SideSummary, Tree
-from ratchet.records.run import SESSION_PAIRS
+from ratchet.records.environment import Fingerprint
+from ratchet.records.run import SESSION_PAIRS, Tree
+from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 from ratchet.report import profile, words
 from ratchet.untrusted import Markdown
 

@@ -63,13 +63,13 @@ class PageCase:
 
     @property
     def is_open(self) -> bool:
-        """Whether its details are shown from the start."""
+        """Return whether its details are shown from the start."""
         return self.case.outcome not in (Outcome.IDENTICAL, Outcome.UNCHANGED, Outcome.SKIPPED, Outcome.MEASURED)
 
 
 @dataclass(frozen=True)
 class PageData:
-    """What a page needs besides the report."""
+    """The parts of a page besides the report."""
 
     ratios: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """Case → head time / reference time of each pair, in the order in which they were taken."""

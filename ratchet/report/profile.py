@@ -36,7 +36,7 @@ class FigureRow:
     title: str
     reference: str
     head: str
-    change: str
+    change: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ratchet import units, untrusted
-from ratchet.records import CaseVerdict, Outcome, ReportRecord
 from ratchet.records.evaluation import EvaluationRecord
+from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.report import words
 from ratchet.report.profile import headline, why_lines
 from ratchet.untrusted import clean

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.records import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary, Tree
+from ratchet.records.run import Tree
+from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 
 NOTHING = "–"
 BENCH_FROM_HEAD = "benchmarks of the head on both sides"

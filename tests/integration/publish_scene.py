@@ -9,9 +9,9 @@ from typing import Any
 from ratchet.commands.github.publish import Publication, PublishRequest, publish
 from ratchet.forge.github import GitHub
 from ratchet.judge.github.state import acknowledgement
-from ratchet.records import CaseRun, Tree
 from ratchet.records.files import save
 from ratchet.records.forge import Acceptance
+from ratchet.records.run import CaseRun, Tree
 from ratchet.report.comment import MARKER
 from tests import examples
 from tests.fake_github import Check, FakeGitHub

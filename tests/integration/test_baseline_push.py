@@ -13,9 +13,10 @@ import pytest
 from ratchet.commands.github.judge_again import baseline_from
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.github.state import LABEL, acknowledgement
-from ratchet.records import Baseline, CaseRun, Tree
+from ratchet.records.baseline import Baseline
 from ratchet.records.files import save
 from ratchet.records.forge import Acceptance
+from ratchet.records.run import CaseRun, Tree
 from tests import examples
 from tests.fake_github import FakeGitHub, State
 from tests.history_examples import new, timed

@@ -13,8 +13,8 @@ import pytest
 from ratchet.commands.github.publish import PublishRequest, publish
 from ratchet.errors import Exit
 from ratchet.judge.github.state import LABEL
-from ratchet.records import CaseRun, Config, Failure, Policy, Tree
 from ratchet.records.files import dumps, save
+from ratchet.records.run import CaseRun, Config, Failure, Policy, Tree
 from ratchet.report.comment import failed_in, run_id_of
 from tests import examples, history_examples, reports
 from tests.history_examples import timed

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ratchet.records import Tree
 from ratchet.records.files import dumps, save
 from ratchet.records.profile import Profiles
+from ratchet.records.run import Tree
 from tests import examples
 from tests.history_examples import timed
 from tests.integration.playground import Finished

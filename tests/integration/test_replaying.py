@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ratchet.records import CaseRun, Outcome, RunRecord
 from ratchet.records.files import load, save
+from ratchet.records.run import CaseRun, RunRecord
+from ratchet.records.verdict import Outcome
 from tests import examples
 from tests.integration.playground import Finished, Playground, only_json
 

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from ratchet.judge.github.state import PublishedState, state_of
-from ratchet.records import Config, Tree
 from ratchet.records.baseline import Day
 from ratchet.records.files import dumps
-from ratchet.records.run import CaseRun, Failure
+from ratchet.records.run import CaseRun, Config, Failure, Tree
 from tests import examples
 from tests.history_examples import STEADY, gone, new, timed
 from tests.integration.publish_scene import HEAD, LATER, NAME, RED, RUN, SAME, Scene

@@ -20,8 +20,8 @@ from ratchet.judge.github.state import (
     read_acknowledgement,
     with_acceptances,
 )
-from ratchet.records import Outcome, ReportRecord
 from ratchet.records.forge import Acceptance, Comment
+from ratchet.records.verdict import Outcome, ReportRecord
 from tests import examples, reports
 
 BOT, PERSON = "github-actions[bot]", "a-maintainer"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ratchet.judge.sequential import Drift
-from ratchet.records import Outcome
+from ratchet.records.verdict import Outcome
 
 HELD = [attack for attack in (*noises.NAMED, *noises.KEPT_ASIDE) if not attack.beyond]
 BEYOND = [attack for attack in noises.NAMED if attack.beyond]

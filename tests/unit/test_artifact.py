@@ -12,7 +12,7 @@ from ratchet.errors import ArtifactError
 from ratchet.forge import artifact
 from ratchet.forge.artifact import take_in
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline
+from ratchet.records.baseline import Baseline
 from tests import pages
 from tests.pages import h200_bytes
 

@@ -19,7 +19,8 @@ from ratchet.judge.outcome import (
     with_persistence,
     with_smallest_slowdown,
 )
-from ratchet.records import Comparison, Outcome, Policy
+from ratchet.records.run import Policy
+from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import compare_pairs
 from tests import pair_examples, reports
 

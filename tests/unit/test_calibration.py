@@ -7,7 +7,8 @@ import random
 import pytest
 
 from ratchet.judge.replay import calibrate, simulate, smallest_gate
-from ratchet.records import Calibration, CaseRun, Policy
+from ratchet.records.run import CaseRun, Policy
+from ratchet.records.verdict import Calibration
 from ratchet.report.calibration import calibration_lines
 from ratchet.stats.comparison import Pair
 from tests import examples, pair_examples

@@ -20,9 +20,10 @@ from ratchet.judge.baseline.chain import ChainPlace, continued, problems
 from ratchet.judge.baseline.steps import Person, accept, rename
 from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline, BaselineEntry, CaseRun, Fingerprint, RunRecord
-from ratchet.records.baseline import Step, StepKind
+from ratchet.records.baseline import Baseline, BaselineEntry, Step, StepKind
+from ratchet.records.environment import Fingerprint
 from ratchet.records.files import dumps, load
+from ratchet.records.run import CaseRun, RunRecord
 from tests import examples
 from tests.history_examples import check_of, commit, gone, new, timed
 

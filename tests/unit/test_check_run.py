@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.judge.github.state import with_acceptances
-from ratchet.records import Outcome, Policy
 from ratchet.records.forge import ANNOTATIONS_A_CALL, LARGEST_CHECK_TEXT, Acceptance
+from ratchet.records.run import Policy
+from ratchet.records.verdict import Outcome
 from ratchet.report.check_run import candidate_paths, check_output, workflow_commands
 from ratchet.report.comment import CommentPage
 from tests import examples, pages, reports

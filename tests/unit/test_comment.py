@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ratchet.errors import UsageError
 from ratchet.judge.github.event import MOST_CASES, Accept, parse_command
-from ratchet.records import Outcome
+from ratchet.records.verdict import Outcome
 from ratchet.report.check_run import check_output
 from ratchet.report.comment import (
     LIMIT,

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ratchet.records import Comparison, WorkerSamples
+from ratchet.records.run import WorkerSamples
+from ratchet.records.verdict import Comparison
 from ratchet.stats.comparison import (
     Pair,
     cliffs_delta,

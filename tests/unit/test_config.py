@@ -20,7 +20,7 @@ from ratchet.config import (
     settings_from,
 )
 from ratchet.errors import Exit, UsageError
-from ratchet.records import Policy
+from ratchet.records.run import Policy
 
 ROOT = Path(__file__).parents[2]
 

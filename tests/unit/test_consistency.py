@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ratchet.judge.consistency import contradictions, with_own_figures
-from ratchet.records import CaseRun, RunRecord
-from ratchet.records.run import Shard
+from ratchet.records.run import CaseRun, RunRecord, Shard
 from tests import examples, pages
 from tests.examples import blocks, compared, run_of
 from tests.history_examples import gone, new, timed

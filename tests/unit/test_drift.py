@@ -9,8 +9,9 @@ import pytest
 
 from ratchet.judge.outcome import decide
 from ratchet.judge.sequential import Drift, by_commit, drifting, held_to_best, is_own, may_add_up, pooled
-from ratchet.records import BaselineEntry, Comparison, Outcome, Policy, Tree
-from ratchet.records.baseline import Candidate, Measurement
+from ratchet.records.baseline import BaselineEntry, Candidate, Measurement
+from ratchet.records.run import Policy, Tree
+from ratchet.records.verdict import Comparison, Outcome
 from tests import examples, history_examples, pair_examples, reports
 
 POLICY = Policy()

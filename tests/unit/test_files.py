@@ -18,9 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.errors import OutputError, RecordError
-from ratchet.records import Baseline, Block, CaseRun, Config, ReportRecord, RunRecord, files
+from ratchet.records import files
+from ratchet.records.baseline import Baseline
 from ratchet.records.files import dumps, load, save, save_over
+from ratchet.records.run import Block, CaseRun, Config, RunRecord
 from ratchet.records.schema import SCHEMAS, schema, write_schemas
+from ratchet.records.verdict import ReportRecord
 from tests import examples, reports
 
 ROOT = Path(__file__).parents[2]
@@ -260,7 +263,7 @@ def test_a_killed_save_leaves_the_old_file(call: str, path: Path) -> None:
     before = path.read_bytes()
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from ratchet.records import Baseline; from ratchet.records.files import save\n"
+        "from ratchet.records.baseline import Baseline; from ratchet.records.files import save\n"
         f"os.{call} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "save(Path(sys.argv[1]), Baseline())"
     )

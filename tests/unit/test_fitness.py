@@ -8,7 +8,7 @@ import pytest
 
 from ratchet.measure.device.fitness import Condition, inspect, problem_during, problems_before, warnings_before
 from ratchet.measure.device.nvml import ComputeProcess, Reading
-from ratchet.records import Telemetry
+from ratchet.records.environment import Telemetry
 
 GIB = 2**30
 STRANGER = ComputeProcess(4711, int(12.3 * GIB))

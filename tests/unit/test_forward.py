@@ -8,7 +8,7 @@ from ratchet.judge.baseline import steps
 from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person
 from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline
+from ratchet.records.baseline import Baseline
 from ratchet.report.baseline import (
     PushSummary,
     commit_message,

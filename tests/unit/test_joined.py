@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from ratchet.judge.baseline.chain import joined, problems
 from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline, RunRecord
+from ratchet.records.baseline import Baseline
+from ratchet.records.run import RunRecord
 from tests import examples
 from tests.history_examples import check_of, commit, new, timed
 

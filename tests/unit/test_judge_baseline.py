@@ -13,8 +13,9 @@ from ratchet.judge.baseline.chain import problems
 from ratchet.judge.baseline.steps import BaselineUpdate, MoveKind
 from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline, BaselineEntry, CaseRun, Failure, Fingerprint, RunRecord, Tree
-from ratchet.records.baseline import MOST_DAYS, MOST_MERGES
+from ratchet.records.baseline import MOST_DAYS, MOST_MERGES, Baseline, BaselineEntry
+from ratchet.records.environment import Fingerprint
+from ratchet.records.run import CaseRun, Failure, RunRecord, Tree
 from tests import examples, history_examples
 from tests.history_examples import check_of, commit, gone, new, timed
 

@@ -10,7 +10,9 @@ import pytest
 from ratchet.judge.outcome import compared, decide
 from ratchet.judge.sequential import Drift, is_decided, looks, looks_for_change, suspects, thresholds_of_run, undecided, urgent
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline, CaseRun, Outcome, Policy
+from ratchet.records.baseline import Baseline
+from ratchet.records.run import CaseRun, Policy
+from ratchet.records.verdict import Outcome
 from tests import examples, history_examples, pair_examples, reports
 
 POLICY = Policy()

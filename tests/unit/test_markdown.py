@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ratchet.records import Outcome, Policy, ReportRecord
+from ratchet.records.run import Policy
+from ratchet.records.verdict import Outcome, ReportRecord
 from ratchet.report.markdown import render_markdown
 from ratchet.report.profile import headline
 from tests import examples, pages, reports

@@ -12,7 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline, CaseRun, CaseVerdict, Outcome, WorkerSamples
+from ratchet.records.baseline import Baseline
+from ratchet.records.run import CaseRun, WorkerSamples
+from ratchet.records.verdict import CaseVerdict, Outcome
 from tests import examples, pair_examples
 
 Floats = NDArray[np.float64]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from ratchet import units
 from ratchet.judge.outcome import Judgement, compared, days_ms, decide, decide_apart, host_bound, judge_alone, judge_case, settles
-from ratchet.records import BaselineEntry, CaseRun, Failure, Outcome, Policy
-from ratchet.records.baseline import Day
-from ratchet.records.run import Block
+from ratchet.records.baseline import BaselineEntry, Day
+from ratchet.records.run import Block, CaseRun, Failure, Policy
+from ratchet.records.verdict import Outcome
 from tests import examples, history_examples, pair_examples, reports
 
 POLICY = Policy()

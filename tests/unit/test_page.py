@@ -30,11 +30,11 @@ from ratchet.errors import OutputError, PageError
 from ratchet.judge.profile import measured_roofs
 from ratchet.profile import roofline as pure
 from ratchet.profile.roofline import datasheet
-from ratchet.records import CaseVerdict, Outcome
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load
 from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Peaks, Profile, Roof, Roofline, RooflinePoint
 from ratchet.records.variants import VariantsRecord
+from ratchet.records.verdict import CaseVerdict, Outcome
 from ratchet.report.figures import page, style
 from ratchet.report.figures.roofline import draw_roofline, marks_of, needed_roofs, roofline_figure
 from ratchet.report.figures.study import study_figure

@@ -12,7 +12,7 @@ from ratchet.errors import ArtifactError
 from ratchet.forge import artifact
 from ratchet.forge.artifact import take_in
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline
+from ratchet.records.baseline import Baseline
 from ratchet.records.files import dumps
 from ratchet.report.check_run import check_output, workflow_commands
 from ratchet.report.comment import CommentPage, render_comment

@@ -14,7 +14,9 @@ from pydantic import ValidationError
 from ratchet.judge.outcome import CaseThresholds, decide
 from ratchet.judge.sequential import thresholds_of_run
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline, Block, CaseRun, Comparison, Outcome, Policy, WorkerSamples
+from ratchet.records.baseline import Baseline
+from ratchet.records.run import Block, CaseRun, Policy, WorkerSamples
+from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import Pair, cliffs_delta, compare_pairs, compare_stored, compare_workers, performance
 from ratchet.stats.estimate import estimate, estimate_apart, estimate_between_days
 from tests import examples, pair_examples, reports

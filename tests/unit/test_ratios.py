@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ratchet.records import Block, WorkerSamples
+from ratchet.records.run import Block, WorkerSamples
 from ratchet.stats.comparison import Pair, kept_blocks, medians_ms, pairs_of, pairs_of_medians
 from tests import examples
 

@@ -10,8 +10,10 @@ import pytest
 
 from ratchet.judge.replay import ReplayVerdict, judge_pairs, pool_of, worst_code
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline, Block, Failure, Outcome, Policy, WorkerSamples
 from ratchet.records.archive import load_archive
+from ratchet.records.baseline import Baseline
+from ratchet.records.run import Block, Failure, Policy, WorkerSamples
+from ratchet.records.verdict import Outcome
 from ratchet.stats.comparison import Pair, pairs_of, pairs_of_medians
 from tests import examples
 

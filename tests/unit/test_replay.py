@@ -9,7 +9,8 @@ import pytest
 
 from ratchet.judge.replay import Rates, draw, simulate, slowed_by
 from ratchet.judge.sequential import Drift
-from ratchet.records import Outcome, Policy
+from ratchet.records.run import Policy
+from ratchet.records.verdict import Outcome
 from tests import pair_examples
 
 POLICY = Policy()

@@ -9,8 +9,9 @@ from ratchet.judge.baseline.chain import ChainPlace, continued, problems
 from ratchet.judge.baseline.steps import Person, accept, rename
 from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline, Fingerprint, FingerprintBaseline, RunRecord
-from ratchet.records.baseline import Step, StepKind
+from ratchet.records.baseline import Baseline, FingerprintBaseline, Step, StepKind
+from ratchet.records.environment import Fingerprint
+from ratchet.records.run import RunRecord
 from ratchet.report.baseline import (
     accepted_fields,
     accepted_lines,

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from ratchet.commands.profile.results import diagnosed
-from ratchet.records import CaseVerdict, Outcome
 from ratchet.records.profile import CaseProfile, Finding, Profile
+from ratchet.records.verdict import CaseVerdict, Outcome
 from ratchet.report.markdown import render_markdown
 from ratchet.report.profile import first_sentence, profile_lines, tables, why_lines
 from ratchet.report.terminal import plain_lines

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ratchet.judge.replay import Rates, ReplayVerdict, judge_pairs
-from ratchet.records import Policy
+from ratchet.records.run import Policy
 from ratchet.report.calibration import (
     ReplayedFile,
     Simulation,

@@ -6,7 +6,8 @@ import pytest
 
 from ratchet.judge.profile import Roofs, RoofShare, measured_roofs, share
 from ratchet.judge.verdict import judge_run
-from ratchet.records import BaselineEntry, CaseRun, Performance
+from ratchet.records.baseline import BaselineEntry
+from ratchet.records.run import CaseRun, Performance
 from tests import examples
 
 STORED = examples.baseline().fingerprints[examples.FINGERPRINT.key].configs["attention/training_512"]

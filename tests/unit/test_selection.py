@@ -8,7 +8,7 @@ from ratchet.errors import UsageError
 from ratchet.measure.child.registry import select, unmatched
 from ratchet.measure.messages import CaseListed, FileBroken, Listing
 from ratchet.measure.selection import choose_cases
-from ratchet.records import CaseRun
+from ratchet.records.run import CaseRun
 
 NAMES = ("attention/training_512", "attention/inference_4k", "softmax/rows_512", "copy/32m")
 

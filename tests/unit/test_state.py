@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ratchet.judge.github.state import Gap, PublishedState, every_gap, state_of, with_gaps
-from ratchet.records import CaseVerdict, Outcome, Policy, ReportRecord
+from ratchet.records.run import Policy
+from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
 from tests import reports
 
 LEFT_OUT = Gap(PublishedState.LEFT_OUT, "Not measured, though the baseline has them: a/x.", 1)

@@ -11,7 +11,9 @@ from ratchet.judge.baseline.chain import problems
 from ratchet.judge.baseline.steps import AcceptedCase, Person, accept, likely_renames, rename
 from ratchet.judge.baseline.update import record
 from ratchet.judge.verdict import judge_run
-from ratchet.records import Baseline, BaselineEntry, CaseRun, Failure, Fingerprint, RunRecord
+from ratchet.records.baseline import Baseline, BaselineEntry
+from ratchet.records.environment import Fingerprint
+from ratchet.records.run import CaseRun, Failure, RunRecord
 from tests import examples
 from tests.history_examples import check_of, commit, gone, new, timed
 

@@ -11,7 +11,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from ratchet.records import Outcome, ReportRecord
+from ratchet.records.verdict import Outcome, ReportRecord
 from ratchet.report.terminal import plain_lines, print_report
 from tests import reports
 

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from ratchet.errors import Exit, FingerprintError
 from ratchet.judge.verdict import changed_cases, exit_code, headline, judge_run, judge_two, worst_first
-from ratchet.records import Baseline, CaseRun, CaseVerdict, Failure, Outcome, Policy, ReportRecord
+from ratchet.records.baseline import Baseline
+from ratchet.records.run import CaseRun, Failure, Policy
+from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
 from tests import examples, history_examples, reports
 
 POLICY = Policy()

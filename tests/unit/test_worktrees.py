@@ -12,7 +12,7 @@ import pytest
 
 from ratchet.errors import GitError, OutputError
 from ratchet.forge.git import Repository, Snapshot, worktrees
-from ratchet.records import Tree
+from ratchet.records.run import Tree
 
 
 @pytest.fixture

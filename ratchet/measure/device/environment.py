@@ -22,7 +22,7 @@ import ratchet
 from ratchet.errors import CudaBuildError
 from ratchet.measure.device.nvml import Gpu
 from ratchet.nvcc import find_nvcc
-from ratchet.records import Environment, Fingerprint
+from ratchet.records.environment import Environment, Fingerprint
 from ratchet.untrusted import clean
 
 _VERSION = re.compile(r"(?:\bV|[Vv]ersion\s+)(\d+(?:\.\d+)+)")

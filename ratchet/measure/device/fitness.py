@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ratchet import units
 from ratchet.measure.device.nvml import ComputeProcess, Gpu
-from ratchet.records import Telemetry
+from ratchet.records.environment import Telemetry
 
 BUSY = 0.05
 """Share of time in which kernels of others ran, above which a GPU is not ours alone."""

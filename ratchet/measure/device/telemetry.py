@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ratchet.measure.device.nvml import ComputeProcess, Reading
-from ratchet.records import Telemetry
+from ratchet.records.environment import Telemetry
 
 Window = tuple[float, float]
 """Start and end in `time.monotonic` seconds."""

@@ -22,7 +22,7 @@ from ratchet.report import words
 from ratchet.report.figures import style
 from ratchet.report.figures.roofline import sides_sections
 from ratchet.report.figures.style import BODY, FAINT, HEADING, NOTE, TITLE, FigureSection, TextLine, lines_of, text_section
-from ratchet.report.profile import findings_of, unexplained
+from ratchet.report.profile import FigureRow, findings_of, unexplained
 from ratchet.report.words import NOTHING
 
 if TYPE_CHECKING:
@@ -50,15 +50,6 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Fact:
-    """One line of a table: a label, and the text of both sides."""
-
-    label: str
-    reference: str
-    head: str
-
-
-@dataclass(frozen=True)
 class Launch:
     """One launch on both sides; None where a side does not have it."""
 
@@ -70,10 +61,10 @@ class Launch:
         """The kernel that names the launch: the head's if there is one."""
         return next(kernel for kernel in (self.head, self.reference) if kernel)
 
-    def fact(self, label: str, text: Callable[[KernelProfile], str | None]) -> Fact:
+    def fact(self, label: str, text: Callable[[KernelProfile], str | None]) -> FigureRow:
         """Return one line of a table."""
         before, after = ((text(kernel) if kernel else None) or NOTHING for kernel in (self.reference, self.head))
-        return Fact(label, before, after)
+        return FigureRow(label, before, after)
 
     def bar(self, label: str, value: Callable[[KernelProfile], float | None], unit: str = "%") -> Bar:
         """Return one pair of bars; a side without a number says whether the report lacks it or the launch does not exist."""
@@ -130,7 +121,7 @@ def occupancy(launch: Launch) -> list[Bar]:
     ]
 
 
-def launch_facts(launch: Launch) -> list[Fact]:
+def launch_facts(launch: Launch) -> list[FigureRow]:
     """Return what limits occupancy, and the size of the launch."""
 
     def size(value: float | None) -> str | None:
@@ -176,16 +167,16 @@ def _longest(bars: Sequence[Bar], most: int) -> list[Bar]:
     return sorted(bars, key=lambda bar: -max(bar.reference or 0.0, bar.head or 0.0))[:most]
 
 
-def activity_facts(profile: CaseProfile) -> list[Fact]:
+def activity_facts(profile: CaseProfile) -> list[FigureRow]:
     """Return launches, gaps and copies of one call."""
 
-    def fact(label: str, total: Callable[[Activity], float | None], text: Callable[[float], str]) -> Fact:
+    def fact(label: str, total: Callable[[Activity], float | None], text: Callable[[float], str]) -> FigureRow:
         def shown(activity: Activity | None) -> str:
             value = total(activity) if activity else None
             return NOTHING if value is None or activity is None else text(value / max(activity.calls, 1))
 
         before, after = map(shown, activities(profile))
-        return Fact(label, before, after)
+        return FigureRow(label, before, after)
 
     def count(value: float) -> str:
         return f"{value:.3g}"
@@ -334,14 +325,14 @@ def _number(value: float) -> str:
     return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
 
 
-def _table(facts: Sequence[Fact], sides: Sequence[Side]) -> FigureSection:
+def _table(facts: Sequence[FigureRow], sides: Sequence[Side]) -> FigureSection:
     """Draw a table without lines; the head is bold where it differs from the reference."""
     from matplotlib.transforms import Bbox
 
     widths = [0.44, *(0.56 / len(sides) for _ in sides)]
 
     def draw(axes: Axes) -> None:
-        texts = [[fact.label, *(fact.head if side == "head" else fact.reference for side in sides)] for fact in facts]
+        texts = [[fact.title, *(fact.head if side == "head" else fact.reference for side in sides)] for fact in facts]
         cells = [
             [style.shortened(text, BODY.points, width * 0.9 * style.ROOM) for text, width in zip(row, widths, strict=True)]
             for row in texts

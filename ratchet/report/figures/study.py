@@ -37,7 +37,7 @@ _BESIDE = 0.52
 
 
 @dataclass(frozen=True)
-class Mark:
+class StudyMark:
     """One variant of one config."""
 
     intensity: float
@@ -76,12 +76,14 @@ def study_figure(record: VariantsRecord) -> Figure:
     return style.stacked([text_section(lines), chart, *map(legend_section, filter(None, legends)), _insight_box(record)])
 
 
-def marks_of(record: VariantsRecord) -> list[Mark]:
+def marks_of(record: VariantsRecord) -> list[StudyMark]:
     """Return a mark for each variant that has a time and declares FLOPs and bytes, the fastest first."""
     shapes = _shapes_of(record)
     configs = list(dict.fromkeys(case.config.name for case in record.cases))
     marks = [
-        Mark(case.intensity, rate, case.config.name, shapes[variant.name], style.PALETTE[configs.index(case.config.name) % 6])
+        StudyMark(
+            case.intensity, rate, case.config.name, shapes[variant.name], style.PALETTE[configs.index(case.config.name) % 6]
+        )
         for case in record.cases
         for variant in case.variants
         if case.intensity and (rate := case.rate(variant, "flops"))
@@ -95,7 +97,7 @@ def _shapes_of(record: VariantsRecord) -> dict[str, str]:
     return dict.fromkeys(own, _OWN) | {name: _OTHERS[number % len(_OTHERS)] for number, name in enumerate(others)}
 
 
-def _draw(axes: Axes, marks: Sequence[Mark], record: VariantsRecord, height: float) -> None:
+def _draw(axes: Axes, marks: Sequence[StudyMark], record: VariantsRecord, height: float) -> None:
     import numpy as np
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
@@ -149,7 +151,7 @@ def _shapes(record: VariantsRecord) -> list[Artist]:
     return [_mark_line(shape, style.GREY, name) for name, shape in _shapes_of(record).items()]
 
 
-def _colours(marks: Sequence[Mark]) -> list[Artist]:
+def _colours(marks: Sequence[StudyMark]) -> list[Artist]:
     colours = {mark.config: mark.colour for mark in marks}
     order = sorted(colours.items(), key=lambda item: style.PALETTE.index(item[1]))
     return [_mark_line("s", colour, config) for config, colour in order]
