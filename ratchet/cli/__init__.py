@@ -38,11 +38,14 @@ COMMANDS = {
     "merge": ("check:merge_command", "Join the shards of one check into one run and one verdict."),
     "profile": ("profile:profile_command", "Profile cases, alone or beside an earlier commit, or read report files."),
     "publish": ("github:publish_command", "Judge what a GPU job measured again, and publish the verdict on GitHub."),
+    "quickwins": ("variants:quickwins_command", "Show what well-known optimisations bring here, beside what a guide claims."),
     "replay": ("check:replay_command", "Judge recorded pairs again: by another gate, or many times over."),
     "report": ("check:report_command", "Judge a recorded run again and write its report."),
     "roofline": ("profile:roofline_command", "Draw how near each case comes to what the machine can do."),
     "run": ("check:run_command", "Time this checkout alone and write results/current.json."),
     "settings": ("show:settings_command", "Show every setting: its value, where that comes from, and what it means."),
+    "study": ("variants:study_command", "Time all variants of a benchmark, and show where each stands below the roofline."),
+    "sweep": ("variants:sweep_command", "Time all variants of a case at many sizes."),
     "tune": ("tune:tune_command", "Search the parameters of a case and confirm the best against today's values."),
 }
 """Name → where the command is (module of this package, function), and its line in ``ratchet --help``."""

@@ -186,7 +186,7 @@ def test_resume_refuses_another_space(knobs: Callable[..., Playground]) -> None:
     play = knobs()
     missing = tune(play, "knobs/small", "--resume")
     assert missing.code == 2
-    assert "nothing to go on with" in missing.sentence
+    assert "nothing to resume" in missing.sentence
     assert tune(play, "knobs/small", "--max-evaluations", "1").code == 0
     commit(play.repo, "more", {"bench/knobs.py": KNOBS.replace("(0, 20, 40, 400)", "(0, 20, 40)")})
     other = tune(play, "knobs/small", "--resume")
