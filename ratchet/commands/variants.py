@@ -97,7 +97,7 @@ def _with_roofs(record: VariantsRecord, results: Path) -> VariantsRecord:
 
 def _settings(request: Request, environ: Mapping[str, str]) -> tuple[Path, Settings]:
     root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options)
+    settings = load_settings(root, environ, request.options, request.folder)
     if request.options.get("pairs") is None:
         settings = settings.model_copy(update={"pairs": min(settings.pairs, PAIRS)})
     return root, settings

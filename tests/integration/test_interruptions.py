@@ -93,6 +93,7 @@ def test_second_check_waits_or_says_who_holds_the_device(gated: Playground) -> N
     assert "'--wait': 'soon' is not a duration" in nonsense.err
     second = gated.start("check", *QUICK, *LENIENT, "--wait", "2m", env={"GATE": str(gated.folder)})
     assert second.stderr is not None
+    assert " against " in second.stderr.readline()
     assert f"held by pid {first.pid}" in second.stderr.readline()
     os.set_blocking(second.stderr.fileno(), True)
     gated.folder.joinpath("open").touch()
