@@ -18,7 +18,7 @@ check: $(STAMP)
 	@$(VENV)/bin/ratchet check $(CHECK)
 
 test: $(STAMP) $(NODE_STAMP) lint
-	@$(PY) -m pytest -n auto --cov --cov-report=term:skip-covered $(TEST)
+	@$(PY) -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered $(TEST)
 
 lint: $(STAMP)
 	@$(VENV)/bin/ruff check .

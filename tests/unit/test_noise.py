@@ -15,6 +15,7 @@ from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, CaseRun, CaseVerdict, Outcome, WorkerSamples
 from tests import examples, pair_examples
 
+pytestmark = pytest.mark.no_cover
 Floats = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Floats]
 """So many log ratios of pairs, in the order in which they were taken."""
