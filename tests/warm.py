@@ -206,7 +206,7 @@ def _import_all(*, without_torch: bool) -> None:
         with contextlib.suppress(ImportError):  # what is optional, or needs torch
             importlib.import_module(module.name)
     for name in (
-        "scipy.stats",
+        "scipy.special",
         "jinja2",
         "rich.table",
         "rich.console",
