@@ -91,8 +91,10 @@ class WarmRatchet:
                 overdue = threading.Timer(timeout_s, os.kill, (pid, signal.SIGINT))
                 overdue.start()
                 status = answers.readline()
+                in_time = overdue.is_alive()
                 overdue.cancel()
             assert status, "the server is gone"
+            assert in_time, f"did not end within {timeout_s} s: {_text_of(out)}\n{_text_of(err)}"
             return Ended(int(status), _text_of(out), _text_of(err))
 
     def _close(self, folder: Path) -> None:
