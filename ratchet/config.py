@@ -33,12 +33,12 @@ def parse_fraction(value: object) -> float:
         try:
             number = float(text.removesuffix("%"))
         except ValueError:
-            raise ValueError(f"{value!r} is no threshold: write 3% or 0.03") from None
+            raise ValueError(f"{value!r} is not a threshold: write 3% or 0.03") from None
         if text.endswith("%"):
             return number / 100
         value = number
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{value!r} is no threshold: write 3% or 0.03")
+        raise ValueError(f"{value!r} is not a threshold: write 3% or 0.03")
     if value >= 1:
         raise ValueError(f"{value} is 100 % or more: write {value:g}% for percent")
     return float(value)
@@ -47,12 +47,12 @@ def parse_fraction(value: object) -> float:
 def parse_duration(value: object) -> float:
     """Read ``90``, ``"90s"`` or ``"20m"`` as seconds. Raises ValueError for any other text."""
     if isinstance(value, bool):
-        raise ValueError(f"{value!r} is no duration: write 90s or 20m")
+        raise ValueError(f"{value!r} is not a duration: write 90s or 20m")
     if isinstance(value, int | float):
         return float(value)
     match = _DURATION.match(str(value))
     if not match:
-        raise ValueError(f"{value!r} is no duration: write 90s or 20m")
+        raise ValueError(f"{value!r} is not a duration: write 90s or 20m")
     return float(match[1]) * _SECONDS[match[2]]
 
 
@@ -83,7 +83,7 @@ class Settings(BaseModel):
     pairs: Annotated[int, Field(ge=3, le=200)] = 100
     """Most pairs of fresh processes, one per side, that an undecided case gets. Fewer than 20 can prove no change."""
     budget: Duration = 90.0
-    """After so long no further pair is begun for undecided cases; every case gets its first six. 0: no limit."""
+    """After this long no further pair starts for undecided cases; every case gets its first six. 0: no limit."""
     blocks: Annotated[int, Field(ge=2, le=100)] = 8
     """Turns that each side takes in one pair, in the order A B B A."""
     block_ms: Annotated[float, Field(gt=0, le=10_000)] = 6.0
@@ -140,14 +140,23 @@ class Settings(BaseModel):
     @property
     def policy(self) -> Policy:
         """The thresholds as the one object that the judge takes."""
-        return Policy(
-            regression=self.regression_threshold,
-            improvement=self.improvement_threshold,
-            confidence=self.confidence,
-            false_alarm=self.false_alarm,
-            on_inconclusive=self.on_inconclusive,
-            memory_limit_bytes=self.memory_limit,
-        )
+        return Policy(**{field: getattr(self, key) for key, field in _POLICY.items()})
+
+    def overriding(self, policy: Policy, options: Mapping[str, Any]) -> Policy:
+        """Return a recorded policy with the thresholds that were given on the command line."""
+        given = {field: getattr(self, key) for key, field in _POLICY.items() if options.get(key) is not None}
+        return policy.model_copy(update=given)
+
+
+_POLICY = {
+    "regression_threshold": "regression",
+    "improvement_threshold": "improvement",
+    "confidence": "confidence",
+    "false_alarm": "false_alarm",
+    "on_inconclusive": "on_inconclusive",
+    "memory_limit": "memory_limit_bytes",
+}
+"""Setting → its field of a policy."""
 
 
 def load_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, Any]) -> Settings:

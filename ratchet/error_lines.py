@@ -48,9 +48,9 @@ def described(error: BaseException, tree: str) -> tuple[str, tuple[str, ...]]:
     ``tree`` is the folder of the author's code. This works also for an error whose ``str()`` fails.
     """
     lines = "".join(traceback.format_exception(error)).strip().splitlines()
-    said = traceback.format_exception_only(error)
+    parts = traceback.format_exception_only(error)
     # A SyntaxError begins with its place and source, and notes come after the message.
-    text = next((part for part in said if not part.startswith(" ")), said[-1]).partition(": ")[2]
+    text = next((part for part in parts if not part.startswith(" ")), parts[-1]).partition(": ")[2]
     sources = _loaded_sources(tree) if _TRITON.search("\n".join(lines)) else {}
     return error_line(type(error).__name__, text, "\n".join(lines), tree, sources), tuple(line[:LONGEST] for line in lines[-12:])
 
@@ -68,13 +68,13 @@ def error_line(kind: str, text: str, traceback_text: str, tree: str, sources: Ma
     """
     if triton := _triton_error(kind, traceback_text, tree, sources):
         return triton
-    said = first_error(text) if "\n" in text.strip() else ""
-    if not said:
+    message = first_error(text) if "\n" in text.strip() else ""
+    if not message:
         got = _GOT.search(text)
-        said = got[1] if got else _FOLLOWS.sub("", text)
+        message = got[1] if got else _FOLLOWS.sub("", text)
     frames = [(file, line) for file, line in _FRAME.findall(traceback_text) if _in_tree(file, tree)]
     place = f" ({_within(frames[-1][0], tree)}:{frames[-1][1]})" if frames else ""
-    whole = f"{kind}: {said}" if said.strip() else kind
+    whole = f"{kind}: {message}" if message.strip() else kind
     return clean(clean(whole.replace(f"{tree}/", ""), LONGEST - len(place)) + place)
 
 
@@ -94,11 +94,11 @@ def _triton_error(kind: str, text: str, tree: str, sources: Mapping[str, Sequenc
     blocks = list(_TRITON.finditer(text))
     if not blocks:
         return ""
-    block = next((each for each in blocks if (each[4] or "").strip()), blocks[0])
+    block = next((match for match in blocks if (match[4] or "").strip()), blocks[0])
     excerpt = block[3].splitlines()
     line, column = int(block[1]), int(block[2])
     source, caret = excerpt[-1].strip(), column - _indent(excerpt[-1])
-    places = _places([each.strip() for each in excerpt], sources)
+    places = _places([line.strip() for line in excerpt], sources)
     if len(places) == 1:
         file, number = places[0]
         where = f"{_within(file, tree)}:{number}:{_indent(sources[file][number - 1]) + caret + 1}"

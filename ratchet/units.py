@@ -5,7 +5,9 @@ Reports, figures and the sentences of verdicts call them; `parse_size` reads a s
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Callable, Sequence
 
 
 def _significant(value: float, count: int) -> str:
@@ -54,7 +56,7 @@ def parse_size(value: object) -> int:
     """Read ``4000MB``, ``1.5 GB`` or a number of bytes; MB and MiB both are 2²⁰ bytes. Raises ValueError."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMG])i?B)?\s*", str(value))
     if not match or isinstance(value, bool):
-        raise ValueError(f"{value!r} is no size: write 4000MB")
+        raise ValueError(f"{value!r} is not a size: write 4000MB")
     return int(float(match[1]) * {"K": 2**10, "M": 2**20, "G": 2**30, None: 1}[match[2]])
 
 
@@ -93,6 +95,22 @@ def interval(low: float, high: float, digits: int = 2) -> str:
 def plural(count: int, noun: str) -> str:
     """Show a count with its noun: ``1 case``, ``3 cases``."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(names: Sequence[str], most: int = 3, show: Callable[[str], str] = str) -> str:
+    """Join the first names, each as ``show`` makes it: ``copy/a, copy/b, copy/c and 2 more``."""
+    return ", ".join(map(show, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def first_of(sentences: Sequence[str]) -> str:
+    """Show the first sentence, and how many more there are: ``It is empty. (and 2 more)``."""
+    return sentences[0] + (f" (and {len(sentences) - 1} more)" if len(sentences) > 1 else "")
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """Suggest the names that look most like one: ``Did you mean copy/a or copy/b?``; empty where none does."""
+    near = difflib.get_close_matches(name, known, n=3)
+    return f"Did you mean {' or '.join(near)}?" if near else ""
 
 
 def lowered(sentence: str) -> str:

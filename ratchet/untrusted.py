@@ -102,10 +102,10 @@ def markdown(text: object, limit: int = SENTENCE) -> Markdown:
     return Markdown(_START.sub(lambda m: f"&#{ord(m[0])};", line))
 
 
-def name(text: object, limit: int = CELL) -> Markdown:
+def name(text: object) -> Markdown:
     """Return a case, hash or other name as code where it is plain, and as escaped text where it is not."""
-    shown = clean(text, limit)
-    return Markdown(f"`{shown}`") if _PLAIN_NAME.fullmatch(shown) else markdown(shown, limit)
+    shown = clean(text, CELL)
+    return Markdown(f"`{shown}`") if _PLAIN_NAME.fullmatch(shown) else markdown(shown, CELL)
 
 
 def cell_name(text: object) -> Markdown:

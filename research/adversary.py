@@ -23,9 +23,17 @@ from noises import KEPT_ASIDE, NAMED, PAIRS, Attack, Floats, Noise, normal, outl
 from numpy.typing import NDArray
 
 from ratchet import units
-from ratchet.judge.drift import Drift, held_to_best, is_own, may_add_up
 from ratchet.judge.outcome import CHANGE_PAIRS, CaseThresholds, decide, thresholds_for
-from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
+from ratchet.judge.sequential import (
+    Drift,
+    held_to_best,
+    is_decided,
+    is_own,
+    looks,
+    looks_for_change,
+    may_add_up,
+    thresholds_of_run,
+)
 from ratchet.records.run import SESSION_PAIRS, Policy, Tree
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import Pair, compare_pairs

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ratchet.profile.readers import report_file
+from ratchet.profile import report_file
 
 RUNS = 5
 READ = """

@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tuning_spaces import made_up
 
-from ratchet.tune.recorded import RecordedSpace, read_t4, recorded_space, replayed
 from ratchet.tune.search import Search
 from ratchet.tune.space import Candidates, Space, candidates
+from ratchet.tune.t4 import RecordedSpace, read_t4, recorded_space, replayed
 
 STRATEGIES = "auto,climb,random,optuna"
 SPACES = Path(__file__).parents[1] / "tests" / "data" / "tuning"

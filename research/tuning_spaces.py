@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet.tune.recorded import RecordedSpace
 from ratchet.tune.space import Candidates, Space, candidates
+from ratchet.tune.t4 import RecordedSpace
 
 Floats = NDArray[np.float64]
 

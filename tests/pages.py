@@ -7,11 +7,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from ratchet.judge.github.acceptance import with_acceptances
-from ratchet.judge.github.state import Gap, State, with_gaps
+from ratchet.judge.github.state import Gap, PublishedState, with_acceptances, with_gaps
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, CaseRun, Outcome, ReportRecord, RunRecord
-from ratchet.records.acceptance import Acceptance
+from ratchet.records.forge import Acceptance
 from ratchet.records.profile import Profiles
 from ratchet.report.comment import CommentPage
 from tests import examples, reports
@@ -160,7 +159,7 @@ def doubtful() -> CommentPage:
         reports.case("copy/32m", Outcome.IDENTICAL, "The same machine code on both sides."),
     )
     older = Gap(
-        State.OTHER_REFERENCE,
+        PublishedState.OTHER_REFERENCE,
         "Compared with 9e8d7c6b5a: a pass takes the commit where the head left main, 4e4e4e4e4e, or the one that the baseline "
         "names for the case.",
     )

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ratchet.judge.drift import Drift
 from ratchet.judge.outcome import CaseThresholds, decide, thresholds_for
-from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
+from ratchet.judge.sequential import Drift, is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.records import (
     Block,
     Comparison,

@@ -7,8 +7,7 @@ from collections import Counter
 from typing import Any
 
 from ratchet.errors import Exit
-from ratchet.judge.headline import headline
-from ratchet.judge.verdict import exit_code, judge_run
+from ratchet.judge.verdict import exit_code, headline, judge_run
 from ratchet.records import (
     Baseline,
     CaseVerdict,

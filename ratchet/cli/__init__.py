@@ -32,6 +32,7 @@ COMMANDS = {
     "doctor": ("show:doctor_command", "Say what this machine can and cannot do, and what to do about it."),
     "evaluate": ("evaluate:evaluate_command", "Evaluate a candidate file against a baseline file: faster, and the same?"),
     "list": ("show:list_command", "List the cases of this checkout."),
+    "open": ("show:open_command", "Open the report of the last check in a browser."),
     "merge": ("check:merge_command", "Join the shards of one check into one run and one verdict."),
     "profile": ("profile:profile_command", "Profile cases, alone or beside an earlier commit, or read report files."),
     "publish": ("github:publish_command", "Judge what a GPU job measured again, and publish the verdict on GitHub."),

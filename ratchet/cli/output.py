@@ -65,7 +65,7 @@ def show(report: ReportRecord, *, as_json: bool) -> None:
 
 def print_paths(paths: Sequence[Path], *, quiet: bool) -> None:
     """Print where the report, the verdict, the samples and the profiles are."""
-    labels = ("Report", "Verdict", "Samples", *(["Profile"] * len(paths)))
+    labels = ("Report", "Page", "Verdict", "Samples", *(["Profile"] * len(paths)))
     if not quiet:
         print_result(None, (f"{label + ':':<9}{shown(path)}" for label, path in zip(labels, paths, strict=False)), as_json=False)
 

@@ -13,11 +13,11 @@ import click
 
 from ratchet.cli.options import common, device, reference, request_of, waiting
 from ratchet.cli.output import print_result, progressing, shown
-from ratchet.commands.profile.by_hand import profile, read_profiles
+from ratchet.commands.profile.cases import profile, read_profiles
 from ratchet.commands.roofline import draw_roofline
 from ratchet.errors import Exit
+from ratchet.report.figures.roofline import roofline_lines
 from ratchet.report.profile import profile_lines, read_lines
-from ratchet.report.roofline import roofline_lines
 
 
 @click.command("profile")
@@ -27,7 +27,11 @@ from ratchet.report.roofline import roofline_lines
     "--compare", is_flag=True, help="Compare with the commit before HEAD, or with HEAD if there are uncommitted changes."
 )
 @click.option(
-    "--set", "set_name", type=click.Choice(["full", "detailed", "basic"]), default="full", help="How many counters ncu collects."
+    "--set",
+    "set_name",
+    type=click.Choice(["full", "detailed", "basic", "speed-of-light"]),
+    default="full",
+    help="How many counters ncu collects.",
 )
 @click.option(
     "--read", is_flag=True, help="Read one report file instead, or compare two: `--read REFERENCE.ncu-rep HEAD.ncu-rep`."

@@ -1,4 +1,4 @@
-"""Commands that look at the checkout and at the machine: list, doctor.
+"""Commands that look at the checkout, at the machine and at the last report: list, doctor, open.
 
 Loaded by `ratchet.cli` when one of them is called. They print to stdout; what they look at is in `ratchet.commands.run` and
 `ratchet.measure.device.doctor`.
@@ -7,14 +7,17 @@ Loaded by `ratchet.cli` when one of them is called. They print to stdout; what t
 from __future__ import annotations
 
 import os
+import webbrowser
 from typing import Any
 
 import click
 
 from ratchet.cli.options import common, device, request_of
 from ratchet.cli.output import print_result
+from ratchet.commands.request import PAGE
 from ratchet.commands.run import cases_of_checkout
-from ratchet.errors import Exit
+from ratchet.config import load_settings
+from ratchet.errors import Exit, UsageError
 from ratchet.measure.device import doctor
 from ratchet.untrusted import clean
 
@@ -51,4 +54,20 @@ def doctor_command(**options: Any) -> int:
     root = options["repo"].resolve()
     checks = doctor.examine(root, options["gpu"], results=root / (options["results"] or "results"))
     click.echo(doctor.to_json(checks) if options["as_json"] else doctor.render(checks), nl=False)
+    return int(Exit.PASS)
+
+
+@click.command("open")
+@common
+def open_command(**options: Any) -> int:
+    """Open the report of the last check in a browser.
+
+    The page needs no network and no other file: attach it to a message as it is.
+    """
+    request = request_of((), options)
+    page = request.folder / load_settings(request.folder, os.environ, request.options).results / PAGE
+    if not page.is_file():
+        raise UsageError(f"There is no {clean(page)}.", "Run `ratchet check` first, or name the folder with --results.")
+    if options["as_json"] or not webbrowser.open(page.resolve().as_uri()):
+        print_result({"page": str(page)}, [f"Open it in a browser: {clean(page)}"], as_json=options["as_json"])
     return int(Exit.PASS)

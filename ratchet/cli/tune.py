@@ -105,7 +105,7 @@ def _tune(case: str, options: dict[str, Any]) -> int:
             done = tune(request, progress, os.environ)
         except KeyboardInterrupt:
             progress.finish()
-            click.echo("ratchet: interrupted; what was tried so far is kept: --resume goes on with it.", err=True)
+            click.echo("ratchet: interrupted; what was tried so far is kept: --resume continues it.", err=True)
             return int(Exit.INTERRUPTED)
     lines = [*tuning_lines(done.record), *(f"Written: {os.path.relpath(path)}" for path in done.paths)]
     if done.kept:

@@ -24,9 +24,9 @@ from ratchet.judge.replay import CHECKS, FEWEST
 from ratchet.judge.replay import calibrate as judge
 from ratchet.judge.sequential import looks
 from ratchet.measure.suite import CaseTask, measure_suite
-from ratchet.records.calibration import Calibration
 from ratchet.records.files import save
 from ratchet.records.run import RunRecord, Side
+from ratchet.records.verdict import Calibration
 from ratchet.report.progress import Progress
 
 MOST_PAIRS = 200

@@ -1,8 +1,8 @@
 """Carry out `ratchet check`: two commits, one device, a verdict.
 
 Read it from the top: make a plan, measure, judge, profile what changed. `ratchet check` calls `check`, then `output.write` for
-the report; `ratchet profile` uses `reference_of`. It locks devices, checks out trees in temporary folders, builds them, starts
-processes that run their benchmarks, and saves the run in the results folder.
+the report. It locks devices, checks out trees in temporary folders, builds them, starts processes that run their benchmarks, and
+saves the run in the results folder.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from typing import Literal
 from ratchet.commands.machine import Machine, environment_of, in_parallel, machines_of, plan_of
 from ratchet.commands.output import record_of
 from ratchet.commands.profile.cases import ProfileSite, with_profiles
-from ratchet.commands.request import CURRENT, CommandResult, Request, apart_of, load_baseline, watched, writable
+from ratchet.commands.request import CURRENT, CommandResult, Request, apart_of, load_baseline, reference_of, watched, writable
 from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, GitError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
-from ratchet.judge.drift import Drift, by_commit, drifting
-from ratchet.judge.sequential import looks, suspects, undecided, urgent
-from ratchet.judge.shards import policy_of_part
+from ratchet.judge.consistency import policy_of_part
+from ratchet.judge.sequential import Drift, by_commit, drifting, looks, suspects, undecided, urgent
 from ratchet.judge.verdict import changed_cases, judge_run
 from ratchet.measure.build import without_secrets
 from ratchet.measure.suite import CaseTask, Suite, Traces, list_cases, measure_suite
@@ -149,15 +148,6 @@ def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:
     """Return a commit to compare with, if so asked with the benchmarks of the head in place of its own."""
     reference = plan.repository.commit_snapshot(revision)
     return plan.repository.with_folder(reference, plan.head, plan.settings.bench) if plan.bench_from else reference
-
-
-def reference_of(request: Request, repository: Repository, head: Snapshot) -> str:
-    """Return the commit to compare with: the one named, else HEAD for uncommitted changes, else the commit before."""
-    if request.base:
-        return repository.resolve(request.base)
-    if request.merge_base:
-        return repository.merge_base(request.merge_base)
-    return head.tree.commit if head.tree.dirty else repository.previous()
 
 
 def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progress: Progress) -> CheckSuite:

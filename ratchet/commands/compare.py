@@ -13,7 +13,7 @@ from ratchet.commands.profile import results as profile_files
 from ratchet.commands.profile.results import with_stored_profiles
 from ratchet.commands.request import CURRENT, CommandResult, Request, load_baseline, root_of, writable
 from ratchet.config import load_settings
-from ratchet.judge.shards import joined
+from ratchet.judge.consistency import joined
 from ratchet.judge.verdict import judge_run, judge_two
 from ratchet.records.files import load
 from ratchet.records.run import RunRecord
@@ -36,9 +36,7 @@ def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, s
     settings = load_settings(root, environ, request.options)
     results = root / settings.results
     past = load(recorded or results / CURRENT, RunRecord)
-    names = {"regression_threshold": "regression", "improvement_threshold": "improvement", "on_inconclusive": "on_inconclusive"}
-    overrides = {name: getattr(settings.policy, name) for key, name in names.items() if request.options.get(key) is not None}
-    report = judge_run(past, load_baseline(results), past.policy.model_copy(update=overrides))
+    report = judge_run(past, load_baseline(results), settings.overriding(past.policy, request.options))
     return CommandResult(past, with_stored_profiles(report, past, results), results)
 
 

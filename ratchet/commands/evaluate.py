@@ -19,22 +19,23 @@ import ratchet
 from ratchet.cache import scratch_folder
 from ratchet.commands.machine import Machine, machine_of
 from ratchet.commands.request import Request, root_of
+from ratchet.commands.trees import tree_spec
 from ratchet.config import Settings, load_settings
 from ratchet.errors import RecordError, UsageError
-from ratchet.judge.evaluation import headline, is_confirmed, timed_verdict
+from ratchet.judge.evaluation import FEWEST, headline, is_confirmed, timed_verdict
 from ratchet.judge.sequential import looks
 from ratchet.measure.build import without_secrets
 from ratchet.measure.device.environment import describe
 from ratchet.measure.evaluation import SEEDS, FilesTask, MeasuredFiles, measure_files, write_tree
 from ratchet.measure.tree_spec import TreeSpec
-from ratchet.records.evaluation import EvaluationRecord, EvaluationTask, InputSpec, Rules, Source, Violation
+from ratchet.records.evaluation import EvaluationRecord, EvaluationTask, InputSpec, Rules, SourceFile, Violation
 from ratchet.records.files import load
 from ratchet.records.run import Plan, Side, WorkerSamples
 from ratchet.report.progress import Progress
 from ratchet.stats.comparison import medians_ms
 
 BUDGET_S = {"cuda": 12.0, "cpu": 5.0}
-"""No pair begins after so many seconds of them, beyond the first six."""
+"""No pair begins after so many seconds of them, beyond the first eight."""
 BLOCKS = {"cuda": 8, "cpu": 4}
 SIZE = {"cuda": 4096, "cpu": 1024}
 """Rows and columns of the argument, where nothing else is asked for."""
@@ -44,26 +45,26 @@ SIZE = {"cuda": 4096, "cpu": 1024}
 class EvaluationRequest:
     """The files to evaluate, and the options. The sources are fixed: they were read before anything of them ran."""
 
-    baseline: Source
-    candidate: Source
+    baseline: SourceFile
+    candidate: SourceFile
     function: str
     inputs: tuple[InputSpec, ...]
     """None: one square float32 matrix, as large as the device is used to."""
-    maker: Source | None
+    maker: SourceFile | None
     maker_function: str
     rules: Rules
     seeds: tuple[int, ...] = ()
-    """None: drawn anew."""
+    """None: new ones are drawn."""
 
 
-def read_source(path: Path) -> Source:
+def read_source(path: Path) -> SourceFile:
     """Read a file that is to be evaluated. Raises UsageError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise UsageError(f"{path} cannot be read: {why}.", "Name the files: `ratchet evaluate BASELINE CANDIDATE`.") from None
-    return Source(path=str(path.absolute()), sha256=_digest(text), text=text)
+    return SourceFile(path=str(path.absolute()), sha256=_digest(text), text=text)
 
 
 def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, environ: Mapping[str, str]) -> EvaluationRecord:
@@ -72,7 +73,8 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
     Raises UsageError for a wrong request, BusyError and UnfitError for the device, HostError where no process can be started.
     What goes wrong in either file is in the record.
     """
-    settings = load_settings(root_of(request.folder), environ, {"pairs": 20, "case_timeout": 60, **_given(request)})
+    given = {name: value for name, value in request.options.items() if value is not None}
+    settings = load_settings(root_of(request.folder), environ, {"pairs": 20, "case_timeout": 60, **given})
     clock, started, evaluator = time.monotonic(), datetime.now(UTC), evaluator_digest()
     with (
         machine_of(request, settings, f"ratchet evaluate {wanted.candidate.path}", progress, environ) as machine,
@@ -83,10 +85,10 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
         inputs = wanted.inputs or (() if wanted.maker else (InputSpec(shape=(size, size)),))
         task = _task(settings, machine, wanted.rules, seeds)
         trees = _trees(wanted, inputs, settings, machine, folder, request.folder)
-        found = measure_files(trees, task, folder, progress, without_secrets(environ))
+        measured = measure_files(trees, task, folder, progress, without_secrets(environ))
     if evaluator_digest() != evaluator:
-        found.violations.append(Violation(rule="harness", message="files of the evaluator changed while the candidate ran"))
-    judged = _judged(found, wanted.rules)
+        measured.violations.append(Violation(rule="harness", message="files of the evaluator changed while the candidate ran"))
+    judged = _judged(measured, wanted.rules)
     return EvaluationRecord.model_validate(
         {
             "started_at": started,
@@ -96,9 +98,9 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
             "environment": describe(
                 machine.gpu,
                 machine.device,
-                torch_version=found.torch or None,
-                cuda_version=found.cuda,
-                triton_version=found.triton,
+                torch_version=measured.torch or None,
+                cuda_version=measured.cuda,
+                triton_version=measured.triton,
                 cpu_threads=settings.cpu_threads,
                 l2_bytes=None,
             ),
@@ -110,11 +112,11 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
             "inputs": inputs,
             "rules": wanted.rules,
             "seeds": seeds,
-            "probes": tuple(found.probes),
-            "slope": found.slope,
-            "kernels": found.kernels,
-            "samples": found.samples,
-            "warnings": (*machine.warnings, *found.notes),
+            "probes": tuple(measured.probes),
+            "slope": measured.slope,
+            "kernels": measured.kernels,
+            "samples": measured.samples,
+            "warnings": (*machine.warnings, *measured.notes),
             **judged,
         }
     )
@@ -125,7 +127,7 @@ def read_certificate(path: Path) -> EvaluationRecord:
     record = load(path, EvaluationRecord)
     for source in filter(None, (record.baseline, record.candidate, record.maker)):
         if _digest(source.text) != source.sha256:
-            raise RecordError(f"{path}: the text of {source.path} is not the one of its digest.", "Certify it again.")
+            raise RecordError(f"{path}: the text of {source.path} does not match its digest.", "Certify it again.")
     return record
 
 
@@ -155,10 +157,6 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _given(request: Request) -> dict[str, object]:
-    return {name: value for name, value in request.options.items() if value is not None}
-
-
 def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[int]) -> FilesTask:
     on_cpu = machine.device == "cpu"
     plan = Plan(
@@ -176,7 +174,8 @@ def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[in
         return timed_verdict(head, reference)[0] == "inconclusive"
 
     budget_s = BUDGET_S[machine.device]
-    return FilesTask(plan, rules, seeds, looks(settings.pairs), budget_s, undecided, machine.gpu, machine.peaks, machine.idle)
+    times = tuple(pairs for pairs in looks(settings.pairs) if pairs >= FEWEST) or (settings.pairs,)
+    return FilesTask(plan, rules, seeds, times, budget_s, undecided, machine.gpu, machine.peaks, machine.idle)
 
 
 def _trees(
@@ -188,7 +187,7 @@ def _trees(
     folder: Path,
 ) -> dict[Side, TreeSpec]:
     """Write a tree for each side, whose only difference is the file."""
-    sides: dict[Side, Source] = {"reference": wanted.baseline, "head": wanted.candidate}
+    sides: dict[Side, SourceFile] = {"reference": wanted.baseline, "head": wanted.candidate}
     trees: dict[Side, TreeSpec] = {}
     for side, source in sides.items():
         task = EvaluationTask(
@@ -202,28 +201,21 @@ def _trees(
             strict=side == "head",
         )
         path = write_tree(scratch / side, task)
-        uuid = machine.gpu.uuid if machine.gpu else None
-        trees[side] = TreeSpec.of(
-            settings.model_copy(update={"bench": "bench", "python_path": ()}),
-            path,
-            checkout=path,
-            device=machine.device,
-            gpu_uuid=uuid,
-        )
+        trees[side] = tree_spec(settings.model_copy(update={"bench": "bench", "python_path": ()}), machine, path, path)
     return trees
 
 
-def _judged(found: MeasuredFiles, rules: Rules) -> dict[str, object]:
+def _judged(measured: MeasuredFiles, rules: Rules) -> dict[str, object]:
     """Return the verdict and the figures of a record."""
-    verdict, comparison = timed_verdict(found.samples.get("head", ()), found.samples.get("reference", ()))
-    violations = list(found.violations)
-    peak = found.peaks.get("head")
+    verdict, comparison = timed_verdict(measured.samples.get("head", ()), measured.samples.get("reference", ()))
+    violations = list(measured.violations)
+    peak = measured.peaks.get("head")
     if peak is not None and peak > rules.memory_limit_bytes:
         violations.append(Violation(rule="memory", message=f"peak memory {peak / 2**20:.0f}MB exceeds limit"))
     figures: dict[str, object] = {}
     # What was wrong or forged has no speed; what takes too much memory has one.
-    if comparison is not None and not found.trouble and all(one.rule == "memory" for one in violations):
-        medians = {side: statistics.median(medians_ms(workers)) for side, workers in found.samples.items()}
+    if comparison is not None and not measured.trouble and all(one.rule == "memory" for one in violations):
+        medians = {side: statistics.median(medians_ms(workers)) for side, workers in measured.samples.items()}
         half = (medians["head"] * medians["reference"]) ** 0.5  # as reports do: both times differ by what the pairs show
         baseline_ms, optimized_ms = half / comparison.ratio**0.5, half * comparison.ratio**0.5
         figures = {
@@ -233,18 +225,18 @@ def _judged(found: MeasuredFiles, rules: Rules) -> dict[str, object]:
             "baseline_ms": baseline_ms,
             "optimized_ms": optimized_ms,
         }
-        if verdict == "faster" and (found.slope is None or not is_confirmed(baseline_ms, optimized_ms, found.slope)):
+        if verdict == "faster" and (measured.slope is None or not is_confirmed(baseline_ms, optimized_ms, measured.slope)):
             verdict = "unconfirmed"
     if violations:
         verdict = "violated"
-    elif found.trouble or comparison is None:
+    elif measured.trouble or comparison is None:
         verdict = "not measured"
     return {
         **figures,
         "verdict": verdict,
-        "headline": headline(verdict, comparison, violations, found.trouble),
+        "headline": headline(verdict, comparison, violations, measured.trouble),
         "comparison": comparison if figures else None,
         "violations": tuple(violations),
-        "baseline_peak_bytes": found.peaks.get("reference"),
+        "baseline_peak_bytes": measured.peaks.get("reference"),
         "peak_bytes": peak,
     }

@@ -154,18 +154,16 @@ def plan_of(settings: Settings, device: Device, *, restart_after: int = 0) -> Pl
     )
 
 
-Member = TypeVar("Member")
-Part = TypeVar("Part")
-Result = TypeVar("Result")
+M = TypeVar("M")
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 class Stopped(BaseException):
     """The end of a part because another machine failed, or because somebody interrupted the run."""
 
 
-def in_parallel(
-    work: Callable[[Member, Part, Progress], Result], parts: Sequence[tuple[Member, Part]], progress: Progress
-) -> list[Result]:
+def in_parallel(work: Callable[[M, P, Progress], R], parts: Sequence[tuple[M, P]], progress: Progress) -> list[R]:
     """Do ``work`` for all parts at once, one thread each. Return the results in the order of the parts.
 
     The first error ends the other threads at their next progress report and is raised. A single part runs in this thread.

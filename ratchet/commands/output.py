@@ -6,6 +6,8 @@ results folder, to GitHub's step summary if there is one, and to the temporary f
 
 from __future__ import annotations
 
+import contextlib
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,14 +15,18 @@ from pathlib import Path
 from typing import Literal
 
 from ratchet.commands.machine import Machine, environment_of, plan_of
-from ratchet.commands.request import CURRENT, MARKDOWN, REPORT, CommandResult
+from ratchet.commands.request import CURRENT, MARKDOWN, PAGE, REPORT, CommandResult
 from ratchet.config import Settings
 from ratchet.errors import OutputError
+from ratchet.forge.actions import LARGEST_SUMMARY, append_summary
 from ratchet.measure.lost import repeats
 from ratchet.measure.suite import Suite
 from ratchet.records.files import save, save_text
 from ratchet.records.run import SESSION_PAIRS, CaseRun, RunRecord, Shard, Tree
 from ratchet.report.markdown import render_markdown
+from ratchet.report.page import MOST_CASES, PageData, render_page
+from ratchet.report.words import worst_first
+from ratchet.stats.comparison import pairs_of
 
 
 def record_of(
@@ -58,9 +64,7 @@ def record_of(
     )
 
 
-PAGE = "page.png"
-SUMMARY_LIMIT = 1_000_000
-"""Most characters of the step summary; GitHub accepts 1 MiB."""
+PICTURE = "page.png"
 
 
 def write(done: CommandResult, environ: Mapping[str, str]) -> list[Path]:
@@ -73,17 +77,34 @@ def write(done: CommandResult, environ: Mapping[str, str]) -> list[Path]:
         written = write_report(done)
     except OutputError as error:
         raise OutputError(error.message, f"{error.hint} {_rescued(done.run)}".strip()) from None
-    _append_summary(done, environ)
-    pages = [done.results / profile.files[PAGE] for profile in done.report.profiles if PAGE in profile.files]
-    return [*written, done.results / CURRENT, *pages]
+    if environ.get("GITHUB_STEP_SUMMARY"):
+        append_summary(render_markdown(done.report, limit=LARGEST_SUMMARY), environ)
+    return [*written, done.results / CURRENT, *_pictures(done).values()]
 
 
 def write_report(done: CommandResult) -> list[Path]:
-    """Write the Markdown report and the verdict. Return their paths. Raises OutputError."""
-    paths = [done.results / MARKDOWN, done.results / REPORT]
+    """Write the Markdown report, the page for a browser and the verdict. Return their paths. Raises OutputError."""
+    paths = [done.results / MARKDOWN, done.results / PAGE, done.results / REPORT]
     save_text(paths[0], render_markdown(done.report))
-    save(paths[1], done.report)
+    save_text(paths[1], render_page(done.report, _page_data(done)))
+    save(paths[2], done.report)
     return paths
+
+
+def _pictures(done: CommandResult) -> dict[str, Path]:
+    """Return case → the picture of its profile."""
+    return {one.case: done.results / one.files[PICTURE] for one in done.report.profiles if PICTURE in one.files}
+
+
+def _page_data(done: CommandResult) -> PageData:
+    shown = {case.name for case in worst_first(done.report)[:MOST_CASES]}
+    pairs = {case.name: pairs_of(case.head, case.reference) for case in done.run.cases if case.name in shown}
+    ratios = {name: [math.exp(pair.log_ratio) for pair in measured] for name, measured in pairs.items()}
+    pictures: dict[str, bytes] = {}
+    for name, path in _pictures(done).items():
+        with contextlib.suppress(OSError):  # of an earlier run, whose pictures were deleted
+            pictures[name] = path.read_bytes()
+    return PageData(ratios, pictures)
 
 
 def _rescued(record: RunRecord) -> str:
@@ -93,16 +114,3 @@ def _rescued(record: RunRecord) -> str:
     except OutputError:
         return "The run could not be kept anywhere else either."
     return f"The run was kept in {path}: `ratchet report {path}` shows it."
-
-
-def _append_summary(done: CommandResult, environ: Mapping[str, str]) -> None:
-    if not (place := environ.get("GITHUB_STEP_SUMMARY")):
-        return
-    try:
-        with Path(place).open("a", encoding="utf-8") as summary:
-            summary.write(render_markdown(done.report, limit=SUMMARY_LIMIT))
-    except OSError as error:
-        raise OutputError(
-            f"The step summary {place} cannot be written: {error.strerror}.",
-            f"Unset GITHUB_STEP_SUMMARY, or free some space; the report is in {done.results / MARKDOWN}.",
-        ) from None

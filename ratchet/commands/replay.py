@@ -6,7 +6,6 @@ baseline; it measures nothing and writes nothing.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,17 +23,10 @@ from ratchet.records.files import load
 from ratchet.records.run import RunRecord
 from ratchet.report.calibration import ReplayedFile, Simulation
 from ratchet.stats.comparison import Pair, pairs_of_medians
+from ratchet.units import did_you_mean
 from ratchet.untrusted import clean
 
 ARCHIVE = ".npz"
-_THRESHOLDS = {
-    "regression_threshold": "regression",
-    "improvement_threshold": "improvement",
-    "confidence": "confidence",
-    "false_alarm": "false_alarm",
-    "on_inconclusive": "on_inconclusive",
-}
-"""Setting → its field of a policy."""
 
 
 def replay(files: Sequence[Path], request: Request, environ: Mapping[str, str]) -> list[ReplayedFile]:
@@ -45,16 +37,13 @@ def replay(files: Sequence[Path], request: Request, environ: Mapping[str, str]) 
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options)
     baseline = load_baseline(root / settings.results)
-    overrides = {
-        field: getattr(settings.policy, field) for key, field in _THRESHOLDS.items() if request.options.get(key) is not None
-    }
     names: list[str] = []
     done = []
     for file, recorded in _recorded(files):
         names += _names(recorded)
         chosen = _chosen(recorded, request.patterns)
         if isinstance(chosen, RunRecord):
-            report = judge_run(chosen, baseline, chosen.policy.model_copy(update=overrides))
+            report = judge_run(chosen, baseline, settings.overriding(chosen.policy, request.options))
             done.append(ReplayedFile(file, ReplayVerdict(report.cases, report.headline, report.exit_code), report))
         else:
             done.append(ReplayedFile(file, judge_pairs(chosen, settings.policy)))
@@ -71,7 +60,7 @@ def replay_simulated(
     factor and for files without pairs.
     """
     if runs < 1:
-        raise UsageError(f"--simulate {runs}: so few pull requests tell nothing.", "Draw 1 or more.")
+        raise UsageError(f"--simulate {runs}: that is too few pull requests to say anything.", "Draw 1 or more.")
     factors = dict(_factor(plant) for plant in plants)
     settings = load_settings(root_of(request.folder), environ, request.options)
     names: list[str] = []
@@ -129,7 +118,7 @@ def _factor(plant: str) -> tuple[str, float]:
         factor = math.nan
     if not (name and equals and 0 < factor < math.inf):
         raise UsageError(
-            f"--plant {plant}: this is no CASE=FACTOR with a factor above 0.", "Write --plant copy=1.035 for 3.5 % slower."
+            f"--plant {plant} is not CASE=FACTOR with a factor above 0.", "Write --plant copy=1.035 for 3.5 % slower."
         )
     return name, factor
 
@@ -139,8 +128,7 @@ def _refuse_unmatched(known: Sequence[str], patterns: Sequence[str], names: Sequ
     listed = list(dict.fromkeys(names))
     for pattern in unmatched(known, patterns):
         if unmatched(listed, [pattern]):
-            near = difflib.get_close_matches(pattern, listed, n=3)
-            meant = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(listed[:8])}."
+            meant = did_you_mean(pattern, listed) or f"There are {', '.join(listed[:8])}."
             raise UsageError(f"{option}: no recorded case is called {pattern}.", clean(meant))
         raise UsageError(
             f"{option}: there are no pairs of {pattern} to draw from.", "Choose it with --cases too, or leave it out."

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ratchet.errors import DamageError, GitError, OutputError, RatchetError, UsageError
-from ratchet.forge.git import Repository
+from ratchet.forge.git import Repository, Snapshot
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load, save_bytes
 from ratchet.records.run import RunRecord, Shard, Tree
@@ -25,6 +25,7 @@ from ratchet.records.verdict import ReportRecord
 from ratchet.report.progress import Progress
 
 BASELINE, CURRENT, REPORT, MARKDOWN = "baseline.json", "current.json", "report.json", "ratchet_report.md"
+PAGE = "report.html"
 CALIBRATION, CALIBRATION_SAMPLES = "calibration.json", "calibration_samples.json"
 
 
@@ -82,6 +83,15 @@ def root_of(folder: Path) -> Path:
         return folder.resolve()
 
 
+def reference_of(request: Request, repository: Repository, head: Snapshot) -> str:
+    """Return the commit to compare with: the one named, else HEAD for uncommitted changes, else the commit before."""
+    if request.base:
+        return repository.resolve(request.base)
+    if request.merge_base:
+        return repository.merge_base(request.merge_base)
+    return head.tree.commit if head.tree.dirty else repository.previous()
+
+
 def checked_out(root: Path, results: Path, tuning: Path | None = None) -> Tree:
     """Return the commit that is checked out, and whether files were changed since; outside git, no commit."""
     try:
@@ -100,14 +110,14 @@ def apart_of(repository: Repository, results: Path, tuning: Path | None = None) 
     """
     root = repository.root
     reports = () if results == root else _within(root, results, ("", "/**"))  # the folder itself may be a link
-    return (*reports, *_within(root, tuning or root / TUNING_FOLDER, [f"/{each}" for each in WRITTEN]))
+    return (*reports, *_within(root, tuning or root / TUNING_FOLDER, [f"/{pattern}" for pattern in WRITTEN]))
 
 
 def _within(root: Path, folder: Path, globs: Sequence[str]) -> tuple[str, ...]:
     if not folder.is_relative_to(root):
         return ()
     inside = "" if folder == root else glob.escape(folder.relative_to(root).as_posix())
-    return tuple(f"{inside}{each}".removeprefix("/") for each in globs)
+    return tuple(f"{inside}{pattern}".removeprefix("/") for pattern in globs)
 
 
 def writable(results: Path) -> Path:
@@ -225,7 +235,7 @@ def _moves(repository: Repository, before: Mapping[str, str], after: Mapping[str
         elif old is None:
             work.append(f"{name} appeared")
         elif new is not None and repository.is_ancestor(old, new):
-            work.append(f"{name} went on from {old[:10]} to {new[:10]}")
+            work.append(f"{name} moved forward from {old[:10]} to {new[:10]}")
         else:
             what = f"moved to {new[:10]}, which does not hold {old[:10]}" if new else "vanished"
             harm.append(f"{name} {what} (`git update-ref {name} {old}` takes it back)")

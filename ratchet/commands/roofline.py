@@ -15,15 +15,13 @@ from ratchet.commands.profile.results import INDEX
 from ratchet.commands.request import BASELINE, CURRENT, Request, load_baseline, root_of
 from ratchet.config import load_settings
 from ratchet.errors import PageError, RatchetError, UsageError
-from ratchet.judge.profile import Roofs, cached, is_warm, measured_roofs
+from ratchet.judge.profile import Roofs, cached, measured_roofs
 from ratchet.measure.child.registry import select, unmatched
 from ratchet.profile import roofline as pure
-from ratchet.profile.roofline import datasheet, unknown
 from ratchet.records.baseline import Baseline, FingerprintBaseline
 from ratchet.records.environment import Fingerprint
 from ratchet.records.files import load, save
-from ratchet.records.profile import CaseProfile, Profile, Profiles
-from ratchet.records.roofline import Roof, Roofline, RooflinePoint
+from ratchet.records.profile import CaseProfile, Profile, Profiles, Roof, Roofline, RooflinePoint
 from ratchet.records.run import RunRecord, Tree, WorkloadIdentity
 from ratchet.units import percent
 from ratchet.untrusted import clean
@@ -97,9 +95,9 @@ def _assembled(
 ) -> Roofline:
     matched = {case.name: _matching(case, profiles, fingerprint, notes) for case in cases}
     roofs, more = _roofs(fingerprint, measured, tuple(matched.values()))
-    found = {case.name: _point(case, matched[case.name], roofs, measured.l2_bytes) for case in cases}
-    points = [point for point in found.values() if point]
-    if unplaced := [name for name, point in found.items() if point is None]:
+    by_case = {case.name: _point(case, matched[case.name], roofs, measured.l2_bytes) for case in cases}
+    points = [point for point in by_case.values() if point]
+    if unplaced := [name for name, point in by_case.items() if point is None]:
         more.append(f"Without declared FLOPs and bytes, and without counters, so not shown: {', '.join(unplaced)}.")
     far = [point for point in points if point.of_declared is not None and abs(point.of_declared - 1) > pure.AGREEMENT]
     if far:
@@ -117,11 +115,9 @@ def _assembled(
 def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | None, ...]) -> tuple[tuple[Roof, ...], list[str]]:
     """Return every roof that is known for this machine, and notes about those that are not."""
     notes = []
-    sliced = fingerprint.mig == "on"
-    printed = None if sliced else datasheet(fingerprint.gpu)
+    printed = pure.printed_peaks(fingerprint)
     if fingerprint.device == "cuda" and printed is None:
-        name = f"a MIG slice of {fingerprint.gpu}" if sliced else fingerprint.gpu
-        notes.append(unknown(name))
+        notes.append(pure.unknown(f"a MIG slice of {fingerprint.gpu}" if fingerprint.mig == "on" else fingerprint.gpu))
     roofs = pure.roofs_measured(measured)
     if not roofs:
         notes.append("No roof was measured. Benchmarks called copy and matmul would give one.")
@@ -133,10 +129,10 @@ def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | 
 
 
 def _point(case: TimedCase, profile: Profile | None, roofs: tuple[Roof, ...], l2_bytes: int | None) -> RooflinePoint | None:
-    """Return the point from counters where there are any, else from the work that the benchmark declares, if it does."""
-    point = pure.counted(case.name, None, profile, roofs, case.seconds, warm=is_warm(case.workload)) if profile else None
-    if profile is None or point is None:
-        return pure.declared(case.name, None, case.workload, case.seconds, l2_bytes) if case.workload.declares_work else None
+    """Return the point of a case, and how its counted FLOPs compare with the declared ones."""
+    point = pure.point(case.name, None, profile, case.workload, case.seconds, roofs, l2_bytes)
+    if profile is None or point is None or point.source == "declared":
+        return point
     return point.model_copy(update={"of_declared": pure.agreement(case.workload, profile)})
 
 

@@ -1,7 +1,7 @@
 """Outputs and summary of a step of GitHub Actions.
 
-`ratchet.cli.baseline` and `ratchet.cli.github` write them at the end. Appends to the files that GITHUB_OUTPUT and
-GITHUB_STEP_SUMMARY name; outside a workflow nothing is written.
+`ratchet.commands.output`, `ratchet.cli.baseline` and `ratchet.cli.github` write them at the end. Appends to the files that
+GITHUB_OUTPUT and GITHUB_STEP_SUMMARY name; outside a workflow nothing is written.
 """
 
 from __future__ import annotations
@@ -47,5 +47,5 @@ def _append(variable: str, text: str, environ: Mapping[str, str]) -> None:
             stream.write(text)
     except OSError as error:
         raise OutputError(
-            f"{variable} ({place}) cannot be written: {error.strerror}.", "Free some space, and run again."
+            f"{variable} ({place}) cannot be written: {error.strerror}.", f"Free some space, or unset {variable}; then run again."
         ) from None

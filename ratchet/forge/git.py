@@ -320,11 +320,11 @@ class Repository:
 
 def _all_but(apart: Sequence[str]) -> list[str]:
     """Return pathspecs that hold from wherever in the repository git runs."""
-    return [":/", *(f":(exclude,top,glob){each}" for each in apart)]
+    return [":/", *(f":(exclude,top,glob){pattern}" for pattern in apart)]
 
 
 def _only(apart: Sequence[str]) -> list[str]:
-    return [f":(top,glob){each}" for each in apart]
+    return [f":(top,glob){pattern}" for pattern in apart]
 
 
 def _temporary_error(error: OSError) -> OutputError:

@@ -7,19 +7,29 @@ rights of one token; which calls are tried again is in `ratchet.forge.connection
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
+from typing import TypeVar
 from urllib.parse import quote
 
 from github import GithubException
+from github.Artifact import Artifact
 from github.IssueComment import IssueComment
 
 from ratchet.errors import GoneError, RefusedError, UnreachableError
-from ratchet.forge import api_values
-from ratchet.forge.api_values import known
-from ratchet.forge.connection import Connection, Tries
+from ratchet.forge.connection import (
+    Connection,
+    Tries,
+    artifact_of,
+    check_output_of,
+    comment_of,
+    known,
+    pull_of,
+    workflow_run_of,
+)
 from ratchet.records.forge import ANNOTATIONS_A_CALL, CheckOutput, Comment, Conclusion, Pull, StoredArtifact, WorkflowRun
 
+T = TypeVar("T")
 _ROLES = ("admin", "maintain", "write", "triage", "read", "none")
 _SHA = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _RAW = "application/vnd.github.raw+json"
@@ -49,13 +59,13 @@ class GitHub(Connection):
 
     def pull(self, number: int) -> Pull:
         """Return a pull request, open or closed."""
-        return self._tries().call(f"Reading pull request {number}", lambda: api_values.pull(self._api.get_pull(number)))
+        return self._tries().call(f"Reading pull request {number}", lambda: pull_of(self._api.get_pull(number)))
 
     def pulls_of_commit(self, sha: str) -> tuple[Pull, ...]:
         """Return the pull requests that a commit came with; none for a commit that was pushed directly."""
         return self._tries().call(
             f"Reading the pull requests of commit {sha}",
-            lambda: tuple(map(api_values.pull, self._api.get_commit(sha).get_pulls())),
+            lambda: tuple(map(pull_of, self._api.get_commit(sha).get_pulls())),
         )
 
     def find_pulls(self, head_repository: str, head_branch: str) -> tuple[Pull, ...]:
@@ -75,7 +85,7 @@ class GitHub(Connection):
         doing = f"Opening a pull request from {head}"
 
         def create() -> Pull:
-            return api_values.pull(self._api.create_pull(base, head, title=title, body=body, draft=draft))
+            return pull_of(self._api.create_pull(base, head, title=title, body=body, draft=draft))
 
         while True:
             there = [pull for pull in self._find_pulls(self.repository, head, tries) if pull.base_ref == base]
@@ -98,10 +108,7 @@ class GitHub(Connection):
 
     def comment(self, comment_id: int) -> Comment | None:
         """Return a comment; None if it was deleted."""
-        try:
-            return self._tries().call(f"Reading comment {comment_id}", lambda: api_values.comment(self._api_comment(comment_id)))
-        except GoneError:
-            return None
+        return self._unless_gone(f"Reading comment {comment_id}", lambda: comment_of(self._api_comment(comment_id)))
 
     def upsert_comment(self, number: int, marker: str, body: str) -> Comment:
         """Write the body into our bot's newest comment that begins with the marker, or into a new comment if there is none.
@@ -141,26 +148,17 @@ class GitHub(Connection):
 
     def workflow_run(self, run_id: int) -> WorkflowRun:
         """Return a workflow run, finished or not."""
-        return self._tries().call(
-            f"Reading workflow run {run_id}", lambda: api_values.workflow_run(self._api.get_workflow_run(run_id))
-        )
+        return self._tries().call(f"Reading workflow run {run_id}", lambda: workflow_run_of(self._api.get_workflow_run(run_id)))
 
     def artifacts(self, run_id: int) -> tuple[StoredArtifact, ...]:
         """Return a run's artifacts, those of earlier attempts and expired ones too."""
 
-        def read() -> tuple[StoredArtifact, ...]:
-            return tuple(map(api_values.artifact, self._api.get_workflow_run(run_id).get_artifacts()))
-
-        return self._tries().call(f"Reading the artifacts of workflow run {run_id}", read)
+        return self._artifacts(run_id, artifact_of)
 
     def has_artifact(self, run_id: int, name: str) -> bool:
         """Return whether a run has an artifact of this name that can still be fetched."""
 
-        def read() -> bool:
-            artifacts = self._api.get_workflow_run(run_id).get_artifacts()
-            return any(artifact.name == name and not known(artifact.expired, "expiry") for artifact in artifacts)
-
-        return self._tries().call(f"Reading the artifacts of workflow run {run_id}", read)
+        return any(self._artifacts(run_id, lambda artifact: artifact.name == name and not known(artifact.expired, "expiry")))
 
     def file_at(self, path: str, ref: str) -> bytes | None:
         """Return a UTF-8 file of up to 100 MB at a branch or commit; None if there is none. GoneError if the ref is unknown."""
@@ -183,43 +181,27 @@ class GitHub(Connection):
             role = self._api.get_collaborator_role_name(login)
             return role if role in _ROLES else self._api.get_collaborator_permission(login)
 
-        try:
-            return self._tries().call(f"Reading the permission of {login}", read)
-        except GoneError:
-            return "none"
+        return self._unless_gone(f"Reading the permission of {login}", read) or "none"
 
     def tip(self, branch: str) -> str | None:
         """Return the commit that a branch of this repository stands at; None if there is no such branch."""
-        try:
-            return self._tries().call(
-                f"Looking for branch {branch}", lambda: known(self._api.get_branch(branch).commit.sha, "commit")
-            )
-        except GoneError:
-            return None
+        return self._unless_gone(f"Looking for branch {branch}", lambda: known(self._api.get_branch(branch).commit.sha, "commit"))
 
     def holds(self, ref: str, commit: str) -> bool | None:
         """Return whether the history of a branch or commit has this commit; None if GitHub does not know one of the two."""
         if not _SHA.fullmatch(commit):
             return False
-
-        def read() -> str:
-            return known(self._api.compare(ref, commit).status, "status")
-
-        try:
-            return self._tries().call(f"Looking for {commit[:10]} in {ref}", read) in ("behind", "identical")
-        except GoneError:
-            return None
+        status = self._unless_gone(
+            f"Looking for {commit[:10]} in {ref}", lambda: known(self._api.compare(ref, commit).status, "status")
+        )
+        return None if status is None else status in ("behind", "identical")
 
     def merge_base(self, ref: str, commit: str) -> str | None:
         """Return the commit where a commit left a branch or another commit; None if GitHub does not know one of the two."""
-
-        def read() -> str:
-            return known(self._api.compare(ref, commit).merge_base_commit, "merge base").sha
-
-        try:
-            return self._tries().call(f"Looking for where {commit[:10]} left {ref}", read)
-        except GoneError:
-            return None
+        return self._unless_gone(
+            f"Looking for where {commit[:10]} left {ref}",
+            lambda: known(self._api.compare(ref, commit).merge_base_commit, "merge base").sha,
+        )
 
     def default_branch(self) -> str:
         """Return the name of the default branch, such as ``main``."""
@@ -252,20 +234,12 @@ class GitHub(Connection):
     def external_ids(self, name: str, sha: str) -> tuple[str, ...]:
         """Return the external ids of all check runs of that name on a commit."""
 
-        def read() -> tuple[str, ...]:
-            there = self._api.get_commit(sha).get_check_runs(check_name=name, filter="all")
-            return tuple(run.external_id or "" for run in there)
-
-        return self._tries().call(f"Reading the check runs on {sha}", read)
+        return self._external_ids(name, sha)
 
     def has_completed(self, name: str, sha: str, external_id: str) -> bool:
         """Return whether a commit has a completed check run of this name and of ours (`open_check`)."""
 
-        def read() -> bool:
-            there = self._api.get_commit(sha).get_check_runs(check_name=name, status="completed", filter="all")
-            return any(run.external_id == external_id for run in there)
-
-        return self._tries().call(f"Looking for check runs on {sha}", read)
+        return external_id in self._external_ids(name, sha, status="completed")
 
     def complete_check(self, check_id: int, conclusion: Conclusion, output: CheckOutput) -> None:
         """Complete a check run with the first 50 annotations, then add the others: it is complete whatever happens next."""
@@ -273,7 +247,7 @@ class GitHub(Connection):
         check = self._api.get_check_run(check_id)
         first, rest = output.annotations[:ANNOTATIONS_A_CALL], output.annotations[ANNOTATIONS_A_CALL:]
         doing = f"Completing check run {check_id}"
-        texts = api_values.check_output(output, first)
+        texts = check_output_of(output, first)
 
         def complete() -> None:
             check.edit(status="completed", conclusion=conclusion, output=texts)
@@ -281,7 +255,7 @@ class GitHub(Connection):
 
         tries.call(doing, complete)
         while rest:
-            more = api_values.check_output(output, rest[:ANNOTATIONS_A_CALL])
+            more = check_output_of(output, rest[:ANNOTATIONS_A_CALL])
             rest = rest[ANNOTATIONS_A_CALL:]
             tries.call(f"Annotating check run {check_id}", partial(check.edit, output=more))
 
@@ -294,10 +268,31 @@ class GitHub(Connection):
 
     # Parts
 
+    def _unless_gone(self, doing: str, read: Callable[[], T]) -> T | None:
+        """Return what GitHub answers; None for what it does not know."""
+        try:
+            return self._tries().call(doing, read)
+        except GoneError:
+            return None
+
+    def _artifacts(self, run_id: int, value: Callable[[Artifact], T]) -> tuple[T, ...]:
+        return self._tries().call(
+            f"Reading the artifacts of workflow run {run_id}",
+            lambda: tuple(map(value, self._api.get_workflow_run(run_id).get_artifacts())),
+        )
+
+    def _external_ids(self, name: str, sha: str, **status: str) -> tuple[str, ...]:
+        return self._tries().call(
+            f"Reading the check runs on {sha}",
+            lambda: tuple(
+                run.external_id or "" for run in self._api.get_commit(sha).get_check_runs(check_name=name, filter="all", **status)
+            ),
+        )
+
     def _comments(self, number: int, tries: Tries) -> tuple[Comment, ...]:
         return tries.call(
             f"Reading the comments of pull request {number}",
-            lambda: tuple(map(api_values.comment, self._api.get_issue(number).get_comments())),
+            lambda: tuple(map(comment_of, self._api.get_issue(number).get_comments())),
         )
 
     def _ours(self, number: int, marker: str, tries: Tries) -> Comment | None:
@@ -311,13 +306,13 @@ class GitHub(Connection):
         if not body.startswith(marker):
             raise ValueError("the body has to begin with the marker, or it is never found again")
         issue = self._api.get_issue(number)
-        return tries.call_once(f"Commenting on pull request {number}", lambda: api_values.comment(issue.create_comment(body)))
+        return tries.call_once(f"Commenting on pull request {number}", lambda: comment_of(issue.create_comment(body)))
 
     def _edit_comment(self, comment_id: int, body: str, tries: Tries) -> Comment:
         def edit() -> Comment:
             comment = self._api_comment(comment_id)
             comment.edit(body)
-            return api_values.comment(comment)
+            return comment_of(comment)
 
         return tries.call(f"Updating comment {comment_id}", edit)
 
@@ -329,7 +324,7 @@ class GitHub(Connection):
         head = f"{head_repository.partition('/')[0]}:{head_branch}"
         pulls = tries.call(
             f"Looking for pull requests from {head}",
-            lambda: tuple(map(api_values.pull, self._api.get_pulls(state="open", head=head))),
+            lambda: tuple(map(pull_of, self._api.get_pulls(state="open", head=head))),
         )
         # One owner may have several forks, and GitHub ignores the case of letters in names.
         return tuple(
@@ -342,7 +337,7 @@ class GitHub(Connection):
         def edit() -> Pull:
             pull = self._api.get_pull(number)
             pull.edit(title=title, body=body)
-            return api_values.pull(pull)
+            return pull_of(pull)
 
         return tries.call(f"Updating pull request {number}", edit)
 

@@ -1,6 +1,6 @@
 """Move one file of one branch of a remote forward while others do the same: nothing is lost, nothing forced.
 
-`ratchet.commands.baseline.push` calls `push_file`. Starts git, which uses the network, and adds objects and temporary refs to the
+`ratchet.commands.baseline` calls `push_file`. Starts git, which uses the network, and adds objects and temporary refs to the
 clone; branches are fetched beside the work tree, which stays as it is.
 """
 
@@ -125,11 +125,14 @@ class Remote(Repository):
         output = without_passwords(f"{done.stdout}\n{done.stderr}")
         return answer_of(output), last_words(output)
 
-    def first_parents(self, before: str, commit: str, most: int = 50) -> list[str]:
-        """Return the commits that a push added to its branch, newest first, without merged ones; the commit alone if unknown."""
+    def first_parents(self, before: str, commit: str) -> list[str]:
+        """Return the commits that a push added to its branch, newest first, without merged ones; the commit alone if unknown.
+
+        At most 50: each is a question to GitHub.
+        """
         if not self.is_ancestor(before, commit):
             return [commit]
-        return self._run("rev-list", "--first-parent", f"--max-count={most}", f"{before}..{commit}", "--").split() or [commit]
+        return self._run("rev-list", "--first-parent", "--max-count=50", f"{before}..{commit}", "--").split() or [commit]
 
     def deepen(self) -> None:
         """Fetch the whole history, if the clone is shallow."""
@@ -209,7 +212,6 @@ class PushResult:
 
     commit: str | None
     branch: str
-    tries: int
 
 
 def push_file(
@@ -229,17 +231,15 @@ def push_file(
     for number in range(1, _TRIES + 1):
         with remote.fetched([target.main, target.branch]) as tips:
             if made and target.branch in tips and remote.is_ancestor(made, tips[target.branch]):
-                return PushResult(made, target.branch, number - 1)  # the answer to the last push was lost, not the push
+                return PushResult(made, target.branch)  # the answer to the last push was lost, not the push
             made = _next_commit(remote, target, path, change, tips)
             if made is None:
-                return PushResult(None, target.branch, number)
+                return PushResult(None, target.branch)
             answer, words = remote.push(made, target.branch)
         if answer is PushAnswer.TAKEN:
-            return PushResult(made, target.branch, number)
+            return PushResult(made, target.branch)
         if answer is PushAnswer.PROTECTED:
-            raise ProtectedBranch(
-                f"{target.branch} takes no push: {words}.", "Let the baseline go by --mode pull-request or branch."
-            )
+            raise ProtectedBranch(f"{target.branch} does not accept a push: {words}.", "Use --mode pull-request or branch.")
         if answer is PushAnswer.DENIED:
             raise GitError(f"{remote.name} does not let this token write: {words}.", "Give the job `contents: write`.")
         unclear += answer is PushAnswer.UNCLEAR

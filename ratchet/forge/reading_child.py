@@ -2,7 +2,8 @@
 
 ``python -m ratchet.forge.reading_child PATH KIND BYTES SECONDS``. A few megabytes of JSON can make a validator collect millions
 of errors; here that costs a child process and no more. Reads PATH, writes to stdout only. Exits with 0 for a valid record, with
-`REFUSED` and a sentence for an invalid one, and with anything else if it came to no answer.
+`REFUSED` and a sentence for an invalid one, and with anything else if it came to no answer. A file of its own, since it imports
+records alone: what NumPy maps for its threads would count against the bound of memory.
 """
 
 from __future__ import annotations

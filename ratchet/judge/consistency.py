@@ -1,6 +1,7 @@
-"""Check that a run from another job agrees with itself, and compute its figures again from its samples.
+"""Records of runs from other jobs: whether one agrees with itself, and the run that the shards of one check are together.
 
-`ratchet.forge.artifact` calls it on the record of an unprivileged job, before a trusted job judges and publishes it. Pure.
+`ratchet.forge.artifact` calls `contradictions` on the record of an unprivileged job, before a trusted job judges and publishes
+it; `ratchet merge` calls `joined`; a check that measures several parts divides its false alarms with `policy_of_part`. Pure.
 
 A schema says what a field may be; this says which fields cannot stand together. No run that ratchet wrote has such a
 contradiction, so one that has was edited, and nothing of it is believed.
@@ -10,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from ratchet.records.run import CaseRun, RunRecord, WorkerSamples
+from ratchet.errors import IncompleteError, UsageError
+from ratchet.records.run import CaseRun, Policy, RunRecord, WorkerSamples
 from ratchet.stats.comparison import performance
 
 # Far above what the settings allow (200 pairs, 100 blocks), so that no honest run is refused.
@@ -31,9 +33,9 @@ def contradictions(run: RunRecord) -> Iterator[str]:
     if run.shard is not None:
         yield f"It is shard {run.shard} of a run: merge all shards first."
     if len(run.cases) > MOST_CASES:
-        yield f"It has {len(run.cases)} cases, and {MOST_CASES} are the most."
+        yield f"It has {len(run.cases)} cases, more than the limit of {MOST_CASES}."
     if len(run.warnings) > MOST_WARNINGS:
-        yield f"It has {len(run.warnings)} warnings, and {MOST_WARNINGS} are the most."
+        yield f"It has {len(run.warnings)} warnings, more than the limit of {MOST_WARNINGS}."
     if run.plan.pairs > MOST_PAIRS or run.plan.blocks > MOST_BLOCKS:
         yield f"Its plan has {run.plan.pairs} pairs of {run.plan.blocks} blocks, more than any run takes."
     names = [case.name for case in run.cases]
@@ -92,3 +94,81 @@ def _pairs(workers: Iterable[WorkerSamples]) -> dict[int, int]:
 
 def _twice(numbers: Iterable[int]) -> bool:
     return any(count > 1 for count in Counter(numbers).values())
+
+
+# Shards of one check, measured on several runners.
+
+
+def policy_of_part(policy: Policy, parts: int) -> Policy:
+    """Return the policy for one of several parts: together they are falsely red no more often than the run's policy says."""
+    return policy.model_copy(update={"false_alarm": policy.false_alarm / parts})
+
+
+def joined(shards: Sequence[RunRecord]) -> RunRecord:
+    """Return one run with all their cases, in the order that an undivided check would have.
+
+    Raises UsageError where they are not shards of one check on one kind of machine, IncompleteError where one is missing.
+    """
+    numbered = _numbered(shards)
+    first, *others = numbered.values()
+    for other in others:
+        for difference in _differences(first, other):
+            raise UsageError(
+                f"Shards {first.shard} and {other.shard} do not belong together: {difference}.", "Merge shards of one check."
+            )
+    of = len(numbered)
+    return first.model_copy(
+        update={
+            "shard": None,
+            "policy": first.policy.model_copy(update={"false_alarm": first.policy.false_alarm * of}),
+            "started_at": min(run.started_at for run in shards),
+            "wall_s": max(run.wall_s for run in shards),
+            "reference_missing": next((run.reference_missing for run in shards if run.reference_missing), None),
+            "cases": _in_turn([run.cases for run in numbered.values()]),
+            "best": _in_turn([run.best for run in numbered.values()]),
+            "warnings": tuple(dict.fromkeys(warning for run in numbered.values() for warning in run.warnings)),
+        }
+    )
+
+
+def _numbered(shards: Sequence[RunRecord]) -> dict[int, RunRecord]:
+    """Map each number to its shard, in order. Raises the errors of `joined`."""
+    numbered: dict[int, RunRecord] = {}
+    for run in shards:
+        if run.shard is None or run.kind != "check":
+            raise UsageError("One of the runs is not a shard of a check.", "Measure with `ratchet check --shard I/N`.")
+        if run.shard.number in numbered:
+            raise UsageError(f"Shard {run.shard} was given twice.", "Name each shard once.")
+        numbered[run.shard.number] = run
+    sizes = {run.shard.of for run in shards if run.shard}
+    if len(sizes) != 1:
+        raise UsageError(f"The runs are shards of {' and of '.join(map(str, sorted(sizes)))}.", "Merge shards of one check.")
+    of = sizes.pop()
+    missing = [str(number) for number in range(1, of + 1) if number not in numbered]
+    if missing:
+        raise IncompleteError(
+            f"Missing of {of} shards: {', '.join(missing)}.",
+            "See why that runner gave no result, measure the shard again, then merge.",
+        )
+    return dict(sorted(numbered.items()))
+
+
+def _differences(first: RunRecord, other: RunRecord) -> Iterator[str]:
+    if first.head != other.head:
+        yield f"head is {first.head.commit[:10]} in one and {other.head.commit[:10]} in the other"
+    if first.reference != other.reference and None not in (first.reference, other.reference):
+        yield "they compare with different references"
+    if first.bench_from != other.bench_from:
+        yield "one of them has the head's benchmarks on both sides"
+    if first.policy != other.policy:
+        yield "their thresholds differ"
+    if first.plan.model_copy(update={"order_seed": other.plan.order_seed}) != other.plan:
+        yield "they were measured by different plans"
+    yield from other.environment.fingerprint.differences(first.environment.fingerprint)
+
+
+def _in_turn(parts: Sequence[Sequence[CaseRun]]) -> tuple[CaseRun, ...]:
+    """Take one case of each part in turn, as they were dealt out; a case that several parts have comes once."""
+    longest = max(map(len, parts))
+    dealt = [part[index] for index in range(longest) for part in parts if index < len(part)]
+    return tuple({case.name: case for case in reversed(dealt)}.values())[::-1]

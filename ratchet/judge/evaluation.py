@@ -3,8 +3,9 @@
 `ratchet evaluate` calls it between rounds of pairs, and at the end. Pure.
 
 Faster takes a bound, too low in one of two hundred runs, on that side of no change (`Comparison.bound`, a studentised bootstrap
-over pairs of processes). Slower takes such a bound past `SAME`: what a process has of its own (where its code lies) is one or two
-per cent, and nobody is to be blamed for that. Same: both bounds are within `SAME`.
+over pairs of processes), and an exact randomisation test over the pairs (`Comparison.chance`). Slower takes such a bound past
+`SAME`: what a process has of its own (where its code lies) is one or two per cent, and nobody is to be blamed for that. Same:
+both bounds are within `SAME`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from ratchet.stats.comparison import compare_workers
 CONFIDENCE = 0.95
 SAME = 0.03
 """Both bounds of a change below this: the files are equally fast."""
-FEWEST = 6
-"""Pairs of processes without which nothing is decided."""
+FEWEST, CHANCE = 8, 0.005
+"""Pairs without which nothing is decided, and the largest p-value of a file that is faster or slower: all of eight pairs agree.
+
+On a busy machine a few pairs scatter too little by chance: the bound alone, of six pairs, was wrong in one run of twenty-four."""
 AGREE = 0.7
 """Share of the time that a candidate seems to save which the parent's clock has to see as well."""
 
@@ -36,9 +39,9 @@ def timed_verdict(
     if comparison is None or mirrored is None or comparison.pairs < FEWEST:
         return "inconclusive", comparison
     above, below = comparison.bound or comparison.high, mirrored.bound or mirrored.high
-    if above < 1:
+    if above < 1 and comparison.chance <= CHANCE:
         return "faster", comparison
-    if below < 1 / (1 + SAME):
+    if below < 1 / (1 + SAME) and comparison.chance <= CHANCE:
         return "slower", comparison
     return ("same" if max(above, below) < 1 + SAME else "inconclusive"), comparison
 

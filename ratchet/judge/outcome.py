@@ -64,7 +64,7 @@ RESERVE = 1.3
 
 _normal_cdf = statistics.NormalDist().cdf
 
-Finding = tuple[Outcome, str, Comparison | None]
+Judgement = tuple[Outcome, str, Comparison | None]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,9 @@ def compared(case: CaseRun, confidence: float) -> Comparison | None:
     return compare_workers(case.head, case.reference, confidence)
 
 
-def judge_case(case: CaseRun, comparison: Comparison | None, thresholds: CaseThresholds, stored: BaselineEntry | None) -> Finding:
+def judge_case(
+    case: CaseRun, comparison: Comparison | None, thresholds: CaseThresholds, stored: BaselineEntry | None
+) -> Judgement:
     """Decide one case of a check. ``comparison`` is what `compared` gave.
 
     ``stored`` serves only where the reference could not be measured.
@@ -166,7 +168,7 @@ def over_limit(case: CaseRun, policy: Policy) -> tuple[Outcome, str] | None:
     return Outcome.FAILED, f"Memory: a call takes {units.size(peak)}, more than its limit of {units.size(limit)}{before}."
 
 
-def judge_alone(case: CaseRun, policy: Policy) -> Finding:
+def judge_alone(case: CaseRun, policy: Policy) -> Judgement:
     """Decide one case of `ratchet run`, which compares nothing."""
     settled = _before_times(case) or over_limit(case, policy)
     if settled is not None:
@@ -229,8 +231,8 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
         needs = f"A regression takes {thresholds.fewest} pairs and there are {comparison.pairs}"
         return f"{needs}: raise --budget, or --pairs if it is lower."
     if any(session <= gate for session in comparison.sessions):
-        first, *anew = (units.change(session, 1) for session in comparison.sessions)
-        later = f", processes started anew say {anew[0]}" if anew else ""
+        first, *later_sessions = (units.change(session, 1) for session in comparison.sessions)
+        later = f", new processes say {later_sessions[0]}" if later_sessions else ""
         return f"The first {min(SESSION_PAIRS, comparison.pairs)} pairs say {first}{later}: measure again."
     if comparison.chance > thresholds.level:
         p_values = f"p = {comparison.chance:.1g} and needs {thresholds.level:.1g}"
@@ -242,7 +244,7 @@ def _missing(comparison: Comparison, thresholds: CaseThresholds) -> str:
     )
 
 
-def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Finding | None:
+def slower_kernels(case: CaseRun, thresholds: CaseThresholds) -> Judgement | None:
     """Return the finding that the kernels alone regressed, where the host's noise hides it from the time of the whole call."""
     kernels = compare_kernels(case.head, case.reference, thresholds.policy.confidence)
     if kernels is None or decide(kernels, thresholds)[0] is not Outcome.REGRESSED:
@@ -390,7 +392,7 @@ def _same(case: CaseRun) -> str:
     return "All that it runs and reads in the tree is the same on both sides; it was not timed."
 
 
-def _against_stored(case: CaseRun, thresholds: CaseThresholds, stored: BaselineEntry | None) -> Finding:
+def _against_stored(case: CaseRun, thresholds: CaseThresholds, stored: BaselineEntry | None) -> Judgement:
     broken = _broken(case, "reference")
     why = f"The reference could not be measured ({_phrase(broken.message)})" if broken else "There was no reference to measure"
     if stored is None:

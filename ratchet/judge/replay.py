@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ratchet.errors import Exit
-from ratchet.judge.drift import Drift
-from ratchet.judge.headline import headline
 from ratchet.judge.outcome import (
     CHANGE_PAIRS,
     CaseThresholds,
@@ -25,11 +23,10 @@ from ratchet.judge.outcome import (
     thresholds_for,
     with_smallest_slowdown,
 )
-from ratchet.judge.sequential import is_decided, looks, looks_for_change, thresholds_of_run
-from ratchet.judge.verdict import exit_code
-from ratchet.records.calibration import CaseCalibration
+from ratchet.judge.sequential import Drift, is_decided, looks, looks_for_change, thresholds_of_run
+from ratchet.judge.verdict import exit_code, headline
 from ratchet.records.run import CaseRun, Policy, RunRecord
-from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, SideSummary
+from ratchet.records.verdict import CaseCalibration, CaseVerdict, Comparison, Outcome, SideSummary
 from ratchet.stats.comparison import FEWEST_PAIRS, Pair, compare_pairs, pairs_of
 from ratchet.stats.estimate import estimate, quantile
 

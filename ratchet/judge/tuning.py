@@ -124,7 +124,7 @@ def _why_none(compared: Sequence[Comparison], rule: Policy) -> str:
         return "in interleaved pairs nothing was faster than the default"
     less = f"the best takes {units.percent(1 - best.ratio, 2)} less time in {best.pairs} pairs"
     if best.ratio > 1 - rule.improvement:
-        return f"{less}, under the {units.threshold(rule.improvement)} from which on a change is worth while"
+        return f"{less}, under the {units.threshold(rule.improvement)} that makes a change worth while"
     return f"{less}, which may be chance (interval {units.change(best.low)} to {units.change(best.high)})"
 
 

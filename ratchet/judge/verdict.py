@@ -10,16 +10,15 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 
 from ratchet import units
 from ratchet.errors import Exit, FingerprintError
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.baseline.steps import likely_renames
-from ratchet.judge.drift import held_to_best
-from ratchet.judge.headline import headline
 from ratchet.judge.outcome import (
     CaseThresholds,
-    Finding,
+    Judgement,
     compared,
     decide_apart,
     host_bound,
@@ -29,12 +28,14 @@ from ratchet.judge.outcome import (
     with_smallest_slowdown,
 )
 from ratchet.judge.profile import Roofs, measured_roofs, share
-from ratchet.judge.sequential import thresholds_of_run
+from ratchet.judge.sequential import held_to_best, thresholds_of_run
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.run import CaseRun, Performance, Policy, RunRecord, Side, WorkerSamples, WorkloadIdentity
 from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
 from ratchet.stats.comparison import compare_stored, kernels_median_ms, medians_ms
 
+VERDICTS = {Exit.PASS: "pass", Exit.REGRESSION: "regression", Exit.NOT_MEASURED: "not measured"}
+"""The word for what `exit_code` returns."""
 RED = (Outcome.FAILED, Outcome.REGRESSED)
 """Outcomes that make a run exit 1."""
 MORE_MEMORY, LEAST_MORE_BYTES = 0.1, 1 << 20
@@ -90,8 +91,7 @@ def _warnings(run: RunRecord, baseline: Baseline) -> list[str]:
     """Return the warnings that a reader should see before any outcome."""
     missing = [f"{run.reference_missing} The stored baseline stands in for it."] if run.reference_missing else []
     broken = problems(baseline)
-    more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
-    return [*missing, *(f"The baseline file does not fit together: {first}{more}" for first in broken[:1])]
+    return [*missing, *([f"The baseline file does not fit together: {units.first_of(broken)}"] if broken else [])]
 
 
 def _with_hints(verdicts: Sequence[CaseVerdict], run: RunRecord) -> Iterator[CaseVerdict]:
@@ -181,7 +181,7 @@ def _joined(name: str, heads: Mapping[str, CaseRun], others: Mapping[str, CaseRu
     )
 
 
-def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Finding:
+def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Judgement:
     settled = judge_alone(case, thresholds.policy)
     if settled[0] is not Outcome.MEASURED:
         return settled
@@ -195,7 +195,7 @@ def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Finding:
     return (*decide_apart(comparison, thresholds), comparison)
 
 
-def _verdict(case: CaseRun, finding: Finding, roofs: Roofs, confidence: float) -> CaseVerdict:
+def _verdict(case: CaseRun, finding: Judgement, roofs: Roofs, confidence: float) -> CaseVerdict:
     outcome, reason, comparison = finding
     side = "reference" if outcome is Outcome.INCONCLUSIVE else "head"
     lines = next((failure.last_lines for failure in case.failures if failure.side == side), ())
@@ -301,10 +301,9 @@ def _summary(
 def _report(run: RunRecord, cases: tuple[CaseVerdict, ...], policy: Policy, warnings: tuple[str, ...]) -> ReportRecord:
     counts = Counter(case.outcome for case in cases)
     code = exit_code(counts, policy)
-    verdict = {Exit.PASS: "pass", Exit.REGRESSION: "regression"}.get(code, "not measured")
     return ReportRecord.model_validate(
         {
-            "verdict": verdict,
+            "verdict": VERDICTS[code],
             "headline": headline(cases, policy, code),
             "exit_code": int(code),
             "counts": {outcome: counts[outcome] for outcome in Outcome if counts[outcome]},
@@ -335,3 +334,85 @@ def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
     if counts.get(Outcome.INCONCLUSIVE) and policy.on_inconclusive == "fail":
         return Exit.NOT_MEASURED
     return Exit.PASS
+
+
+# The sentence that a reader understands in three seconds: how many cases are slower, the worst one, and by how much. It is the
+# title of a check run and the first line of a comment and a report, which add the cause that a profile shows. So a sentence about
+# slower or faster cases ends with the case that it names.
+
+_NO_TIMES = (Outcome.UNFIT, Outcome.SKIPPED, Outcome.MISSING)
+
+
+def headline(cases: Sequence[CaseVerdict], policy: Policy, code: Exit, accepted: int = 0) -> str:
+    """Return the sentence about ``cases``; ``accepted`` more are slower, and a person has accepted them."""
+    groups = {outcome: [case for case in cases if case.outcome is outcome] for outcome in Outcome}
+    red, failed, slower = (groups[outcome] for outcome in (Outcome.REGRESSED, Outcome.FAILED, Outcome.SLOWER))
+    of = f"of {units.plural(len(cases) + accepted, 'case')}"
+    taken = _also((accepted, "accepted"))
+    if red:
+        by, than, name = max(((*_slowdown(case, policy), case.name) for case in red), key=itemgetter(0))
+        more = _also((len(slower), "more slower but not proven"), (len(failed), "failed"))
+        return f"{len(red)} {of} slower{more}{taken}; worst: {name} {units.slowdown(by)}{than}."
+    if failed:
+        unproven = _also((len(slower), "slower but not proven"))
+        return f"{len(failed)} {of} failed{unproven}{taken}{_named(failed)}"
+    if slower:
+        worst = max(slower, key=_ratio)
+        return f"{len(slower)} {of} slower, but not proven{taken}; worst: {worst.name} {units.slowdown(_ratio(worst))}."
+    if open_cases := groups[Outcome.UNFIT] or groups[Outcome.INCONCLUSIVE]:
+        return _without_answer(open_cases, cases, of, taken)
+    over = f"by over {units.threshold(policy.regression)}"
+    if faster := groups[Outcome.IMPROVED]:
+        best = min(faster, key=_ratio)
+        return f"{len(faster)} {of} faster, none slower {over}{taken}; best: {best.name} {units.slowdown(_ratio(best))}."
+    accepted_alone = f"{accepted} {of} slower, but accepted; no other slower {over}."
+    return accepted_alone if accepted else f"{_without_change(cases, over, code)}: {_counted(cases)}."
+
+
+def _without_answer(group: Sequence[CaseVerdict], cases: Sequence[CaseVerdict], of: str, taken: str) -> str:
+    if group[0].outcome is Outcome.UNFIT:
+        nothing = all(case.outcome in _NO_TIMES for case in cases) and not taken
+        said = f"Nothing was measured: {_counted(cases)}" if nothing else f"{len(group)} {of} could not be measured{taken}"
+        return f"{said}{_named(group)}"
+    widest = max(group, key=lambda case: case.comparison.high if case.comparison else math.inf)
+    between = ""
+    if widest.comparison:
+        between = f": anything from {units.change(widest.comparison.low, 1)} to {units.change(widest.comparison.high, 1)}"
+    return f"{len(group)} {of} inconclusive{taken}, such as {widest.name}{between}."
+
+
+def _named(group: Sequence[CaseVerdict]) -> str:
+    """Name the first case, and its reason last: where the reason stands right below, the sentence does without it."""
+    return f"{', such as' if len(group) > 1 else ':'} {group[0].name}. {group[0].reason}"
+
+
+def _without_change(cases: Sequence[CaseVerdict], over: str, code: Exit) -> str:
+    outcomes = {case.outcome for case in cases}
+    if code is Exit.NOT_MEASURED:
+        return "Nothing was measured"
+    if outcomes <= {Outcome.MEASURED, Outcome.SKIPPED}:
+        return "Timed without a comparison"
+    if outcomes <= {Outcome.NEW, Outcome.CHANGED, Outcome.MISSING, Outcome.SKIPPED}:
+        return "Nothing to compare"
+    return "Nothing changed" if outcomes == {Outcome.IDENTICAL} else f"No case is slower {over}"
+
+
+def _ratio(case: CaseVerdict) -> float:
+    return case.comparison.ratio if case.comparison else 1.0
+
+
+def _slowdown(case: CaseVerdict, policy: Policy) -> tuple[float, str]:
+    """Return the ratio that made a case red, and what it is slower than where that is not the reference."""
+    own = _ratio(case)
+    if case.best and own <= 1 + policy.regression:
+        return case.best.ratio, " against the best commit"
+    return own, ""
+
+
+def _also(*counts: tuple[int, str]) -> str:
+    return "".join(f", {count} {what}" for count, what in counts if count)
+
+
+def _counted(cases: Sequence[CaseVerdict]) -> str:
+    counts = Counter(case.outcome for case in cases)
+    return ", ".join(f"{counts[outcome]} {outcome.value.lower()}" for outcome in Outcome if counts[outcome]) or "no case"

@@ -41,6 +41,8 @@ from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSa
 
 FEWEST, MOST = 3, 30
 """Samples in one block."""
+BLOCK_WALL = 2.5
+"""Times the wanted length of a block that it may take with all that is not timed: a call of 0.2 ms may take 1 ms to launch."""
 SETTLED = 0.005
 """Warm-up ends once the last three turns of each side agree within this fraction, or after `WARM_S` seconds.
 
@@ -340,10 +342,10 @@ class Duet:
         }
         first = _turn(case.sides, flipped=times)
         count = self._warm_up(first, prepared)
-        position = 0
+        position, places = 0, min(one.places for one in prepared.values())  # the side that takes less memory may have more
         for index in range(self._plan.blocks):
             for side in _turn(first, flipped=index % 2 == 1):
-                sampled, window = self._sample(side, prepared[side], "block", count, place=index)
+                sampled, window = self._sample(side, prepared[side], "block", count, place=index % places)
                 samples_ms = tuple(map(stored_ms, sampled.samples_ms))
                 block = Block(index=index, position=position, samples_ms=samples_ms, exposed=sampled.exposed)
                 workers[side].blocks.append(TimedBlock(block, window))
@@ -389,15 +391,19 @@ class Duet:
         Return the number of samples that make a block of the wanted length.
         """
         medians: dict[Side, list[float]] = {side: [] for side in sides}
+        walls: dict[Side, float] = {}
+        places = min(prepared[side].places for side in sides)
         deadline = time.monotonic() + WARM_S["cpu" if self._plan.clock == "cpu" else "cuda"]
         count = FEWEST
         while True:
             for side in sides:
-                sampled, _ = self._sample(side, prepared[side], "block", count, place=len(medians[side]))
+                sampled, window = self._sample(side, prepared[side], "block", count, place=len(medians[side]) % places)
                 medians[side].append(statistics.median(sampled.samples_ms))
-            rounds = len(medians[sides[0]])
+                walls[side] = (window[1] - window[0]) * 1e3 / (count + 1)
+            rounds, wall_ms = len(medians[sides[0]]), max(walls.values())
             call_ms = max(values[-1] for values in medians.values())
-            count = min(MOST, max(FEWEST, round(self._plan.block_ms / max(call_ms, 1e-9))))
+            most = min(MOST, max(FEWEST, round(BLOCK_WALL * self._plan.block_ms / wall_ms)))
+            count = min(most, max(FEWEST, round(self._plan.block_ms / max(call_ms, 1e-9))))
             if all(_settled(values) for values in medians.values()) or (rounds >= 3 and time.monotonic() > deadline):
                 return count
 

@@ -27,7 +27,7 @@ from ratchet.measure.workers import Workers
 from ratchet.records.evaluation import TASK_FILE, EvaluationTask, InputKind, Probe, Rules, Slope, Violation
 from ratchet.records.files import save
 from ratchet.records.profile import Peaks
-from ratchet.records.run import Plan, Side, WorkerSamples
+from ratchet.records.run import SIDES, Plan, Side, WorkerSamples
 
 CASE = "evaluate/default"
 _BENCH = """\
@@ -37,7 +37,6 @@ from ratchet.measure.child.evaluation import evaluated
 
 evaluate = evaluated(Path(__file__).parents[1])
 """
-SIDES: tuple[Side, ...] = ("reference", "head")
 SLOPE_ROUNDS, SLOPE_S, MOST_CALLS = 5, 0.03, 4096
 """Rounds in which the parent times K and 2K calls of both sides, the seconds that K calls take at least, and the largest K."""
 MOST_BUSY, IDLE_S = 0.2, 0.02

@@ -21,10 +21,13 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+from pydantic import Field
 
 from ratchet.cache import cache_root
 from ratchet.errors import OutputError, RecordError
-from ratchet.records.build import KeptBuild, KeptFile
+from ratchet.records.base import SCHEMA_VERSION, Count, Record
 from ratchet.records.files import load, save
 from ratchet.subprocesses import run
 
@@ -38,8 +41,25 @@ VARIABLES = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CUDA_HOME", "NVCC_PRE
 _LIST = "kept.json"
 _CHUNK = 2**20
 
-State = dict[str, tuple[int, int]]
+TreeState = dict[str, tuple[int, int]]
 """Path within the tree → (size, modification time in ns)."""
+
+
+class KeptFile(Record):
+    """One file that a build wrote."""
+
+    size: Count
+    """Bytes."""
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    is_executable: bool
+
+
+class KeptBuild(Record):
+    """The list of one entry of the build cache; the files lie beside it."""
+
+    schema_version: int = SCHEMA_VERSION
+    files: dict[str, KeptFile]
+    """Path within the tree → what it held."""
 
 
 class _DamagedError(Exception):
@@ -82,7 +102,7 @@ def restore(folder: Path, tree: Path, outputs: Sequence[str]) -> bool:
     return True
 
 
-def keep(folder: Path, tree: Path, before: State, outputs: Sequence[str]) -> None:
+def keep(folder: Path, tree: Path, before: TreeState, outputs: Sequence[str]) -> None:
     """Copy the declared files that the build wrote; a full disk costs the entry, not the check.
 
     Nothing is kept of a build that rewrites a source or links out of the tree: restoring could not give the same tree.
@@ -114,9 +134,9 @@ def keep(folder: Path, tree: Path, before: State, outputs: Sequence[str]) -> Non
         shutil.rmtree(mark.parent, ignore_errors=True)
 
 
-def state_of(tree: Path) -> State:
+def state_of(tree: Path) -> TreeState:
     """Return what lies in a tree, git's own files apart."""
-    state: State = {}
+    state: TreeState = {}
     for folder, names, files in os.walk(tree):
         links = [name for name in names if Path(folder, name).is_symlink()]
         if ".git" in names:

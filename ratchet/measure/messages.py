@@ -100,6 +100,8 @@ class Prepared(Record):
     """It chose among variants of a kernel by their times, which nothing else may disturb."""
     memory_limit_bytes: Bytes | None = None
     has_reference: bool = True
+    places: Annotated[int, Field(ge=1)] = 1
+    """Places in memory at which it was built."""
     evidence: tuple[Evidence, ...] = ()
     """Of the result, where it was checked and can be compared with that of another process."""
 
@@ -138,7 +140,8 @@ class Identified(Record):
     digest: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
     opaque: Line
     launches: tuple[Line, ...] = ()
-    host: HostParts = HostParts(unknown="it was not looked at")
+    waits_for_host: bool = False
+    """The GPU waits for the host while it is timed, so its launches are not all that counts."""
     spent: bool = False
     """The worker may be damaged: end it, and prepare the next case in a fresh one."""
 

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 from ratchet.errors import UsageError
 from ratchet.measure.child.registry import select, unmatched
 from ratchet.measure.messages import CaseListed, FileBroken, Listing
 from ratchet.records.run import CaseRun, Config, Failure, Side
+from ratchet.units import did_you_mean
 from ratchet.untrusted import clean
 
 
@@ -91,6 +91,5 @@ def _case(
 def _refuse_unmatched(names: Sequence[str], patterns: Sequence[str]) -> None:
     for pattern in unmatched(names, patterns):
         known = sorted({part for name in names for part in (name, *name.split("/"))})
-        near = difflib.get_close_matches(pattern, known, n=3)
-        meant = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise UsageError(f"No case, benchmark or config is called {pattern}.{meant}", "See `ratchet list`.")
+        meant = f"No case, benchmark or config is called {pattern}. {did_you_mean(pattern, known)}"
+        raise UsageError(meant.rstrip(), "See `ratchet list`.")

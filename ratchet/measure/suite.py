@@ -25,7 +25,7 @@ from ratchet.measure.selection import choose_cases
 from ratchet.measure.survey import PreparedCase, SideTrace, UnpreparedCase, survey, trace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.profile import Peaks
-from ratchet.records.run import CaseRun, Failure, Plan, Shard, Side
+from ratchet.records.run import SIDES, CaseRun, Failure, Plan, Shard, Side
 from ratchet.stats.comparison import performance
 from ratchet.units import plural, size
 
@@ -39,7 +39,6 @@ MOST_AHEAD = 4
 SPARE_CORES = 8
 """With so many cores, the second session's processes import the benchmarks during the survey, before anything is timed."""
 
-SIDES: tuple[Side, ...] = ("reference", "head")
 
 Undecided = Callable[[Sequence[CaseRun]], Collection[str]]
 """Returns the names of those cases that more pairs could still decide."""
@@ -132,7 +131,8 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
 
         ecc_before = gpu.uncorrected_ecc() if gpu else None
         if wanted:
-            sessions.wait_for_spare()
+            if any(_waits_for_host(surveyed[case.name]) for case in wanted):
+                sessions.wait_for_spare()
             progress.start(len(wanted), task.looks[-1])
 
         def restart(names: Collection[str]) -> Mapping[Side, HostClient]:
@@ -217,7 +217,7 @@ class _Sessions:
         self._spare = self._started(tuple(reversed(SIDES)))
 
     def wait_for_spare(self) -> None:
-        """Wait until the spare hosts have imported their trees: nothing of ours runs while a block is timed."""
+        """Wait until the spare hosts have imported their trees, where what they do on other cores could disturb a block."""
         try:
             for host in self._spare.sides.values() if self._spare else ():
                 host.listing()
@@ -290,6 +290,10 @@ def _survey(
 def _bytes_of_pair(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> int:
     """Return the GPU memory that the workers of a pair need together; those of a CPU are counted too, and nobody asks."""
     return sum(one.prepared.peak_memory_bytes + CONTEXT_BYTES for one in answers.values() if isinstance(one, PreparedCase))
+
+
+def _waits_for_host(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:
+    return any(isinstance(one, PreparedCase) and one.waits_for_host for one in answers.values())
 
 
 def _has(case: CaseRun, side: Side) -> bool:

@@ -1,5 +1,8 @@
 """Build, check and identify every case once before anything is timed (`survey`), and trace changed ones afterwards (`trace`).
 
+On a GPU the launches of most cases prove that they are the same on both sides; workers that look at launches take one case after
+the other. The host code of the other cases can be told only in workers that have prepared nothing else.
+
 `suite.measure_suite` uses both. They run cases in workers that they fork through `workers.Workers`, and end these.
 """
 
@@ -7,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ratchet.errors import RatchetError
@@ -16,7 +19,9 @@ from ratchet.measure.lost import could_not_measure, in_every_try, worth_repeatin
 from ratchet.measure.messages import HostParts, Identified, Prepared, Traced
 from ratchet.measure.workers import Crew, Workers
 from ratchet.records.profile import Activity
-from ratchet.records.run import Failure, LostWorker, Side
+from ratchet.records.run import SIDES, Failure, LostWorker, Side
+
+NOT_LOOKED_AT = HostParts(unknown="it was not looked at")
 
 
 @dataclass(frozen=True)
@@ -27,10 +32,12 @@ class PreparedCase:
     digest: str = ""
     opaque: str = ""
     """Why it has no digest."""
-    host: HostParts = field(default_factory=HostParts)
-    """The identity of its host code, likewise."""
+    host: HostParts = NOT_LOOKED_AT
+    """The identity of its host code, where its launches do not prove it to be the same on both sides."""
     lost: tuple[LostWorker, ...] = ()
     """Workers that were lost before one succeeded."""
+    waits_for_host: bool = True
+    """The GPU may wait for the host while it is timed."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,9 @@ def survey(
     for side, names in cases.items():
         surveys[side].left = deque(name for name in names if name not in surveys[side].cases)
         _survey_alone(workers, surveys[side])
+    if identify and workers.in_parallel:
+        _compare_host_code(workers, surveys, lanes)
+    workers.wait_for_ends()
     return {side: {name: surveys[side].cases[name] for name in names} for side, names in cases.items()}
 
 
@@ -92,8 +102,9 @@ def _survey_lane(workers: Workers, survey: _Survey) -> None:
     while survey.left:
         name = survey.left.popleft()
         try:
+            is_fresh = worker is None
             worker = worker or workers.fork(survey.side)
-            case, spent = _survey_case(workers, survey, worker, name)
+            case, spent = _survey_case(workers, survey, worker, name, is_fresh=is_fresh)
             if not case.prepared.times_itself:
                 survey.cases[name] = case
         except CaseTrouble as error:
@@ -101,10 +112,10 @@ def _survey_lane(workers: Workers, survey: _Survey) -> None:
             if isinstance(error, Lost):
                 survey.note_lost(name, error)
         if spent and worker:
-            workers.end(worker)
+            workers.let_go(worker)
             worker = None
     if worker:
-        workers.end(worker)
+        workers.let_go(worker)
 
 
 def _survey_alone(workers: Workers, survey: _Survey) -> None:
@@ -112,9 +123,10 @@ def _survey_alone(workers: Workers, survey: _Survey) -> None:
     crew, side = Crew(), survey.side
     while survey.left:
         name, spent = survey.left.popleft(), True
+        is_fresh = side not in crew.workers
         workers.fill(crew, side)
         try:
-            case, spent = _survey_case(workers, survey, crew.workers[side], name)
+            case, spent = _survey_case(workers, survey, crew.workers[side], name, is_fresh=is_fresh)
             survey.cases[name] = case
             if case.prepared.times_itself:
                 workers.prepared_alone.add(name)
@@ -132,14 +144,53 @@ def _survey_alone(workers: Workers, survey: _Survey) -> None:
     workers.retire(crew)
 
 
-def _survey_case(workers: Workers, survey: _Survey, worker: WorkerClient, name: str) -> tuple[PreparedCase, bool]:
-    """Return the case, and whether its worker must end: the host code of a case can be told in a fresh worker only."""
+def _survey_case(
+    workers: Workers, survey: _Survey, worker: WorkerClient, name: str, *, is_fresh: bool
+) -> tuple[PreparedCase, bool]:
+    """Return the case, and whether its worker must end. On the CPU, which has no launches, every case needs its host code."""
     lost = survey.lost.get(name, ())
     prepared = workers.prepare(survey.side, worker, name, workers.plan.seed, check=True)
     if not survey.identify:
         return PreparedCase(prepared, lost=lost), False
+    host = worker.ask("host_code", HostParts) if is_fresh else NOT_LOOKED_AT
     identified = worker.ask("identify", Identified)
-    return PreparedCase(prepared, identified.digest, identified.opaque, identified.host, lost), True
+    case = PreparedCase(prepared, identified.digest, identified.opaque, host, lost, identified.waits_for_host)
+    return case, identified.spent or not workers.in_parallel
+
+
+def _compare_host_code(workers: Workers, surveys: Mapping[Side, _Survey], lanes: int) -> None:
+    """Ask for the host code of the cases that both sides have, and whose launches do not prove them to be the same."""
+    wanted: deque[tuple[_Survey, str]] = deque()
+    for name in dict.fromkeys(name for survey in surveys.values() for name in survey.cases):
+        sides = [survey.cases.get(name) for survey in surveys.values()]
+        found = [case for case in sides if isinstance(case, PreparedCase)]
+        if len(found) == len(SIDES) and (any(case.opaque for case in found) or found[0].digest != found[1].digest):
+            wanted += [(survey, name) for survey, case in zip(surveys.values(), found, strict=True) if case.host is NOT_LOOKED_AT]
+
+    def lane() -> None:
+        while wanted:
+            try:
+                survey, name = wanted.popleft()
+            except IndexError:  # another lane was faster
+                return
+            case = survey.cases[name]
+            if isinstance(case, PreparedCase):
+                survey.cases[name] = replace(case, host=_host_code(workers, survey.side, name))
+
+    workers.at_once([lane] * min(lanes * len(SIDES), len(wanted)))
+
+
+def _host_code(workers: Workers, side: Side, name: str) -> HostParts:
+    worker: WorkerClient | None = None
+    try:
+        worker = workers.fork(side)
+        workers.prepare(side, worker, name, workers.plan.seed, check=False)
+        return worker.ask("host_code", HostParts)
+    except CaseTrouble as error:  # what was prepared before will say so again when it is timed
+        return HostParts(unknown=f"looking at it failed: {error}")
+    finally:
+        if worker:
+            workers.let_go(worker)
 
 
 def trace(workers: Workers, side: Side, cases: Sequence[str]) -> dict[str, SideTrace]:

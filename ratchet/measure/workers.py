@@ -105,13 +105,16 @@ class Workers:
                 self._sampler.own = frozenset(self._pids)
 
     def retire(self, crew: Crew) -> None:
-        """End the workers of a crew. On a GPU nobody waits for them: the next ones can get their device meanwhile."""
+        """Let go of the workers of a crew."""
         for side in list(crew.workers):
-            worker = crew.workers.pop(side)
-            if self._pool:
-                self._ending.append(self._pool.submit(self.end, worker))
-            else:
-                self.end(worker)
+            self.let_go(crew.workers.pop(side))
+
+    def let_go(self, worker: WorkerClient) -> None:
+        """End a worker. On a GPU nobody waits for it: the next one can get its device meanwhile."""
+        if self._pool:
+            self._ending.append(self._pool.submit(self.end, worker))
+        else:
+            self.end(worker)
 
     def wait_for_ends(self) -> None:
         """Wait for the workers that were retired: their memory is free then."""

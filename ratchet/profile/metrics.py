@@ -6,8 +6,9 @@ from here. Sections: names of kernels, operations and peaks, what readers return
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -73,8 +74,8 @@ def flops(metrics: Metrics, constant_moves: float | None) -> dict[str, float]:
 
 def peaks(metrics: Metrics) -> Peaks:
     """Return the rates that can be sustained at the clocks of the measurement, in bytes and FLOP per second."""
-    dram = _product(metrics, "dram__bytes.sum.peak_sustained", "dram__cycles_elapsed.avg.per_second")
-    l2 = _product(metrics, "derived__lts__lts2xbar_bytes.sum.peak_sustained", "lts__cycles_elapsed.avg.per_second")
+    dram = _both(metrics, "dram__bytes.sum.peak_sustained", "dram__cycles_elapsed.avg.per_second", operator.mul)
+    l2 = _both(metrics, "derived__lts__lts2xbar_bytes.sum.peak_sustained", "lts__cycles_elapsed.avg.per_second", operator.mul)
     clock = metrics.get("sm__cycles_elapsed.avg.per_second", metrics.get("smsp__cycles_elapsed.avg.per_second"))
     rates = {
         precision: 2
@@ -158,9 +159,9 @@ def _cycles(metrics: Metrics, unit: str) -> float | None:
     return metrics.get(f"{unit}__cycles_elapsed.avg", metrics.get(f"{unit}__cycles_elapsed.max"))
 
 
-def _product(metrics: Metrics, first: str, second: str) -> float | None:
+def _both(metrics: Metrics, first: str, second: str, join: Callable[[float, float], float] = operator.add) -> float | None:
     one, other = metrics.get(first), metrics.get(second)
-    return None if one is None or other is None else one * other
+    return None if one is None or other is None else join(one, other)
 
 
 # What readers of reports return.
@@ -358,11 +359,6 @@ def _stalls(metrics: Metrics) -> dict[str, float]:
     stalls = {match[1]: value for name, value in metrics.items() if (match := _STALL.fullmatch(name))}
     stalls.pop("selected", None)
     return dict(sorted(stalls.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _both(metrics: Metrics, first_name: str, second_name: str) -> float | None:
-    one, other = metrics.get(first_name), metrics.get(second_name)
-    return None if one is None or other is None else one + other
 
 
 def _share(part: float | None, whole: float | None) -> float | None:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from ratchet import subprocesses
 from ratchet.errors import RatchetError
 from ratchet.records.profile import Profile
+from ratchet.subprocesses import Ended, Program, started
 from ratchet.untrusted import clean
 
 Key = TypeVar("Key", bound=Hashable)
@@ -34,22 +34,15 @@ class CountersHeldError(ProfileError):
     """Another process holds the GPU's counters."""
 
 
-@dataclass(frozen=True)
-class ProgramEnd:
-    """The end of a program. ``status`` is None where the time limit ended it, negative where a signal did."""
+def last_line(ended: Ended) -> str:
+    """Return the last line with text in it."""
+    return line_with(ended) or "it printed nothing"
 
-    status: int | None
-    output: str
 
-    def last_line(self) -> str:
-        """Return the last line with text in it."""
-        lines = [line for raw in self.output.splitlines() if (line := clean(raw))]
-        return lines[-1] if lines else "it printed nothing"
-
-    def line_with(self, *words: str) -> str | None:
-        """Return the last line that holds one of these words."""
-        lines = [clean(line) for line in self.output.splitlines() if any(word in line for word in words)]
-        return lines[-1] if lines else None
+def line_with(ended: Ended, *words: str) -> str | None:
+    """Return the last line with text in it that holds one of these words; without any, the last of all."""
+    lines = [clean(line) for line in ended.output.splitlines() if not words or any(word in line for word in words)]
+    return next(filter(None, reversed(lines)), None)
 
 
 @dataclass(frozen=True)
@@ -61,20 +54,19 @@ class Surroundings:
     time_limit_s: float
 
 
-def run(command: Sequence[str | Path], where: Surroundings) -> ProgramEnd:
+def run(command: Sequence[str | Path], where: Surroundings) -> Ended:
     """Run a program. It and everything that it started are gone afterwards, also on Ctrl-C.
 
     Raises ProfileError where it cannot be started.
     """
     with contextlib.ExitStack() as running:
-        ended = _started(command, where, running).wait(where.time_limit_s)
-    return ProgramEnd(ended.status, ended.output)
+        return _started(command, where, running).wait(where.time_limit_s)
 
 
-def _started(command: Sequence[str | Path], where: Surroundings, running: contextlib.ExitStack) -> subprocesses.Program:
+def _started(command: Sequence[str | Path], where: Surroundings, running: contextlib.ExitStack) -> Program:
     words = [str(word) for word in command]
     try:
-        return running.enter_context(subprocesses.started(words, environ=where.environ, folder=where.folder))
+        return running.enter_context(started(words, environ=where.environ, folder=where.folder))
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise ProfileError(f"{Path(command[0]).name} cannot be started: {clean(why or str(error))}.") from None
@@ -117,7 +109,7 @@ def _version(path: Path) -> tuple[tuple[int, ...], str]:
 # Line Options.)
 
 
-SetName = Literal["full", "detailed", "basic"]
+SetName = Literal["full", "detailed", "basic", "speed-of-light"]
 MOST_KERNELS = 16
 """Kernels of one call; each is replayed some forty times for a full set of counters."""
 SECTIONS = (
@@ -131,6 +123,8 @@ SECTIONS = (
     "ComputeWorkloadAnalysis",
 )
 """What the diagnosis reads first: a fraction of the replays of a full set, which adds rooflines and single instructions."""
+SPEED_OF_LIGHT = ("SpeedOfLight", "SpeedOfLight_RooflineChart", "LaunchStats")
+"""The set of that name, which releases since 2022 no longer have, and the grid, without which a launch is not recognised."""
 FULL_PASSES = 38
 """Replays of a launch for a full set, as on an H200."""
 PASS_S = 0.05
@@ -152,7 +146,7 @@ _NOT_SUPPORTED = ("not supported on device", "not compatible with Nsight Compute
 
 
 @dataclass(frozen=True)
-class Wish:
+class NcuOptions:
     """Options of ncu that a case decides."""
 
     set_name: SetName = "full"
@@ -185,7 +179,7 @@ def find_ncu(environ: Mapping[str, str]) -> Path:
 
 
 def take(
-    ncu: Path, tasks: Mapping[Key, NcuTask], wish: Wish, where: Surroundings, *, own_error: str
+    ncu: Path, tasks: Mapping[Key, NcuTask], options: NcuOptions, where: Surroundings, *, own_error: str
 ) -> dict[Key, ProfileError | None]:
     """Profile what each command marks, all at once. Return each one's error in a sentence; None where there is a report.
 
@@ -193,16 +187,16 @@ def take(
     report too, of what came before it. ``own_error`` is how a line begins on which the command says why it cannot be called.
     """
     ends = time.monotonic() + where.time_limit_s
-    errors = _taken(ncu, tasks, wish, where, own_error)
+    errors = _taken(ncu, tasks, options, where, own_error)
     for key, error in errors.items():
         left = ends - time.monotonic()
         if isinstance(error, CountersHeldError) and len(tasks) > 1 and left > 0:
-            errors |= _taken(ncu, {key: tasks[key]}, wish, replace(where, time_limit_s=left), own_error)
+            errors |= _taken(ncu, {key: tasks[key]}, options, replace(where, time_limit_s=left), own_error)
     return errors
 
 
 def _taken(
-    ncu: Path, tasks: Mapping[Key, NcuTask], wish: Wish, where: Surroundings, own_error: str
+    ncu: Path, tasks: Mapping[Key, NcuTask], options: NcuOptions, where: Surroundings, own_error: str
 ) -> dict[Key, ProfileError | None]:
     ends = time.monotonic() + where.time_limit_s + WRITE_S
     errors: dict[Key, ProfileError | None] = {}
@@ -211,27 +205,28 @@ def _taken(
         for key, task in tasks.items():
             task.report.unlink(missing_ok=True)
             try:
-                command: list[str | Path] = [ncu, *_options(wish, task.report), *task.command(where.time_limit_s)]
+                command: list[str | Path] = [ncu, *_options(options, task.report), *task.command(where.time_limit_s)]
                 programs[key] = _started(command, where, running)
             except ProfileError as error:
                 errors[key] = error
         for key, program in programs.items():
             ended = program.wait(ends - time.monotonic())
-            errors[key] = _trouble(ProgramEnd(ended.status, ended.output), where.time_limit_s, own_error)
+            errors[key] = _trouble(ended, where.time_limit_s, own_error)
             report = tasks[key].report
             if errors[key] is None and not (report.is_file() and report.stat().st_size):
                 errors[key] = ProfileError("ncu succeeded but wrote no report.", "Run it by hand, or see `ncu --version`.")
     return errors
 
 
-def _options(wish: Wish, report: Path) -> list[str]:
-    options = [word for name in SECTIONS for word in ("--section", name)] if wish.is_brief else ["--set", wish.set_name]
-    options += ["--clock-control", "none", "--cache-control", "all" if wish.cold_cache else "none"]
+def _options(chosen: NcuOptions, report: Path) -> list[str]:
+    sections = SECTIONS if chosen.is_brief else SPEED_OF_LIGHT if chosen.set_name == "speed-of-light" else ()
+    options = [word for name in sections for word in ("--section", name)] or ["--set", chosen.set_name]
+    options += ["--clock-control", "none", "--cache-control", "all" if chosen.cold_cache else "none"]
     options += ["--profile-from-start", "off", "--target-processes", "application-only"]
-    if wish.kernels:
-        names = "|".join(map(re.escape, wish.kernels))
+    if chosen.kernels:
+        names = "|".join(map(re.escape, chosen.kernels))
         options += ["--kernel-name-base", "function", "--kernel-name", f"regex:^({names})$"]
-    return [*options, "--launch-count", str(wish.launches), "--force-overwrite", "--export", str(report)]
+    return [*options, "--launch-count", str(chosen.launches), "--force-overwrite", "--export", str(report)]
 
 
 def accepted(profile: Profile, wanted: str | None) -> Profile:
@@ -252,31 +247,31 @@ def accepted(profile: Profile, wanted: str | None) -> Profile:
     return profile
 
 
-def _trouble(ended: ProgramEnd, time_limit_s: float, own_error: str) -> ProfileError | None:
+def _trouble(ended: Ended, time_limit_s: float, own_error: str) -> ProfileError | None:
     """Return the error in one sentence, or None. ncu's own words say more than its exit status, so they come first."""
     if "ERR_NVGPUCTRPERM" in ended.output:
         return ProfileError(f"This user may not read the GPU's counters (ERR_NVGPUCTRPERM{_restricted()}).", NO_PERMISSION)
-    if ended.line_with(*_COUNTERS_HELD):
+    if line_with(ended, *_COUNTERS_HELD):
         return CountersHeldError(
             "Another program holds the GPU's counters, perhaps DCGM.", "Pause it with `dcgmi profile --pause`, and profile again."
         )
-    if own := ended.line_with(own_error):
+    if own := line_with(ended, own_error):
         return ProfileError(f"Under ncu {own[own.find(own_error) + len(own_error) :]}")
     if _NO_KERNELS in ended.output:
         return ProfileError("ncu saw no kernel in the call.", "It counts kernels only, not copies or memsets.")
-    if line := ended.line_with(*_NOT_SUPPORTED):
+    if line := line_with(ended, *_NOT_SUPPORTED):
         return ProfileError(f"This ncu does not know the GPU or its driver: {line}", "Install the ncu that came with the driver.")
     return _ending(ended, time_limit_s)
 
 
-def _ending(ended: ProgramEnd, time_limit_s: float) -> ProfileError | None:
+def _ending(ended: Ended, time_limit_s: float) -> ProfileError | None:
     if ended.status is None:
         return ProfileError(f"ncu hung: it did not end within {time_limit_s:.0f} s.", "Raise profile_timeout in [tool.ratchet].")
     signal = ended.status - _SHELL if ended.status > _SHELL else -ended.status
     if 0 < signal <= _LAST_SIGNAL:
-        return ProfileError(f"ncu crashed ({signal_name(-signal)}): {ended.last_line()}")
+        return ProfileError(f"ncu crashed ({signal_name(-signal)}): {last_line(ended)}")
     if ended.status > 0:
-        return ProfileError(f"ncu failed with status {ended.status}: {ended.line_with('==ERROR==') or ended.last_line()}")
+        return ProfileError(f"ncu failed with status {ended.status}: {line_with(ended, '==ERROR==') or last_line(ended)}")
     return None
 
 

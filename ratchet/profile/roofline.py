@@ -21,9 +21,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ratchet.judge.profile import Roofs, cached
-from ratchet.records.profile import Peaks, Profile
-from ratchet.records.roofline import Bound, Roof, Roofline, RooflinePoint
+from ratchet.judge.profile import Roofs, cached, is_warm
+from ratchet.records.environment import Fingerprint
+from ratchet.records.profile import Bound, Peaks, Profile, Roof, Roofline, RooflinePoint
 from ratchet.records.run import Side, WorkloadIdentity
 
 
@@ -90,6 +90,11 @@ def datasheet(gpu: str | None) -> Peaks | None:
     while _MAKER.match(name):
         name = _MAKER.sub("", name)
     return next((sheet.peaks() for sheet in SHEETS if sheet.name.fullmatch(name)), None)
+
+
+def printed_peaks(fingerprint: Fingerprint) -> Peaks | None:
+    """Return the datasheet's peaks of a machine. A slice of a GPU (MIG) is not the GPU."""
+    return None if fingerprint.mig == "on" else datasheet(fingerprint.gpu)
 
 
 def highest(gpu: str | None) -> Peaks:
@@ -233,6 +238,23 @@ def declared(
         source="declared",
         warm=cached(workload, l2_bytes) is not None,
     )
+
+
+def point(
+    case: str,
+    side: Side | None,
+    profile: Profile | None,
+    workload: WorkloadIdentity | None,
+    seconds: float | None,
+    roofs: tuple[Roof, ...],
+    l2_bytes: int | None,
+) -> RooflinePoint | None:
+    """Return the point from counters where there are any, else from the work that the benchmark declares, if it does."""
+    warm = workload is not None and is_warm(workload)
+    by_counters = counted(case, side, profile, roofs, seconds, warm=warm) if profile and profile.kernels else None
+    if by_counters or workload is None or seconds is None or not workload.declares_work:
+        return by_counters
+    return declared(case, side, workload, seconds, l2_bytes)
 
 
 def best_roofs(roofs: Iterable[Roof]) -> dict[str, Roof]:

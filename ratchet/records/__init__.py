@@ -6,7 +6,6 @@ Docstrings of models and fields go into the JSON Schemas (results/schema), which
 
 from ratchet.records.base import SCHEMA_VERSION, Record
 from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline
-from ratchet.records.calibration import Calibration, CaseCalibration
 from ratchet.records.environment import Environment, Fingerprint, Telemetry
 from ratchet.records.run import (
     Block,
@@ -22,7 +21,16 @@ from ratchet.records.run import (
     WorkerSamples,
     WorkloadIdentity,
 )
-from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
+from ratchet.records.verdict import (
+    SLOWDOWNS,
+    Calibration,
+    CaseCalibration,
+    CaseVerdict,
+    Comparison,
+    Outcome,
+    ReportRecord,
+    SideSummary,
+)
 
 __all__ = [
     "SCHEMA_VERSION",

@@ -31,7 +31,7 @@ class StepKind(StrEnum):
     ACCEPTED = "accepted"
     """Moved on purpose, by a person with a reason; the only step that may be slower."""
     CHANGED = "changed"
-    """The workload is another one, so the chain starts anew: its time does not compare with the one before."""
+    """The workload is another one, so the chain starts again: its time does not compare with the one before."""
     RENAMED = "renamed"
     REMOVED = "removed"
     RETURNED = "returned"
@@ -170,8 +170,9 @@ class Baseline(Record):
         Their times do not compare with today's, but their commits are the best ones known: those are measured again.
         """
         own = self.entries(fingerprint)
-        kin = [part for part in self.fingerprints.values() if part.fingerprint.is_same_hardware(fingerprint)]
-        older = [(name, entry) for part in kin for name, entry in part.configs.items() if name not in own and not entry.removed]
+        similar = [part for part in self.fingerprints.values() if part.fingerprint.is_same_hardware(fingerprint)]
+        entries = [item for part in similar for item in part.configs.items()]
+        older = [(name, entry) for name, entry in entries if name not in own and not entry.removed]
         return dict(sorted(older, key=lambda item: item[1].timestamp))
 
     def every(self) -> Iterator[tuple[str, str, BaselineEntry]]:

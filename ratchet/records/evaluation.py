@@ -45,18 +45,18 @@ def parse_input(text: str) -> InputSpec:
         try:
             return InputSpec(number=float(text[1:]))
         except ValueError:
-            raise ValueError(f"{text!r} is no number: write =0.5") from None
+            raise ValueError(f"{text!r} is not a number: write =0.5") from None
     match = _INPUT.fullmatch(text)
     dtype = (match["dtype"] or "float32") if match else ""
     if match is None or dtype not in (*_FLOATS, *_INTEGERS):
-        raise ValueError(f"{text!r} is no input: write 4096x4096, 4096x4096:bfloat16, 8192:int64:0..32000 or =0.5")
+        raise ValueError(f"{text!r} is not an input: write 4096x4096, 4096x4096:bfloat16, 8192:int64:0..32000 or =0.5")
     low, high = (int(match["low"]), int(match["high"])) if match["low"] else (0, 2)
     if not low < high:
         raise ValueError(f"{text!r} has no value from {low} up to {high}")
     return InputSpec(shape=tuple(int(size) for size in match["shape"].split("x")), dtype=dtype, low=low, high=high)
 
 
-class Source(Record):
+class SourceFile(Record):
     """A Python file as it was when the evaluation began: what runs is this text, whatever happens to the file."""
 
     path: str
@@ -68,10 +68,10 @@ class Source(Record):
 class EvaluationTask(Record):
     """The task of one host: the file, the function in it, and the way to make its arguments."""
 
-    source: Source
+    source: SourceFile
     function: str
     inputs: tuple[InputSpec, ...] = ()
-    maker: Source | None = None
+    maker: SourceFile | None = None
     """The file whose function ``maker_function`` makes the arguments from a seed and a device, in place of ``inputs``."""
     maker_function: str = ""
     folder: str = "."
@@ -143,9 +143,9 @@ class EvaluationRecord(Record):
     evaluator: str
     """SHA-256 over the files of the installed ratchet package."""
     environment: Environment
-    baseline: Source
-    candidate: Source
-    maker: Source | None = None
+    baseline: SourceFile
+    candidate: SourceFile
+    maker: SourceFile | None = None
     maker_function: str = ""
     function: str
     inputs: tuple[InputSpec, ...] = ()

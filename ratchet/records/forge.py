@@ -1,16 +1,22 @@
-"""Values that GitHub gives us about a pull request, and values that we send: a report can be written without a network.
+"""Values that GitHub gives us about a pull request, values that we send, and acceptances of regressions, which comments carry.
 
-`ratchet.forge.github` reads and sends them; commands, the judge and the reports use them. Pure.
+`ratchet.forge.github` reads and sends them; commands, the judge and the reports use them without a network. Pure.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Field
+
+from ratchet.records.base import Record
+from ratchet.records.baseline import Commit
 
 Level = Literal["notice", "warning", "failure"]
-Conclusion = Literal["success", "failure", "neutral", "cancelled", "skipped", "timed_out", "action_required"]
+Conclusion = Literal["success", "failure", "neutral", "action_required"]
+"""Of a check run. GitHub lets ``success`` and ``neutral`` satisfy a required check, and the other two block it."""
 
 LARGEST_CHECK_TEXT = 65_535
 """Characters of a check run's summary, and of its text."""
@@ -101,3 +107,23 @@ class CheckOutput:
     summary: str
     text: str
     annotations: tuple[Annotation, ...] = ()
+
+
+LONGEST_CASE = 200
+LONGEST_REASON = 500
+
+Login = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}(\[bot\])?$")]
+"""Name of an account on GitHub."""
+
+
+class Acceptance(Record):
+    """One accepted regression: by whom, why, and for which head. Another head needs another acceptance."""
+
+    case: Annotated[str, Field(min_length=3, max_length=LONGEST_CASE)]
+    reason: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
+    by: Login
+    sha: Commit
+    """The head of the pull request at the time."""
+    comment: Annotated[int, Field(gt=0, lt=2**63)] | None
+    """Id of the person's comment; None where it was done by a label."""
+    at: AwareDatetime

@@ -42,6 +42,7 @@ class Policy(Record):
 
 
 Side = Literal["reference", "head"]
+SIDES: tuple[Side, ...] = ("reference", "head")
 SampleMs = Annotated[float, Field(ge=1e-9, lt=1e9)]
 
 
@@ -84,7 +85,7 @@ class Plan(Record):
     budget_s: NotNegative = 0.0
     """Measuring of undecided cases ended after so long; 0: never."""
     restart_after: Count = 0
-    """Pairs with this number and later ones come from processes that were started anew; 0: all come from the first."""
+    """Pairs with this number and later ones come from processes that were started later; 0: all come from the first."""
     seed: int
     """Of the random inputs."""
     order_seed: Count = 0

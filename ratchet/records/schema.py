@@ -12,12 +12,10 @@ from typing import Any
 
 from ratchet.records.base import Record
 from ratchet.records.baseline import Baseline
-from ratchet.records.calibration import Calibration
-from ratchet.records.profile import Profiles
-from ratchet.records.roofline import Roofline
+from ratchet.records.profile import Profiles, Roofline
 from ratchet.records.run import RunRecord
 from ratchet.records.tuning import Tuned, TuningRecord
-from ratchet.records.verdict import ReportRecord
+from ratchet.records.verdict import Calibration, ReportRecord
 
 SCHEMAS: dict[str, type[Record]] = {
     "run": RunRecord,

@@ -97,7 +97,7 @@ class Session(Record):
     first: Count = 0
     """How many evaluations were there before it."""
     ended: str = ""
-    """Why no more was tried; empty while it goes on, and for ever where it was killed."""
+    """Why no more was tried; empty while it runs, and for good where it was killed."""
 
 
 class TuningRecord(Record):
@@ -234,10 +234,10 @@ class TuningFile:
 
     def save(self, record: TuningRecord) -> None:
         """Write the record. Raises OutputError where the folder or the disk refuses."""
-        anew = not self._ours and len(record.sessions) == 1 and self.path.is_file()
-        if anew and not record.evaluations:
+        is_new = not self._ours and len(record.sessions) == 1 and self.path.is_file()
+        if is_new and not record.evaluations:
             return  # nothing was tried yet that would be worth more than what is there
-        if anew:
+        if is_new:
             keep_earlier(self.path)
         save_text(self.path, self.text(record))
         self._ours = True
@@ -271,7 +271,7 @@ def keep_earlier(path: Path) -> Path:
         return path.rename(target)
     except OSError as error:
         raise OutputError(
-            f"{path} cannot be moved to {target}: {error.strerror or error}.", "Move it away, or go on with it: --resume."
+            f"{path} cannot be moved to {target}: {error.strerror or error}.", "Move it away, or continue it with --resume."
         ) from error
 
 

@@ -1,6 +1,6 @@
 """The baseline file as text: its cases and their history, what a command moved, and what was pushed to the remote.
 
-`ratchet.cli.baseline` prints it; `ratchet.commands.baseline.push` gets the commit message and the text of its pull request here.
+`ratchet.cli.baseline` prints it; `ratchet.commands.baseline` gets the commit message and the text of its pull request here.
 Pure.
 """
 
@@ -159,7 +159,7 @@ def recorded_lines(done: BaselineUpdate, path: str) -> list[str]:
     if MoveKind.APART in kinds:
         lines.append(
             "Cases that differ were measured with other settings than their baseline, at the same commit. Measure with the same "
-            "settings, or start anew with `ratchet baseline accept`."
+            "settings, or start again with `ratchet baseline accept`."
         )
     return lines
 
@@ -229,7 +229,7 @@ def _move_row(move: Move, several: bool) -> tuple[str, ...]:
         case MoveKind.FIRST:
             time, words = milliseconds(after.median_ms), f"at {short(after.git_commit)}"
         case MoveKind.CHANGED:
-            time, words = milliseconds(after.median_ms), f"at {short(after.git_commit)}; starts anew, {step.reason}"
+            time, words = milliseconds(after.median_ms), f"at {short(after.git_commit)}; starts again, {step.reason}"
         case MoveKind.IMPROVED if before and step.ratio:
             time = f"{milliseconds(before.median_ms)} → {milliseconds(after.median_ms)}"
             change, words = units.change(step.ratio), f"at {short(after.git_commit)}, in two measurements"
@@ -257,7 +257,6 @@ def _change_of_accepted(done: AcceptedCase) -> str:
 # The push to the remote: its commit, its pull request, and its result.
 
 
-_NAMED = 3
 _SKIP = "[skip ci]"
 """GitHub starts no workflow for a push whose message has it."""
 _STEPS = (MoveKind.IMPROVED, MoveKind.FIRST, MoveKind.CHANGED, MoveKind.REMOVED, MoveKind.RETURNED)
@@ -345,5 +344,4 @@ def _steps(recorded: BaselineUpdate, accepted: Sequence[AcceptedCase], path: str
 
 
 def _names(cases: Sequence[str]) -> str:
-    names = [inert(clean(name, 60)) for name in dict.fromkeys(cases)]
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return units.listed(list(dict.fromkeys(cases)), show=lambda name: inert(clean(name, 60)))

@@ -13,7 +13,7 @@ from typing import Any
 from ratchet import units
 from ratchet.judge.replay import Rates, ReplayVerdict
 from ratchet.records import CaseVerdict, Outcome, Policy, ReportRecord
-from ratchet.records.calibration import Calibration, CaseCalibration
+from ratchet.records.verdict import Calibration, CaseCalibration
 from ratchet.report import words
 from ratchet.report.words import NOTHING
 from ratchet.untrusted import CELL, log_line
@@ -55,9 +55,8 @@ def _sentences(done: Calibration) -> list[str]:
     lines += [f"{name}: too few pairs to say anything; give it more time with --time." for name in done.unmeasured]
     noisy = [case.name for case in done.cases if not case.holds]
     if noisy:
-        named = ", ".join(noisy[:5]) + (f" and {len(noisy) - 5} more" if len(noisy) > 5 else "")
         lines.append(
-            f"The gate of {gate} cannot be held for {named}: "
+            f"The gate of {gate} cannot be held for {units.listed(noisy, 5)}: "
             "quieten the machine, lengthen these workloads or time them in a graph, allow more --pairs, or leave them out."
         )
     verdict = f"This machine holds the gate of {gate}" if done.holds else f"This machine does not hold the gate of {gate}"

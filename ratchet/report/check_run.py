@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator
 
 from ratchet import untrusted
-from ratchet.judge.github.state import Conclusion
 from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome
-from ratchet.records.forge import ANNOTATIONS_A_CALL, Annotation, CheckOutput, Level
+from ratchet.records.forge import ANNOTATIONS_A_CALL, Annotation, CheckOutput, Conclusion, Level
 from ratchet.report import profile, words
 from ratchet.report.comment import CommentPage, conclusion, render_part
 

@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 from ratchet import untrusted
 from ratchet.errors import UsageError
-from ratchet.judge.github.command import MOST_CASES, is_case
-from ratchet.judge.github.state import Conclusion, Gap, state_of
+from ratchet.judge.github.event import MOST_CASES, is_case
+from ratchet.judge.github.state import Gap, state_of
 from ratchet.records import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
-from ratchet.records.acceptance import Acceptance
+from ratchet.records.forge import Acceptance, Conclusion
 from ratchet.report import profile, words
 from ratchet.report.markdown import Detail, Reason, fitted, is_plain, machine, reasons, shared_content, template, tree
 from ratchet.untrusted import Markdown
@@ -46,7 +46,7 @@ class CommentPage:
     edited_baseline: bool = False
     """The pull request changes the baseline file."""
     acceptances: tuple[Acceptance, ...] = ()
-    """Acceptances that cover a slowdown of this report; `ratchet.judge.github.acceptance.with_acceptances` has applied them."""
+    """Acceptances that cover a slowdown of this report; `ratchet.judge.github.state.with_acceptances` has applied them."""
     artifact_url: str | None = None
     log_url: str | None = None
     """Address of the publishing job, where its log is what to read next."""
@@ -132,9 +132,9 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
 
 def _headline(report: ReportRecord) -> str:
     """Return the headline without its full stop, and without the reason of a case, which stands below."""
-    said = profile.headline(report)
-    reason = next((case.reason for case in report.cases if case.reason and said.endswith(f". {case.reason}")), "")
-    return said.removesuffix(reason).rstrip(" .")
+    headline = profile.headline(report)
+    reason = next((case.reason for case in report.cases if case.reason and headline.endswith(f". {case.reason}")), "")
+    return headline.removesuffix(reason).rstrip(" .")
 
 
 def _cases(page: CommentPage, report: ReportRecord, detail: Detail) -> dict[str, Any]:

@@ -292,5 +292,4 @@ def _memory(case: CaseVerdict) -> str:
 
 
 def _names(names: tuple[str, ...], most: int = 10) -> Markdown:
-    shown = ", ".join(untrusted.name(name) for name in names[:most])
-    return Markdown(shown if len(names) <= most else f"{shown} and {len(names) - most} more")
+    return Markdown(units.listed(names, most, untrusted.name))

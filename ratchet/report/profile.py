@@ -88,13 +88,13 @@ _ONLY_READ = ("dram_read_bytes", "dram_write_bytes", "store_sectors_per_request"
 
 def headline(report: ReportRecord) -> str:
     """Return the first line that anyone reads; after the case that it ends with, the cause where a profile is sure enough."""
-    said = report.headline.removesuffix(".")
+    sentence = report.headline.removesuffix(".")
     changes = {case.name: units.slowdown(case.comparison.ratio) for case in report.cases if case.comparison}
     for profile in report.profiles:
-        named = said.endswith(f" {profile.case} {changes.get(profile.case)}")
+        named = sentence.endswith(f" {profile.case} {changes.get(profile.case)}")
         if named and profile.reference and profile.causes and profile.causes[0].confidence != "low":
             cause = profile.causes[0].what.partition(": ")[0].removesuffix(".")
-            return f"{said}: {units.lowered(cause)}." if len(cause) <= LONGEST_CAUSE else report.headline
+            return f"{sentence}: {units.lowered(cause)}." if len(cause) <= LONGEST_CAUSE else report.headline
     return report.headline
 
 
@@ -238,6 +238,7 @@ def _of_activity(head: Activity | None, reference: Activity | None) -> Table:
         ("Launches", "launches", lambda value: f"{value:g}"),
         ("Copies", "copies_s", units.duration),
         ("Device idle between kernels", "gaps_s", units.duration),
+        ("Launched kernels waiting to start", "queued_s", units.duration),
         ("CPU time in allocation", "allocation_s", units.duration),
     )
     for title, field, text in others:

@@ -40,7 +40,7 @@ class Budget:
 
     @property
     def search_ends(self) -> float:
-        """The moment from which no evaluation is begun any more."""
+        """The moment after which no evaluation starts."""
         if self.seconds is None:
             return math.inf
         return self.started + self.seconds - min(FOR_FINALS * self.seconds, MOST_FOR_FINALS_S)

@@ -1,22 +1,53 @@
 """The search: a space and what is known of it → which configurations to try next.
 
-``ratchet tune`` and the replay of a recorded space ask it for configurations and report their times. Pure: no clock, no files.
+``ratchet tune`` and the replay of a recorded space ask it for configurations and report their times. `Auto` tries every
+configuration if the budget allows it; else it uses what did best on recorded and made-up spaces: trees, or hill-climbing where
+scikit-learn is not installed. Pure: no clock, no files.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ratchet.errors import UsageError
-from ratchet.tune.space import Candidates
-from ratchet.tune.strategies import STRATEGIES, Auto
-from ratchet.tune.strategies.local import History
+from ratchet.tune.space import Candidates, Configuration, Value
+from ratchet.tune.strategies import Climb, Exhaustive, History, Random, Strategy, Tpe, TreeSearch
 
-if TYPE_CHECKING:
-    from ratchet.tune.space import Candidates, Configuration, Value
+
+class Auto(Strategy):
+    """Every configuration if the budget allows it, else the best guided search: docs/decisions/0011-search.md."""
+
+    name = "auto"
+
+    def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
+        super().__init__(seen, rng, budget)
+        self._used: dict[type[Strategy], Strategy] = {}
+
+    @property
+    def chosen(self) -> str:
+        """The strategies that it used, one after the other, or will use: ``exhaustive``, ``trees``."""
+        return ", then ".join(strategy.name for strategy in self._used or [self._wanted()])
+
+    def next(self) -> int:
+        wanted = self._wanted()
+        if wanted not in self._used:
+            self._used[wanted] = wanted(self.seen, self.rng, self.budget)
+        return self._used[wanted].next()
+
+    def _wanted(self) -> type[Strategy]:
+        fits = self.to_come is not None and self.seen.candidates.exact and self.seen.left <= self.to_come
+        if fits:
+            return Exhaustive
+        return TreeSearch if importlib.util.find_spec("sklearn") else Climb
+
+
+STRATEGIES: dict[str, type[Strategy]] = {
+    strategy.name: strategy for strategy in (Auto, Exhaustive, Random, Climb, TreeSearch, Tpe)
+}
+"""Name → strategy. The search calls ``next()`` only while there is a candidate that was not handed out."""
 
 
 class Search:

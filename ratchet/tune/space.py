@@ -157,12 +157,12 @@ CHUNK = 2**21
 Mask = NDArray[np.bool_]
 
 
-def candidates(space: Space, limit: int = LIMIT, seed: int = 0) -> Candidates:
+def candidates(space: Space, limit: int = LIMIT) -> Candidates:
     """Return the valid configurations of ``space``, in the order of its values; a random sample of more than ``limit``.
 
     Raises UsageError where a constraint leaves nothing, fails, or does not fit the space, and for a default that is not valid.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     rules = [_Rule(space, constraint, rng) for constraint in space.constraints]
     order = _order(space, rules)
     bound: list[int] = []
@@ -191,7 +191,7 @@ class _Rule:
             raise UsageError(f"{error}.", "Write one as lambda BLOCK_M, BLOCK_N: BLOCK_M >= BLOCK_N.") from None
         everything = list(space.parameters)
         if strangers := [name for name in self._names if name not in space.parameters]:
-            raise UsageError(f"A constraint takes {strangers[0]}, which is no parameter: {self.text}", "Use names of tune.")
+            raise UsageError(f"A constraint takes {strangers[0]}, which is not a parameter: {self.text}", "Use names of tune.")
         self._at = [everything.index(name) for name in self._names]
         self._values = [space.parameters[name] for name in self._names]
         self.columns = frozenset(self._at)

@@ -76,7 +76,7 @@ OPERATIONS: dict[str, Operation] = {
     "workflow_run": Operation(lambda g: g.workflow_run(5), "Reading workflow run 5"),
     "artifacts": Operation(lambda g: g.artifacts(5), "Reading the artifacts of workflow run 5"),
     "has_artifact": Operation(lambda g: g.has_artifact(5, "ratchet-run"), "Reading the artifacts of workflow run 5"),
-    "has_completed": Operation(lambda g: g.has_completed("ratchet", "a" * 40, "5.1"), "Looking for check runs on aaa"),
+    "has_completed": Operation(lambda g: g.has_completed("ratchet", "a" * 40, "5.1"), "Reading the check runs on aaa"),
     "file_at": Operation(
         lambda g: g.file_at("results/baseline.json", "main"), "Reading results/baseline.json at main", absent=None
     ),

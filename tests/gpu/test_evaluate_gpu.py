@@ -30,6 +30,7 @@ def place(tmp_path: Path) -> Playground:
 
 def evaluated(place: Playground, *words: str | Path) -> tuple[Finished, dict[str, Any]]:
     done = place.ratchet("evaluate", *map(str, words), "--device", "cuda", "--json")
+    assert done.out, done.err
     return done, json.loads(done.out)
 
 

@@ -438,7 +438,7 @@ def NAME(*, device):
 def test_host_code_of_a_call_that_waits_or_keeps_the_gpu_waiting(tmp_path: Path) -> None:
     """A call that synchronises and one that is host-bound are identical if unchanged; a constant, a kernel or a wait is seen."""
     pytest.importorskip("triton")
-    hosts = {"item": "out[0].item()", "sleep": "time.sleep(0.01)"}
+    hosts = {"item": "out[0].item()", "sleep": "time.sleep(0.02)"}
     files = {f"bench/{name}.py": HOST_CASE.replace("NAME", name).replace("HOST", line) for name, line in hosts.items()}
     new_repository(tmp_path / "repo", {"notes.txt": "x\n"})
     play = Playground(tmp_path)
@@ -452,7 +452,7 @@ def test_host_code_of_a_call_that_waits_or_keeps_the_gpu_waiting(tmp_path: Path)
     play.commit({"bench/item.py": "# a comment\n" + files["bench/item.py"]})
     assert changed_cases() == set()
     planted = [("item", "BLOCK = 256", "BLOCK = 128"), ("item", "* factor", "+ factor"), ("item", "2.0", "3.0")]
-    for name, old, new in [*planted, ("sleep", "0.01", "0.012"), ("sleep", "BLOCK = 256", "BLOCK = 512")]:
+    for name, old, new in [*planted, ("sleep", "0.02", "0.024"), ("sleep", "BLOCK = 256", "BLOCK = 512")]:
         play.commit({f"bench/{name}.py": files[f"bench/{name}.py"].replace(old, new)})
         play.commit({f"bench/{name}.py": files[f"bench/{name}.py"]})
         assert changed_cases() == {f"{name}/default"}, (name, new)

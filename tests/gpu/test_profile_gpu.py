@@ -13,7 +13,7 @@ from ratchet.measure.build import benchmark_environ
 from ratchet.measure.child.profile_target import SEPARATOR
 from ratchet.measure.suite import trace_cases
 from ratchet.measure.tree_spec import TreeSpec
-from ratchet.profile.ncu import ProfileError, Wish, find_ncu
+from ratchet.profile.ncu import NcuOptions, ProfileError, find_ncu
 from ratchet.profile.readers import read
 from ratchet.records.run import Side
 from ratchet.report.progress import SilentProgress
@@ -50,7 +50,7 @@ def look(folder: Path, environ: dict[str, str], *cases: str, both_sides: bool = 
     trees: dict[Side, TreeSpec] = {"reference": tree, "head": tree} if both_sides else {"head": tree}
     traces = trace_cases(trees, cases, plan_of(Settings(), "cuda"), SilentProgress(), environ)
     request = ProfileRequest(trees, 1, benchmark_environ(environ, tree), folder, TimeBudget(120, traces.import_s))
-    return profile_sides(request, dict.fromkeys(cases, Wish()), traces.cases)
+    return profile_sides(request, dict.fromkeys(cases, NcuOptions()), traces.cases)
 
 
 def needs_counters(looked: SideProfile) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 from ratchet.commands.github.publish import Publication, PublishRequest, publish
 from ratchet.forge.github import GitHub
-from ratchet.judge.github.acceptance import acknowledgement
+from ratchet.judge.github.state import acknowledgement
 from ratchet.records import CaseRun, Tree
-from ratchet.records.acceptance import Acceptance
 from ratchet.records.files import save
+from ratchet.records.forge import Acceptance
 from ratchet.report.comment import MARKER
 from tests import examples
 from tests.fake_github import Check, FakeGitHub

@@ -105,7 +105,7 @@ def test_no_bench_folder(make: Callable[..., Playground]) -> None:
         ("gate = '3%'\n", "[tool.ratchet] gate in pyproject.toml: there is no such setting"),
         ("pairs = 1\n", "[tool.ratchet] pairs in pyproject.toml"),
         ("regression_threshold = 3\n", "write 3% for percent"),
-        ("build_timeout = 'soon'\n", "'soon' is no duration"),
+        ("build_timeout = 'soon'\n", "'soon' is not a duration"),
         ("pairs = \n", "not valid TOML"),
     ],
 )
@@ -215,7 +215,7 @@ def test_full_step_summary_is_said(play: Playground) -> None:
     """A step summary that cannot be written is said, exit 3, with the files of the check in place."""
     done = play.check(env={"GITHUB_STEP_SUMMARY": "/dev/full"})
     assert done.code == 3
-    assert "The step summary /dev/full cannot be written" in done.sentence
+    assert "GITHUB_STEP_SUMMARY (/dev/full) cannot be written" in done.sentence
     assert done.report.exit_code == 0
     play.assert_clean()
 

@@ -12,10 +12,10 @@ import pytest
 
 from ratchet.commands.github.judge_again import baseline_from
 from ratchet.judge.baseline.chain import problems
-from ratchet.judge.github.acceptance import LABEL, acknowledgement
+from ratchet.judge.github.state import LABEL, acknowledgement
 from ratchet.records import Baseline, CaseRun, Tree
-from ratchet.records.acceptance import Acceptance
 from ratchet.records.files import save
+from ratchet.records.forge import Acceptance
 from tests import examples
 from tests.fake_github import FakeGitHub, State
 from tests.history_examples import new, timed
@@ -196,7 +196,7 @@ def test_twenty_writers_at_once(origin: Origin) -> None:
     code = (
         "import os, sys, json\n"
         "from ratchet.cli import main\n"
-        "import ratchet.commands.baseline.push\n"
+        "import ratchet.commands.baseline\n"
         "children = []\n"
         "for repo, run in json.loads(sys.argv[1]):\n"
         "    child = os.fork()\n"
@@ -232,7 +232,7 @@ def test_a_protected_branch_gets_a_pull_request(origin: Origin) -> None:
     with FakeGitHub(State(origin=origin.bare)) as fake:
         env = api(fake)
         done = origin.push(origin.run(new(), head=origin.commits[0], day=0), env=env)
-        assert "main takes no push: error: GH006: Protected branch update failed for refs/heads/main." in done.out
+        assert "main does not accept a push: error: GH006: Protected branch update failed for refs/heads/main." in done.out
         assert origin.subjects(SIDE)[0] == f"perf: ratchet baseline forward ({NAME})"
         [pull] = fake.state.pulls.values()
         assert (pull.head_ref, pull.base_ref, pull.title) == (SIDE, "main", f"perf: ratchet baseline forward ({NAME})")
@@ -282,7 +282,7 @@ def test_a_branch_of_its_own(origin: Origin) -> None:
 def test_every_way_is_barred(origin: Origin) -> None:
     """Where the other branch takes no push either, the command says so and exits with 3."""
     origin.protect("main", SIDE)
-    assert f"{SIDE} takes no push" in origin.push(origin.run(new(), head=origin.commits[0]), code=3).sentence
+    assert f"{SIDE} does not accept a push" in origin.push(origin.run(new(), head=origin.commits[0]), code=3).sentence
 
 
 def test_a_file_that_does_not_verify_is_left_alone(origin: Origin) -> None:

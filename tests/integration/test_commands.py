@@ -99,3 +99,15 @@ def test_help_needs_no_repository(play: Playground, words: tuple[str, ...]) -> N
     done = play.ratchet(*words, cwd="/", env={"PATH": os.devnull})
     assert done.code == 0
     assert done.err == ""
+
+
+def test_open(make: Callable[..., Playground]) -> None:
+    """`ratchet open` names the page of the last check, and says what to do where there is none."""
+    play = make({"bench/adds.py": ADDS})
+    done = play.ratchet("open", "--json")
+    assert (done.code, "Run `ratchet check` first" in done.err) == (2, True)
+    page = play.repo / "results" / "report.html"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text("<!doctype html>", encoding="utf-8")
+    done = play.ratchet("open", "--json")
+    assert (done.code, json.loads(done.out)) == (0, {"page": str(page)})

@@ -14,10 +14,10 @@ import pytest
 from ratchet.commands.github.command import CommandReply, answer
 from ratchet.errors import Exit, ForgeError, UsageError
 from ratchet.forge.github import GitHub
-from ratchet.judge.github.acceptance import LABEL, acknowledged_in
 from ratchet.judge.github.event import parse_event
-from ratchet.records.acceptance import Acceptance
+from ratchet.judge.github.state import LABEL, acknowledged_in
 from ratchet.records.files import dumps
+from ratchet.records.forge import Acceptance
 from ratchet.report.comment import MARKER, render_comment
 from tests import examples, pages
 from tests.fake_github import Answer, Comment, FakeGitHub

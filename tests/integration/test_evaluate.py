@@ -90,7 +90,7 @@ def test_a_certificate_is_run_again(place: Playground) -> None:
     edited.write_text(edited.read_text(encoding="utf-8").replace("time.sleep(0.008)", "time.sleep(0.800)"), encoding="utf-8")
     refused = place.ratchet("evaluate", "--verify", "win.json")
     assert refused.code == 2
-    assert "is not the one of its digest" in refused.sentence
+    assert "does not match its digest" in refused.sentence
 
 
 BROKEN = {

@@ -90,7 +90,7 @@ def test_second_check_waits_or_says_who_holds_the_device(gated: Playground) -> N
     assert str(gated.repo) in refused.sentence
     nonsense = gated.check("--wait", "soon")
     assert nonsense.code == 2
-    assert "'--wait': 'soon' is no duration" in nonsense.err
+    assert "'--wait': 'soon' is not a duration" in nonsense.err
     second = gated.start("check", *QUICK, *LENIENT, "--wait", "2m", env={"GATE": str(gated.folder)})
     assert second.stderr is not None
     assert f"held by pid {first.pid}" in second.stderr.readline()

@@ -18,7 +18,7 @@ from ratchet.config import Settings
 from ratchet.measure.child.profile_target import MARK, SEPARATOR, TROUBLE, ProfileTarget, read_status
 from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
-from ratchet.profile.ncu import Wish
+from ratchet.profile.ncu import NcuOptions
 from ratchet.profile.readers import read
 from ratchet.records.files import load
 from ratchet.records.profile import Activity, CaseProfile, KernelProfile, Profile, Profiles
@@ -272,7 +272,7 @@ def profiled(
     tmp_path: Path,
     traced: Mapping[str, Mapping[Side, SideTrace]],
     *,
-    wish: Wish = Wish(),  # noqa: B008  frozen
+    options: NcuOptions = NcuOptions(),  # noqa: B008  frozen
     timeout_s: float = 60,
     **tools: str,
 ) -> dict[str, dict[Side, SideProfile]]:
@@ -285,7 +285,7 @@ def profiled(
     environ = play.environ({"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"})
     trees: dict[Side, TreeSpec] = {side: spec(play, "cuda") for side in next(iter(traced.values()))}
     request = ProfileRequest(trees, 1, environ, tmp_path, TimeBudget(timeout_s))
-    return profile_sides(request, dict.fromkeys(traced, wish), traced)
+    return profile_sides(request, dict.fromkeys(traced, options), traced)
 
 
 def head(found: Activity | None, trouble: str = "") -> dict[Side, SideTrace]:

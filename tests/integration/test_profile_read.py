@@ -13,8 +13,7 @@ import pytest
 
 from ratchet.errors import Exit
 from ratchet.profile.ncu import ProfileError, find_ncu
-from ratchet.profile.readers import ncu_module, read
-from ratchet.profile.readers.ncu_csv import read_report
+from ratchet.profile.readers import module_folders, read, read_report
 from ratchet.records.profile import CaseProfile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
@@ -81,7 +80,7 @@ def test_bad_files(reports: tuple[str, str], tmp_path: Path) -> None:
 
 def test_without_any_reader(reports: tuple[str, str], tmp_path: Path) -> None:
     """Where neither the package nor Nsight Compute is installed, the sentence says which package to install."""
-    if ncu_module.module_folders(None):
+    if module_folders(None):
         pytest.skip("Nsight Compute is installed here")
     absent = tmp_path / "absent"
     absent.mkdir()

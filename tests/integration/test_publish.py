@@ -12,7 +12,7 @@ import pytest
 
 from ratchet.commands.github.publish import PublishRequest, publish
 from ratchet.errors import Exit
-from ratchet.judge.github.acceptance import LABEL
+from ratchet.judge.github.state import LABEL
 from ratchet.records import CaseRun, Config, Failure, Policy, Tree
 from ratchet.records.files import dumps, save
 from ratchet.report.comment import failed_in, run_id_of

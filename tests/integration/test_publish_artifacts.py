@@ -69,7 +69,7 @@ def test_a_run_with_more_references_than_anybody_asks_for(scene: Scene) -> None:
     scene.artifact(*cases)
     done = scene.publish()
     assert done.page
-    assert done.page.problem == "The run compares with 61 commits, and 50 are the most."
+    assert done.page.problem == "The run compares with 61 commits, more than the limit of 50."
     assert not scene.fake.sent("GET", "/compare/")
 
 

@@ -71,7 +71,7 @@ def test_runs_are_judged_as_report_judges_them(play: Playground) -> None:
     saved(current, noisy("adds/small", 1.1, 3))
     again = replay(play, current, code=1)
     shown = play.ratchet("report").out.splitlines()
-    assert again.out.splitlines() == [line for line in shown if not line.startswith(("Report:", "Verdict:"))]
+    assert again.out.splitlines() == [line for line in shown if not line.startswith(("Report:", "Page:", "Verdict:"))]
     both = replay(play, RECORDED, current, "--json", code=1)
     assert [each["exit_code"] for each in only_json(both.out)["files"]] == [0, 1]
     titled = replay(play, RECORDED, current, code=1).out.splitlines()
@@ -139,18 +139,18 @@ def test_thresholds_of_a_run_can_all_be_changed(play: Playground, tmp_path: Path
             ("--simulate", "9", "--cases", "copy", "--plant", "gemm_2k=1.03"),
             "--plant: there are no pairs of gemm_2k to draw from",
         ),
-        (("--simulate", "9", "--plant", "copy"), "--plant copy: this is no CASE=FACTOR"),
-        (("--simulate", "9", "--plant", "copy=3%"), "--plant copy=3%: this is no CASE=FACTOR"),
+        (("--simulate", "9", "--plant", "copy"), "--plant copy is not CASE=FACTOR"),
+        (("--simulate", "9", "--plant", "copy=3%"), "--plant copy=3% is not CASE=FACTOR"),
         (("--simulate", "9", "--plant", "copy=0"), "a factor above 0"),
         (("--simulate", "9", "--plant", "copy=-1"), "a factor above 0"),
         (("--simulate", "9", "--plant", "copy=nan"), "a factor above 0"),
         (("--simulate", "9", "--plant", "copy=inf"), "a factor above 0"),
-        (("--simulate", "9", "--plant", "=1.1"), "this is no CASE=FACTOR"),
+        (("--simulate", "9", "--plant", "=1.1"), "is not CASE=FACTOR"),
         (("--simulate", "9", "--cases", "attn_3k"), "--cases: no recorded case is called attn_3k. Did you mean attn_"),
         (("--cases", "nothing_like_it"), "--cases: no recorded case is called nothing_like_it. There are attn_512,"),
         (("--simulate", "9", "--pairs", "2"), "pairs"),
-        (("--simulate", "0"), "--simulate 0: so few pull requests tell nothing."),
-        (("--simulate", "-4"), "--simulate -4: so few"),
+        (("--simulate", "0"), "--simulate 0: that is too few pull requests to say anything."),
+        (("--simulate", "-4"), "--simulate -4: that is too few"),
         (("--gate", "3"), "write 3%"),
         (("--confidence", "2"), "confidence"),
         (("--plant", "copy=1.1"), "--plant works with --simulate only"),

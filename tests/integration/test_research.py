@@ -51,6 +51,15 @@ def test_speed_of_records() -> None:
     assert done.stdout.count("exit 0") == 2
 
 
+def test_speed_of_publishing() -> None:
+    """research/publish_speed.py publishes one run."""
+    command = [sys.executable, RESEARCH / "publish_speed.py", "--cases", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "exit 0 after " in done.stdout
+    assert "2 of 2 cases slower" in done.stdout
+
+
 @pytest.fixture(autouse=True)
 def own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No other check of this machine holds these up."""

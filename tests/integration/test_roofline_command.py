@@ -11,8 +11,7 @@ import pytest
 
 from ratchet.records import Baseline, Performance, RunRecord, Tree
 from ratchet.records.files import load, save
-from ratchet.records.profile import CaseProfile, Profile, Profiles
-from ratchet.records.roofline import Roofline
+from ratchet.records.profile import CaseProfile, Profile, Profiles, Roofline
 from tests import examples
 from tests.integration.playground import HARNESS, Finished, Playground
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.judge.github.state import State, state_of
+from ratchet.judge.github.state import PublishedState, state_of
 from ratchet.records import Config, Tree
 from ratchet.records.baseline import Day
 from ratchet.records.files import dumps
@@ -339,4 +339,4 @@ def test_an_acceptance_fills_no_gap(scene: Scene) -> None:
     done = scene.publish()
     assert (done.verdict, scene.check.conclusion) == ("not measured", "action_required")
     assert done.page
-    assert state_of(done.page.report, {NAME}, done.page.gaps) is State.LEFT_OUT
+    assert state_of(done.page.report, {NAME}, done.page.gaps) is PublishedState.LEFT_OUT

@@ -177,7 +177,7 @@ def test_ctrl_c_keeps_what_was_tried(knobs: Callable[..., Playground]) -> None:
     play = knobs("ok wait")
     done, _ = _interrupted(play, signal.SIGINT)
     assert done.code == 130, done
-    assert done.sentence == "interrupted; what was tried so far is kept: --resume goes on with it."
+    assert done.sentence == "interrupted; what was tried so far is kept: --resume continues it."
     play.assert_clean()
 
 
@@ -210,7 +210,7 @@ def test_resume_refuses_other_code(knobs: Callable[..., Playground]) -> None:
     play.repo.joinpath("bench/knobs.py").write_text(KNOBS.replace("out = x + 1", "out = 1 + x").replace(ALL_KINDS, '"ok",'))
     edited = tune(play, "knobs/small", "--resume")
     assert edited.code == 3
-    assert "(code: bench/knobs.py was edited), so it cannot be gone on with. Leave --resume out" in edited.sentence
+    assert "(code: bench/knobs.py was edited), so this search cannot continue it. Leave --resume out" in edited.sentence
     assert record_of(play) == before
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ratchet.judge.github.acceptance import (
+from ratchet.judge.github.state import (
     LABEL,
     MARKER,
     acknowledged_in,
@@ -21,8 +21,7 @@ from ratchet.judge.github.acceptance import (
     with_acceptances,
 )
 from ratchet.records import Outcome, ReportRecord
-from ratchet.records.acceptance import Acceptance
-from ratchet.records.forge import Comment
+from ratchet.records.forge import Acceptance, Comment
 from tests import examples, reports
 
 BOT, PERSON = "github-actions[bot]", "a-maintainer"

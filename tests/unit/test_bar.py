@@ -42,8 +42,8 @@ def seen(ratio: float = 1.1, **changes: object) -> Comparison:
     [
         ({}, ""),
         ({"pairs": 19}, "A regression takes 20 pairs and there are 19: raise --budget, or --pairs if it is lower."),
-        ({"sessions": (1.03, 1.2)}, "The first 8 pairs say +3.0 %, processes started anew say +20.0 %: measure again."),
-        ({"sessions": (1.2, 1.03)}, "The first 8 pairs say +20.0 %, processes started anew say +3.0 %: measure again."),
+        ({"sessions": (1.03, 1.2)}, "The first 8 pairs say +3.0 %, new processes say +20.0 %: measure again."),
+        ({"sessions": (1.2, 1.03)}, "The first 8 pairs say +20.0 %, new processes say +3.0 %: measure again."),
         ({"sessions": (1.0301, 1.0301)}, ""),
         ({"chance": 0.0002}, ""),
         ({"chance": 0.00021}, "The randomisation test has p = 0.0002 and needs 0.0002: raise --budget, or --pairs."),

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.judge.github.acceptance import with_acceptances
+from ratchet.judge.github.state import with_acceptances
 from ratchet.records import Outcome, Policy
-from ratchet.records.acceptance import Acceptance
-from ratchet.records.forge import ANNOTATIONS_A_CALL, LARGEST_CHECK_TEXT
+from ratchet.records.forge import ANNOTATIONS_A_CALL, LARGEST_CHECK_TEXT, Acceptance
 from ratchet.report.check_run import candidate_paths, check_output, workflow_commands
 from ratchet.report.comment import CommentPage
 from tests import examples, pages, reports

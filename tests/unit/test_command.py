@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.judge.github.command import Accept, BadCommand, ProfileWanted, parse_command
-from ratchet.records.acceptance import LONGEST_REASON
+from ratchet.judge.github.event import Accept, BadCommand, ProfileWanted, parse_command
+from ratchet.records.forge import LONGEST_REASON
 from tests.hostile_comments import HOSTILE, LINE, plain_lines
 
 ACCEPT = Accept(("a/b",), "masked rows were wrong")
@@ -68,8 +68,8 @@ def test_what_is_no_command(body: str) -> None:
         ("/ratchet accept */b because", "Patterns are not allowed"),
         ("/ratchet accept a/b", "there is none"),
         ("/ratchet accept a/b -- …", "there is none"),
-        (f"/ratchet accept a/b {'x' * (LONGEST_REASON + 1)}", f"{LONGEST_REASON} are the most"),
-        (f"/ratchet profile {' '.join(f'a/{n}' for n in range(21))}", "20 are the most"),
+        (f"/ratchet accept a/b {'x' * (LONGEST_REASON + 1)}", f"at most {LONGEST_REASON} are allowed"),
+        (f"/ratchet profile {' '.join(f'a/{n}' for n in range(21))}", "at most 20"),
         ("/ratchet profile a/b please", "nothing else"),
         (f"{LINE}\n{LINE}", "one command"),
     ],

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.errors import UsageError
-from ratchet.judge.github.command import MOST_CASES, Accept, parse_command
+from ratchet.judge.github.event import MOST_CASES, Accept, parse_command
 from ratchet.records import Outcome
 from ratchet.report.check_run import check_output
 from ratchet.report.comment import (

@@ -63,11 +63,11 @@ def test_fraction(value: object, fraction: float) -> None:
         (3, "3 is 100 % or more: write 3% for percent"),
         ("3", "3.0 is 100 % or more: write 3% for percent"),
         (1.0, "1.0 is 100 % or more: write 1% for percent"),
-        ("three", "'three' is no threshold: write 3% or 0.03"),
-        ("%", "'%' is no threshold: write 3% or 0.03"),
-        (True, "True is no threshold: write 3% or 0.03"),
-        ([3], r"\[3\] is no threshold: write 3% or 0.03"),
-        (None, "None is no threshold: write 3% or 0.03"),
+        ("three", "'three' is not a threshold: write 3% or 0.03"),
+        ("%", "'%' is not a threshold: write 3% or 0.03"),
+        (True, "True is not a threshold: write 3% or 0.03"),
+        ([3], r"\[3\] is not a threshold: write 3% or 0.03"),
+        (None, "None is not a threshold: write 3% or 0.03"),
     ],
 )
 def test_no_fraction(value: object, said: str) -> None:
@@ -98,7 +98,7 @@ def test_duration(value: object, seconds: float) -> None:
 @pytest.mark.parametrize("value", ["soon", "", "-3s", "3 weeks", "1e3", True, None, [3]])
 def test_no_duration(value: object) -> None:
     """Anything else is refused, with what to write instead."""
-    with pytest.raises(ValueError, match="is no duration: write 90s or 20m"):
+    with pytest.raises(ValueError, match="is not a duration: write 90s or 20m"):
         parse_duration(value)
 
 
@@ -117,7 +117,7 @@ def test_no_duration(value: object) -> None:
             {},
             "environment variable RATCHET_REGRESSION_THRESHOLD: 3.0 is 100 % or more",
         ),
-        ("", {}, {"regression_threshold": "x"}, "option regression_threshold: 'x' is no threshold: write 3% or 0.03."),
+        ("", {}, {"regression_threshold": "x"}, "option regression_threshold: 'x' is not a threshold: write 3% or 0.03."),
         ('regression_threshold = "150%"', {}, {}, "regression_threshold in pyproject.toml: input should be less than 1."),
         ('regression_threshold = "-1%"', {}, {}, "regression_threshold in pyproject.toml: input should be greater than 0."),
         ("case_timeout = -1", {}, {}, "case_timeout in pyproject.toml: input should be greater than or equal to 0."),

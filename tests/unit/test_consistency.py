@@ -59,7 +59,7 @@ def altered(**changes: Any) -> CaseRun:
         (run_of(CASE, plan=examples.PLAN.model_copy(update={"blocks": 1})), "more samples"),
         (run_of(CASE, plan=examples.PLAN.model_copy(update={"pairs": 10**6})), "more than any run takes"),
         (run_of(CASE, shard=Shard(number=1, of=2)), "shard 1/2"),
-        (run_of(CASE, warnings=("x",) * 5_001), "5001 warnings, and 5000 are the most"),
+        (run_of(CASE, warnings=("x",) * 5_001), "5001 warnings, more than the limit of 5000"),
         (run_of(altered(failures=examples.run_record().cases[1].failures * 1_001)), "more than 1000 failures"),
         (run_of(CASE, best=(altered(in_head=False),)), "case against the best commit 1"),
     ],

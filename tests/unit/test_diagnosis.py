@@ -13,9 +13,17 @@ from pydantic import ValidationError
 
 from ratchet.profile import diagnosis
 from ratchet.profile.diagnosis import CHANGES, STATES, SUBSUMED, diagnose
-from ratchet.profile.diagnosis.calls import RULES
 from ratchet.profile.diagnosis.rule import ADVICE_WHEN_FASTER, explained, points, whole
-from ratchet.profile.metrics import ATOMICS, LOAD_SECTORS, LOCAL_SECTORS, STORE_SECTORS, THREADS_PER_INSTRUCTION
+from ratchet.profile.diagnosis.traced import RULES
+from ratchet.profile.metrics import (
+    ATOMICS,
+    LOAD_SECTORS,
+    LOCAL_SECTORS,
+    SM_ACTIVE,
+    SM_ELAPSED,
+    STORE_SECTORS,
+    THREADS_PER_INSTRUCTION,
+)
 from ratchet.records.profile import Activity, Finding, KernelProfile, Profile
 
 PLANTED = sorted((Path(__file__).parents[1] / "data" / "planted").glob("*.json"))
@@ -113,6 +121,11 @@ def test_a_rule_about_one_side_needs_figures(rule: Any) -> None:
         ({"coalesced_percent": 79.0, "memory_percent": 70.0}, "coalescing"),
         ({"occupancy_percent": 59.0, "sm_percent": 60.0, "memory_percent": 20.0}, "occupancy"),
         ({"l2_hit_percent": 79.0, "dram_percent": 60.0}, "L2 hits"),
+        ({"l2_hit_percent": 79.0, "dram_percent": 20.0}, "L2 hits"),
+        ({"sm_percent": 49.0, "memory_percent": 70.0}, "SM throughput"),
+        ({"sm_percent": 70.0, "memory_percent": 49.0}, "memory throughput"),
+        ({"metrics": {SM_ACTIVE: 59.0, SM_ELAPSED: 100.0}}, "SM utilisation"),
+        ({"stalls": {"lg_throttle": 30.0, "long_scoreboard": 20.0}}, "memory throttle"),
         ({"sm_percent": 49.0, "memory_percent": 49.0}, "throughput"),
         ({"spill_bytes": 2e6, "dram_read_bytes": 1e6, "dram_write_bytes": 1e6}, "spills"),
         ({"bank_conflicts": 50.0, "shared_wavefronts": 100.0, "memory_percent": 80.0}, "bank conflicts"),
@@ -142,12 +155,14 @@ def test_what_stands_out_on_one_side(figures: dict[str, Any], key: str) -> None:
 @pytest.mark.parametrize(
     "figures",
     [
-        {"coalesced_percent": 80.0, "memory_percent": 90.0, "sm_percent": 20.0},
-        {"occupancy_percent": 30.0, "sm_percent": 85.0, "memory_percent": 20.0},
-        {"l2_hit_percent": 10.0, "dram_percent": 20.0},
+        {"coalesced_percent": 80.0, "memory_percent": 90.0, "sm_percent": 60.0},
+        {"occupancy_percent": 30.0, "sm_percent": 85.0, "memory_percent": 60.0},
+        {"l2_hit_percent": 80.0, "dram_percent": 90.0},
+        {"sm_percent": 50.0, "memory_percent": 50.0},
+        {"metrics": {SM_ACTIVE: 60.0, SM_ELAPSED: 100.0}},
         {"spill_bytes": 1e3, "dram_read_bytes": 1e6, "dram_write_bytes": 1e6},
         {"bank_conflicts": 5.0, "shared_wavefronts": 100.0},
-        {"sm_percent": 30.0, "memory_percent": 55.0, "stalls": {"long_scoreboard": 3.0, "wait": 2.0, "math_pipe_throttle": 2.0}},
+        {"sm_percent": 55.0, "memory_percent": 55.0, "stalls": {"long_scoreboard": 3.0, "wait": 2.0, "math_pipe_throttle": 2.0}},
         {"waves": 1.9},
         {"waves": 20.1},
         {"waves": 1.0},

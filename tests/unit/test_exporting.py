@@ -16,7 +16,7 @@ from ratchet.commands.tune.recorded import export_tuning, results_of
 from ratchet.errors import RecordError, UsageError
 from ratchet.records.files import load, save
 from ratchet.records.tuning import TUNED_FILE, Tuned
-from ratchet.tune.recorded import read_t4
+from ratchet.tune.t4 import read_t4
 from tests import tuning_examples as sample
 
 KINDS = {"correct", "compile", "runtime", "timeout", "correctness"}

@@ -9,8 +9,7 @@ import pytest
 
 from ratchet.tune.search import Search
 from ratchet.tune.space import Candidates, Space, candidates
-from ratchet.tune.strategies.local import History
-from ratchet.tune.strategies.models import MOST_PAIRS, Features, Forest, improvement
+from ratchet.tune.strategies import MOST_PAIRS, Features, Forest, History, improvement
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
 SPACE = Space({"x": POWERS, "y": POWERS, "layout": ("row", "column", "tile")})

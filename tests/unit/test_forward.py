@@ -40,7 +40,7 @@ def test_commit_and_log(golden: Callable[[str, str], None]) -> None:
     """The commit, the log and the summary say what moved, and where to; no name or reason in them is more than text."""
     done, accepted = moved()
     message = commit_message(done, accepted, "push")
-    notes = ("main takes no push: a rule. It goes by a pull request instead.",)
+    notes = ("main does not accept a push: a rule. A pull request takes its place.",)
     story = PushSummary(
         "results/baseline.json", "pull-request", "ratchet-baseline", "c" * 40, done, accepted, notes, "https://example.org/7"
     )

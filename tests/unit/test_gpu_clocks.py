@@ -131,3 +131,31 @@ def test_clocks_hold_what_torch_offered_at_their_import() -> None:
     assert gpu.synchronize is torch.cuda.synchronize
     assert gpu._replay is torch.cuda.CUDAGraph.replay
     assert gpu._fill_with_zeros is torch.Tensor.zero_
+
+
+def test_lead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sleep covers what queueing took and a half more, is short again after a slow call, and is given up where none helps."""
+    asleep: list[float] = []
+    clock = [0.0]
+    monkeypatch.setattr(gpu, "_sleep", lambda cycles: asleep.append(cycles / gpu._CYCLES_PER_SECOND))
+    monkeypatch.setattr(gpu, "perf_counter", lambda: clock[0])
+
+    class Last:
+        def __init__(self, passed: bool) -> None:
+            self.has_passed = lambda: passed
+
+    def block(lead: gpu.Lead, calls: int, took_s: float, passed: bool | None = None) -> bool:
+        lead.give(calls)
+        clock[0] += took_s
+        return lead.judge(Last(took_s > asleep[-1] if passed is None else passed))  # type: ignore[arg-type]  asked one thing
+
+    lead = gpu.Lead()
+    assert [block(lead, 10, 0.001) for _ in range(3)] == [True, False, False]
+    assert asleep[-1] == pytest.approx(0.0015)
+    assert block(lead, 20, 0.002) is False, "a longer block has a longer lead"
+    assert block(lead, 20, 0.02) is True
+    assert [block(lead, 20, 0.002) for _ in range(3)] == [False, False, False]
+    assert asleep[-2:] == pytest.approx([0.003, 0.003])
+    for _ in range(5):
+        assert block(lead, 10, asleep[-1] + 0.001, passed=True)
+    assert asleep[-1] == pytest.approx(20e-6)

@@ -12,7 +12,7 @@ from pathlib import Path
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from ratchet.measure.host_code.statements import Program, Wide
+from ratchet.measure.host_code.statements import LoadedProgram, Wide
 
 Files = dict[str, list[str]]
 ENTRY, HELPER = "entry_of_program", "helper_of_program"
@@ -113,7 +113,7 @@ def outcome(files: Files) -> tuple[object, dict[str, str] | None]:
         for name, body in files.items():
             (tree / f"{name}.py").write_text("\n".join(body) + "\n")
         content = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in tree.iterdir()}
-        program = Program(tree, content)
+        program = LoadedProgram(tree, content)
         sys.path.insert(0, folder)
         kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         importlib.invalidate_caches()

@@ -129,7 +129,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     monkeypatch.setattr(torch, "cuda", torch_cuda(made))
     monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None, raising=False)
     monkeypatch.setattr(identity, "_driver", lambda: made)
-    monkeypatch.setattr(identity, "Reader", Reader)
+    monkeypatch.setattr(identity, "LaunchReader", Reader)
     monkeypatch.setattr(identity, "Contents", lambda *_: SimpleNamespace(sums=lambda ranges: [(0,) for _ in ranges]))
     return made
 

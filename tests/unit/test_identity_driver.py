@@ -12,7 +12,7 @@ import pytest
 from ratchet import nvcc
 from ratchet.errors import CudaBuildError
 from ratchet.measure.identity.driver import Driver, Opaque
-from ratchet.measure.identity.launches import Reader
+from ratchet.measure.identity.launches import LaunchReader
 
 STAND_IN = r"""
 #include <cuda.h>
@@ -211,7 +211,7 @@ ARGUMENTS = (
 
 def test_a_graph_is_read(driver: Driver) -> None:
     """Fills, kernels and copies come in the order in which they run, with every figure that decides what they do."""
-    found = Reader(driver).launches(GRAPH)
+    found = LaunchReader(driver).launches(GRAPH)
     fill, kernel, copy = found.nodes
     assert found.edges == ((0, 1, "00" * 8), (1, 2, "01" + "00" * 7))
     assert (fill.kind, fill.shape, fill.settings) == ("memset", (100, 1, 4), (255, 9))
@@ -232,22 +232,22 @@ def test_a_graph_is_read(driver: Driver) -> None:
 
 def test_one_launch_alone(driver: Driver) -> None:
     """A call of a single launch has no edges, which the driver refuses to be asked for twice."""
-    found = Reader(driver).launches(0xABD)
+    found = LaunchReader(driver).launches(0xABD)
     assert ([node.name for node in found.nodes], found.edges) == (["_Z4rowsPf"], ())
 
 
 def test_each_way_to_give_arguments(driver: Driver, knobs: Knobs) -> None:
     """Arguments in one buffer, and a kernel of a library, give the same launch."""
-    plain = Reader(driver).launches(GRAPH)
+    plain = LaunchReader(driver).launches(GRAPH)
     knobs.set(packed=1)
-    assert Reader(driver).launches(GRAPH) == plain
+    assert LaunchReader(driver).launches(GRAPH) == plain
     knobs.set(packed=0, library=1)
-    assert Reader(driver).launches(GRAPH) == plain
+    assert LaunchReader(driver).launches(GRAPH) == plain
 
 
 def test_a_kernel_is_asked_once(driver: Driver, knobs: Knobs) -> None:
     """What is the same for each launch of a kernel is asked once."""
-    reader = Reader(driver)
+    reader = LaunchReader(driver)
     knobs.set(calls=0)
     assert reader.launches(GRAPH) == reader.launches(GRAPH)
     assert knobs.get("calls") == 1
@@ -271,13 +271,13 @@ def test_what_cannot_be_compared_is_opaque(driver: Driver, knobs: Knobs, knob: d
     """A graph that holds more than kernels, copies and fills within the GPU is opaque, with what it holds."""
     knobs.set(**knob)
     with pytest.raises(Opaque, match=reason):
-        Reader(driver).launches(GRAPH)
+        LaunchReader(driver).launches(GRAPH)
 
 
 def test_an_empty_node_is_nothing(driver: Driver, knobs: Knobs) -> None:
     """A node that does nothing is in the list, with what waits for it."""
     knobs.set(kind=5)
-    assert [node.kind for node in Reader(driver).launches(GRAPH).nodes] == ["memset", "empty", "memcpy"]
+    assert [node.kind for node in LaunchReader(driver).launches(GRAPH).nodes] == ["memset", "empty", "memcpy"]
 
 
 def test_addresses(driver: Driver, knobs: Knobs) -> None:
@@ -318,10 +318,10 @@ def test_copies(driver: Driver) -> None:
 def test_an_old_driver_is_opaque() -> None:
     """A driver without a function that is needed is named, not guessed around."""
     with pytest.raises(Opaque, match="has no cuGraphGetNodes"):
-        Reader(Driver("libc.so.6")).launches(GRAPH)
+        LaunchReader(Driver("libc.so.6")).launches(GRAPH)
 
 
 def test_refusals_are_opaque(driver: Driver) -> None:
     """An error of the driver is told with its number."""
     with pytest.raises(Opaque, match="cuGraphGetNodes gives error 1"):
-        Reader(driver).launches(0xDEF)
+        LaunchReader(driver).launches(0xDEF)

@@ -78,7 +78,7 @@ def test_the_fastest_improvement_is_recommended() -> None:
         ((), "nothing faster than the default was confirmed"),
         ((Confirmation(configuration=sample.WINNER, config="c", reason="crashed"),), "nothing faster than the default was"),
         ((sample.confirmation(sample.WINNER, 1.02),), "in interleaved pairs nothing was faster than the default"),
-        ((sample.confirmation(sample.WINNER, 0.97),), "takes 3.00 % less time in 12 pairs, under the 5 % from which on"),
+        ((sample.confirmation(sample.WINNER, 0.97),), "takes 3.00 % less time in 12 pairs, under the 5 % that makes"),
         ((sample.confirmation(sample.WINNER, 0.90, chance=0.051),), r"which may be chance \(interval −11.08 % to −8.92 %\)"),
         ((sample.confirmation(sample.WINNER, 0.90, half=0.15),), r"which may be chance \(interval −23.50 % to \+3.50 %\)"),
     ],

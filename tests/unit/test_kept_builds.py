@@ -10,7 +10,7 @@ import pytest
 
 from ratchet.measure import kept_builds
 from ratchet.measure.build import build_tree
-from ratchet.records.build import KeptBuild
+from ratchet.measure.kept_builds import KeptBuild
 from ratchet.records.files import load, save
 
 BUILD = ("sh", "-c", "mkdir -p out/deep; cat source > out/deep/a; printf x > out/tool; chmod 700 out/tool; ln -s tool out/link; "

@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ratchet.judge.drift import Drift
 from ratchet.judge.outcome import compared, decide
-from ratchet.judge.sequential import is_decided, looks, looks_for_change, suspects, thresholds_of_run, undecided, urgent
+from ratchet.judge.sequential import Drift, is_decided, looks, looks_for_change, suspects, thresholds_of_run, undecided, urgent
 from ratchet.judge.verdict import judge_run
 from ratchet.records import Baseline, CaseRun, Outcome, Policy
 from tests import examples, history_examples, pair_examples, reports

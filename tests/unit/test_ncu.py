@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.profile import ncu
+from ratchet.profile import ncu, traces
 from ratchet.profile.ncu import ProfileError, Surroundings
-from ratchet.profile.readers import traces
 from ratchet.records.profile import Activity, KernelProfile, Profile
 
 OWN = "the case: "
@@ -29,19 +28,19 @@ def program(folder: Path, body: str, name: str = "ncu") -> Path:
     return path
 
 
-def take(tmp_path: Path, body: str, time_limit_s: float = 30, wish: ncu.Wish | None = None) -> Path:
+def take(tmp_path: Path, body: str, time_limit_s: float = 30, options: ncu.NcuOptions | None = None) -> Path:
     report = tmp_path / "a.ncu-rep"
-    errors = take_all(program(tmp_path, body), ["a"], tmp_path, time_limit_s, wish)
+    errors = take_all(program(tmp_path, body), ["a"], tmp_path, time_limit_s, options)
     if error := errors["a"]:
         raise error
     return report
 
 
 def take_all(
-    path: Path, names: Sequence[str], folder: Path, time_limit_s: float = 30, wish: ncu.Wish | None = None
+    path: Path, names: Sequence[str], folder: Path, time_limit_s: float = 30, options: ncu.NcuOptions | None = None
 ) -> dict[str, ProfileError | None]:
     tasks = {name: ncu.NcuTask(lambda _: ["target", "--case", "a/b"], folder / f"{name}.ncu-rep") for name in names}
-    return ncu.take(path, tasks, wish or ncu.Wish(), Surroundings(dict(os.environ), folder, time_limit_s), own_error=OWN)
+    return ncu.take(path, tasks, options or ncu.NcuOptions(), Surroundings(dict(os.environ), folder, time_limit_s), own_error=OWN)
 
 
 def test_ncu_is_asked_for_one_range_at_real_clocks(tmp_path: Path) -> None:
@@ -67,19 +66,23 @@ def test_ncu_is_asked_for_one_range_at_real_clocks(tmp_path: Path) -> None:
 def test_only_the_wanted_kernels_are_replayed(tmp_path: Path) -> None:
     """Kernels are named by a pattern that holds for their whole bare names, and signs in a name stand for themselves."""
     said = tmp_path / "said"
-    wish = ncu.Wish(kernels=("softmax", "fused.gemm"), launches=34)
-    take(tmp_path, f"open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))\n{RIGHT}", wish=wish)
+    options = ncu.NcuOptions(kernels=("softmax", "fused.gemm"), launches=34)
+    take(tmp_path, f"open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))\n{RIGHT}", options=options)
     words = said.read_text(encoding="utf-8")
     assert r"--kernel-name-base function --kernel-name regex:^(softmax|fused\.gemm)$ --launch-count 34" in words
 
 
-def test_a_brief_profile_asks_for_sections(tmp_path: Path) -> None:
-    """Where time is short, the sections that the diagnosis reads stand in for the whole set."""
+@pytest.mark.parametrize(
+    ("options", "sections"),
+    [(ncu.NcuOptions(is_brief=True), ncu.SECTIONS), (ncu.NcuOptions("speed-of-light"), ncu.SPEED_OF_LIGHT)],
+)
+def test_sections_in_place_of_a_set(tmp_path: Path, options: ncu.NcuOptions, sections: tuple[str, ...]) -> None:
+    """Where time is short, the sections that the diagnosis reads stand in for the set; one that ncu dropped has its own."""
     said = tmp_path / "said"
-    take(tmp_path, f"open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))\n{RIGHT}", wish=ncu.Wish(is_brief=True))
+    take(tmp_path, f"open({str(said)!r}, 'w').write(' '.join(sys.argv[1:]))\n{RIGHT}", options=options)
     words = said.read_text(encoding="utf-8").split()
     assert "--set" not in words
-    assert tuple(word for before, word in pairwise(words) if before == "--section") == ncu.SECTIONS
+    assert tuple(word for before, word in pairwise(words) if before == "--section") == sections
 
 
 def test_both_sides_run_at_once(tmp_path: Path) -> None:
@@ -260,6 +263,7 @@ else:
             {"Total Time (ns)": 7000, "Num Calls": 3, "Name": "cudaLaunchKernel"},
             {"Total Time (ns)": 2000, "Num Calls": 1, "Name": "cudaMalloc"},
         ],
+        "cuda_kern_exec_sum": [{"Count": 3, "QCount": 2, "QAvg (ns)": 1500.0, "Kernel Name": "gemm"}],
     }
     for name, rows in tables.items():
         pathlib.Path(f"{stem}_{name}.json").write_text(json.dumps(rows))
@@ -267,14 +271,14 @@ else:
 
 
 def test_nsys_summaries(tmp_path: Path) -> None:
-    """Kernels, copies, launches and allocation come from the three summaries of ``nsys stats``, in seconds."""
+    """Kernels, copies, launches and allocation come from the summaries of ``nsys stats``, in seconds."""
     where = Surroundings(dict(os.environ), tmp_path, 30)
     profile = traces.take_nsys(program(tmp_path, NSYS, "nsys"), ["target"], tmp_path / "a.nsys-rep", where)
     activity = profile.activity
     assert activity is not None
     assert activity.kernels == pytest.approx({"gemm": 9e-6})
     assert (activity.launches, activity.calls) == (3, 1)
-    assert (activity.copies_s, activity.allocation_s) == pytest.approx((5e-7, 2e-6))
+    assert (activity.copies_s, activity.allocation_s, activity.queued_s) == pytest.approx((5e-7, 2e-6, 3e-6))
 
 
 def test_nsys_without_its_importer(tmp_path: Path) -> None:

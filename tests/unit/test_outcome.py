@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet import units
-from ratchet.judge.outcome import Finding, compared, days_ms, decide, decide_apart, host_bound, judge_alone, judge_case, settles
+from ratchet.judge.outcome import Judgement, compared, days_ms, decide, decide_apart, host_bound, judge_alone, judge_case, settles
 from ratchet.records import BaselineEntry, CaseRun, Failure, Outcome, Policy
 from ratchet.records.baseline import Day
 from ratchet.records.run import Block
@@ -25,7 +25,7 @@ REFERENCE_BROKEN = Failure(side="reference", stage="prepare", message="ValueErro
 OTHER_WORK = examples.WORKLOAD.model_copy(update={"flops": 1.0, "dtype": "float16"})
 
 
-def judged(case: CaseRun, stored: BaselineEntry | None = None, policy: Policy = POLICY) -> Finding:
+def judged(case: CaseRun, stored: BaselineEntry | None = None, policy: Policy = POLICY) -> Judgement:
     return judge_case(case, compared(case, policy.confidence), pair_examples.bar(policy), stored)
 
 

@@ -33,11 +33,10 @@ from ratchet.profile.roofline import datasheet
 from ratchet.records import CaseVerdict, Outcome
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load
-from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Peaks, Profile
-from ratchet.records.roofline import Roof, Roofline, RooflinePoint
-from ratchet.report.figures import page, quantities, style
-from ratchet.report.figures.convergence import convergence_figure
+from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Peaks, Profile, Roof, Roofline, RooflinePoint
+from ratchet.report.figures import page, style
 from ratchet.report.figures.roofline import draw_roofline, marks_of, needed_roofs, roofline_figure
+from ratchet.report.suggestions import convergence_figure
 
 STORED = Path(__file__).parents[2] / "results" / "baseline.json"
 STALLS = {"long_scoreboard": 12.5, "wait": 2.1, "barrier": 0.004, "selected": 1.0, "math_pipe_throttle": 0.9, "lg_throttle": 7.0}
@@ -360,14 +359,14 @@ def test_the_heaviest_changed_launch() -> None:
     """A short kernel that changed comes before a long one that did not; without a change, the longest."""
     same, grown = kernel(function="same", duration_s=1e-3), kernel(function="grown", duration_s=1e-5)
     before = ncu(same, grown.model_copy(update={"duration_s": 5e-6}))
-    every = quantities.launches(full(reference=before, head=ncu(same, grown)))
-    chosen = quantities.heaviest(every)
+    every = page.launches(full(reference=before, head=ncu(same, grown)))
+    chosen = page.heaviest(every)
     assert chosen is not None
     assert chosen.head is grown
-    unchanged = quantities.heaviest(quantities.launches(full(reference=ncu(grown, same), head=ncu(same, grown))))
+    unchanged = page.heaviest(page.launches(full(reference=ncu(grown, same), head=ncu(same, grown))))
     assert unchanged is not None
     assert unchanged.head is same
-    assert quantities.heaviest([]) is None
+    assert page.heaviest([]) is None
 
 
 def test_roofs_of_a_small_picture() -> None:
@@ -414,7 +413,7 @@ def test_without_a_home(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     code = (
-        "import sys; from pathlib import Path; from ratchet.records.roofline import Roofline;"
+        "import sys; from pathlib import Path; from ratchet.records.profile import Roofline;"
         " from ratchet.report.figures.roofline import draw_roofline; draw_roofline(Roofline(device='x'), Path(sys.argv[1]));"
         " sys.exit('matplotlib.pyplot' in sys.modules)"
     )

@@ -13,8 +13,8 @@ import pytest
 
 from ratchet.errors import RatchetError, RecordError
 from ratchet.profile.ncu import ProfileError
-from ratchet.profile.readers import ncu_csv, read
-from ratchet.profile.readers.report_file import examine
+from ratchet.profile.readers import read, rules
+from ratchet.profile.report_file import examine
 from ratchet.records.profile import KernelProfile, Profile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
@@ -154,7 +154,7 @@ def test_the_page_gives_the_same_record(bad: Profile, page: Path) -> None:
 def test_the_details_page_gives_the_same_rules(bad: Profile, tmp_path: Path) -> None:
     """Through the command line the rules are those of the module, without their titles and with rounded estimates."""
     text = unpacked("coalescing_bad.details.csv", tmp_path).read_text(encoding="utf-8")
-    shown = {(rule.name, rule.message, rule.scope) for rule in ncu_csv.rules(text)[0]}
+    shown = {(rule.name, rule.message, rule.scope) for rule in rules(text)[0]}
     assert shown == {(rule.name, rule.message, rule.scope) for rule in bad.kernels[0].rules}
 
 

@@ -86,7 +86,7 @@ def _same(_: RemoteFile) -> FileChange:
     [
         (PushAnswer.UNCLEAR, 4, "could not be pushed: words."),
         (PushAnswer.DENIED, 1, "does not let this token write: words."),
-        (PushAnswer.PROTECTED, 1, "main takes no push: words."),
+        (PushAnswer.PROTECTED, 1, "main does not accept a push: words."),
         (PushAnswer.RACE, 200, "moved 200 times"),
     ],
 )

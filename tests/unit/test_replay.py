@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from ratchet.judge.drift import Drift
 from ratchet.judge.replay import Rates, draw, simulate, slowed_by
+from ratchet.judge.sequential import Drift
 from ratchet.records import Outcome, Policy
 from tests import pair_examples
 

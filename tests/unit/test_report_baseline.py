@@ -124,7 +124,7 @@ def test_recorded_comings_and_goings() -> None:
         f"{FILE}: 1 removed, 1 entered, 1 changed, 1 not entered (gemm/slow regressed).",
         "  removed  attention/training_512            at 0002000200",
         "  entered  attention/train         1.000 ms  at 0002000200",
-        "  changed  copy/a                  1.000 ms  at 0002000200; starts anew, flops: 34360000000.0 → 1.0",
+        "  changed  copy/a                  1.000 ms  at 0002000200; starts again, flops: 34360000000.0 → 1.0",
     ]
     hint = f"attention/train does the work of {NAME}, which is gone. If it is the same case, "
     command = f"run `ratchet baseline rename {NAME} attention/train`."
@@ -140,7 +140,7 @@ def test_recorded_with_other_settings() -> None:
         f"{FILE}: 1 differing.",
         "  differing  attention/training_512  cache: cold → warm",
         "Cases that differ were measured with other settings than their baseline, at the same commit. Measure with "
-        "the same settings, or start anew with `ratchet baseline accept`.",
+        "the same settings, or start again with `ratchet baseline accept`.",
     ]
 
 

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.errors import UsageError
-from ratchet.tune.search import Search
+from ratchet.tune.search import STRATEGIES, Search
 from ratchet.tune.space import Space, candidates
-from ratchet.tune.strategies import STRATEGIES
 
 QUICK = [name for name in STRATEGIES if name != "optuna"]
 SPACE = Space(

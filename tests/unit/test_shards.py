@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ratchet.errors import Exit, IncompleteError, UsageError
-from ratchet.judge.shards import joined, policy_of_part
+from ratchet.judge.consistency import joined, policy_of_part
 from ratchet.records.run import CaseRun, RunRecord, Shard
 from tests.examples import run_of
 from tests.history_examples import timed

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.judge.github.state import Gap, State, every_gap, state_of, with_gaps
+from ratchet.judge.github.state import Gap, PublishedState, every_gap, state_of, with_gaps
 from ratchet.records import CaseVerdict, Outcome, Policy, ReportRecord
 from tests import reports
 
-LEFT_OUT = Gap(State.LEFT_OUT, "Not measured, though the baseline has them: a/x.", 1)
+LEFT_OUT = Gap(PublishedState.LEFT_OUT, "Not measured, though the baseline has them: a/x.", 1)
 
 
 def report_of(*outcomes: Outcome, **changes: object) -> ReportRecord:
@@ -19,7 +19,7 @@ def report_of(*outcomes: Outcome, **changes: object) -> ReportRecord:
 
 def test_a_state_is_no_better_than_the_ones_before_it() -> None:
     """States stand worst first: those that fail, those that need a person, those without an answer, and passes."""
-    ends = [state.conclusion for state in State]
+    ends = [state.conclusion for state in PublishedState]
     assert sorted(ends, key=["failure", "action_required", "neutral", "success"].index) == ends
 
 
@@ -40,13 +40,13 @@ def test_a_state_is_no_better_than_the_ones_before_it() -> None:
 )
 def test_half_of_the_cases(outcomes: tuple[Outcome, ...], left_out: int, sentence: str | None) -> None:
     """Half of them is enough; what the head removed does not count, what the run left out does."""
-    gaps = every_gap(report_of(*outcomes), [Gap(State.LEFT_OUT, "x", left_out)] if left_out else [])
-    assert [gap.sentence for gap in gaps if gap.state is State.TOO_LITTLE] == ([sentence] if sentence else [])
+    gaps = every_gap(report_of(*outcomes), [Gap(PublishedState.LEFT_OUT, "x", left_out)] if left_out else [])
+    assert [gap.sentence for gap in gaps if gap.state is PublishedState.TOO_LITTLE] == ([sentence] if sentence else [])
 
 
 def test_a_gap_is_the_headline_of_what_would_be_a_pass() -> None:
     """The gap that decides is the first line, the other is a warning; verdict and exit code are those of no measurement."""
-    other = Gap(State.OTHER_REFERENCE, "Compared with something else.")
+    other = Gap(PublishedState.OTHER_REFERENCE, "Compared with something else.")
     done = with_gaps(report_of(Outcome.UNCHANGED, warnings=("Old.",)), (), [LEFT_OUT, other])
     assert (done.verdict, done.exit_code, done.headline) == ("not measured", 3, other.sentence)
     assert done.warnings == (LEFT_OUT.sentence, "Old.")
@@ -54,7 +54,8 @@ def test_a_gap_is_the_headline_of_what_would_be_a_pass() -> None:
 
 def test_a_gap_that_blocks_nothing_is_said_first() -> None:
     """A run that is neutral for its gap keeps its verdict, and its headline after the gap's sentence."""
-    done = with_gaps(report_of(Outcome.UNCHANGED, headline="Nothing changed."), (), [Gap(State.REMOVED, "The head removes a/x.")])
+    gap = Gap(PublishedState.REMOVED, "The head removes a/x.")
+    done = with_gaps(report_of(Outcome.UNCHANGED, headline="Nothing changed."), (), [gap])
     assert (done.verdict, done.exit_code, done.headline) == ("pass", 0, "The head removes a/x. Nothing changed.")
 
 
@@ -73,12 +74,12 @@ def stored(outcome: Outcome) -> CaseVerdict:
 def test_states() -> None:
     """Noise fails only where the settings say so; a stored reference proves nothing; what is accepted does not count."""
     fails = Policy(on_inconclusive="fail")
-    assert state_of(None, (), ()) is State.NO_VERDICT
-    assert state_of(report_of(Outcome.INCONCLUSIVE), (), ()) is State.INCONCLUSIVE
-    assert state_of(report_of(Outcome.INCONCLUSIVE, policy=fails), (), ()) is State.UNDECIDED
-    assert state_of(reports.report((stored(Outcome.UNCHANGED),)), (), ()) is State.STORED_REFERENCE
+    assert state_of(None, (), ()) is PublishedState.NO_VERDICT
+    assert state_of(report_of(Outcome.INCONCLUSIVE), (), ()) is PublishedState.INCONCLUSIVE
+    assert state_of(report_of(Outcome.INCONCLUSIVE, policy=fails), (), ()) is PublishedState.UNDECIDED
+    assert state_of(reports.report((stored(Outcome.UNCHANGED),)), (), ()) is PublishedState.STORED_REFERENCE
     kernels = reports.case("a/k", Outcome.UNCHANGED, "Same.", comparison=reports.comparison(1.0, source="kernels"))
-    assert state_of(reports.report((kernels,)), (), ()) is State.PASS
-    assert state_of(report_of(Outcome.SLOWER), {"a/c0"}, ()) is State.ACCEPTED
-    assert state_of(report_of(Outcome.SLOWER), {"a/c0"}, [LEFT_OUT]) is State.LEFT_OUT
-    assert state_of(report_of(Outcome.NEW, Outcome.CHANGED), (), ()) is State.NOT_COMPARED
+    assert state_of(reports.report((kernels,)), (), ()) is PublishedState.PASS
+    assert state_of(report_of(Outcome.SLOWER), {"a/c0"}, ()) is PublishedState.ACCEPTED
+    assert state_of(report_of(Outcome.SLOWER), {"a/c0"}, [LEFT_OUT]) is PublishedState.LEFT_OUT
+    assert state_of(report_of(Outcome.NEW, Outcome.CHANGED), (), ()) is PublishedState.NOT_COMPARED

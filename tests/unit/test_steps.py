@@ -200,9 +200,9 @@ def test_a_first_step_under_the_new_name_gives_way() -> None:
         ("attention/nope", "a/b", "The baseline has no case attention/nope"),
         ("training_512", "a/b", "Did you mean attention/training_512?"),
         (NAME, "copy/long", "copy/long has a chain of 2 steps of its own"),
-        (NAME, NAME, "is no other name of a case"),
-        (NAME, "a", "is no other name of a case"),
-        (NAME, "a/", "is no other name of a case"),
+        (NAME, NAME, "is not a new name for a case"),
+        (NAME, "a", "is not a new name for a case"),
+        (NAME, "a/", "is not a new name for a case"),
     ],
 )
 def test_what_cannot_be_renamed(old: str, new_name: str, said: str) -> None:

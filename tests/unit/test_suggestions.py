@@ -16,8 +16,7 @@ from ratchet.commands.tune.tune import write_suggestions
 from ratchet.errors import PageError
 from ratchet.records.files import save, save_text
 from ratchet.records.tuning import Configuration, Evaluation, TuningRecord, tuning_path
-from ratchet.report.figures.convergence import draw_convergence
-from ratchet.report.suggestions import render_suggestions, ways
+from ratchet.report.suggestions import draw_convergence, render_suggestions, ways
 from tests import tuning_examples as sample
 from tests.examples import ENVIRONMENT, FINGERPRINT, HEAD, STARTED
 

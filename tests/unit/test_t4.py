@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ratchet.commands.tune.recorded import tune_replay
 from ratchet.errors import RecordError, UsageError
 from ratchet.report.suggestions import replay_lines
-from ratchet.tune.recorded import Result, read_t4, recorded_space, replayed, t4_text, write_t4
+from ratchet.tune.t4 import Result, read_t4, recorded_space, replayed, t4_text, write_t4
 
 DATA = Path(__file__).parents[1] / "data" / "tuning"
 FILES = sorted(DATA.glob("*.json.gz"))
@@ -105,22 +105,22 @@ def entry(**changed: Any) -> dict[str, Any]:
     ("content", "says"),
     [
         (None, "does not exist"),
-        (b"", "is no JSON, or cut off"),
+        (b"", "is not JSON, or is cut off"),
         (FILES[0].read_bytes()[:1000], "cut off or damaged"),
-        (gzip.decompress(FILES[0].read_bytes())[:1000], "is no JSON, or cut off"),
-        (b"\xff\xfe\x00", "is no JSON"),
-        (b"[" * 100_000, "is no JSON"),
-        (b"[]", "is no T4 file"),
-        (b'{"cases": []}', "is no T4 file"),
+        (gzip.decompress(FILES[0].read_bytes())[:1000], "is not JSON, or is cut off"),
+        (b"\xff\xfe\x00", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"[]", "is not a T4 file"),
+        (b'{"cases": []}', "is not a T4 file"),
         (b'{"results": []}', "has no results"),
         (b'{"results": [3]}', r"results\[0\]"),
         (b'{"results": [{"invalidity": "correct"}]}', "configuration is missing"),
-        (json.dumps({"results": [entry(configuration={"a": [1]})]}).encode(), "parameter a is no number"),
+        (json.dumps({"results": [entry(configuration={"a": [1]})]}).encode(), "parameter a is not a number"),
         (json.dumps({"results": [entry(), entry(configuration={"b": 1})]}).encode(), "other parameters"),
         (json.dumps({"results": [entry(measurements=[])]}).encode(), "no measurement of time"),
         (
             json.dumps({"results": [entry(measurements=[{"name": "time", "value": 1.0, "unit": "W"}])]}).encode(),
-            "no unit of time",
+            "not a unit of time",
         ),
         (json.dumps({"results": [entry(invalidity="compile")]}).encode(), "each of its 1 configurations failed"),
         (json.dumps({"results": [entry(measurements=[{"name": "time", "value": "Failed"}])]}).encode(), "configurations failed"),

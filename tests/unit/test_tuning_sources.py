@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.commands.tune.record import sources_of
+from ratchet.commands.tune.subject import sources_of
 
 FILES = {
     "bench/case.py": """\

@@ -160,3 +160,10 @@ def test_slowdown_has_its_sign(ratio: float) -> None:
     assert shown.endswith("faster)") == (ratio <= 1 / 1.5)
     assert ("×" in shown) == (ratio >= 1.5 or ratio <= 1 / 1.5)
     assert len(shown) < 40
+
+
+def test_a_list_says_how_much_it_leaves_out() -> None:
+    """Names are joined as they are shown, up to the most; of sentences the first stands for all."""
+    assert units.listed(["a", "b"]) == "a, b"
+    assert units.listed(["a", "b", "c"], 1, str.upper) == "A and 2 more"
+    assert [units.first_of(["It is cut off."]), units.first_of(["a.", "b.", "c."])] == ["It is cut off.", "a. (and 2 more)"]

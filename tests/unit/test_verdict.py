@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratchet.errors import Exit, FingerprintError
-from ratchet.judge.headline import headline
-from ratchet.judge.verdict import changed_cases, exit_code, judge_run, judge_two, worst_first
+from ratchet.judge.verdict import changed_cases, exit_code, headline, judge_run, judge_two, worst_first
 from ratchet.records import Baseline, CaseRun, CaseVerdict, Failure, Outcome, Policy, ReportRecord
 from tests import examples, history_examples, reports
 

@@ -17,11 +17,18 @@ from ratchet.commands.github.judge_again import ARTIFACT, EVERY, rules_at
 from ratchet.errors import UsageError
 from ratchet.forge.connection import ACTIONS
 from ratchet.forge.github import GitHub
-from ratchet.judge.github.acceptance import LABEL, WRITERS, acknowledged_in, acknowledgement
-from ratchet.judge.github.command import Accept, BadCommand, ProfileWanted, parse_command
-from ratchet.judge.github.event import CommentEvent, DispatchEvent, Event, LabelEvent
-from ratchet.records.acceptance import Acceptance
-from ratchet.records.forge import Comment, Pull
+from ratchet.judge.github.event import (
+    Accept,
+    BadCommand,
+    CommentEvent,
+    DispatchEvent,
+    Event,
+    LabelEvent,
+    ProfileWanted,
+    parse_command,
+)
+from ratchet.judge.github.state import LABEL, WRITERS, acknowledged_in, acknowledgement
+from ratchet.records.forge import Acceptance, Comment, Pull
 from ratchet.report.comment import failed_in, marker, run_id_of, sha_of
 from ratchet.untrusted import markdown, name
 

@@ -8,33 +8,147 @@ publishes nothing.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ratchet.commands.github.event import Subject
-from ratchet.commands.github.references import RunHistory
 from ratchet.commands.request import BASELINE
 from ratchet.config import Settings, origin_of_thresholds, settings_from
 from ratchet.errors import ArtifactError, RecordError, UsageError
 from ratchet.forge.artifact import Intake, take_in
-from ratchet.judge.baseline.chain import problems
-from ratchet.judge.github.acceptance import acknowledged_in, believed, with_acceptances
-from ratchet.judge.github.state import with_gaps
+from ratchet.judge.github.state import Gap, PublishedState, acknowledged_in, believed, with_acceptances, with_gaps
 from ratchet.judge.verdict import judge_run
-from ratchet.records.acceptance import Acceptance
-from ratchet.records.baseline import Baseline
+from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
 from ratchet.records.files import load, save_bytes
-from ratchet.records.forge import Comment, Pull
-from ratchet.records.run import Policy
+from ratchet.records.forge import Acceptance, Comment, Pull
+from ratchet.records.run import Policy, RunRecord
 from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 from ratchet.report.check_run import candidate_paths
 from ratchet.report.comment import CommentPage
-from ratchet.units import threshold
+from ratchet.units import listed, threshold
 
 if TYPE_CHECKING:  # PyGithub is an extra, and `ratchet baseline push` does without it
     from ratchet.forge.github import GitHub
+
+# The commits that a run compared with, and the cases that it left out. Beside a slow commit of its own any head looks fast
+# enough, so the reference has to be the merge base, or the commit that the base branch's baseline names for the case.
+
+
+MOST = 50
+"""Commits that one run may compare with; each that the base branch's own files do not name is one question to GitHub."""
+
+
+@dataclass(frozen=True)
+class RunHistory:
+    """A run among the commits of its repository. Each question to GitHub is asked once."""
+
+    run: RunRecord
+    subject: Subject
+    baseline: Baseline
+    """Of the base branch."""
+    github: GitHub
+    _had: dict[str, bool | None] = field(default_factory=dict)
+    """Commit → whether the base branch had it when the head left it."""
+
+    @cached_property
+    def references(self) -> Mapping[str, str]:
+        """The commit that each case was compared with.
+
+        Raises ArtifactError where a case does not say so, or was compared with the head itself.
+        """
+        commits = {}
+        for case in self.run.cases:
+            tree = case.reference_tree or self.run.reference
+            if case.in_reference and tree is None and not case.failures:
+                raise ArtifactError(f"The run does not say which commit {case.name} was compared with: measure again.")
+            if case.in_reference and tree is not None:
+                commits[case.name] = tree.commit
+        if self.run.head.commit in commits.values():
+            raise ArtifactError(f"The run compares {self.run.head.commit[:10]} with itself: measure against another commit.")
+        return commits
+
+    @cached_property
+    def branched_off(self) -> tuple[str, ...]:
+        """The commits where the head left its base branch, as that stands now and as it stood for GitHub's pull request.
+
+        In a merge queue also the commit that the entry is made on, which the name of its branch has.
+        """
+        pull, head = self.subject.pull, self.subject.run.head_sha
+        bases = [self.subject.base_ref, *([pull.base_sha] if pull else [])]
+        left = [self.github.merge_base(base, head) for base in bases]
+        return tuple(dict.fromkeys(commit for commit in (self.subject.queued_onto, *left) if commit))
+
+    def refuse_foreign(self) -> None:
+        """Raise ArtifactError where a reference commit is not on the base branch, or GitHub does not know it.
+
+        Commits that the base branch's baseline names count as on it. A push or a merge queue comes from somebody with write
+        access, so the head's own history counts too.
+        """
+        known = {entry.git_commit for _, _, entry in self.baseline.every()}
+        if self.subject.pull:
+            known.add(self.subject.pull.base_sha)
+        shown = [self.run.reference, *(case.reference_tree for case in self.run.best)]
+        unchecked = sorted({*self.references.values(), *(tree.commit for tree in shown if tree)} - known)
+        if len(unchecked) > MOST:
+            raise ArtifactError(f"The run compares with {len(unchecked)} commits, more than the limit of {MOST}.")
+        base = self.subject.base_ref
+        refs = (base,) if self.subject.pull else (self.subject.run.head_sha, base)
+        for commit in unchecked:
+            answers = [self.github.holds(ref, commit) for ref in refs]
+            if not any(answers):
+                short = commit[:10] or "no commit"
+                known_elsewhere = f"The run compares with {short}, which is not on {base}"
+                nowhere = f"GitHub does not know {short}, which the run compares with"
+                raise ArtifactError(f"{known_elsewhere if False in answers else nowhere}: measure against a commit of {base}.")
+
+    def gaps(self) -> Iterator[Gap]:
+        """Yield why this run is no pass, however fast its head: another reference, or cases that were left out."""
+        stored = self.baseline.entries(self.run.environment.fingerprint)
+        older = self.baseline.carried(self.run.environment.fingerprint)
+        named = {name: entry.git_commit for name, entry in {**older, **stored}.items()}
+        others = sorted({commit for name, commit in self.references.items() if commit != named.get(name)})
+        head = self.subject.run.head_sha
+        # A head that is on its base branch, such as a push to main, left it nowhere: there any earlier commit will do.
+        if others and head not in self.branched_off and not {*others} <= {*self.branched_off}:
+            wrong = [commit for commit in others if commit not in self.branched_off]
+            left = self.branched_off[0][:10] if self.branched_off else "which GitHub does not know"
+            yield Gap(
+                PublishedState.OTHER_REFERENCE,
+                f"Compared with {listed([commit[:10] for commit in wrong])}: a pass takes the commit where the head left "
+                f"{self.subject.base_ref}, {left}, or the one that the baseline names for the case.",
+            )
+        yield from self._unmeasured(stored)
+
+    def _unmeasured(self, stored: Mapping[str, BaselineEntry]) -> Iterator[Gap]:
+        """Yield what is missing of the baseline's cases for this machine that the base branch had when the head left it."""
+        cases = {case.name: case for case in self.run.cases}
+        absent: list[str] = []
+        uncompared: list[str] = []
+        removed: list[str] = []
+        for name, entry in sorted(stored.items()):
+            case = cases.get(name)
+            if entry.removed or (case and case.in_head and case.in_reference and not case.skipped) or self._came_later(entry):
+                continue
+            (absent if case is None else uncompared if case.in_head else removed).append(name)
+        if absent:
+            yield Gap(PublishedState.LEFT_OUT, f"Not measured, though the baseline has them: {listed(absent)}.", len(absent))
+        if uncompared:
+            yield Gap(PublishedState.LEFT_OUT, f"Skipped or called new, though the baseline has them: {listed(uncompared)}.")
+        if removed:
+            yield Gap(PublishedState.REMOVED, f"The head removes what the baseline has: {listed(removed)}.")
+
+    def _came_later(self, entry: BaselineEntry) -> bool:
+        """Return whether the base branch got a case under its name, or got it back, after the head had left it."""
+        arrivals = (StepKind.FIRST, StepKind.RENAMED, StepKind.RETURNED)
+        entered = next((step.commit for step in reversed(entry.steps) if step.kind in arrivals), entry.steps[0].commit)
+        if entered not in self._had:
+            start = self.branched_off[0] if self.branched_off else self.subject.run.head_sha
+            self._had[entered] = self.github.holds(start, entered)
+        return self._had[entered] is False
+
 
 EVERY = "*/*"
 """The case that a label accepts: every one that is red at that commit."""
@@ -64,7 +178,7 @@ def by_case(acceptances: Iterable[Acceptance], report: ReportRecord) -> tuple[Ac
 
 
 @dataclass(frozen=True)
-class Rules:
+class BaseRules:
     """The settings and the baseline that a pull request is judged by, and cannot change."""
 
     settings: Settings
@@ -75,7 +189,7 @@ class Rules:
     """The thresholds, and the file and the commit that they and the baseline come from, in words."""
 
 
-def rules_at(github: GitHub, ref: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> Rules:
+def rules_at(github: GitHub, ref: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> BaseRules:
     """Read settings and baseline of a branch at its present commit. In the mode ``branch``, another branch has the baseline.
 
     Raises UsageError and RecordError for files that cannot be read, ForgeError where GitHub does not answer.
@@ -95,7 +209,7 @@ def rules_at(github: GitHub, ref: str, environ: Mapping[str, str], options: Mapp
     content = github.file_at(path, at)
     thresholds = origin_of_thresholds(settings, text, f"{name} at {commit[:10]}", environ, options)
     origin = f"{thresholds}; {'no baseline in ' if content is None else 'baseline '}{path} of {place} at {at[:10]}"
-    return Rules(settings, Baseline() if content is None else baseline_from(content, f"{path} of {place}"), path, origin)
+    return BaseRules(settings, Baseline() if content is None else baseline_from(content, f"{path} of {place}"), path, origin)
 
 
 def baseline_from(content: bytes, name: str) -> Baseline:
@@ -107,15 +221,6 @@ def baseline_from(content: bytes, name: str) -> Baseline:
             return load(path, Baseline)
         except RecordError as error:
             raise RecordError(error.message.replace(str(path), name), error.hint) from None
-
-
-def intact_baseline(content: bytes | None, name: str) -> Baseline:
-    """Read a baseline, empty for no file. Raises RecordError also where its chains do not verify."""
-    stored = Baseline() if content is None else baseline_from(content, name)
-    wrong = problems(stored)
-    if wrong:
-        raise RecordError(f"{name} does not verify, and was left as it is: {wrong[0]}", "See `ratchet baseline verify`.")
-    return stored
 
 
 # The page that is published, made from an artifact.
@@ -167,12 +272,12 @@ def page_of(material: PageSources, github: GitHub, environ: Mapping[str, str]) -
     accepted = with_acceptances(report, acceptances)
     names = {acceptance.case for acceptance in accepted.acceptances}
     failed = {case.name for case in report.cases if case.outcome is Outcome.FAILED}
-    vain = tuple(
+    without_effect = tuple(
         f"{acceptance.case} failed, so the acceptance by {acceptance.by} changes nothing: only a slowdown can be accepted."
         for acceptance in accepted.unused
         if acceptance.case in failed
     )
-    notes = (*intake.problems, *_other_thresholds(intake.run.policy, rules.settings.policy), *vain)
+    notes = (*intake.problems, *_other_thresholds(intake.run.policy, rules.settings.policy), *without_effect)
     page = replace(page, report=with_gaps(accepted.report, names, gaps), acceptances=accepted.acceptances, gaps=gaps, notes=notes)
     paths = candidate_paths(page, rules.settings.bench)
     here = {name: path for name, path in paths.items() if github.file_at(path, subject.run.head_sha) is not None}
@@ -216,7 +321,7 @@ def _other_thresholds(measured: Policy, judged: Policy) -> tuple[str, ...]:
     return (f"The GPU job measured for {was}; this verdict is by {now}.",)
 
 
-def _judge(intake: Intake, rules: Rules) -> ReportRecord:
+def _judge(intake: Intake, rules: BaseRules) -> ReportRecord:
     """Judge by the base ref's baseline and policy; the artifact's own verdict is not read."""
     run = intake.run
     report = judge_run(run, rules.baseline, rules.settings.policy)
@@ -234,7 +339,7 @@ def _judge(intake: Intake, rules: Rules) -> ReportRecord:
     return report.model_copy(update={"warnings": tuple(warnings), "profiles": profiles})
 
 
-def _is_edited(pull: Pull | None, rules: Rules, github: GitHub) -> bool:
+def _is_edited(pull: Pull | None, rules: BaseRules, github: GitHub) -> bool:
     """Return whether the pull request changes the baseline by hand: it does so, and is not our own from its own branch here."""
     if pull is None or rules.baseline_path not in github.changed_files(pull.number):
         return False

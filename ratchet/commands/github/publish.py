@@ -136,7 +136,7 @@ def _keep(subject: Subject, request: PublishRequest, github: GitHub) -> Publicat
     if pull and request.comment:
         first = f"<!-- ratchet:reply:gone:{run.id}.{run.attempt} -->"
         with contextlib.suppress(LockedError):  # the log says it too
-            github.reply(pull.number, f"{first}\n{why} Start that run again to measure anew.", first)
+            github.reply(pull.number, f"{first}\n{why} Start that run again to measure once more.", first)
     return Publication(replace(subject, ended="kept", why=why))
 
 

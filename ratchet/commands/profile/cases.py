@@ -1,8 +1,9 @@
-"""Profile cases on both sides: after a verdict those that changed, or those that a user named.
+"""Profile cases on both sides: after a verdict those that changed, or those that a user named, without timing any.
 
-`ratchet check` calls `with_profiles`, `ratchet profile` calls `profile_cases`. The cases of one reference are profiled together
-(`sides`). It may check out and build reference trees, and writes ``results/nsight/`` through `results`. Any error is a sentence
-in the profile; it never costs a verdict.
+`ratchet check` calls `with_profiles`; the command line calls `profile`, or `read_profiles` for report files. The cases of one
+reference are profiled together (`sides`). It may check out and build trees, locks the device for `profile`, runs profilers as
+child processes, and writes ``results/nsight/`` through `results`. Any error is a sentence in the profile; it never costs a
+verdict.
 """
 
 from __future__ import annotations
@@ -11,25 +12,119 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from ratchet.commands.machine import Machine, plan_of
+from ratchet.commands.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.commands.profile.results import Background, add_to_index, background_of, diagnosed, save_case
 from ratchet.commands.profile.sides import ProfileRequest, SideProfile, TimeBudget, profile_sides
-from ratchet.commands.trees import build, tree_spec
-from ratchet.config import Settings
-from ratchet.errors import RatchetError
-from ratchet.forge.git import Repository, Trees, worktree
+from ratchet.commands.request import Request, apart_of, load_baseline, reference_of, watched, writable
+from ratchet.commands.trees import build, tree_spec, tree_specs
+from ratchet.config import Settings, load_settings
+from ratchet.errors import RatchetError, UsageError
+from ratchet.forge.git import Repository, Trees, worktree, worktrees
+from ratchet.judge.profile import matched
 from ratchet.judge.verdict import worst_first
 from ratchet.measure.build import benchmark_environ
-from ratchet.measure.suite import Traces, trace_cases
-from ratchet.profile.ncu import SetName, Wish
-from ratchet.records.baseline import Baseline
+from ratchet.measure.suite import Traces, list_cases, trace_cases
+from ratchet.profile.diagnosis import diagnose
+from ratchet.profile.ncu import NcuOptions, SetName
+from ratchet.profile.readers import read
+from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.profile import CaseProfile
 from ratchet.records.run import CaseRun, RunRecord, Side, Tree
-from ratchet.records.verdict import CaseVerdict, ReportRecord
+from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.report.progress import Progress
 from ratchet.units import plural
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """Profiles of the named cases, and the folder that the paths in them are relative to."""
+
+    profiles: tuple[CaseProfile, ...]
+    results: Path
+
+
+def profile(request: Request, set_name: SetName, progress: Progress, environ: Mapping[str, str], *, compare: bool) -> Profiled:
+    """Profile the named cases of the checkout; with ``compare``, those of a reference commit too.
+
+    Raises UsageError where no case matches, BuildError where the head does not build, BusyError and UnfitError for the device.
+    """
+    repository = Repository(request.folder)
+    settings = load_settings(repository.root, environ, request.options)
+    results = writable(repository.root / settings.results)
+    baseline = load_baseline(results)
+    apart = apart_of(repository, results)
+    wants_commit = compare and not request.against_baseline
+    head = repository.working_snapshot(apart)
+    reference = repository.commit_snapshot(reference_of(request, repository, head)) if wants_commit else None
+    with (
+        machine_of(request, settings, f"ratchet profile in {repository.root}", progress, environ) as machine,
+        worktrees(repository, head, reference) as trees,
+        watched(repository.root, results, progress),
+    ):
+        site = ProfileSite(repository, settings, machine, trees, progress, environ)
+        broken = build(settings, "head", trees.head, head, progress, environ)
+        if broken:
+            raise broken
+        unbuilt = None
+        if reference and trees.reference:
+            unbuilt = build(settings, "reference", trees.reference, reference, progress, environ)
+        listed = list_cases(tree_specs(settings, machine, repository.root, trees.head)["head"], request.patterns, environ)
+        environment = environment_of(machine, settings)
+        stored = baseline.entries(environment.fingerprint)
+        options = NcuOptions(set_name, settings.cache == "cold")
+        wanted = []
+        for case in listed:
+            tree, why = (reference.tree if reference else None), str(unbuilt or "")
+            if request.against_baseline:
+                tree, why = _of_baseline(case.name, stored)
+            verdict = CaseVerdict(name=case.name, outcome=Outcome.MEASURED, reason="Profiled only; nothing was timed.")
+            wanted.append(Wanted(verdict, options, None, None if why else tree, why))
+        if not wanted:
+            raise UsageError("No case matches.", "`ratchet list` shows what there is.")
+        background = background_of(None, environment, datetime.now(UTC), baseline, results)
+        context = ProfileContext(site, head.tree, reference.tree if reference else None, background)
+        return Profiled(tuple(profile_cases(context, wanted)), results)
+
+
+def _of_baseline(case: str, stored: Mapping[str, BaselineEntry]) -> tuple[Tree | None, str]:
+    entry = stored.get(case)
+    if entry is None:
+        return None, f"The baseline has no commit for {case} on this machine."
+    return Tree(commit=entry.git_commit), ""
+
+
+# `ratchet profile --read`: one report file, or two beside each other; nothing is measured.
+
+
+def read_profiles(paths: Sequence[Path], environ: Mapping[str, str]) -> CaseProfile:
+    """Read the report of a head, or of a reference and a head in this order, and say what they show.
+
+    Raises UsageError for another number of files, RecordError and ProfileError where one cannot be read.
+    """
+    if not 1 <= len(paths) <= 2:
+        raise UsageError(f"--read takes one report, or a reference and a head, not {len(paths)} files.")
+    *references, head = [read(path, environ) for path in paths]
+    reference = references[0] if references else None
+    notes = []
+    if reference and None not in (reference.gpu, head.gpu) and reference.gpu != head.gpu:
+        notes.append(
+            f"The reports are from different GPUs ({reference.gpu} and {head.gpu}), so their figures also compare the GPUs."
+        )
+    if reference and not any(one and other for one, other in matched(head, reference)):
+        notes.append("The reports have no kernel name in common, so nothing is compared.")
+    return CaseProfile(
+        case=str(paths[-1]),
+        head=head,
+        reference=reference,
+        findings=diagnose(head, reference),
+        steps_down=tuple(notes),
+    )
+
+
+# The cases of a command, one reference after the other.
 
 NO_TRACES = Traces()
 NOTHING_SEEN = "No profiler recorded anything."
@@ -40,7 +135,7 @@ class Wanted:
     """One case to profile."""
 
     verdict: CaseVerdict
-    wish: Wish
+    options: NcuOptions
     case: CaseRun | None = None
     """The measurement of the case."""
     reference: Tree | None = None
@@ -61,7 +156,7 @@ class ProfileSite:
 
 
 @dataclass(frozen=True)
-class Places:
+class ProfileContext:
     """The trees and facts that all profiles of a command share."""
 
     site: ProfileSite
@@ -82,49 +177,44 @@ def with_profiles(
     if not changed:
         return report
     background = background_of(run, run.environment, run.started_at, baseline, results)
-    places = Places(site, run.head, run.reference, background)
-    taken = profile_cases(places, [_wanted(verdict, run) for verdict in chosen], traces)
+    context = ProfileContext(site, run.head, run.reference, background)
+    taken = profile_cases(context, [_wanted(verdict, run) for verdict in chosen], traces)
     left_out = tuple(verdict.name for verdict in changed[len(chosen) :])
     return report.model_copy(update={"profiles": tuple(taken), "unprofiled": left_out})
 
 
-def profile_cases(places: Places, wanted: Sequence[Wanted], traces: Traces = NO_TRACES) -> list[CaseProfile]:
+def profile_cases(context: ProfileContext, wanted: Sequence[Wanted], traces: Traces = NO_TRACES) -> list[CaseProfile]:
     """Profile each case. Return the profiles in this order. An error is a sentence in the profile and never costs a verdict.
 
     ``traces`` has what torch.profiler saw already; where a side of a case is not in it, the trees are imported once more.
     """
     done: dict[str, CaseProfile] = {}
-    budget = TimeBudget(places.site.settings.profile_timeout)
-    for reference in dict.fromkeys(each.reference for each in wanted):
-        with _checked_out(places, reference) as (tree, why):
-            group = [replace(each, no_reference=each.no_reference or why) for each in wanted if each.reference == reference]
-            done |= _profiled(places, group, tree, traces, budget)
-    profiles = [done[each.verdict.name] for each in wanted]
+    budget = TimeBudget(context.site.settings.profile_timeout)
+    for reference in dict.fromkeys(one.reference for one in wanted):
+        with _checked_out(context, reference) as (tree, why):
+            group = [replace(one, no_reference=one.no_reference or why) for one in wanted if one.reference == reference]
+            done |= _profiled(context, group, tree, traces, budget)
+    profiles = [done[one.verdict.name] for one in wanted]
     with contextlib.suppress(RatchetError):  # each profile already says that its files could not be written
-        add_to_index(places.background.folder, profiles)
+        add_to_index(context.background.folder, profiles)
     return profiles
 
 
-def wish_of(site: ProfileSite, *, cold: bool | None = None, set_name: SetName = "full") -> Wish:
-    """Return ncu's options, with the caches as the samples find them."""
-    return Wish(set_name, site.settings.cache == "cold" if cold is None else cold)
-
-
 def _wanted(verdict: CaseVerdict, run: RunRecord) -> Wanted:
-    case = next(each for each in run.cases if each.name == verdict.name)
-    wish = Wish(cold_cache=case.workload is None or case.workload.cache == "cold")
+    case = next(candidate for candidate in run.cases if candidate.name == verdict.name)
+    options = NcuOptions(cold_cache=case.workload is None or case.workload.cache == "cold")
     if run.reference_missing:
-        return Wanted(verdict, wish, case, None, run.reference_missing)
-    return Wanted(verdict, wish, case, case.reference_tree or run.reference)
+        return Wanted(verdict, options, case, None, run.reference_missing)
+    return Wanted(verdict, options, case, case.reference_tree or run.reference)
 
 
 @contextlib.contextmanager
-def _checked_out(places: Places, reference: Tree | None) -> Iterator[tuple[Path | None, str]]:
+def _checked_out(context: ProfileContext, reference: Tree | None) -> Iterator[tuple[Path | None, str]]:
     """Check out and build a reference. Yield its folder, or None and why there is none."""
-    site = places.site
+    site = context.site
     if reference is None:
         yield None, ""
-    elif site.trees.reference is not None and reference == places.reference:
+    elif site.trees.reference is not None and reference == context.reference:
         yield site.trees.reference, ""
     else:
         with contextlib.ExitStack() as stack:
@@ -139,18 +229,18 @@ def _checked_out(places: Places, reference: Tree | None) -> Iterator[tuple[Path 
 
 
 def _profiled(
-    places: Places, group: Sequence[Wanted], reference: Path | None, traces: Traces, budget: TimeBudget
+    context: ProfileContext, group: Sequence[Wanted], reference: Path | None, traces: Traces, budget: TimeBudget
 ) -> dict[str, CaseProfile]:
     """Profile cases with the same reference, which take turns in the same processes."""
-    site = places.site
+    site = context.site
     roots: dict[Side, Path] = {**({"reference": reference} if reference else {}), "head": site.trees.head}
     trees = {side: tree_spec(site.settings, site.machine, site.repository.root, path) for side, path in roots.items()}
-    untraced = [each.verdict.name for each in group if not trees.keys() <= traces.cases.get(each.verdict.name, {}).keys()]
+    untraced = [one.verdict.name for one in group if not trees.keys() <= traces.cases.get(one.verdict.name, {}).keys()]
     if untraced:
         plan = plan_of(site.settings, site.machine.device)
         traces = traces.joined(trace_cases(trees, untraced, plan, site.progress, site.environ))
     budget.import_s = traces.import_s
-    site.progress.stage(f"Profiling {plural(len(group), 'case')}: {', '.join(each.verdict.name for each in group)}")
+    site.progress.stage(f"Profiling {plural(len(group), 'case')}: {', '.join(one.verdict.name for one in group)}")
     request = ProfileRequest(
         trees,
         site.settings.seed,
@@ -158,11 +248,11 @@ def _profiled(
         Path(tempfile.mkdtemp(prefix="profile-", dir=site.trees.logs)),  # gone with the trees
         budget,
     )
-    sides = profile_sides(request, {each.verdict.name: each.wish for each in group}, traces.cases)
-    return {each.verdict.name: _saved(places, each, sides[each.verdict.name]) for each in group}
+    sides = profile_sides(request, {one.verdict.name: one.options for one in group}, traces.cases)
+    return {one.verdict.name: _saved(context, one, sides[one.verdict.name]) for one in group}
 
 
-def _saved(places: Places, wanted: Wanted, sides: Mapping[Side, SideProfile]) -> CaseProfile:
+def _saved(context: ProfileContext, wanted: Wanted, sides: Mapping[Side, SideProfile]) -> CaseProfile:
     profiles = {side: one.profile for side, one in sides.items() if one.profile is not None}
     failed: dict[Side, str] = {
         side: " ".join(one.steps_down) or NOTHING_SEEN for side, one in sides.items() if one.profile is None
@@ -173,7 +263,7 @@ def _saved(places: Places, wanted: Wanted, sides: Mapping[Side, SideProfile]) ->
         case=wanted.verdict.name,
         head=profiles.get("head"),
         reference=profiles.get("reference"),
-        head_tree=places.head,
+        head_tree=context.head,
         reference_tree=wanted.reference,
         ratio=wanted.verdict.changed_ratio,
         findings=(),
@@ -181,7 +271,7 @@ def _saved(places: Places, wanted: Wanted, sides: Mapping[Side, SideProfile]) ->
         failed=failed,
     )
     reports = {side: one.reports for side, one in sides.items()}
-    return save_case(diagnosed(profile), wanted.verdict, wanted.case, places.background, reports)
+    return save_case(diagnosed(profile), wanted.verdict, wanted.case, context.background, reports)
 
 
 def _steps_down(sides: Mapping[Side, SideProfile]) -> tuple[str, ...]:

@@ -17,20 +17,18 @@ from datetime import datetime
 from pathlib import Path
 
 from ratchet.errors import OutputError, RatchetError, RecordError
-from ratchet.judge.profile import is_warm, measured_roofs
+from ratchet.judge.profile import measured_roofs
 from ratchet.judge.verdict import worst_first
 from ratchet.profile import roofline as pure
 from ratchet.records.baseline import Baseline
 from ratchet.records.environment import Environment
 from ratchet.records.files import load, replaced, save, save_text
-from ratchet.records.profile import CaseProfile, Profile, Profiles, without_metrics
-from ratchet.records.roofline import Roof, Roofline
-from ratchet.records.run import CaseRun, RunRecord, Side
+from ratchet.records.profile import CaseProfile, Profile, Profiles, Roof, Roofline, without_metrics
+from ratchet.records.run import SIDES, CaseRun, RunRecord, Side
 from ratchet.records.verdict import CaseVerdict, ReportRecord
 from ratchet.untrusted import clean
 
 FOLDER, INDEX = "nsight", "profiles.json"
-SIDES: tuple[Side, ...] = ("reference", "head")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.+-]")
 _OF_A_CASE = (*(f"{side}.{kind}" for side in SIDES for kind in ("ncu-rep", "nsys-rep")), "csv", "png", "svg")
 
@@ -56,7 +54,7 @@ def background_of(
     """Return the roofs that the copy and the matmul of a run (else of the baseline) reached, and those of the datasheet."""
     fingerprint = environment.fingerprint
     roofs = pure.roofs_measured(measured_roofs(run.cases if run else (), baseline.entries(fingerprint), environment.l2_bytes))
-    peaks = pure.datasheet(fingerprint.gpu) if fingerprint.mig != "on" else None  # a slice of a GPU is not the GPU
+    peaks = pure.printed_peaks(fingerprint)
     return Background(results / FOLDER, environment, when, (*roofs, *(pure.roofs_from("datasheet", peaks) if peaks else ())))
 
 
@@ -106,11 +104,8 @@ def roofline_of(case_profile: CaseProfile, case: CaseRun | None, background: Bac
         workload = (case.workload if side == "head" else case.reference_workload) if case else None
         timed = (case.performance if side == "head" else case.reference_performance) if case else None
         seconds = timed.median_time_ms / 1e3 if timed else None
-        warm = workload is not None and is_warm(workload)
-        point = pure.counted(case_profile.case, side, profile, roofs, seconds, warm=warm) if profile and profile.kernels else None
-        if point is None and workload is not None and workload.declares_work and seconds is not None:
-            point = pure.declared(case_profile.case, side, workload, seconds, background.environment.l2_bytes)
-        if point is not None:
+        l2_bytes = background.environment.l2_bytes
+        if point := pure.point(case_profile.case, side, profile, workload, seconds, roofs, l2_bytes):
             points.append(point)
     fingerprint = background.environment.fingerprint
     return pure.roofline(fingerprint.gpu or fingerprint.cpu, points, roofs) if points else None
@@ -185,10 +180,10 @@ def add_to_index(folder: Path, fresh: Iterable[CaseProfile]) -> None:
     A report that cases shared goes with the last of them.
     """
     earlier = read_index(folder).profiles
-    by_case = {each.case: each for each in (*earlier, *fresh)}
+    by_case = {profile.case: profile for profile in (*earlier, *fresh)}
     save(folder / INDEX, Profiles(profiles=tuple(by_case.values())))
     named, unnamed = (
-        {Path(path).name for each in profiles for path in each.files.values()} for profiles in (by_case.values(), earlier)
+        {Path(path).name for profile in profiles for path in profile.files.values()} for profiles in (by_case.values(), earlier)
     )
     for name in (name for name in unnamed - named if name.endswith((".ncu-rep", ".nsys-rep"))):
         with contextlib.suppress(OSError):
@@ -205,10 +200,10 @@ def with_stored_profiles(report: ReportRecord, run: RunRecord, results: Path) ->
     """Return the report of a run judged again, with the stored profiles that are of the same code on both sides."""
     stored = read_index(results / FOLDER)
     references = {case.name: case.reference_tree or run.reference for case in run.cases}
-    found = [(verdict, stored.of(verdict.name)) for verdict in worst_first(report.cases)]
+    kept = [(verdict, stored.of(verdict.name)) for verdict in worst_first(report.cases)]
     same = [
         profile.model_copy(update={"ratio": verdict.changed_ratio})
-        for verdict, profile in found
+        for verdict, profile in kept
         if profile and (profile.head_tree, profile.reference_tree) == (run.head, references.get(profile.case))
     ]
     return report.model_copy(update={"profiles": tuple(same)})

@@ -19,12 +19,11 @@ from ratchet.errors import RatchetError
 from ratchet.measure.child.profile_target import MARK, SEPARATOR, ProfileTarget, read_status
 from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
-from ratchet.profile import ncu
-from ratchet.profile.ncu import NcuTask, ProfileError, Surroundings, Wish
-from ratchet.profile.readers import traces
+from ratchet.profile import ncu, traces
+from ratchet.profile.ncu import NcuOptions, NcuTask, ProfileError, Surroundings
 from ratchet.records.profile import Activity, KernelProfile, Profile
 from ratchet.records.run import Side
-from ratchet.units import plural
+from ratchet.units import listed, plural
 from ratchet.untrusted import clean
 
 ON_THE_CPU = "A CPU has no GPU counters; the times are those of torch's operators."
@@ -79,7 +78,7 @@ class CaseGroup:
     """Cases that one process of ncu a side profiles, one after the other."""
 
     cases: tuple[str, ...]
-    wish: Wish
+    options: NcuOptions
     warnings: tuple[str, ...] = ()
 
     def stem(self) -> str:
@@ -89,19 +88,23 @@ class CaseGroup:
         return f"{stem_of(first)}+{len(others)}.{digest}" if others else stem_of(first)
 
 
-Traced = Mapping[str, Mapping[Side, SideTrace]]
+TracedCases = Mapping[str, Mapping[Side, SideTrace]]
 """Case → side → what torch.profiler saw."""
 Waiting = Mapping[str, Mapping[Side, Activity | None]]
 """Case → the sides that may have counters → what torch.profiler saw of them."""
 Results = Mapping[str, Mapping[Side, SideProfile]]
 
 
-def profile_sides(request: ProfileRequest, wishes: Mapping[str, Wish], traced: Traced) -> dict[str, dict[Side, SideProfile]]:
-    """Profile each case that has a wish on each side, within the time limit. Each failure is a sentence in ``steps_down``.
+def profile_sides(
+    request: ProfileRequest, options_of: Mapping[str, NcuOptions], traced: TracedCases
+) -> dict[str, dict[Side, SideProfile]]:
+    """Profile each case that has options on each side, within the time limit. Each failure is a sentence in ``steps_down``.
 
     ``traced`` is what torch.profiler saw: it names the kernels to count, and it is all that is left where ncu gives nothing.
     """
-    results = {case: {side: _from_trace(traced[case][side], request.trees[side]) for side in request.trees} for case in wishes}
+    results = {
+        case: {side: _from_trace(traced[case][side], request.trees[side]) for side in request.trees} for case in options_of
+    }
     waiting = {
         case: {side: traced[case][side].activity for side, result in sides.items() if _may_have_counters(result)}
         for case, sides in results.items()
@@ -110,7 +113,7 @@ def profile_sides(request: ProfileRequest, wishes: Mapping[str, Wish], traced: T
     if waiting:
         try:
             program = ncu.find_ncu(request.environ)
-            for group in _groups(waiting, wishes):
+            for group in _groups(waiting, options_of):
                 if request.budget.left_s:
                     _count(program, request, _in_time(request.budget, group, waiting), waiting, results)
                 else:
@@ -151,13 +154,13 @@ def _may_have_counters(result: SideProfile) -> bool:
 # Counters: which launches, in which process.
 
 
-def _groups(waiting: Waiting, wishes: Mapping[str, Wish]) -> Iterator[CaseGroup]:
-    """Yield the cases of each wish together, but those apart whose launches are unknown, or too many for the others to wait for.
+def _groups(waiting: Waiting, options_of: Mapping[str, NcuOptions]) -> Iterator[CaseGroup]:
+    """Yield the cases with the same options together, but those apart whose launches are unknown, or too many to wait for.
 
     Both sides of a group replay kernels of the same names, so that no kernel seems to be gone.
     """
-    for wish in dict.fromkeys(wishes[case] for case in waiting):
-        cases = [case for case in waiting if wishes[case] == wish]
+    for options in dict.fromkeys(options_of[case] for case in waiting):
+        cases = [case for case in waiting if options_of[case] == options]
         known = [case for case in cases if None not in waiting[case].values()]
         names = _names(waiting, known)
         together = [case for case in known if max(_launches(waiting[case], names)) <= ncu.MOST_KERNELS]
@@ -167,7 +170,7 @@ def _groups(waiting: Waiting, wishes: Mapping[str, Wish]) -> Iterator[CaseGroup]
                 launches = ncu.MOST_KERNELS
                 if len(members) > 1:
                     kernels, launches = (*kernels, SEPARATOR), (launches + 1) * len(members)
-                yield CaseGroup(tuple(members), replace(wish, kernels=kernels, launches=launches))
+                yield CaseGroup(tuple(members), replace(options, kernels=kernels, launches=launches))
 
 
 def _names(waiting: Waiting, cases: Sequence[str]) -> tuple[str, ...]:
@@ -189,16 +192,16 @@ def _in_time(budget: TimeBudget, group: CaseGroup, waiting: Waiting) -> CaseGrou
     """Return the group with fewer counters where a full set of them would take longer than there is time."""
     need = 0.0
     for sides in (waiting[case] for case in group.cases):
-        for activity, launches in zip(sides.values(), _launches(sides, group.wish.kernels), strict=True):
+        for activity, launches in zip(sides.values(), _launches(sides, group.options.kernels), strict=True):
             call_s = activity.wall_s / max(1, activity.calls) if activity else 0.0
             need += ncu.FULL_PASSES * min(launches, ncu.MOST_KERNELS) * (ncu.PASS_S + call_s)
-    if group.wish.set_name != "full" or need <= budget.left_s:
+    if group.options.set_name != "full" or need <= budget.left_s:
         return group
     warning = (
         f"All counters would take about {need:.0f} s, and {budget.left_s:.0f} s were left: only those that the diagnosis reads"
         " first were collected. Raise profile_timeout in [tool.ratchet] for the others."
     )
-    return replace(group, wish=replace(group.wish, is_brief=True), warnings=(warning,))
+    return replace(group, options=replace(group.options, is_brief=True), warnings=(warning,))
 
 
 def _count(program: Path, request: ProfileRequest, group: CaseGroup, waiting: Waiting, results: Results) -> None:
@@ -212,7 +215,7 @@ def _count(program: Path, request: ProfileRequest, group: CaseGroup, waiting: Wa
         tasks[side] = NcuTask(command, request.folder / f"{stem}.{side}.ncu-rep")
     with request.budget.spend() as time_limit_s:
         where = Surroundings(request.environ, request.folder, time_limit_s)
-        errors = ncu.take(program, tasks, group.wish, where, own_error=MARK)
+        errors = ncu.take(program, tasks, group.options, where, own_error=MARK)
     is_over = not request.budget.left_s
     for side, task in tasks.items():
         error = ProfileError(NOT_IN_TIME) if is_over else errors[side]
@@ -226,7 +229,7 @@ def _count(program: Path, request: ProfileRequest, group: CaseGroup, waiting: Wa
             except RatchetError as error:  # of the profiler, or of whatever cannot be read in its report
                 result.steps_down.append(str(error).replace(str(task.report), "The report of ncu"))
                 continue
-            warnings = (*profile.warnings, *group.warnings, *_left_out(profile, activity, group.wish))
+            warnings = (*profile.warnings, *group.warnings, *_left_out(profile, activity, group.options))
             result.profile = profile.model_copy(update={"activity": activity, "warnings": warnings})
             result.reports["ncu-rep"] = task.report
 
@@ -263,17 +266,16 @@ def _split(profile: Profile, cases: Sequence[str]) -> dict[str, Profile]:
     return {name: profile.model_copy(update={"kernels": tuple(kernels)}) for name, kernels in launches.items()}
 
 
-def _left_out(profile: Profile, activity: Activity | None, wish: Wish) -> Iterator[str]:
+def _left_out(profile: Profile, activity: Activity | None, options: NcuOptions) -> Iterator[str]:
     """Yield what a reader should know about kernels and launches of the call that were not profiled."""
     times = traces.kernel_times(activity) if activity else {}
-    missing = [name for name in times if wish.kernels and name not in wish.kernels]
+    missing = [name for name in times if options.kernels and name not in options.kernels]
     if missing and (total := sum(times.values())):
         share = 1 - sum(times[name] for name in missing) / total
-        names = ", ".join(clean(name, 60) for name in missing[:NAMES_SHOWN])
-        more = f" and {len(missing) - NAMES_SHOWN} more" if len(missing) > NAMES_SHOWN else ""
+        names = listed(missing, NAMES_SHOWN, lambda name: clean(name, 60))
         of = f"{len(times) - len(missing)} of {plural(len(times), 'kernel')}"
-        yield f"{of}, {100 * share:.0f} % of the call's time on the GPU, were profiled; left out: {names}{more}."
-    launches = traces.launches_of(activity, wish.kernels or tuple(times)) if activity else 0
+        yield f"{of}, {100 * share:.0f} % of the call's time on the GPU, were profiled; left out: {names}."
+    launches = traces.launches_of(activity, options.kernels or tuple(times)) if activity else 0
     if len(profile.kernels) >= ncu.MOST_KERNELS and launches > ncu.MOST_KERNELS:
         yield f"The call launches these kernels {launches} times; the first {ncu.MOST_KERNELS} launches were profiled."
 

@@ -18,7 +18,7 @@ from ratchet.judge.tuning import recommend
 from ratchet.records.files import load, save_over
 from ratchet.records.run import Policy
 from ratchet.records.tuning import TUNED_FILE, Ending, Evaluation, ReplayResult, Tuned, TunedCase, TuningRecord, device_name
-from ratchet.tune.recorded import CORRECT, Result, configuration_of, read_t4, recorded_space, replayed, write_t4
+from ratchet.tune.t4 import CORRECT, Result, configuration_of, read_t4, recorded_space, replayed, write_t4
 from ratchet.units import percent, threshold
 
 

@@ -17,10 +17,19 @@ from pathlib import Path
 from ratchet.cache import scratch_folder
 from ratchet.commands.machine import machines_of, plan_of
 from ratchet.commands.request import root_of, watched, writable
-from ratchet.commands.tune.record import begun
 from ratchet.commands.tune.recorded import apply_tuning
 from ratchet.commands.tune.session import Begin, RemoteStationArguments, TuningSession, finalists, local, on_ray
-from ratchet.commands.tune.subject import FOLDER, TuneRequest, TuningResult, TuningSite, chosen, restored, sharing, space_of
+from ratchet.commands.tune.subject import (
+    FOLDER,
+    TuneRequest,
+    TuningResult,
+    TuningSite,
+    chosen,
+    first_record,
+    restored,
+    sharing,
+    space_of,
+)
 from ratchet.config import load_settings
 from ratchet.errors import PageError, RecordError, UnfitError
 from ratchet.judge.tuning import recommend
@@ -35,9 +44,8 @@ from ratchet.records.tuning import (
     TuningRecord,
     tuning_path,
 )
-from ratchet.report.figures.convergence import draw_convergence
 from ratchet.report.progress import Progress
-from ratchet.report.suggestions import elsewhere, headings, render_suggestions, settings_text
+from ratchet.report.suggestions import draw_convergence, elsewhere, headings, render_suggestions, settings_text
 from ratchet.tune.executor import Budget, Executor
 from ratchet.units import percent
 
@@ -187,7 +195,7 @@ def _tuned(request: TuneRequest, site: TuningSite, folder: Path, budget: Budget)
         case, siblings = chosen(listing, request.request.patterns)
         codes = site.places[0].logs / "codes.npy"
         space = space_of(scout, case, site, codes)
-        record = begun(request, site, folder, listing, case, space)
+        record = first_record(request, site, folder, listing, case, space)
         path = tuning_path(folder, case.name, record.environment.fingerprint)
         session = TuningSession(record, path, budget, request.max_evaluations, site.progress)
         expected = budget.evaluations(request.max_evaluations, len(site.places))

@@ -186,7 +186,7 @@ def _ended_at(run: RunRecord) -> datetime:
     try:
         return run.started_at + timedelta(seconds=run.wall_s)
     except OverflowError:
-        raise UsageError(f"A run of {run.wall_s:.3g} s from {run.started_at:%Y-%m-%d} on is none.", "Measure again.") from None
+        raise UsageError(f"A run cannot take {run.wall_s:.3g} s from {run.started_at:%Y-%m-%d} on.", "Measure again.") from None
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ def rename(baseline: Baseline, old: str, new: str, commit: str, person: Person) 
     recorded before anyone said that the case is the same, gives way.
     """
     if old == new or not all(new.partition("/")[::2]):
-        raise UsageError(f"{new} is no other name of a case.", "Name it as `ratchet list` does: benchmark/config.")
+        raise UsageError(f"{new} is not a new name for a case.", "Name it as `ratchet list` does: benchmark/config.")
     done = []
     for machine, part in baseline.fingerprints.items():
         entries = dict(part.configs)

@@ -1,1 +1,1 @@
-"""The meaning of GitHub's events and of people's comments. Pure: the caller talks to GitHub."""
+"""The meaning of a run on GitHub: its event, the commands of people, and the state that it ends in. Pure."""

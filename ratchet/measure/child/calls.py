@@ -23,6 +23,8 @@ from ratchet.workload import Workload
 
 _CHANGED = "mutated tensor"
 """Names the parts of ``mutates`` in messages: ``mutated tensor [0]``."""
+_seed_torch = torch.manual_seed
+"""Bound here: torch's compiler replaces it when it is imported, and so might an author's code."""
 FEW = 16
 """Up to so many tensors are copied one by one: unlike a fused copy, that launches the same in each process (`identity`)."""
 _EMPTY = (type(None), tuple, dict)
@@ -68,7 +70,7 @@ class TimedCall:
 
 def seed_all(seed: int) -> None:
     """Seed torch, NumPy's own functions and `random`."""
-    torch.manual_seed(seed)
+    _seed_torch(seed)
     np.random.seed(seed % 2**32)  # the generator that an author's np.random.rand draws from
     random.seed(seed)
 

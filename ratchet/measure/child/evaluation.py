@@ -30,7 +30,7 @@ from ratchet.measure.child.calls import seed_all
 from ratchet.measure.child.guard import Guard
 from ratchet.measure.child.outputs import Part, Value
 from ratchet.measure.messages import Evidence
-from ratchet.records.evaluation import TASK_FILE, EvaluationTask, InputKind, InputSpec, Source
+from ratchet.records.evaluation import TASK_FILE, EvaluationTask, InputKind, InputSpec, SourceFile
 from ratchet.records.files import load
 from ratchet.workload import Benchmark, Workload, benchmark
 
@@ -92,6 +92,8 @@ class _Loader:
 
     task: EvaluationTask
     guard: Guard | None = None
+    last_result: Any = None
+    """The result of the last call that was timed: an older one may lie in memory that the candidate has used again since."""
     _modules: dict[str, types.ModuleType] = field(default_factory=dict)
 
     def function(self) -> Callable[..., Any]:
@@ -111,7 +113,7 @@ class _Loader:
         if self.task.strict and self.guard and (what := self.guard.replaced()):
             raise BrokenRule(f"patched: {what}")
 
-    def _named(self, source: Source, name: str) -> Callable[..., Any]:
+    def _named(self, source: SourceFile, name: str) -> Callable[..., Any]:
         module = self._modules.get(source.path) or self._imported(source)
         found = getattr(module, name, None)
         if not callable(found):
@@ -119,7 +121,7 @@ class _Loader:
             raise AttributeError(f"{Path(source.path).name} has no function {name} (it has: {has[:200]})")
         return found  # type: ignore[no-any-return]
 
-    def _imported(self, source: Source) -> types.ModuleType:
+    def _imported(self, source: SourceFile) -> types.ModuleType:
         os.chdir(self.task.folder)
         sys.path.append(str(Path(source.path).parent))
         module = types.ModuleType(Path(source.path).stem)
@@ -169,16 +171,15 @@ def replace(live: Sequence[Any], contents: Sequence[Any]) -> None:
 
 
 class _Timed:
-    """The call that clocks time. It keeps its last result, so that a call that was timed can be checked."""
+    """The call that clocks time. Its last result is kept, so that a call that was timed can be checked."""
 
     def __init__(self, loader: _Loader, arguments: _Refreshed) -> None:
         self.loader = loader
         self._function = loader.function()
         self._arguments = arguments.live
-        self.result: Any = None
 
     def __call__(self) -> Any:
-        self.result = result = taken(self._function(*self._arguments), self._arguments)
+        self.loader.last_result = result = taken(self._function(*self._arguments), self._arguments)
         return result
 
     def evidence(self, workload: Workload) -> list[Evidence]:
@@ -186,7 +187,7 @@ class _Timed:
         self.loader.check()
         return [
             part.model_copy(update={"place": f"timed call: {part.place}"})
-            for part in correctness.evidence(workload, _parts(self.result, strict=self.loader.task.strict))
+            for part in correctness.evidence(workload, _parts(self.loader.last_result, strict=self.loader.task.strict))
         ]
 
 

@@ -27,7 +27,7 @@ from torch.utils import _python_dispatch
 _WHOLE = (time, statistics, json, builtins)
 """Modules of which every function counts."""
 _NAMED: tuple[tuple[object, str], ...] = (
-    (torch, "allclose isclose equal empty zeros empty_like randn from_dlpack manual_seed initial_seed as_tensor"),
+    (torch, "allclose isclose equal empty zeros empty_like randn from_dlpack initial_seed as_tensor"),
     (
         torch.cuda,
         "Event Stream CUDAGraph graph synchronize current_stream stream max_memory_allocated memory_allocated "

@@ -32,6 +32,8 @@ _on_stream = torch.cuda.stream
 _CYCLES_PER_SECOND = 2e9  # about the boost clock; a slower clock only sleeps longer
 _LONGEST_S = 0.05
 """Longest head start. A block that takes longer to queue stays `Samples.exposed`."""
+_MARGIN = 1.5
+"""Lead in multiples of the time that queueing took."""
 _TRIES = 3
 """Leads in a row that have to be too short before a case is taken for one that no lead helps."""
 CALLS = 20
@@ -92,28 +94,34 @@ class Lead:
 
     def __init__(self) -> None:
         self._needed_s = 0.0
+        """For each call of a block."""
+        self._calls = 1
         self._started = 0.0
         self._in_vain = 0
-        """Blocks in a row that the GPU caught up with although their lead was longer than queueing had taken."""
+        """Blocks in a row that the GPU caught up with although they had a lead."""
 
-    def give(self) -> None:
-        """Queue the sleep. Call before queueing a block."""
-        _sleep(int(max(20e-6, self._needed_s) * _CYCLES_PER_SECOND))
-        self._started = perf_counter()
+    def give(self, calls: int) -> None:
+        """Queue the sleep. Call before queueing a block of so many calls."""
+        lead_s = min(_LONGEST_S, self._needed_s * calls) if self._in_vain < _TRIES else 0.0
+        _sleep(int(max(20e-6, lead_s) * _CYCLES_PER_SECOND))
+        self._calls, self._started = calls, perf_counter()
 
     def judge(self, last_but_one: TimedEvent) -> bool:
         """Return whether the GPU has already caught up with the host. Call once the block is queued.
 
-        If so, the next block gets a lead of what queueing took and a half more, and then half as much again. A call that waits
-        for the GPU also waits for the sleep, so no lead is long enough for it: after `_TRIES` it gets none, to save time.
+        If so, the next block gets a lead of what queueing took and a half more; else it gets no more than that, since one slow
+        call must not make all later blocks long. (It never gets more then: where the queue is full, queueing takes as long as
+        the sleep.) A call that waits for the GPU also waits for the sleep, so no lead is long enough: after `_TRIES` it gets
+        none.
         """
         caught_up = last_but_one.has_passed()
-        if not caught_up:
-            self._in_vain = 0
-        elif self._in_vain < _TRIES:
-            took_s = perf_counter() - self._started
+        needed_s = _MARGIN * (perf_counter() - self._started) / self._calls
+        if caught_up:
             self._in_vain += self._needed_s > 0
-            self._needed_s = min(_LONGEST_S, 1.5 * (self._needed_s or took_s)) if self._in_vain < _TRIES else 0.0
+            self._needed_s = max(self._needed_s, needed_s)
+        else:
+            self._in_vain = 0
+            self._needed_s = min(self._needed_s, needed_s)
         return caught_up
 
 
@@ -141,7 +149,7 @@ class EventClock:
         call, before, flush = self._call, self._before, self._flush
         _release_persisting_l2()
         stream = current_stream()
-        self._lead.give()
+        self._lead.give(count + 1)
         if before is not None:
             before()
         call()
@@ -183,7 +191,7 @@ class GraphClock:
         pairs = [(TimedEvent(), TimedEvent()) for _ in range(count)]
         stream, before = current_stream(), self._before
         _release_persisting_l2()
-        self._lead.give()
+        self._lead.give(count + 1)
         if before is not None:
             before()
         _replay(self._graph)

@@ -25,7 +25,7 @@ from ratchet.measure.device.nvml import Gpu, choose_gpu
 from ratchet.nvcc import find_nvcc
 from ratchet.untrusted import clean
 
-State = Literal["ok", "missing", "warning"]
+CheckState = Literal["ok", "missing", "warning"]
 ON_CPU = "checks run on the CPU"
 OLDEST_GIT = (2, 20)
 SPACE_BYTES = 2 * 2**30
@@ -44,7 +44,7 @@ class Check:
     """One line of the report. ``cure`` is empty where there is nothing to do."""
 
     name: str
-    state: State
+    state: CheckState
     detail: str
     cure: str = ""
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-from ratchet.measure.host_code.statements import Name, Program, Wide
+from ratchet.measure.host_code.statements import LoadedProgram, Name, Wide
 from ratchet.records.tuning import TUNED_FILE
 
 MOST_BYTES = 2 << 30
@@ -59,7 +59,7 @@ class HostCode:
         self._tree = tree
         self._bench = bench
         self._content = _content(tree, tree / results)
-        self._program = Program(tree, self._content)
+        self._program = LoadedProgram(tree, self._content)
 
     def update(self) -> None:
         """Read the modules that were loaded meanwhile."""

@@ -91,7 +91,7 @@ class Mentions:
     """Why everything in the tree counts."""
 
 
-class Reader(ast.NodeVisitor):
+class MentionReader(ast.NodeVisitor):
     """A visitor of one statement of a module. ``own`` returns the name of a module of the tree, or no name."""
 
     def __init__(self, module: ModuleType, bound: Collection[str], own: Callable[[object], str], node: ast.stmt) -> None:

@@ -1,6 +1,6 @@
 """Find the statements of a tree's modules that a case can depend on, as a linker finds what a program needs.
 
-`HostCode` uses `Program`. It reads the sources of loaded modules, and looks at the modules without running their code.
+`HostCode` uses `LoadedProgram`. It reads the sources of loaded modules, and looks at the modules without running their code.
 
 Every statement that does more than to bind names counts (`plain`). One that only binds counts if something that counts mentions
 a name which it binds (`mentions`). So whatever is left out could be another, or missing, and everything else would do the same.
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType
 
-from ratchet.measure.host_code.mentions import Mentions, Reader, absolute
+from ratchet.measure.host_code.mentions import MentionReader, Mentions, absolute
 from ratchet.measure.host_code.plain import Plain
 
 _OF_IMPORT = frozenset(
@@ -63,7 +63,7 @@ class Source:
     """Modules from which it imports every name."""
 
 
-class Program:
+class LoadedProgram:
     """The modules of a tree in this process. ``content`` gives the digest that each file had before anything was imported."""
 
     def __init__(self, tree: Path, content: Mapping[str, str]) -> None:
@@ -224,7 +224,7 @@ class Program:
     def mentions(self, source: Source, statement: Statement) -> Mentions:
         """Return what a statement may read."""
         if statement.mentions is None:
-            statement.mentions = Reader(source.module, source.by_name, self.own, statement.node).found
+            statement.mentions = MentionReader(source.module, source.by_name, self.own, statement.node).found
         return statement.mentions
 
     def relative(self, path: Path) -> str:
@@ -234,7 +234,7 @@ class Program:
 class Closure:
     """All statements that count for some names."""
 
-    def __init__(self, program: Program, roots: Iterable[Name]) -> None:
+    def __init__(self, program: LoadedProgram, roots: Iterable[Name]) -> None:
         self._program = program
         self.found: dict[tuple[str, int], Statement] = {}
         self._asked: set[Name] = set()

@@ -25,7 +25,7 @@ from ratchet.measure.identity import launches
 from ratchet.measure.identity.capture import Recorder, undisturbed
 from ratchet.measure.identity.code import Codes, refuse_namesakes
 from ratchet.measure.identity.driver import Driver, Identity, Opaque
-from ratchet.measure.identity.launches import Comparable, Reader
+from ratchet.measure.identity.launches import Comparable, LaunchReader
 from ratchet.measure.identity.memory import Contents, Memory, live, reserved
 from ratchet.untrusted import clean
 
@@ -72,7 +72,7 @@ def _on_gpu(call: Callable[[], Any], tree: Path) -> Identity:
         recordings = recorder.record_alone(call, times=2)
         recordings += [recorder.record(call, operators=Operators()) for _ in range(2)]
         memory.captured(reserved(torch.cuda.memory_snapshot(), device.index))
-        reader = Reader(driver)
+        reader = LaunchReader(driver)
         found = [reader.launches(recording.graph.raw_cuda_graph()) for recording in recordings]
         codes = Codes(tree, torch.cuda.get_device_capability(), driver.module)
     if not found[0].nodes:

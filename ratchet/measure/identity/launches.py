@@ -1,6 +1,6 @@
 """Read the launches of one call from the driver, and make them comparable between two processes.
 
-`identity.of` reads captured graphs with `Reader`, and compares and shows them with the functions above it, which are pure.
+`identity.of` reads captured graphs with `LaunchReader`, and compares and shows them with the functions above it, which are pure.
 
 Addresses differ from process to process. So eight bytes that are an address of device memory are replaced by which
 allocation they point into, counted by first appearance, and where in it; everything else is compared as it is.
@@ -311,7 +311,7 @@ class _KernelFunction:
     """Offset and size of each argument."""
 
 
-class Reader:
+class LaunchReader:
     """A reader of captured graphs. Raises Opaque where a graph holds a node that cannot be compared."""
 
     def __init__(self, driver: Driver) -> None:

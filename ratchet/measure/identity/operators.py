@@ -8,6 +8,7 @@ in structures of which parts are never written, so their bytes differ from call 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,11 @@ MOST_HOST_BYTES = 1 << 20
 
 class Operators(TorchDispatchMode):
     """A context in which the operators of torch are recorded, also those that autograd runs in threads of its own."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # torch would import its compiler (2 to 5 s in each process) to keep it from compiling the method below.
+        return "torch._dynamo" in sys.modules
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's base class is not typed

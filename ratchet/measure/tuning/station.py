@@ -28,7 +28,7 @@ from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.tuning.compilers import Compilers, how_many
 from ratchet.measure.tuning.timing import Aim, OutOfTime, Timer
 from ratchet.measure.workers import Variant
-from ratchet.records.run import Plan, Policy, Side
+from ratchet.records.run import SIDES, Plan, Policy, Side
 from ratchet.records.tuning import Configuration, Confirmation, Done, Task
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import FEWEST_PAIRS, compare_workers
@@ -61,7 +61,6 @@ class StationPlace:
 
 USUAL = 10
 """Pairs after which a winner gets no more."""
-SIDES: tuple[Side, ...] = ("reference", "head")
 
 
 class _Silent:

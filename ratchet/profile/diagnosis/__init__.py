@@ -1,14 +1,15 @@
 """Find what a profile shows, or what differs between two, as sentences for people. Pure.
 
-`ratchet.commands.profile` calls `diagnose`, which applies the rules of all themes (`arithmetic`, `memory`, `occupancy`, `calls`),
+`ratchet.commands.profile` calls `diagnose`, which applies the rules of all themes (`throughput`, `occupancy`, `traced`),
 ranks what they found and drops what only follows from something else. docs/diagnosis.md explains the method.
 """
 
 from __future__ import annotations
 
 from ratchet.judge.profile import matched
-from ratchet.profile.diagnosis import arithmetic, memory, occupancy
-from ratchet.profile.diagnosis.calls import (
+from ratchet.profile.diagnosis import occupancy, throughput
+from ratchet.profile.diagnosis.rule import ChangeRule, Difference, LaunchPair, StateRule, changed, direction_of, judged, standing
+from ratchet.profile.diagnosis.traced import (
     call_seconds,
     launches_changed,
     moved_s,
@@ -19,20 +20,19 @@ from ratchet.profile.diagnosis.calls import (
     trace_changes,
     traced_times,
 )
-from ratchet.profile.diagnosis.rule import ChangeRule, Difference, LaunchPair, StateRule, changed, direction_of, judged, standing
 from ratchet.records.profile import Finding, KernelProfile, Profile
 
 CHANGES: tuple[ChangeRule, ...] = (
     *occupancy.SPILL_CHANGES,
-    *arithmetic.CHANGES,
-    *memory.CHANGES,
+    *throughput.ARITHMETIC_CHANGES,
+    *throughput.MEMORY_CHANGES,
     *occupancy.SHARED_CHANGES,
     *occupancy.OCCUPANCY_CHANGES,
 )
 STATES: tuple[StateRule, ...] = (
     *occupancy.SPILL_STATES,
-    *arithmetic.STATES,
-    *memory.STATES,
+    *throughput.ARITHMETIC_STATES,
+    *throughput.MEMORY_STATES,
     *occupancy.SHARED_STATES,
     *occupancy.OCCUPANCY_STATES,
 )
@@ -48,6 +48,9 @@ SUBSUMED: dict[str, tuple[str, ...]] = {
     "bytes in flight": ("throughput",),
     "occupancy": ("throughput",),
     "atomics": ("bytes in flight", "throughput"),
+    "tail": ("SM utilisation",),
+    "small grid": ("SM utilisation",),
+    "memory throttle": ("SM throughput",),
 }
 """Key → keys that follow from it, and are not reported again for the same kernel: causes before their consequences."""
 

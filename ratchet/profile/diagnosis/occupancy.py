@@ -19,6 +19,7 @@ from ratchet.profile.diagnosis.rule import (
     arrow,
     blocks,
     global_sectors,
+    noticed,
     points,
     ratio,
     summed,
@@ -100,7 +101,7 @@ def conflicts_changed(pair: LaunchPair) -> Change | None:
         return None
     # An access with conflicts takes 1 / (1 - share) times as long as one without.
     factor = (1 - min(reference, 0.99)) / (1 - min(head, 0.99))
-    if max(factor, 1 / factor) < at.NOTICED:
+    if not noticed(factor):
         return None
     counts = arrow(whole(pair.reference.bank_conflicts or 0), whole(pair.head.bank_conflicts or 0))
     repeats = arrow(points(reference * 100), points(head * 100))
@@ -169,7 +170,7 @@ def occupancy_changed(pair: LaunchPair) -> Change | None:
     limit = ratio(pair.reference.occupancy_limit_percent, pair.head.occupancy_limit_percent)
     if head is None or reference is None or fewer is None or limit is None:
         return None
-    if max(fewer, 1 / fewer) < at.NOTICED or max(limit, 1 / limit) < at.NOTICED or (fewer > 1) != (limit > 1):
+    if not noticed(fewer) or not noticed(limit) or (fewer > 1) != (limit > 1):
         return None
     tighter = pair.head if fewer > 1 else pair.reference
     limits = arrow(points(pair.reference.occupancy_limit_percent or 0), points(pair.head.occupancy_limit_percent or 0))
@@ -227,7 +228,7 @@ def tail_changed(pair: LaunchPair) -> Change | None:
     if worked is not None:
         # Blocks that take unequal times fill gaps that whole waves would leave: what the SMs worked says how much was lost.
         factor = min(factor, max(worked, 1.0)) if factor > 1 else max(factor, min(worked, 1.0))
-    if max(factor, 1 / factor) < at.NOTICED:
+    if not noticed(factor):
         return None
     text = f"Waves of blocks {arrow(f'{pair.reference.waves:.2f}', f'{pair.head.waves:.2f}')}"
     text += f": {arrow(points(100 * reference), points(100 * head))} of the room in them stays empty"
@@ -256,14 +257,22 @@ def small_grid(kernel: KernelProfile) -> State | None:
                  (1 - kernel.waves) / 2, "low")  # fmt: skip
 
 
+def sms_idle(kernel: KernelProfile) -> State | None:
+    """Find SMs that have no work for much of the time."""
+    active = _active_share(kernel)
+    if active is None or 100 * active >= at.ACTIVE_PERCENT:
+        return None
+    return State(f"SMs have work in {points(100 * active)} of the kernel's time.", (1 - active) / 2, "medium")
+
+
 def tile_changed(pair: LaunchPair) -> Change | None:
     """Find more blocks that do the same work, and each load their own copy of data that they share."""
     grid = ratio(blocks(pair.head), blocks(pair.reference))
     loads = ratio(pair.head.metrics.get(LOAD_SECTORS), pair.reference.metrics.get(LOAD_SECTORS))
     work = ratio(all_flops(pair.head), all_flops(pair.reference))
-    if grid is None or loads is None or work is None or max(work, 1 / work) >= at.NOTICED:
+    if grid is None or loads is None or work is None or noticed(work):
         return None
-    if max(loads, 1 / loads) < at.NOTICED or max(grid, 1 / grid) < at.NOTICED or (grid > 1) != (loads > 1):
+    if not noticed(loads) or not noticed(grid) or (grid > 1) != (loads > 1):
         return None
     text = f"Blocks {arrow(whole(blocks(pair.reference) or 0), whole(blocks(pair.head) or 0))} for the same operations"
     sizes = [kernel.shared_bytes for kernel in (pair.reference, pair.head)]
@@ -302,4 +311,7 @@ OCCUPANCY_STATES = (
     StateRule("small grid", small_grid,
               "SMs without a block do nothing, and those with few hide little of their waiting.",
               "Split the work further: smaller tiles, or a split of the reduction."),
+    StateRule("SM utilisation", sms_idle,
+              "An SM without a block does nothing, and the kernel ends with its last block.",
+              "More and smaller blocks, blocks of equal work, or one kernel in place of several short ones."),
 )  # fmt: skip

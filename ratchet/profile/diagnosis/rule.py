@@ -20,6 +20,11 @@ def ratio(head: float | None, reference: float | None) -> float | None:
     return head / reference if head and reference and head > 0 and reference > 0 else None
 
 
+def noticed(factor: float) -> bool:
+    """Return whether a figure that grew or shrank by this factor is another figure."""
+    return max(factor, 1 / factor) >= NOTICED
+
+
 def summed(kernel: KernelProfile, *names: str) -> float | None:
     """Return the sum of those metrics that the kernel has; None where it has none of them."""
     values = [kernel.metrics[name] for name in names if name in kernel.metrics]
@@ -80,6 +85,10 @@ OCCUPANCY_PERCENT = 60.0
 L2_HIT_PERCENT = 80.0
 THROUGHPUT_PERCENT = 50.0
 """Where neither arithmetic nor memory is busier than this, the kernel mostly waits."""
+ASIDE = 0.05
+"""Weight of what a reading guide names, and what is hardly ever the cause: it comes last."""
+ACTIVE_PERCENT = 60.0
+"""Part of a kernel's time in which the average SM has work."""
 BUSY_PERCENT = 80.0
 """A unit this busy is the limit: more warps or more loads in flight do not help."""
 CONFLICT_SHARE = 0.2

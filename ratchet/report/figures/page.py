@@ -1,34 +1,211 @@
 """One page that shows why a case changed: PNG for a pull request, SVG for everything else.
 
-`ratchet.commands.profile.results` calls `draw_page`, which writes these two files. The numbers come from `quantities`, the
-sentences from `ratchet.report.profile`.
+`ratchet.commands.profile.results` calls `draw_page`, which writes these two files. The sentences come from
+`ratchet.report.profile`; the numbers are selected here from the profiles of both sides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ratchet import units
+from ratchet.judge.profile import matched
 from ratchet.records.environment import Environment
-from ratchet.records.profile import CaseProfile
-from ratchet.records.roofline import Roofline
-from ratchet.records.run import Side, Tree
+from ratchet.records.profile import Activity, CaseProfile, Effect, KernelProfile, Roofline
+from ratchet.records.run import SIDES, Side, Tree
 from ratchet.records.verdict import CaseVerdict, Outcome
 from ratchet.report import words
-from ratchet.report.figures import quantities, style
-from ratchet.report.figures.quantities import Bar, Fact, Launch
+from ratchet.report.figures import style
 from ratchet.report.figures.roofline import sides_sections
-from ratchet.report.figures.style import BODY, FAINT, HEADING, NOTE, TITLE, FigureSection, Line, lines_of, text_section
+from ratchet.report.figures.style import BODY, FAINT, HEADING, NOTE, TITLE, FigureSection, TextLine, lines_of, text_section
 from ratchet.report.profile import findings_of, unexplained
+from ratchet.report.words import NOTHING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_SIDES: tuple[Side, ...] = ("reference", "head")
+_L2 = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
+_ISSUED = "selected"
+"""ncu lists it among the reasons to wait, but it is the cycle in which a warp issues."""
+_UNCHANGED = 0.02
+"""Durations that differ by less have not changed."""
+MOST_STALLS, MOST_TIMES = 6, 7
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One quantity of both sides; None where a side does not have it."""
+
+    label: str
+    reference: float | None
+    head: float | None
+    unit: str = "%"
+    absent: tuple[str, str] = ("not in the report", "not in the report")
+    """Words for a side that has no number: reference, head."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line of a table: a label, and the text of both sides."""
+
+    label: str
+    reference: str
+    head: str
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch on both sides; None where a side does not have it."""
+
+    reference: KernelProfile | None
+    head: KernelProfile | None
+
+    @property
+    def kernel(self) -> KernelProfile:
+        """The kernel that names the launch: the head's if there is one."""
+        return next(kernel for kernel in (self.head, self.reference) if kernel)
+
+    def fact(self, label: str, text: Callable[[KernelProfile], str | None]) -> Fact:
+        """Return one line of a table."""
+        before, after = ((text(kernel) if kernel else None) or NOTHING for kernel in (self.reference, self.head))
+        return Fact(label, before, after)
+
+    def bar(self, label: str, value: Callable[[KernelProfile], float | None], unit: str = "%") -> Bar:
+        """Return one pair of bars; a side without a number says whether the report lacks it or the launch does not exist."""
+        sides = (self.reference, self.head)
+        before, after = (value(kernel) if kernel else None for kernel in sides)
+        absent = ("not in the report" if kernel else "no such launch" for kernel in sides)
+        return Bar(label, before, after, unit, (next(absent), next(absent)))
+
+
+def launches(profile: CaseProfile) -> list[Launch]:
+    """Return the launches of both sides in pairs, then those that only the reference has."""
+    return [Launch(reference, head) for head, reference in matched(profile.head, profile.reference)]
+
+
+def heaviest(every: Sequence[Launch], direction: Effect | None = None) -> Launch | None:
+    """Return the launch that changed most in the direction of its case (None: in any); where none changed, the longest."""
+
+    def weight(launch: Launch) -> tuple[bool, float]:
+        before, after = ((kernel.duration_s or 0.0 if kernel else 0.0) for kernel in (launch.reference, launch.head))
+        change = {"slower": after - before, "faster": before - after}.get(direction or "", abs(after - before))
+        changed = change > _UNCHANGED * max(before, after)
+        return changed, change if changed else max(before, after)
+
+    return max(every, key=weight, default=None)
+
+
+def throughput(launch: Launch) -> list[Bar]:
+    """Return how busy each part of the GPU was, in percent of the peak that it can sustain."""
+    return [
+        launch.bar("Multiprocessors (SM)", lambda kernel: kernel.sm_percent),
+        launch.bar("Memory", lambda kernel: kernel.memory_percent),
+        launch.bar("DRAM", lambda kernel: kernel.dram_percent),
+        launch.bar("L2 cache", lambda kernel: kernel.metrics.get(_L2)),
+        launch.bar("Matrix units", lambda kernel: kernel.tensor_percent),
+        launch.bar("L2 hits", lambda kernel: kernel.l2_hit_percent),
+    ]
+
+
+def stalls(launch: Launch) -> list[Bar]:
+    """Return the reasons for which warps waited longest on either side, in cycles."""
+
+    def bar(name: str) -> Bar:
+        return launch.bar(name.replace("_", " "), lambda kernel: kernel.stalls.get(name), "cycles")
+
+    names = {name for kernel in (launch.reference, launch.head) if kernel for name in kernel.stalls} - {_ISSUED}
+    return _longest([bar(name) for name in sorted(names)], MOST_STALLS)
+
+
+def occupancy(launch: Launch) -> list[Bar]:
+    """Return warps that were active and warps that the launch allows, in percent of those that fit."""
+    return [
+        launch.bar("Occupancy achieved", lambda kernel: kernel.occupancy_percent),
+        launch.bar("Occupancy allowed", lambda kernel: kernel.occupancy_limit_percent),
+    ]
+
+
+def launch_facts(launch: Launch) -> list[Fact]:
+    """Return what limits occupancy, and the size of the launch."""
+
+    def size(value: float | None) -> str | None:
+        return None if value is None else units.size(value)
+
+    def shape(kernel: KernelProfile) -> str | None:
+        if kernel.grid is None or kernel.block is None:
+            return None
+        extents = ("×".join(map(str, extent)) for extent in (kernel.grid, kernel.block))
+        return ", ".join(extent.removesuffix("×1").removesuffix("×1") for extent in extents)
+
+    return [
+        launch.fact("Limited by", lambda kernel: kernel.occupancy_limiter),
+        launch.fact("Registers per thread", lambda kernel: None if kernel.registers is None else str(kernel.registers)),
+        launch.fact("Shared memory per block", lambda kernel: size(kernel.shared_bytes)),
+        launch.fact("Spilled", lambda kernel: size(kernel.spill_bytes)),
+        launch.fact("DRAM read and written", lambda kernel: size(kernel.dram_bytes)),
+        launch.fact("Grid, block", shape),
+        launch.fact("Duration under ncu", lambda kernel: units.duration(kernel.duration_s) if kernel.duration_s else None),
+    ]
+
+
+def activities(profile: CaseProfile) -> tuple[Activity | None, Activity | None]:
+    """Return the traces of the reference and of the head."""
+    before, after = (side.activity if side else None for side in (profile.reference, profile.head))
+    return before, after
+
+
+def times(profile: CaseProfile, seconds: Callable[[Activity], dict[str, float]]) -> list[Bar]:
+    """Return the kernels, operators or API calls that took longest on either side, in µs of one call."""
+
+    def microseconds(activity: Activity | None, name: str) -> float | None:
+        return 1e6 * seconds(activity).get(name, 0.0) / max(activity.calls, 1) if activity else None
+
+    reference, head = activities(profile)
+    names = {name for activity in (reference, head) if activity for name in seconds(activity)}
+    return _longest(
+        [Bar(name, microseconds(reference, name), microseconds(head, name), "µs") for name in sorted(names)], MOST_TIMES
+    )
+
+
+def _longest(bars: Sequence[Bar], most: int) -> list[Bar]:
+    return sorted(bars, key=lambda bar: -max(bar.reference or 0.0, bar.head or 0.0))[:most]
+
+
+def activity_facts(profile: CaseProfile) -> list[Fact]:
+    """Return launches, gaps and copies of one call."""
+
+    def fact(label: str, total: Callable[[Activity], float | None], text: Callable[[float], str]) -> Fact:
+        def shown(activity: Activity | None) -> str:
+            value = total(activity) if activity else None
+            return NOTHING if value is None or activity is None else text(value / max(activity.calls, 1))
+
+        before, after = map(shown, activities(profile))
+        return Fact(label, before, after)
+
+    def count(value: float) -> str:
+        return f"{value:.3g}"
+
+    def duration(value: float) -> str:
+        return units.duration(value) if value else "0"
+
+    return [
+        fact("Launches", lambda activity: activity.launches, count),
+        fact("First event to last", lambda activity: activity.wall_s, duration),
+        fact("Kernels", lambda activity: sum(activity.kernels.values()), duration),
+        fact("Idle between kernels", lambda activity: activity.gaps_s, duration),
+        fact("Copies", lambda activity: activity.copies_s, duration),
+        fact("Pageable copies", lambda activity: activity.pageable_copies, count),
+        fact("Allocation, on the CPU", lambda activity: activity.allocation_s, duration),
+    ]
+
+
+# The picture.
+
 _INK = {"reference": style.REFERENCE, "head": style.HEAD}
 _COLOURS = {Outcome.REGRESSED: "#b5300f", Outcome.FAILED: "#b5300f", Outcome.IMPROVED: "#00724f"}
 _TOOLS = {"ncu": "Nsight Compute", "nsys": "Nsight Systems", "torch": "torch.profiler"}
@@ -42,7 +219,7 @@ def draw_page(
     folder: Path,
     name: str,
     *,
-    environment: Environment | None = None,
+    environment: Environment | None,
     when: datetime | None = None,
 ) -> list[Path]:
     """Write ``NAME.png``, 1200 pixels wide, and ``NAME.svg``, and return their paths.
@@ -62,26 +239,26 @@ def page_figure(
     when: datetime | None = None,
 ) -> Figure:
     """Draw the whole page, within `style.drawing`."""
-    sides = tuple(side for side in _SIDES if getattr(profile, side) is not None) or _SIDES
-    launches = quantities.launches(profile)
-    launch = quantities.heaviest(launches, profile.direction)
-    sections = [_head(profile, verdict, sides, _kernel(launches, launch))]
+    sides = tuple(side for side in SIDES if getattr(profile, side) is not None) or SIDES
+    paired = launches(profile)
+    launch = heaviest(paired, profile.direction)
+    sections = [_head(profile, verdict, sides, _kernel(paired, launch))]
     if launch is not None:
         sections += [
-            *_bars("Throughput", "of the peak that can be sustained", quantities.throughput(launch), sides, 100.0),
-            *_bars("What warps wait for", "cycles between two instructions of a warp", quantities.stalls(launch), sides),
-            *_bars("Occupancy", "of the warps that fit", quantities.occupancy(launch), sides, 100.0),
-            _table(quantities.launch_facts(launch), sides),
+            *_bars("Throughput", "of the peak that can be sustained", throughput(launch), sides, 100.0),
+            *_bars("What warps wait for", "cycles between two instructions of a warp", stalls(launch), sides),
+            *_bars("Occupancy", "of the warps that fit", occupancy(launch), sides, 100.0),
+            _table(launch_facts(launch), sides),
         ]
-    elif any(quantities.activities(profile)):
-        on_gpu = any(activity and activity.launches for activity in quantities.activities(profile))
-        kernels = quantities.times(profile, lambda activity: activity.kernels)
-        calls = quantities.times(profile, lambda activity: activity.cpu_s)
+    elif any(activities(profile)):
+        on_gpu = any(activity and activity.launches for activity in activities(profile))
+        kernels = times(profile, lambda activity: activity.kernels)
+        calls = times(profile, lambda activity: activity.cpu_s)
         sections += [
             *_bars("Kernels" if on_gpu else "Operators", "time of one call", kernels, sides),
             *_bars("On the CPU", "time of one call", calls, sides),
             _heading("Launches, gaps, copies", "of one call"),
-            _table(quantities.activity_facts(profile), sides),
+            _table(activity_facts(profile), sides),
         ]
     else:
         sections += [_heading("No profile", "neither side could be profiled")]
@@ -122,7 +299,7 @@ def _kernel(launches: Sequence[Launch], launch: Launch | None) -> str:
 
 
 def _heading(title: str, explanation: str = "") -> FigureSection:
-    return text_section([Line(title, HEADING), *lines_of(explanation, NOTE)], above=0.14)
+    return text_section([TextLine(title, HEADING), *lines_of(explanation, NOTE)], above=0.14)
 
 
 def _bars(title: str, explanation: str, bars: Sequence[Bar], sides: Sequence[Side], full: float = 0.0) -> list[FigureSection]:
@@ -137,7 +314,7 @@ def _bars(title: str, explanation: str, bars: Sequence[Bar], sides: Sequence[Sid
             rows = [row + (place - (len(sides) - 1) / 2) * thick for row in range(len(bars))]
             values = [bar.head if side == "head" else bar.reference for bar in bars]
             texts = [
-                bar.absent[_SIDES.index(side)] if value is None else f"{_number(value)} {bar.unit}"
+                bar.absent[SIDES.index(side)] if value is None else f"{_number(value)} {bar.unit}"
                 for bar, value in zip(bars, values, strict=True)
             ]
             axes.barh(rows, full, thick * 0.86, color=_TRACK)
@@ -185,7 +362,7 @@ def _table(facts: Sequence[Fact], sides: Sequence[Side]) -> FigureSection:
 
 def _findings(profile: CaseProfile) -> FigureSection:
     """Show the findings, the likeliest first, and what is missing."""
-    lines = [Line("What the profiles show", HEADING)]
+    lines = [TextLine("What the profiles show", HEADING)]
     for number, finding in enumerate(findings_of(profile), 1):
         lines += lines_of(f"{number}. {finding.what}", style.STRONG, most=3)
         lines += lines_of(f"{finding.why} {finding.advice} ({finding.confidence} confidence)", FAINT, most=5)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ratchet.errors import PageError
 from ratchet.records.files import save_bytes
-from ratchet.untrusted import SENTENCE, clean
+from ratchet.untrusted import clean
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -127,19 +127,19 @@ BODY, FAINT, NOTE = Font(9), Font(9, GREY), Font(SMALL, GREY)
 
 
 @dataclass(frozen=True)
-class Line:
+class TextLine:
     """One line of text that fits the width of a picture."""
 
     text: str
     font: Font
 
 
-def lines_of(text: object, font: Font = BODY, most: int = 3) -> list[Line]:
+def lines_of(text: object, font: Font = BODY, most: int = 3) -> list[TextLine]:
     """Break a text into at most ``most`` lines."""
-    return [Line(line, font) for line in wrapped(text, font.points, ROOM, most, font.weight)]
+    return [TextLine(line, font) for line in wrapped(text, font.points, ROOM, most, font.weight)]
 
 
-def text_section(lines: Sequence[Line], above: float = 0.06) -> FigureSection:
+def text_section(lines: Sequence[TextLine], above: float = 0.06) -> FigureSection:
     """Put lines below each other, with ``above`` inches of white before the first."""
     heights = [1.4 * line.font.points / 72 for line in lines]
     whole = above + sum(heights)
@@ -179,7 +179,7 @@ def bar_axes(axes: Axes, labels: Sequence[str]) -> None:
     axes.spines[:].set_visible(False)
 
 
-def drawable(text: object, limit: int = SENTENCE) -> str:
+def drawable(text: object, limit: int) -> str:
     """Clean a text, with a box for every character that the font does not have, because matplotlib warns of each."""
     known = _characters()
     return "".join(letter if ord(letter) in known else "□" for letter in clean(text, limit))

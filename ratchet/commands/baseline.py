@@ -1,42 +1,46 @@
-"""`ratchet baseline push`: enter runs of the main branch into the baseline file of the remote, whoever else writes there too.
+"""Carry out `ratchet baseline`: change ``results/baseline.json`` on the remote (`push_baseline`), or on this machine (the rest).
 
-Only `ratchet baseline push` calls `push_baseline`. It fetches from and pushes to the git remote, and asks GitHub for acceptances
-where there is a token; in a workflow, also whether this run is the default branch's own. The steps are applied to the file as it
-is on the remote at that moment, and again for each try of a push.
+`ratchet.cli.baseline` calls it; nothing is measured. `push_baseline` enters runs of the main branch, whoever else writes there
+too: it fetches from and pushes to the git remote, and asks GitHub for acceptances where there is a token; in a workflow, also
+whether this run is the default branch's own. The steps are applied to the file as it is on the remote at that moment, and again
+for each try of a push. The others read recorded runs and the git repository, and write that file only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ratchet.commands.compare import judge_again
 from ratchet.commands.github.event import event_of
-from ratchet.commands.github.judge_again import acceptances_of, by_case, intact_baseline
-from ratchet.commands.request import BASELINE, Request
+from ratchet.commands.github.judge_again import acceptances_of, baseline_from, by_case
+from ratchet.commands.request import BASELINE, Request, load_baseline, root_of
 from ratchet.config import Settings, load_settings
-from ratchet.errors import GitError, UsageError
+from ratchet.errors import GitError, RecordError, UsageError
 from ratchet.forge.artifact import take_in
+from ratchet.forge.git import Repository
 from ratchet.forge.push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
 from ratchet.judge.baseline import steps
 from ratchet.judge.baseline import update as judge_baseline
-from ratchet.judge.baseline.chain import joined
-from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person
+from ratchet.judge.baseline.chain import joined, problems
+from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person, RenamedCase
 from ratchet.judge.github.event import PushEvent
 from ratchet.judge.verdict import judge_run
-from ratchet.records.acceptance import Acceptance
 from ratchet.records.baseline import Baseline, StepKind
-from ratchet.records.files import dumps
-from ratchet.records.forge import WorkflowRun
+from ratchet.records.files import dumps, save_over
+from ratchet.records.forge import Acceptance, WorkflowRun
 from ratchet.records.run import Policy, RunRecord
 from ratchet.records.verdict import ReportRecord
 from ratchet.report.baseline import PushSummary, commit_message, pull_body, title
+from ratchet.units import first_of
 
 if TYPE_CHECKING:  # PyGithub is an extra; without a token nothing here needs it
     from ratchet.forge.github import GitHub
-
 
 EVENTS = ("push", "workflow_dispatch")
 """Events of the default branch that may move the baseline."""
@@ -79,7 +83,7 @@ def push_baseline(
     except ProtectedBranch as error:
         if target.mode != "push" or target.main == target.side:
             raise
-        notes = (f"{error.message} It goes by a pull request instead.",)
+        notes = (f"{error.message} A pull request takes its place.",)
         target = replace(target, mode="pull-request")
         moving = replace(moving, target=target)
         pushed = push_file(clone, target, moving.path, moving)
@@ -168,8 +172,8 @@ class BaselineChange:
 
     def __call__(self, file: RemoteFile) -> FileChange | None:
         """Return the next file; None if nothing changes. Raises GitError, RecordError or UsageError before a push."""
-        main = intact_baseline(file.content, f"{self.path} of {self.target.main}")
-        waiting = None if file.waiting is None else intact_baseline(file.waiting, f"{self.path} of {self.target.side}")
+        main = _of_branch(file.content, f"{self.path} of {self.target.main}")
+        waiting = None if file.waiting is None else _of_branch(file.waiting, f"{self.path} of {self.target.side}")
         apart = self.target.mode == "branch"
         before = main if waiting is None else waiting if apart else joined(main, waiting)
         runs = [landed(self.remote, run, file.main, self.target.main) for run in self.runs]
@@ -181,13 +185,18 @@ class BaselineChange:
         return FileChange(dumps(after).encode(), commit_message(self.recorded, self.accepted, self.target.mode))
 
 
+def _of_branch(content: bytes | None, name: str) -> Baseline:
+    """Read the baseline of a branch, empty for no file. Raises RecordError."""
+    return Baseline() if content is None else _intact(baseline_from(content, name), name)
+
+
 def landed(remote: Remote, run: RunRecord, tip: str, branch: str) -> RunRecord:
     """Return the run under the commit of the branch that holds the measured code. Raises GitError where history lost it."""
     commit = commit_on(remote, tip, run.head.commit, run.head.content)
     if commit is None:
         raise GitError(
             f"{run.head.commit[:10]} is no longer on {branch}: nothing was recorded.",
-            "The run of what is there now records it.",
+            "The next run on that branch records what is there now.",
         )
     return run.model_copy(update={"head": run.head.model_copy(update={"commit": commit})})
 
@@ -216,3 +225,117 @@ def with_accepted(
             else:
                 accepted += moved
     return baseline, tuple(accepted), tuple(dict.fromkeys(notes))
+
+
+# The file of this checkout: show, move and verify it. A file that does not verify is never overwritten.
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The faults of a baseline file, and warnings about commits that could not be looked up."""
+
+    path: Path
+    baseline: Baseline
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping[str, str]) -> tuple[Path, BaselineUpdate]:
+    """Enter recorded runs (by default the last one) into the baseline file. Return the file and the steps.
+
+    Raises RecordError for a run that cannot be read or a baseline that does not verify, OutputError where it cannot be written.
+    """
+    path, before = _verified(request, environ)
+    done = [judge_again(run, request, environ) for run in recorded or (None,)]
+    after = judge_baseline.record(before, [(result.run, result.report) for result in done])
+    _save(path, before, after.baseline)
+    return path, after
+
+
+def accept_cases(
+    names: Sequence[str], recorded: Path | None, by: str | None, reason: str, request: Request, environ: Mapping[str, str]
+) -> tuple[Path, list[AcceptedCase]]:
+    """Make the head of a recorded run (by default the last one) the baseline commit of these cases, on purpose.
+
+    Raises as `record_baseline` does, and UsageError where it is unknown who does this.
+    """
+    path, before = _verified(request, environ)
+    done = judge_again(recorded, request, environ)
+    after, moved = steps.accept(before, done.run, done.report, names, _person(by, reason, request, environ))
+    _save(path, before, after)
+    return path, moved
+
+
+def rename_case(
+    old: str, new: str, by: str | None, reason: str | None, request: Request, environ: Mapping[str, str]
+) -> tuple[Path, list[RenamedCase]]:
+    """Continue a case's chain under another name. Raises as `accept_cases` does."""
+    path, before = _verified(request, environ)
+    commit = Repository(request.folder).head()
+    after, moved = steps.rename(before, old, new, commit, _person(by, reason, request, environ))
+    _save(path, before, after)
+    return path, moved
+
+
+def verify_baseline(request: Request, environ: Mapping[str, str]) -> Verification:
+    """Check the chain of every case, and that git knows the commits."""
+    path, stored = show_baseline(request, environ)
+    lost, warnings = _unknown_commits(stored, request.folder)
+    return Verification(path, stored, (*problems(stored), *lost), tuple(warnings))
+
+
+def show_baseline(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:
+    """Read the baseline file of the checkout. Raises RecordError."""
+    root = root_of(request.folder)
+    results = root / load_settings(root, environ, request.options).results
+    return results / BASELINE, load_baseline(results)
+
+
+def _verified(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:
+    path, stored = show_baseline(request, environ)
+    return path, _intact(stored, str(path))
+
+
+def _intact(stored: Baseline, name: str) -> Baseline:
+    """Return the baseline. Raises RecordError where its chains do not verify."""
+    if wrong := problems(stored):
+        raise RecordError(f"{name} does not verify, and was left as it is: {first_of(wrong)}", "See `ratchet baseline verify`.")
+    return stored
+
+
+def _save(path: Path, before: Baseline, after: Baseline) -> None:
+    if after is not before:
+        save_over(path, after, Baseline)
+
+
+def _person(by: str | None, reason: str | None, request: Request, environ: Mapping[str, str]) -> Person:
+    # In a workflow git's user is a robot, if anyone; the person who started it is better.
+    who = by or environ.get("GITHUB_ACTOR") or ""
+    if not who:
+        with contextlib.suppress(GitError, UsageError):
+            who = Repository(request.folder).user()
+    if not who.strip():
+        raise UsageError("It is unknown who takes this step: git has no user.name.", "Say who with --by.")
+    return Person(" ".join(who.split()), " ".join(reason.split()) if reason else None, datetime.now(UTC))
+
+
+def _unknown_commits(stored: Baseline, folder: Path) -> tuple[list[str], list[str]]:
+    """Return problems, for baseline commits that git does not know, and warnings, for earlier steps and shallow clones."""
+    try:
+        repository = Repository(folder)
+    except (GitError, UsageError) as error:
+        return [], [f"The commits were not looked up: {error.message}"]
+    entries = [(f"{name} [{machine}]", entry) for machine, name, entry in stored.every()]
+    named = {step.commit for _, entry in entries for step in entry.steps} | {entry.git_commit for _, entry in entries}
+    unknown = {commit for commit in named if repository.tree_of(commit) is None}
+    if unknown and repository.is_shallow():
+        missing = f"{len(unknown)} of {len(named)} commits named in the file are not in this shallow clone"
+        return [], [f"{missing}. Fetch the history with `git fetch --unshallow` to look them up."]
+    lost = [
+        f"{name}: git knows no commit {entry.git_commit[:10]}, so no check can build it. Fetch the branch that has it, or move "
+        "the case to a commit that stays with `ratchet baseline accept`."
+        for name, entry in entries
+        if entry.git_commit in unknown
+    ]
+    earlier = sorted(unknown - {entry.git_commit for _, entry in entries})
+    return lost, [f"git no longer knows {commit[:10]}, the commit of an earlier step." for commit in earlier]

@@ -58,7 +58,7 @@ def read_t4(path: Path) -> list[Result]:
     table = _table(path)
     results = table.get("results") if isinstance(table, dict) else None
     if not isinstance(results, list):
-        raise RecordError(f"{path} is no T4 file: it has no list of results.", _AGAIN)
+        raise RecordError(f"{path} is not a T4 file: it has no list of results.", _AGAIN)
     if not results:
         raise RecordError(f"{path} has no results: nothing was recorded.", _AGAIN)
     by_configuration: dict[tuple[Value, ...], Result] = {}
@@ -68,7 +68,7 @@ def read_t4(path: Path) -> list[Result]:
             result = _result(entry)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             why = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
-            raise RecordError(f"{path} is no T4 file: results[{number}]: {why}.", _AGAIN) from None
+            raise RecordError(f"{path} is not a T4 file: results[{number}]: {why}.", _AGAIN) from None
         names = names or list(result.configuration)
         if result.configuration.keys() != set(names):
             raise RecordError(f"{path}: results[{number}] has other parameters than results[0].", _AGAIN)
@@ -110,16 +110,16 @@ def _table(path: Path) -> Any:
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from None
     except (ValueError, RecursionError) as error:  # of JSON or of UTF-8
-        raise RecordError(f"{path} is no JSON, or cut off: {error}.", _AGAIN) from None
+        raise RecordError(f"{path} is not JSON, or is cut off: {error}.", _AGAIN) from None
 
 
 def _result(entry: dict[str, Any]) -> Result:
     configuration = entry["configuration"]
     if not isinstance(configuration, dict) or not configuration:
-        raise ValueError("configuration is no table of parameters")
+        raise ValueError("configuration is not a table of parameters")
     for name, value in configuration.items():
         if not isinstance(value, int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
-            raise ValueError(f"parameter {name} is no number, string or bool")
+            raise ValueError(f"parameter {name} is not a number, string or bool")
     times = entry.get("times") or {}
     invalidity = str(entry["invalidity"])
     return Result(
@@ -140,7 +140,7 @@ def _ms(entry: dict[str, Any]) -> float | None:
         raise ValueError(f"there is no measurement of {objective}")
     unit = str(measurement.get("unit", "")).lower()
     if unit not in _TO_MS:
-        raise ValueError(f"{objective} is in {unit}, which is no unit of time")
+        raise ValueError(f"{objective} is in {unit}, which is not a unit of time")
     value = measurement["value"]
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None  # an error's name stands in its place
@@ -219,7 +219,7 @@ def replayed(recorded: RecordedSpace, strategy: str, seed: int, evaluations: int
             break
         place = recorded.candidates.index(proposed[0])
         if place is None:
-            raise ValueError("a search proposed what is no candidate")
+            raise ValueError("a search proposed something that is not a candidate")
         value = recorded.times[place]
         search.tell(proposed[0], value)
         tried.append(place)

@@ -1,4 +1,4 @@
-"""A child program in which Nsight Compute's Python module reads a report into plain JSON; `ncu_module` starts it.
+"""A child program in which Nsight Compute's Python module reads a report into plain JSON; `readers` starts it.
 
 ``python ncu_child.py REPORT OUTPUT [FOLDER]``, where FOLDER holds the module if it is not an installed package. Reads REPORT,
 writes OUTPUT. The module is native code, which a damaged report can crash or send into endless loops; here that costs a child
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 NO_MODULE = 77
-"""Exit status where there is no module; `ncu_module` then tries the next one."""
+"""Exit status where there is no module; `readers` then tries the next one."""
 ADDRESS_SPACE_BYTES = 16 * 2**30
 """Limit of the whole child; a report that needs more is damaged."""
 _FUSED = "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum.per_cycle_elapsed"
@@ -52,7 +52,7 @@ def _action(action: Any) -> dict[str, Any]:
         "metrics": {name: (value, unit) for name, value, unit in values if isinstance(value, int | float)},
         "texts": {name: value for name, value, _ in values if isinstance(value, str)},
         "constant_moves": _constant_moves(action),
-        "rules": [_rule(each) for each in action.rule_results_as_dicts()],
+        "rules": [_rule(rule) for rule in action.rule_results_as_dicts()],
     }
 
 

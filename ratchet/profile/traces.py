@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.profile.metrics import bare
-from ratchet.profile.ncu import ProfileError, Surroundings, find_program, newest, run
+from ratchet.profile.ncu import ProfileError, Surroundings, find_program, last_line, newest, run
 from ratchet.records.profile import Activity, Profile
 from ratchet.untrusted import clean
 
-REPORTS = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_api_sum")
+REPORTS = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "cuda_api_sum", "cuda_kern_exec_sum")
 """Summaries of `nsys stats`, in the order of the arguments of `activity_of`."""
 LEAST_S = 5.0
 """Seconds that have to be left for nsys to be started."""
@@ -37,7 +37,17 @@ def take_nsys(nsys: Path, command: Sequence[str], report: Path, where: Surroundi
 
     Raises ProfileError where nsys fails, hangs or writes no report.
     """
-    options = ["profile", "--trace", "cuda", "--sample", "none", "--cpuctxsw", "none", "--force-overwrite", "true"]
+    options = [
+        "profile",
+        "--trace=cuda,nvtx,osrt",
+        "--cuda-memory-usage=true",
+        "--sample",
+        "none",
+        "--cpuctxsw",
+        "none",
+        "--force-overwrite",
+        "true",
+    ]
     options += ["--capture-range", "cudaProfilerApi", "--capture-range-end", "stop", "--output", str(report)]
     started = time.monotonic()
     ended = run([nsys, *options, *command], where)
@@ -49,7 +59,7 @@ def take_nsys(nsys: Path, command: Sequence[str], report: Path, where: Surroundi
             "Install Nsight Systems itself: the nsys inside Nsight Compute lacks the importer.",
         )
     if ended.status != 0 or not report.is_file():
-        raise ProfileError(f"nsys wrote no report: {ended.last_line()}")
+        raise ProfileError(f"nsys wrote no report: {last_line(ended)}")
     left_s = where.time_limit_s - (time.monotonic() - started)
     return Profile(tool="nsys", reader="nsys stats", activity=_summarised(nsys, report, replace(where, time_limit_s=left_s)))
 
@@ -61,7 +71,7 @@ def _summarised(nsys: Path, report: Path, where: Surroundings) -> Activity:
     if ended.status is None:
         raise ProfileError("nsys stats had no time left to read the report.", "Raise profile_timeout in [tool.ratchet].")
     if ended.status != 0:
-        raise ProfileError(f"nsys stats could not read the report: {ended.last_line()}")
+        raise ProfileError(f"nsys stats could not read the report: {last_line(ended)}")
     tables = []
     for name in REPORTS:
         path = Path(f"{stem}_{name}.json")
@@ -83,8 +93,10 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
     yield from (row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else ()
 
 
-def activity_of(kernels: list[dict[str, Any]], copies: list[dict[str, Any]], api: list[dict[str, Any]]) -> Activity:
-    """Return the three summaries of one call as an `Activity`; its wall time is the sum of its API calls."""
+def activity_of(
+    kernels: list[dict[str, Any]], copies: list[dict[str, Any]], api: list[dict[str, Any]], executed: list[dict[str, Any]]
+) -> Activity:
+    """Return the summaries of one call as an `Activity`; its wall time is the sum of its API calls."""
     spent = _times(api, "Name")
     return Activity(
         calls=1,
@@ -93,6 +105,7 @@ def activity_of(kernels: list[dict[str, Any]], copies: list[dict[str, Any]], api
         launches=sum(_count(row, "Num Calls") for row in api if "Launch" in str(row.get("Name"))),
         copies_s=sum(seconds for name, seconds in _times(copies, "Operation").items() if "memcpy" in name.lower()),
         cpu_s=spent,
+        queued_s=sum(_count(row, "QCount") * _number(row, "QAvg (ns)") * _NS for row in executed) if executed else None,
         allocation_s=sum(seconds for name, seconds in spent.items() if name.startswith(("cudaMalloc", "cudaFree", "cuMem"))),
     )
 
@@ -110,6 +123,11 @@ def _times(rows: list[dict[str, Any]], name: str) -> dict[str, float]:
 def _count(row: dict[str, Any], name: str) -> int:
     value = row.get(name)
     return value if isinstance(value, int) and value >= 0 else 0
+
+
+def _number(row: dict[str, Any], name: str) -> float:
+    value = row.get(name)
+    return value if isinstance(value, int | float) and 0 <= value < math.inf else 0.0
 
 
 # What torch.profiler saw of some calls: which kernels take the time.

@@ -1,0 +1,185 @@
+"""The report of a check as one page for a browser: ``results/report.html`` needs no network and no other file.
+
+`ratchet.commands.output` writes it beside the Markdown report, with the pictures of profiles inside, and `ratchet open` opens it.
+Every text that code under test may have written is escaped by jinja. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+
+import jinja2
+
+from ratchet import units
+from ratchet.judge.outcome import CHANGE_PAIRS
+from ratchet.records.profile import CaseProfile
+from ratchet.records.run import SESSION_PAIRS, Tree
+from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord
+from ratchet.report import profile, words
+from ratchet.report.markdown import is_hash, is_plain, machine
+from ratchet.untrusted import clean
+
+MOST_CASES = 200
+"""Cases that a page shows, the worst first: more would load slowly, and nobody reads them."""
+WIDTH, ROW, MARGIN = 560.0, 7.0, 24.0
+"""Of a plot, in its own units: its width, the height of a pair, and what is left free at each side."""
+LABEL = 110.0
+"""Room that two labels of an axis take."""
+LEAST_SPAN = 0.01
+"""A plot shows at least so much to both sides of no change, so that noise of a tenth of a per cent looks small."""
+
+
+@dataclass(frozen=True)
+class PairPlot:
+    """Where everything of a plot lies: each pair's ratio is a dot, the first pair on top."""
+
+    height: float
+    dots: tuple[tuple[float, float, str], ...]
+    """x, y and the words of each."""
+    same: float
+    """x of no change."""
+    gates: tuple[tuple[float, str], ...]
+    """x and name of the gate and of the improvement threshold, where they are in sight."""
+    interval: tuple[float, float] | None
+    ends: tuple[tuple[float, str, str], ...]
+    """x, words and alignment of the ends of the axis, where there is room beside the middle's."""
+
+
+@dataclass(frozen=True)
+class PageCase:
+    """A case with what only the page shows of it."""
+
+    case: CaseVerdict
+    plot: PairPlot | None
+    profile: CaseProfile | None
+    picture: str = ""
+    """The profile's picture as a data URL."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its details are shown from the start."""
+        return self.case.outcome not in (Outcome.IDENTICAL, Outcome.UNCHANGED, Outcome.SKIPPED, Outcome.MEASURED)
+
+
+@dataclass(frozen=True)
+class PageData:
+    """What a page needs besides the report."""
+
+    ratios: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Case → head time / reference time of each pair, in the order in which they were taken."""
+    pictures: Mapping[str, bytes] = field(default_factory=dict)
+    """Case → the PNG picture of its profile."""
+
+
+def render_page(report: ReportRecord, data: PageData) -> str:
+    """Return the page as HTML."""
+    listed = words.worst_first(report)
+    profiles = {one.case: one for one in report.profiles}
+    shown = [
+        PageCase(
+            case,
+            pair_plot(data.ratios.get(case.name, ()), case.comparison, report) if case.name in data.ratios else None,
+            profiles.get(case.name),
+            _data_url(data.pictures[case.name]) if case.name in data.pictures else "",
+        )
+        for case in listed[:MOST_CASES]
+    ]
+    return _template().render(
+        report=report,
+        mark=words.mark(report),
+        headline=profile.headline(report),
+        compares=words.compares(report),
+        counted=words.counted(report),
+        cases=shown,
+        hidden=len(listed) - len(shown),
+        machine=machine(report.environment.fingerprint),
+        again=_again(report, listed),
+    )
+
+
+def pair_plot(ratios: Sequence[float], comparison: Comparison | None, report: ReportRecord) -> PairPlot | None:
+    """Return the plot of a case's pairs on a logarithmic axis; None where there is nothing to show."""
+    if not ratios:
+        return None
+    policy = report.policy
+    marks = [*ratios, 1 + LEAST_SPAN, 1 / (1 + LEAST_SPAN)]
+    marks += [comparison.low, comparison.high] if comparison else []
+    low, high = math.log(min(marks)), math.log(max(marks))
+
+    def at(ratio: float) -> float:
+        return round(MARGIN + (WIDTH - 2 * MARGIN) * (math.log(ratio) - low) / (high - low), 1)
+
+    thresholds = ((1 + policy.regression, "gate"), (1 - policy.improvement, "improvement"))
+    return PairPlot(
+        height=ROW * len(ratios),
+        dots=tuple(
+            (at(ratio), ROW * (number + 0.5), f"pair {number + 1}: {_percent(ratio)}") for number, ratio in enumerate(ratios)
+        ),
+        same=at(1.0),
+        gates=tuple((at(ratio), f"{name} {_percent(ratio)}") for ratio, name in thresholds if low <= math.log(ratio) <= high),
+        interval=(at(comparison.low), at(comparison.high)) if comparison else None,
+        ends=tuple(
+            (at(ratio), _percent(ratio), "start" if ratio < 1 else "end")
+            for ratio in (math.exp(low), math.exp(high))
+            if abs(at(ratio) - at(1.0)) > LABEL
+        ),
+    )
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.1f} %".replace("-", "−")
+
+
+def _data_url(picture: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
+
+
+def _again(report: ReportRecord, listed: Sequence[CaseVerdict]) -> list[str]:
+    """Return the commands that measure the worst cases again; none where a hash or a name would not be one plain word."""
+    if not is_hash(report.head) or report.reference is None or not is_hash(report.reference):
+        return []
+    worst = [case.name for case in listed if case.changed_ratio and is_plain(case.name)][:5]
+    check = ["ratchet", "check", "--base", report.reference.commit, *worst]
+    return [shlex.join(["git", "checkout", report.head.commit]), shlex.join(check)]
+
+
+def _tree(code: Tree) -> Iterator[str]:
+    yield words.short_hash(code)
+    if code.subject:
+        yield f"“{clean(code.subject, 100)}”"
+    if code.dirty:
+        yield "+ uncommitted changes"
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: (files("ratchet.report") / "templates" / name).read_text(encoding="utf-8")),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: value if isinstance(value, str) else clean(value, 4000),
+    )
+    environment.filters |= {
+        "clean": clean,
+        "wall": units.wall,
+        "tree": lambda code: " ".join(_tree(code)),
+        "word": words.word,
+        "reason": words.reason,
+        "times": words.times,
+        "change": lambda case: words.change(case.comparison),
+        "interval": lambda case: words.interval(case.comparison),
+        "detectable": lambda case: words.detectable(case.comparison),
+        "delta": lambda case: words.delta(case.comparison),
+        "findings": profile.findings_of,
+        "first_sentence": profile.first_sentence,
+    }
+    environment.globals |= {"change_pairs": CHANGE_PAIRS, "session_pairs": SESSION_PAIRS, "width": WIDTH}
+    return environment.get_template("page.html.j2")
