@@ -46,8 +46,8 @@ $(STAMP): constraints.txt pyproject.toml Makefile
 	  "$$found" -m venv --clear $(VENV) || { echo "make: $$found cannot make a virtual environment: on Debian or Ubuntu, apt install python3-venv" >&2; exit 1; }; \
 	fi
 	@echo "Installing what constraints.txt pins into $(VENV)"
-	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt setuptools
-	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@$(VENV)/bin/pip install --disable-pip-version-check --constraint constraints.txt setuptools
+	@$(VENV)/bin/pip install --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 	@touch $@
 
 # GitHub's own parser and evaluator of workflows. Without npm the tests that need them are skipped, and say so.

@@ -1,4 +1,7 @@
-"""Per-row normalisation, (x − mean) / √(variance + eps), without an affine part: our CUDA C++ kernel."""
+"""Per-row normalisation, (x − mean) / √(variance + eps), without an affine part: our CUDA C++ kernel, and where it came from.
+
+`ratchet study normalize` times it beside the kernel as it was first written, and beside PyTorch's three kernels.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import torch
 from ratchet import Workload, benchmark, nvcc
 
 SOURCE = Path(__file__).parent / "kernels" / "normalize.cu"
+ORIGINAL = Path(__file__).parent / "kernels" / "normalize_original.cu"
 EPS = 1e-5
 LARGEST_ROW = 2048  # values that the registers of one warp hold
 TUNE = {
@@ -39,28 +43,41 @@ CPU_CONFIGS = {name: CONFIGS[name] for name in ("rows_1k", "rows_4k", "rows_8k")
 LAUNCH_BOUND_BYTES = 40 << 20
 
 
-@benchmark(configs=CONFIGS, devices=("cuda", "cpu"), cpu_configs=CPU_CONFIGS, requires=("nvcc",))
-def normalize(*, device: torch.device, rows: int, columns: int) -> Workload:
-    """x and out: (rows, columns) float32.
+@benchmark(
+    configs=CONFIGS, devices=("cuda", "cpu"), cpu_configs=CPU_CONFIGS, requires=("nvcc",), variants=("ours", "original", "torch")
+)
+def normalize(*, device: torch.device, rows: int, columns: int, variant: str) -> Workload:
+    """x and out: (rows, columns) float32. Bytes and FLOPs are what the work needs, whatever a variant moves besides.
 
     Raises ValueError for columns that the kernel does not take, CudaBuildError where a GPU run finds no nvcc.
     """
     if columns % 4 or not 0 < columns <= LARGEST_ROW:
         raise ValueError(f"columns is a multiple of 4 up to {LARGEST_ROW}, not {columns}: rows are read 16 bytes at a time")
     x = torch.randn(rows, columns, device=device)
-    on_gpu = device.type == "cuda"
+    is_tuned = device.type == "cuda" and variant == "ours"
     return Workload(
-        run=_on_gpu(x) if on_gpu else lambda: torch.nn.functional.layer_norm(x, (columns,), eps=EPS),
+        run=_variant(x, variant),
         reference=lambda: _reference(x),
         dtype="float32",
         # Per row: the mean takes columns operations, the variance 3 × columns, the root 1, the result 2 × columns.
         flops=rows * (6 * columns + 1),
         bytes=2 * x.nbytes,
-        tune=TUNE if on_gpu else {},
-        tuning=TUNING if on_gpu else {},
-        constraints=_constraints(columns) if on_gpu else (),
+        tune=TUNE if is_tuned else {},
+        tuning=TUNING if is_tuned else {},
+        constraints=_constraints(columns) if is_tuned else (),
         clock="graph" if 2 * x.nbytes <= LAUNCH_BOUND_BYTES else "event",
     )
+
+
+def _variant(x: torch.Tensor, variant: str) -> Callable[..., torch.Tensor]:
+    on_gpu = x.device.type == "cuda"
+    match variant:
+        case "torch":
+            return lambda: _three_kernels(x)
+        case "original":
+            return _original(x) if on_gpu else lambda: _step_by_step(x)
+        case _:
+            return _on_gpu(x) if on_gpu else lambda: torch.nn.functional.layer_norm(x, (x.shape[1],), eps=EPS)
 
 
 def _constraints(columns: int) -> tuple[Callable[..., bool], ...]:
@@ -96,6 +113,37 @@ def _on_gpu(x: torch.Tensor) -> Callable[..., torch.Tensor]:
 
     library(**TUNING)  # where nvcc is missing, the case says so before anything is timed
     return run
+
+
+def _original(x: torch.Tensor) -> Callable[[], torch.Tensor]:
+    rows, columns = x.shape
+    out = torch.empty_like(x)
+    library = nvcc.load(ORIGINAL)
+    pointer = ctypes.c_void_p
+    library.normalize_original.argtypes = [pointer, pointer, ctypes.c_longlong, ctypes.c_int, ctypes.c_float, pointer]
+    library.error_name.restype = ctypes.c_char_p
+
+    def run() -> torch.Tensor:
+        stream = torch.cuda.current_stream().cuda_stream
+        code = library.normalize_original(x.data_ptr(), out.data_ptr(), rows, columns, EPS, stream)
+        if code != 0:
+            raise RuntimeError(f"normalize_original was not launched: {library.error_name(code).decode()}")
+        return out
+
+    return run
+
+
+def _three_kernels(x: torch.Tensor) -> torch.Tensor:
+    """Three kernels over the matrix: moments, difference, quotient; two tiny ones make the roots."""
+    variance, mean = torch.var_mean(x, dim=1, keepdim=True, correction=0)
+    return (x - mean) / (variance + EPS).sqrt()
+
+
+def _step_by_step(x: torch.Tensor) -> torch.Tensor:
+    """The formula as it stands, a pass for each step: the original's place on a CPU."""
+    mean = x.mean(dim=1, keepdim=True)
+    variance = ((x - mean) ** 2).mean(dim=1, keepdim=True)
+    return (x - mean) / (variance + EPS).sqrt()
 
 
 def _reference(x: torch.Tensor) -> torch.Tensor:

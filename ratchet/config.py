@@ -12,10 +12,11 @@ import secrets
 import shlex
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
 
 from ratchet import units
 from ratchet.errors import UsageError
@@ -60,6 +61,32 @@ def _parse_command(value: object) -> object:
     return tuple(shlex.split(value)) if isinstance(value, str) else value
 
 
+def _parse_build(value: object) -> object:
+    """Read a command, and refuse one that installs a tree into the environment that both sides are imported from."""
+    command = _parse_command(value)
+    text = " ".join(map(str, command)) if isinstance(command, tuple | list) else ""
+    for part in re.split(r"&&|[;|&\n]", text):
+        words = part.split()
+        for place, word in enumerate(words):
+            program = words[place - 1] if place and word == "pip" and words[place - 1] == "-m" else word
+            program = words[place - 2] if program == "-m" and place > 1 else program
+            is_installer = re.fullmatch(r"pip[\d.]*|uv", PurePath(word).name) and {"install", "sync"} & {*words[place + 1 :]}
+            is_installer = is_installer or (word.endswith("setup.py") and {"install", "develop"} & {*words[place + 1 :]})
+            goes_elsewhere = any(option.split("=")[0] in _ELSEWHERE for option in words[place + 1 :])
+            is_of_tree = "/" in program and not program.startswith(("/", "..", "~", "$"))  # an environment made by the build
+            if is_installer and not goes_elsewhere and not is_of_tree:
+                raise ValueError(
+                    f"`{part.strip()}` would install one tree into your environment, and both sides would import that one. Write "
+                    "`python setup.py build_ext --inplace`, or `pip install --no-deps --target build/site .` with build/site in "
+                    "python_path"
+                )
+    return command
+
+
+_ELSEWHERE = ("-t", "--target", "--prefix", "--root")
+"""Options of pip that install into a folder."""
+
+
 def _parse_folders(value: object) -> object:
     return tuple(value.split(os.pathsep)) if isinstance(value, str) else value
 
@@ -80,6 +107,7 @@ class Settings(BaseModel):
     python_path: Annotated[tuple[str, ...], BeforeValidator(_parse_folders)] = (".", "src")
     """Folders of each tree from which its own packages are imported; as one string, separated as in PATH."""
     device: Literal["auto", "cuda", "cpu"] = "auto"
+    """What to measure on; ``auto``: a GPU if there is one."""
     pairs: Annotated[int, Field(ge=3, le=200)] = 100
     """Most pairs of fresh processes, one per side, that an undecided case gets. Fewer than 20 can prove no change."""
     budget: Duration = 90.0
@@ -95,6 +123,7 @@ class Settings(BaseModel):
     cache: Literal["cold", "warm"] = "cold"
     """Whether the L2 cache is emptied before each sample (GPU, event clock)."""
     cpu_threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Threads of a measurement on the CPU."""
     time_identical: bool = False
     """Time cases whose machine code is the same on both sides too."""
     seed: int = 2025
@@ -105,17 +134,21 @@ class Settings(BaseModel):
     A fixed one would favour the same side by the same small amount in every run.
     """
     regression_threshold: Fraction = 0.03
+    """The gate: a check fails above this slowdown."""
     improvement_threshold: Fraction = 0.05
+    """From this speedup on a case counts as improved."""
     memory_limit: Annotated[int | None, BeforeValidator(parse_size), Field(gt=0)] = None
     """Most memory that a call may hold, for cases that name no limit of their own; None: no limit."""
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
+    """Of the intervals in reports."""
     false_alarm: Fraction = 0.001
     """How often a whole run of unchanged code may be red."""
     on_inconclusive: Literal["pass", "fail"] = "pass"
     """Whether inconclusive cases make a check exit 0 or 3. A case that looks slower without proof exits 3 in any case."""
-    build: Annotated[tuple[str, ...], BeforeValidator(_parse_command)] = ()
-    """Command run once in each tree before anything is timed."""
+    build: Annotated[tuple[str, ...], BeforeValidator(_parse_build)] = ()
+    """Command run once in each tree before anything is timed, in the folder of the pyproject.toml that was read."""
     build_timeout: Duration = 1800.0
+    """Longest that the build of one tree may take."""
     build_outputs: Annotated[tuple[str, ...], BeforeValidator(_parse_command)] = ()
     """What the build writes for the benchmarks: files, folders with a slash at the end, patterns. Without it nothing is kept."""
     build_cache: bool | Literal["read"] = True
@@ -136,6 +169,22 @@ class Settings(BaseModel):
         "ratchet-baseline"
     )
     """The branch that the modes ``pull-request`` and ``branch`` write."""
+
+    _project: str = PrivateAttr("")
+
+    @property
+    def project(self) -> str:
+        """The folder of the pyproject.toml that was read, relative to the repository; all paths above begin with it."""
+        return self._project
+
+    def below(self, project: PurePath) -> Settings:
+        """Return the settings of a project in a folder of the repository, with paths relative to the repository."""
+        paths = {name: str(project / getattr(self, name)) for name in ("bench", "results")}
+        outputs = [f"{project}/{output}" for output in self.build_outputs]  # whose last slash has a meaning
+        folders = [str(project / folder) for folder in self.python_path]
+        moved = self.model_copy(update={**paths, "python_path": tuple(folders), "build_outputs": tuple(outputs)})
+        moved._project = str(project)
+        return moved
 
     @property
     def policy(self) -> Policy:
@@ -159,29 +208,82 @@ _POLICY = {
 """Setting → its field of a policy."""
 
 
-def load_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, Any]) -> Settings:
-    """Read the settings of the repository at ``root``; ``options`` (None means not given) win over everything.
+def load_settings(root: Path, environ: Mapping[str, str], options: Mapping[str, Any], folder: Path | None = None) -> Settings:
+    """Read the settings for a ``folder`` of the repository at ``root``; ``options`` (None means not given) win over everything.
 
+    They are those of the nearest pyproject.toml above the folder that has any, else of the one at the root.
     Raises UsageError naming the file or variable, the key, and what it may hold.
     """
-    return settings_from(_text_of(root / "pyproject.toml"), str(root / "pyproject.toml"), environ, options)
+    project = _project_of(root, folder or root)
+    path = project / "pyproject.toml"
+    settings = settings_from(_text_of(path), str(path), environ, options)
+    return settings if project == root else settings.below(project.relative_to(root))
 
 
 def settings_from(text: str, name: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> Settings:
     """Read the settings from the text of a pyproject.toml, which errors call ``name``; else as `load_settings`."""
-    values = _tool_table(text, name)
-    values |= {
-        name: environ[f"RATCHET_{name.upper()}"] for name in Settings.model_fields if environ.get(f"RATCHET_{name.upper()}")
-    }
+    values = _tool_table(text, name) or {}
+    values |= _of_environment(environ)
     values |= {name: value for name, value in options.items() if value is not None}
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
-        raise UsageError(
-            f"{_source(key, environ, options)}: {_sentence(first)}.", "See the settings in docs/settings.md."
-        ) from None
+        near = units.did_you_mean(key, list(Settings.model_fields)) if first["type"] == "extra_forbidden" else ""
+        hint = f"{near} See the settings in docs/settings.md.".strip()
+        raise UsageError(f"{_source(key, environ, options)}: {_sentence(first)}.", hint) from None
+
+
+@dataclass(frozen=True)
+class SettingOrigin:
+    """One setting, as ``ratchet settings`` shows it."""
+
+    name: str
+    value: Any
+    source: str
+    meaning: str
+
+
+def explained(root: Path, environ: Mapping[str, str], options: Mapping[str, Any], folder: Path) -> list[SettingOrigin]:
+    """Return every setting with its value, where that comes from, and what it means. Arguments and errors: `load_settings`."""
+    settings = load_settings(root, environ, options, folder)
+    path = _project_of(root, folder) / "pyproject.toml"
+    given = _tool_table(_text_of(path), str(path)) or {}
+    variables = _of_environment(environ)
+    shown = []
+    for name, field in Settings.model_fields.items():
+        source = f"RATCHET_{name.upper()}" if name in variables else str(path) if name in given else "default"
+        source = "option" if options.get(name) is not None else source
+        meaning = " ".join((field.description or "").replace("``", "").split())
+        shown.append(SettingOrigin(name, getattr(settings, name), source, meaning))
+    return shown
+
+
+def _project_of(root: Path, folder: Path) -> Path:
+    """Return the nearest folder above whose pyproject.toml has our table; without one, the root."""
+    for place in (folder, *folder.parents):
+        if place == root or not place.is_relative_to(root):
+            break
+        path = place / "pyproject.toml"
+        if _tool_table(_text_of(path), str(path)) is not None:
+            return place
+    return root
+
+
+OTHER_VARIABLES = frozenset({"CACHE_DIR", "BUILDS_DIR", "LOCK_DIR", "LOCK_CLOCKS", "EPHEMERAL", "APP_ID", "APP_PRIVATE_KEY"})
+"""Ends of variables that begin with RATCHET_ and are no settings."""
+
+
+def _of_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that variables give; an empty one gives none. Raises UsageError for one that nothing reads."""
+    given = {name: value for name, value in environ.items() if name.startswith("RATCHET_") and value}
+    known = {f"RATCHET_{field.upper()}": field for field in Settings.model_fields}
+    for name in given:
+        if name not in known and name.removeprefix("RATCHET_") not in OTHER_VARIABLES:
+            near = units.did_you_mean(name, list(known))
+            raise UsageError(f"environment variable {name}: there is no such setting.", f"{near} Unset or correct it.".strip())
+    return {known[name]: value for name, value in given.items() if name in known}
 
 
 def origin_of_thresholds(
@@ -191,7 +293,7 @@ def origin_of_thresholds(
 
     The arguments are those of `settings_from`; ``place`` names the file and its commit.
     """
-    table = _tool_table(text, place)
+    table = _tool_table(text, place) or {}
     origins: dict[str, list[str]] = {}
     for key, word in (("regression_threshold", "gate"), ("improvement_threshold", "improvement")):
         if options.get(key) is not None:
@@ -215,13 +317,16 @@ def _text_of(path: Path) -> str:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", "Check its permissions and try again.") from None
 
 
-def _tool_table(text: str, name: str) -> dict[str, Any]:
+def _tool_table(text: str, name: str) -> dict[str, Any] | None:
+    """Return ``[tool.ratchet]``; None where the text has none."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{name}: not valid TOML: {error}.", "Fix the file and try again.") from None
     tool = document.get("tool", {})
-    table = tool.get("ratchet", {}) if isinstance(tool, dict) else tool
+    table = tool.get("ratchet") if isinstance(tool, dict) else tool
+    if table is None:
+        return None
     if not isinstance(table, dict):
         raise UsageError(f"{name}: [tool.ratchet] is not a table.", "Write it as [tool.ratchet] with one key a line.")
     return {key.replace("-", "_"): value for key, value in table.items()}

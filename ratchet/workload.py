@@ -24,6 +24,8 @@ Parameter = int | float | str | bool
 DEVICES: tuple[Device, ...] = ("cuda", "cpu")
 DEFAULT = "default"
 """Name of the one config of a benchmark that names none."""
+VARIANT = "variant"
+"""Argument through which a benchmark with variants gets the name of one."""
 
 
 class SpaceError(ValueError):
@@ -131,12 +133,16 @@ class Benchmark:
     requires: tuple[str, ...] = ()
     on_host: bool = False
     """The function takes no device: what it returns is timed on the CPU's clock, on every machine."""
+    variants: tuple[str, ...] = ()
+    """Ways to do the same work, which the function gets as ``variant``; the first is the benchmark's own."""
 
     def __call__(self, *, device: Any = None, **parameters: Any) -> Workload:
         """Build the workload of one config; a callable becomes the ``run`` of a Workload that says nothing else.
 
         Raises TypeError for anything else, and whatever the author's code raises.
         """
+        if self.variants:
+            parameters.setdefault(VARIANT, self.variants[0])
         made: object = self.build(**parameters) if self.on_host else self.build(device=device, **parameters)
         if isinstance(made, Workload):
             return made
@@ -164,6 +170,7 @@ def benchmark(
     cpu_configs: Mapping[str, Mapping[str, Parameter]] | None = None,
     requires: Sequence[str] = (),
     name: str | None = None,
+    variants: Sequence[str] = (),
 ) -> Callable[[Build], Benchmark]: ...
 
 
@@ -176,6 +183,7 @@ def benchmark(
     cpu_configs: Mapping[str, Mapping[str, Parameter]] | None = None,
     requires: Sequence[str] = (),
     name: str | None = None,
+    variants: Sequence[str] = (),
 ) -> Benchmark | Callable[[Build], Benchmark]:
     """Register a function as a benchmark: ``@benchmark``, or ``@benchmark(configs=…)``.
 
@@ -187,20 +195,26 @@ def benchmark(
     (smaller) parameters for the CPU. ``requires`` names what a GPU run needs, Python modules (``"triton"``) or ``"nvcc"``: where
     one is missing, the cases are listed as skipped instead of failing.
 
+    ``variants`` names ways to do the same work, such as ``("ours", "torch")``: the function gets one of them as ``variant``. The
+    first is the one that `ratchet check` times; `ratchet study`, `sweep` and `quickwins` compare it with the others.
+
     Raises ValueError where the declaration itself cannot work.
     """
     if function is not None and not callable(function):
         raise ValueError(f"write @benchmark or @benchmark(configs=…): {function!r} is not a function")
     if isinstance(requires, str):
         raise ValueError(f"requires is a list of names: write [{requires!r}]")
+    if isinstance(variants, str):
+        raise ValueError(f"variants is a list of names: write [{variants!r}]")
 
     def register(function: Build) -> Benchmark:
         title = name or function.__name__
         on_host = not _takes_device(function)
         served = devices if devices is not None else DEVICES if configs is None or on_host else ("cuda",)
         table = _table(served, {DEFAULT: {}} if configs is None else configs, cpu_configs)
-        _check_declaration(function, title, table, {} if on_host else {"device": None})
-        return Benchmark(title, function, table, tuple(requires), on_host)
+        given: dict[str, str | None] = {} if on_host else {"device": None}
+        _check_declaration(function, title, table, given | dict.fromkeys([VARIANT] if variants else [], ""))
+        return Benchmark(title, function, table, tuple(requires), on_host, tuple(variants))
 
     return register if function is None else register(function)
 
@@ -231,7 +245,7 @@ def _check_declaration(
     function: Build,
     title: str,
     table: Mapping[Device, Mapping[str, Mapping[str, Parameter]]],
-    device: Mapping[str, None],
+    given: Mapping[str, str | None],
 ) -> None:
     signature = inspect.signature(function)
     for configs in table.values():
@@ -246,11 +260,11 @@ def _check_declaration(
                 if not isinstance(value, Parameter) or (isinstance(value, float) and not math.isfinite(value)):
                     raise ValueError(f"{title}/{config}: {name} is {value!r}; a parameter is a number, a string or a bool")
             try:
-                signature.bind(**device, **parameters)
+                signature.bind(**given, **parameters)
             except TypeError as error:
                 raise ValueError(
-                    f"{title}/{config}: the function does not take these parameters{' and device' if device else ''}: {error}. "
-                    "Its arguments are device and what configs={…} gives"
+                    f"{title}/{config}: the function does not take these parameters{''.join(f' and {name}' for name in given)}: "
+                    f"{error}. Its arguments are {' and '.join([*given, 'what configs={…} gives'])}"
                 ) from None
 
 

@@ -111,7 +111,7 @@ def flush_config(name: str, seed: int, config: str, gpu: Gpu | None) -> Row:
     benchmark = import_normalize()
     size = variant.times * int(torch.cuda.get_device_properties(device).L2_cache_size)
     spare = flush_buffers(variant, size) if variant.before else []
-    workloads = [benchmark.build(device=device, **benchmark.configs["cuda"][config]) for _ in range(FLUSH_PLACES)]
+    workloads = [benchmark(device=device, **benchmark.configs["cuda"][config]) for _ in range(FLUSH_PLACES)]
     calls = [call_of(workload.run, dict(workload.tuning)) for workload in workloads]
     emptied = flusher(variant, spare or flush_buffers(variant, size), size)
     one = torch.zeros(1, device=device)

@@ -21,6 +21,7 @@ from typing import NoReturn, cast
 import click
 
 from ratchet import __version__
+from ratchet.cli.examples import with_examples
 from ratchet.errors import Exit, RatchetError
 
 COMMANDS = {
@@ -31,15 +32,20 @@ COMMANDS = {
     "compare": ("check:compare_command", "Compare two recorded runs of one machine."),
     "doctor": ("show:doctor_command", "Say what this machine can and cannot do, and what to do about it."),
     "evaluate": ("evaluate:evaluate_command", "Evaluate a candidate file against a baseline file: faster, and the same?"),
+    "init": ("init:init_command", "Write a first benchmark, settings, and the workflows of a repository."),
     "list": ("show:list_command", "List the cases of this checkout."),
-    "open": ("show:open_command", "Open the report of the last check in a browser."),
     "merge": ("check:merge_command", "Join the shards of one check into one run and one verdict."),
+    "open": ("show:open_command", "Open the report of the last check in a browser."),
     "profile": ("profile:profile_command", "Profile cases, alone or beside an earlier commit, or read report files."),
     "publish": ("github:publish_command", "Judge what a GPU job measured again, and publish the verdict on GitHub."),
+    "quickwins": ("variants:quickwins_command", "Show what well-known optimisations bring here, beside what a guide claims."),
     "replay": ("check:replay_command", "Judge recorded pairs again: by another gate, or many times over."),
     "report": ("check:report_command", "Judge a recorded run again and write its report."),
     "roofline": ("profile:roofline_command", "Draw how near each case comes to what the machine can do."),
     "run": ("check:run_command", "Time this checkout alone and write results/current.json."),
+    "settings": ("show:settings_command", "Show every setting: its value, where that comes from, and what it means."),
+    "study": ("variants:study_command", "Time all variants of a benchmark, and show where each stands below the roofline."),
+    "sweep": ("variants:sweep_command", "Time all variants of a case at many sizes."),
     "tune": ("tune:tune_command", "Search the parameters of a case and confirm the best against today's values."),
 }
 """Name → where the command is (module of this package, function), and its line in ``ratchet --help``."""
@@ -54,7 +60,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's interface
         if cmd_name not in COMMANDS:
             return None
-        return cast(click.Command, pkgutil.resolve_name(f"ratchet.cli.{COMMANDS[cmd_name][0]}"))
+        return with_examples(cast(click.Command, pkgutil.resolve_name(f"ratchet.cli.{COMMANDS[cmd_name][0]}")), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's interface
         with formatter.section("Commands"):
@@ -68,6 +74,9 @@ def cli() -> None:
 
     Exit codes: 0 pass, 1 regression or wrong result, 2 wrong usage, 3 could not measure, 130 interrupted.
     """
+
+
+with_examples(cli, "")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -138,8 +147,8 @@ _LEAST_BYTES, _THREAD_BYTES = 512 << 20, 48 << 20
 _FEWEST_FILES = 48
 """A check of one device needs about twenty."""
 _INSTALL = {
-    "github": "PyGithub. Install it with `pip install 'ratchet[github]'`",
-    "sklearn": "scikit-learn. Install it with `pip install 'ratchet[tune]'`",
+    "github": "PyGithub. Install it with `pip install 'gpu-ratchet[github]'`",
+    "sklearn": "scikit-learn. Install it with `pip install 'gpu-ratchet[tune]'`",
 }
 """Packages that not every command needs: name → what it is and how to install it."""
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

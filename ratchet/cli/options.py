@@ -118,7 +118,8 @@ waiting = _options(
         default="0s",
         help="How long to wait for a device that another check holds (default: not at all).",
     ),
-    click.option("--quiet", is_flag=True, help="Do not show progress."),
+    click.option("-q", "--quiet", is_flag=True, help="Do not show progress."),
+    click.option("-v", "--verbose", is_flag=True, help="Show progress as lines that stay, on a terminal too."),
 )
 
 measuring = _options(

@@ -26,7 +26,9 @@ from ratchet.report.terminal import plain_lines, print_report
 @contextlib.contextmanager
 def progressing(options: dict[str, Any]) -> Iterator[Progress]:
     """Show progress as the options ask, and clear it at the end, also on errors and Ctrl-C."""
-    progress = choose_progress(sys.stderr.isatty(), options["quiet"] or options["as_json"])
+    progress = choose_progress(
+        sys.stderr.isatty() and not options["verbose"], options["quiet"] or (options["as_json"] and not options["verbose"])
+    )
     try:
         yield progress
     finally:

@@ -1,4 +1,4 @@
-"""Commands that look at the checkout, at the machine and at the last report: list, doctor, open.
+"""Commands that look at the checkout, at the machine and at the last report: list, settings, doctor, open.
 
 Loaded by `ratchet.cli` when one of them is called. They print to stdout; what they look at is in `ratchet.commands.run` and
 `ratchet.measure.device.doctor`.
@@ -6,6 +6,7 @@ Loaded by `ratchet.cli` when one of them is called. They print to stdout; what t
 
 from __future__ import annotations
 
+import json
 import os
 import webbrowser
 from typing import Any
@@ -14,9 +15,9 @@ import click
 
 from ratchet.cli.options import common, device, request_of
 from ratchet.cli.output import print_result
-from ratchet.commands.request import PAGE
+from ratchet.commands.request import PAGE, root_of
 from ratchet.commands.run import cases_of_checkout
-from ratchet.config import load_settings
+from ratchet.config import explained, load_settings
 from ratchet.errors import Exit, UsageError
 from ratchet.measure.device import doctor
 from ratchet.untrusted import clean
@@ -46,6 +47,23 @@ def list_command(cases: tuple[str, ...], **options: Any) -> int:
     return int(Exit.PASS if listed else Exit.NOT_MEASURED)
 
 
+@click.command("settings")
+@common
+def settings_command(**options: Any) -> int:
+    """Show every setting: its value, where that comes from, and what it means."""
+    request = request_of((), options)
+    shown = explained(root_of(request.folder), os.environ, request.options, request.folder)
+    fields = [{"name": each.name, "value": each.value, "source": each.source, "meaning": each.meaning} for each in shown]
+    width = max(len(each.name) for each in shown)
+    lines = [
+        line
+        for each in shown
+        for line in (f"{each.name:<{width}} = {json.dumps(each.value)}  ({each.source})", f"{'':<{width}}   {each.meaning}")
+    ]
+    print_result(fields, lines, as_json=options["as_json"])
+    return int(Exit.PASS)
+
+
 @click.command("doctor")
 @device
 @common
@@ -65,7 +83,8 @@ def open_command(**options: Any) -> int:
     The page needs no network and no other file: attach it to a message as it is.
     """
     request = request_of((), options)
-    page = request.folder / load_settings(request.folder, os.environ, request.options).results / PAGE
+    root = root_of(request.folder)
+    page = root / load_settings(root, os.environ, request.options, request.folder).results / PAGE
     if not page.is_file():
         raise UsageError(f"There is no {clean(page)}.", "Run `ratchet check` first, or name the folder with --results.")
     if options["as_json"] or not webbrowser.open(page.resolve().as_uri()):

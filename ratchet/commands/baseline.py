@@ -67,7 +67,7 @@ def push_baseline(
     """
     job = _run_of_main(way.onto, github, environ)
     clone = Remote(request.folder, way.remote)
-    settings = load_settings(clone.root, environ, request.options)
+    settings = load_settings(clone.root, environ, request.options, request.folder)
     main = job.head_branch if job else way.onto or clone.branch()
     if not main:
         raise UsageError("No branch is checked out, so it is unknown which one was measured.", "Name it with --onto.")
@@ -287,7 +287,7 @@ def verify_baseline(request: Request, environ: Mapping[str, str]) -> Verificatio
 def show_baseline(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:
     """Read the baseline file of the checkout. Raises RecordError."""
     root = root_of(request.folder)
-    results = root / load_settings(root, environ, request.options).results
+    results = root / load_settings(root, environ, request.options, request.folder).results
     return results / BASELINE, load_baseline(results)
 
 

@@ -49,7 +49,7 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
     the code does not build, UnfitError where the time gave too few pairs, DamageError as `watched` does, and as `check` does.
     """
     repository = Repository(request.folder)
-    settings = load_settings(repository.root, environ, request.options)
+    settings = load_settings(repository.root, environ, request.options, request.folder)
     results = writable(repository.root / settings.results)
     code = repository.working_snapshot(apart_of(repository, results))
     clock, started = time.monotonic(), datetime.now(UTC)

@@ -18,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from ratchet import untrusted
 from ratchet.commands.machine import Machine, environment_of, in_parallel, machines_of, plan_of
 from ratchet.commands.output import record_of
 from ratchet.commands.profile.cases import ProfileSite, with_profiles
@@ -87,6 +88,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
     measured at all. Trouble with one case stays in its record; harm to the repository is in `CommandResult.damage`.
     """
     plan = _plan(request, environ)
+    progress.announce(_sides(plan))
     root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)
     with (
         machines_of(request, plan.settings, f"ratchet check in {root}", progress, environ) as machines,
@@ -121,7 +123,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
 
 def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
     repository = Repository(request.folder)
-    settings = load_settings(repository.root, environ, request.options)
+    settings = load_settings(repository.root, environ, request.options, request.folder)
     if request.shard:  # all shards together may be falsely red no more often than one whole check
         settings = settings.model_copy(update={"false_alarm": settings.false_alarm / request.shard.of})
     results = writable(repository.root / settings.results)
@@ -141,7 +143,24 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
     )
     if request.against_baseline:
         return plan
-    return replace(plan, reference=_reference_snapshot(plan, reference_of(request, repository, head)))
+    reference = _reference_snapshot(plan, reference_of(request, repository, head))
+    if reference.revision == head.revision and not settings.time_identical:
+        raise UsageError(
+            f"{_named(head.tree)} would be compared with itself.",
+            "Name another commit with --base, or add --time-identical to time it against itself.",
+        )
+    return replace(plan, reference=reference)
+
+
+def _sides(plan: CheckPlan) -> str:
+    """Say what is compared with what."""
+    changed = " + uncommitted changes" if plan.head.tree.dirty else ""
+    against = _named(plan.reference.tree) if plan.reference else "the commit that the baseline names for each case"
+    return f"{_named(plan.head.tree)}{changed} against {against}"
+
+
+def _named(tree: Tree) -> str:
+    return f'{tree.commit[:10]} "{untrusted.clean(tree.subject, untrusted.CELL)}"'
 
 
 def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:

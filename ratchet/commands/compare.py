@@ -23,7 +23,7 @@ from ratchet.records.verdict import ReportRecord
 def compare(first: Path, second: Path, request: Request, environ: Mapping[str, str]) -> ReportRecord:
     """Judge two recorded runs of one machine, ``first`` being the reference. Raises RecordError for an unreadable file."""
     root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options)
+    settings = load_settings(root, environ, request.options, request.folder)
     return judge_two(load(first, RunRecord), load(second, RunRecord), settings.policy)
 
 
@@ -33,7 +33,7 @@ def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, s
     Raises RecordError for an unreadable file.
     """
     root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options)
+    settings = load_settings(root, environ, request.options, request.folder)
     results = root / settings.results
     past = load(recorded or results / CURRENT, RunRecord)
     report = judge_run(past, load_baseline(results), settings.overriding(past.policy, request.options))
@@ -49,7 +49,7 @@ def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -
     Raises UsageError where they do not belong together, IncompleteError where one is missing.
     """
     root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options)
+    settings = load_settings(root, environ, request.options, request.folder)
     results = writable(root / settings.results)
     run = joined([load(path, RunRecord) for path in paths]).model_copy(update={"command": request.command})
     for path in paths:

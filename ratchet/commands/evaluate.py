@@ -74,7 +74,8 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
     What goes wrong in either file is in the record.
     """
     given = {name: value for name, value in request.options.items() if value is not None}
-    settings = load_settings(root_of(request.folder), environ, {"pairs": 20, "case_timeout": 60, **given})
+    options = {"pairs": 20, "case_timeout": 60, **given}
+    settings = load_settings(root_of(request.folder), environ, options, request.folder)
     clock, started, evaluator = time.monotonic(), datetime.now(UTC), evaluator_digest()
     with (
         machine_of(request, settings, f"ratchet evaluate {wanted.candidate.path}", progress, environ) as machine,

@@ -111,7 +111,9 @@ def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> 
     torch = installed_version("torch")
     if torch is None:
         raise UnfitError(
-            "Measuring needs PyTorch.", "Install it with `pip install torch` (any build for your CUDA), then run again."
+            "Measuring needs PyTorch.",
+            "Install any build for your CUDA with `pip install torch`; without a GPU add "
+            "`--index-url https://download.pytorch.org/whl/cpu`.",
         )
     if settings.device == "cpu":
         return "cpu", None, ()
@@ -213,6 +215,10 @@ class _Part:
         with self._shared.reporting() as progress:
             self._shared.cases += total_cases
             progress.start(self._shared.cases, pairs)
+
+    def announce(self, text: str) -> None:
+        with self._shared.reporting() as progress:
+            progress.announce(text)
 
     def stage(self, text: str) -> None:
         with self._shared.reporting() as progress:

@@ -35,7 +35,7 @@ def replay(files: Sequence[Path], request: Request, environ: Mapping[str, str]) 
     Raises RecordError for a file that is neither a run nor an archive, UsageError for a pattern that matches no case.
     """
     root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options)
+    settings = load_settings(root, environ, request.options, request.folder)
     baseline = load_baseline(root / settings.results)
     names: list[str] = []
     done = []
@@ -62,7 +62,7 @@ def replay_simulated(
     if runs < 1:
         raise UsageError(f"--simulate {runs}: that is too few pull requests to say anything.", "Draw 1 or more.")
     factors = dict(_factor(plant) for plant in plants)
-    settings = load_settings(root_of(request.folder), environ, request.options)
+    settings = load_settings(root_of(request.folder), environ, request.options, request.folder)
     names: list[str] = []
     pools: dict[str, list[Pair]] = {}
     for _, recorded in _recorded(files):

@@ -59,7 +59,7 @@ def draw_roofline(
     from ratchet.report.figures import roofline as figure
 
     root = root_of(request.folder)
-    results = root / load_settings(root, environ, request.options).results
+    results = root / load_settings(root, environ, request.options, request.folder).results
     made = of_results(recorded, profiles, results, request.patterns)
     folder = out or results / FOLDER
     save(folder / f"{NAME}.json", made)

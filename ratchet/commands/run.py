@@ -27,7 +27,7 @@ WORKERS = 8
 def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> CommandResult:
     """Time the checkout as it stands, in place and alone. Raises as `check.check` does; nothing is built."""
     root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options)
+    settings = load_settings(root, environ, request.options, request.folder)
     if request.options.get("pairs") is None:
         settings = settings.model_copy(update={"pairs": min(settings.pairs, WORKERS)})
     results = writable(root / settings.results)
@@ -59,6 +59,6 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Com
 def cases_of_checkout(request: Request, environ: Mapping[str, str]) -> list[CaseRun]:
     """List the cases of the checkout without measuring any. Raises HostError, ForeignModuleError, UsageError or UnfitError."""
     root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options)
+    settings = load_settings(root, environ, request.options, request.folder)
     device, gpu, _ = choose(request, settings, environ)
     return list_cases(tree_spec(settings, Machine(device, gpu), root, root), request.patterns, environ)

@@ -28,7 +28,16 @@ def build(
     progress.stage(f"Building the {side}")
     try:
         content, time_limit_s = snapshot.tree.content, settings.build_timeout
-        build_tree(tree, settings.build, settings.build_outputs, content, time_limit_s, environ, cache=settings.build_cache)
+        build_tree(
+            tree,
+            settings.build,
+            settings.build_outputs,
+            content,
+            time_limit_s,
+            environ,
+            cache=settings.build_cache,
+            folder=settings.project,
+        )
     except BuildError as error:
         return error
     return None
@@ -49,7 +58,8 @@ def tree_specs(
     """
     if not (head / settings.bench).is_dir():
         raise UsageError(
-            f"There is no folder {settings.bench}/ in this repository.", "Put benchmarks there, or set bench in [tool.ratchet]."
+            f"There is no folder {settings.bench}/ in this repository.",
+            "`ratchet init` writes a first benchmark; or set bench in [tool.ratchet].",
         )
     specs: dict[Side, TreeSpec] = {"head": tree_spec(settings, machine, checkout, head)}
     if reference and (reference / settings.bench).is_dir():

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import struct
@@ -34,6 +35,8 @@ AUTHOR = {
 """Author of our own commits: git refuses to commit where no name is set."""
 
 
+_CHECKOUT = ("-c", "core.hooksPath=/dev/null", "-c", "checkout.workers=0")
+"""Hooks of the user do not run; all cores do, since one process writes only a few thousand files a second."""
 _FREE_SPACE = "Free some space, or point TMPDIR elsewhere."
 
 
@@ -102,6 +105,24 @@ class Repository:
         """Return ``Name <address>`` as git signs a commit here; empty if git has no name."""
         name, address = self._setting("user.name"), self._setting("user.email")
         return f"{name} <{address}>" if name and address else name or address
+
+    def files(self, folder: Path) -> list[str]:
+        """Return the paths of all files below a folder that git does not ignore, relative to it."""
+        listed = self._run("ls-files", "-z", "--cached", "--others", "--exclude-standard", folder=folder)
+        return sorted({name for name in listed.split("\0") if name})
+
+    def default_branch(self) -> str:
+        """Return the branch that origin calls its own; without that, main or master, else the one that is checked out."""
+        if remote := self._try("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").stdout.strip():
+            return remote.removeprefix("origin/")
+        usual = next((name for name in ("main", "master") if self._hash_of(f"refs/heads/{name}")), "")
+        return usual or self._try("symbolic-ref", "--quiet", "--short", "HEAD").stdout.strip() or "main"
+
+    def web_address(self) -> str:
+        """Return where origin is on the web; empty where its address does not say."""
+        host, path = r"(\w[\w-]*(?:\.[\w-]+)+)", r"([\w.-]+/[\w.-]+?)(?:\.git)?/?"
+        found = re.fullmatch(rf"(?:\w+://)?(?:[^@/]+@)?{host}(?::\d+)?[:/]{path}", self._setting("remote.origin.url"))
+        return f"https://{found[1]}/{found[2]}" if found else ""
 
     def is_shallow(self) -> bool:
         """Return whether the clone lacks a part of the history."""
@@ -203,13 +224,35 @@ class Repository:
 
         A build or measured code may call git there: it changes copies of HEAD, refs, index and settings.
         """
-        # checkout.workers=0 uses all cores: one process writes only a few thousand files a second. Hooks of the user do not run.
-        settings = ("-c", "core.hooksPath=/dev/null", "-c", "checkout.workers=0")
-        self._run(*settings, "worktree", "add", "--quiet", "--detach", "--force", str(folder), revision)
+        self._run(*_CHECKOUT, "worktree", "add", "--quiet", "--detach", "--force", str(folder), revision)
         try:
             self._separate(folder)
+            self._add_submodules(folder, revision)
         except OSError as error:
             raise OutputError(f"The tree {folder} cannot be written: {error.strerror}.", _FREE_SPACE) from None
+
+    def _add_submodules(self, folder: Path, revision: str) -> None:
+        """Check out the submodules of a commit, each as a repository of its own that borrows the objects of the user's.
+
+        One that is not checked out here stays an empty folder, as it is for the user. Nothing is fetched.
+        """
+        if not (folder / ".gitmodules").is_file():
+            return
+        for entry in self._run("ls-tree", "-r", "-z", "--full-tree", revision).split("\0"):
+            about, _, path = entry.partition("\t")
+            if not about.startswith("160000 ") or not (self.root / path / ".git").exists():
+                continue
+            commit, own = about.split()[2], Repository(self.root / path)
+            if not own._hash_of(f"{commit}^{{commit}}"):
+                raise GitError(
+                    f"The submodule {path} of {revision[:10]} has no commit {commit[:10]} here.",
+                    f"Bring it with `git submodule update --init --recursive`, or `git -C {path} fetch --unshallow`.",
+                )
+            place = folder / path
+            self._run("init", "--quiet", str(place))
+            (place / ".git/objects/info/alternates").write_text(f"{own._common() / 'objects'}\n", encoding="utf-8")
+            self._run(*_CHECKOUT, "checkout", "--quiet", "--detach", commit, folder=place)
+            own._add_submodules(place, commit)
 
     def _separate(self, folder: Path) -> None:
         """Replace a worktree's link to this repository by a repository that borrows all objects from it.

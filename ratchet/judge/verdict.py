@@ -53,7 +53,7 @@ def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) 
         verdicts = tuple(_verdict(case, judge_alone(case, rule), roofs, rule.confidence) for case in run.cases)
         return _report(run, verdicts, rule, run.warnings)
     verdicts = _judged(run.cases, rule, run.plan.pairs, stored, {case.name: case for case in run.best}, roofs)
-    return _report(run, tuple(_with_hints(verdicts, run)), rule, (*_warnings(run, baseline), *run.warnings))
+    return _report(run, tuple(_with_hints(verdicts, run, baseline)), rule, (*_warnings(run, baseline), *run.warnings))
 
 
 def changed_cases(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
@@ -94,14 +94,15 @@ def _warnings(run: RunRecord, baseline: Baseline) -> list[str]:
     return [*missing, *([f"The baseline file does not fit together: {units.first_of(broken)}"] if broken else [])]
 
 
-def _with_hints(verdicts: Sequence[CaseVerdict], run: RunRecord) -> Iterator[CaseVerdict]:
-    """Add to each new case that does the work of a removed one how to keep its history."""
+def _with_hints(verdicts: Sequence[CaseVerdict], run: RunRecord, baseline: Baseline) -> Iterator[CaseVerdict]:
+    """Add to each new case that does the work of a removed one how to keep its history, if the baseline has any."""
     renamed = likely_renames(run)
+    stored = {name for part in baseline.fingerprints.values() for name in part.configs}
     for case in verdicts:
         if case.outcome is Outcome.NEW and case.name in renamed:
             old = renamed[case.name]
-            hint = f"It does the work of {old}, which is gone. If it was renamed: `ratchet baseline rename {old} {case.name}`."
-            yield case.model_copy(update={"reason": f"{case.reason} {hint}"})
+            rename = f" If it was renamed: `ratchet baseline rename {old} {case.name}`." if old in stored else ""
+            yield case.model_copy(update={"reason": f"{case.reason} It does the work of {old}, which is gone.{rename}"})
         else:
             yield case
 

@@ -47,29 +47,31 @@ def build_tree(
     environ: Mapping[str, str],
     *,
     cache: bool | Literal["read"],
+    folder: str = "",
 ) -> bool:
     """Build ``tree``. Return True if the outputs came from the cache, which holds what ``outputs`` declares and nothing else.
 
-    ``content`` is the hash of the tree's sources. With ``"read"`` nothing new is kept. Raises BuildError with the last lines
-    printed, also where the command takes longer than ``timeout_s`` seconds; OutputError where the cache cannot be written.
+    It runs in ``folder`` of the tree. ``content`` is the hash of the tree's sources. With ``"read"`` nothing new is kept. Raises
+    BuildError with the last lines printed, also where the command takes longer than ``timeout_s`` seconds; OutputError where the
+    cache cannot be written.
     """
     if not cache or not outputs:
-        _run(tree, command, timeout_s, environ)
+        _run(tree, folder, command, timeout_s, environ)
         return False
-    folder = kept_builds.entry(command, outputs, content, tree, environ)
-    if kept_builds.restore(folder, tree, outputs):
+    entry = kept_builds.entry(command, outputs, content, tree, environ)
+    if kept_builds.restore(entry, tree, outputs):
         return True
     before = kept_builds.state_of(tree)
-    _run(tree, command, timeout_s, environ)
+    _run(tree, folder, command, timeout_s, environ)
     if cache != "read":
-        kept_builds.keep(folder, tree, before, outputs)
+        kept_builds.keep(entry, tree, before, outputs)
     return False
 
 
-def _run(tree: Path, command: Sequence[str], timeout_s: float, environ: Mapping[str, str]) -> None:
+def _run(tree: Path, folder: str, command: Sequence[str], timeout_s: float, environ: Mapping[str, str]) -> None:
     shown = " ".join(command)
     try:
-        ended = run(command, environ=without_secrets(environ), folder=tree, time_limit_s=timeout_s)
+        ended = run(command, environ=without_secrets(environ), folder=tree / folder, time_limit_s=timeout_s)
     except OSError as error:
         raise BuildError(
             f"The build command `{shown}` cannot be started: {error.strerror}.", "Fix build in [tool.ratchet]."

@@ -18,6 +18,20 @@ from ratchet.workload import Device
 
 
 @dataclass(frozen=True)
+class Sweep:
+    """One case at several values of one of its parameters, in place of all cases of a tree."""
+
+    case: str
+    """Its whole name."""
+    parameter: str
+    values: tuple[int, ...]
+
+    def name(self, value: int) -> str:
+        """Return the name of the case with this value: ``normalize/columns_1024``."""
+        return f"{self.case.partition('/')[0]}/{self.parameter}_{value}"
+
+
+@dataclass(frozen=True)
 class TreeSpec:
     """A tree's place, the way to import its benchmarks, and the device that they run on."""
 
@@ -38,6 +52,10 @@ class TreeSpec:
     """Longest wait for one answer of a worker, in seconds."""
     results: str = "results"
     """The folder within the tree that ratchet itself writes to."""
+    variant: str | None = None
+    """The way in which benchmarks do their work, of those that they offer; None: each benchmark's own."""
+    sweep: Sweep | None = None
+    """The only cases that this tree has; None: all."""
 
     @classmethod
     def of(cls, settings: Settings, path: Path, *, checkout: Path, device: Device, gpu_uuid: str | None) -> TreeSpec:
@@ -59,7 +77,9 @@ class TreeSpec:
     def read(cls, fields: Mapping[str, Any]) -> TreeSpec:
         """Return the record that `child_command` wrote, with absolute paths."""
         path, checkout = Path(fields["path"]).resolve(), Path(fields["checkout"]).resolve()
-        return cls(**{**fields, "path": path, "checkout": checkout, "python_path": tuple(fields["python_path"])})
+        sweep = Sweep(**fields["sweep"] | {"values": tuple(fields["sweep"]["values"])}) if fields["sweep"] else None
+        python_path = tuple(fields["python_path"])
+        return cls(**{**fields, "path": path, "checkout": checkout, "python_path": python_path, "sweep": sweep})
 
 
 def child_command(module: str, **argument: object) -> list[str]:

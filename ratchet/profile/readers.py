@@ -69,7 +69,7 @@ def _read(path: Path, environ: Mapping[str, str]) -> tuple[list[RawKernel], str]
         return read_report(path, ncu, environ), "csv"
     raise ProfileError(
         f"{path} cannot be read: the package ncu-report is not installed, and neither is Nsight Compute.",
-        "Install the package with `pip install 'ratchet[profile]'`; it needs no GPU.",
+        "Install the package with `pip install 'gpu-ratchet[profile]'`; it needs no GPU.",
     )
 
 

@@ -28,6 +28,9 @@ class Progress(Protocol):
     def start(self, total_cases: int, pairs: int) -> None:
         """Note that measuring begins: this many cases, each in at most this many pairs."""
 
+    def announce(self, text: str) -> None:
+        """Show a line that stays, such as what is compared."""
+
     def stage(self, text: str) -> None:
         """Note that another part of the run begins, such as ``Building the reference``."""
 
@@ -45,6 +48,8 @@ class SilentProgress:
     """A progress that shows nothing, for ``--json`` and ``--quiet``."""
 
     def start(self, total_cases: int, pairs: int) -> None: ...
+
+    def announce(self, text: str) -> None: ...
 
     def stage(self, text: str) -> None: ...
 
@@ -68,8 +73,10 @@ class LineProgress:
         self._began = self._clock()
         self._write(f"Measuring {units.plural(total_cases, 'case')} in up to {pairs} pairs of processes")
 
-    def stage(self, text: str) -> None:
+    def announce(self, text: str) -> None:
         self._write(untrusted.log_line(text))
+
+    stage = announce
 
     def case(self, name: str, pair: int, done: int, total: int) -> None:  # noqa: ARG002 - a log names no single case
         if self._open and self._open[0] != pair and self._clock() - self._last >= _LINE_S:
@@ -120,6 +127,9 @@ class LiveProgress:
         self._pairs = pairs
         self._bar.reset(self._task, total=max(1, total_cases * pairs), description="Measuring")
         self._draw(at_once=True)
+
+    def announce(self, text: str) -> None:
+        self._bar.console.print(untrusted.clean(text), markup=False, highlight=False, soft_wrap=True)
 
     def stage(self, text: str) -> None:
         self._bar.update(self._task, description=untrusted.clean(text, 60))

@@ -44,7 +44,7 @@ def ray_actors(prepare: Prepare, environ: Mapping[str, str]) -> Iterator[Begin]:
     try:
         import ray
     except ModuleNotFoundError:
-        raise UsageError("Ray is not installed.", "Install it with: pip install 'ratchet[ray]'") from None
+        raise UsageError("Ray is not installed.", "Install it with: pip install 'gpu-ratchet[ray]'") from None
     ours = not ray.is_initialized()
     if ours:
         _join(ray, environ)

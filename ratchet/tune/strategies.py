@@ -231,7 +231,7 @@ class Forest:
         except ImportError:
             raise UsageError(
                 "Trees guide this search, and they need scikit-learn, which is not installed.",
-                "Install it with pip install 'ratchet[tune]', or use auto or climb.",
+                "Install it with pip install 'gpu-ratchet[tune]', or use auto or climb.",
             ) from None
         self._tree: Any = importlib.import_module("sklearn.tree").ExtraTreeRegressor
         self._grown: list[Any] = []
@@ -358,7 +358,7 @@ class Tpe(Strategy):
         except ImportError:
             raise UsageError(
                 "The strategy optuna needs Optuna, which is not installed.",
-                "Install it with pip install 'ratchet[tune]', or use auto.",
+                "Install it with pip install 'gpu-ratchet[tune]', or use auto.",
             ) from None
         self._optuna = optuna
         optuna.logging.set_verbosity(optuna.logging.WARNING)

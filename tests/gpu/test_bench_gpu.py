@@ -11,6 +11,10 @@ import torch
 
 from ratchet import Workload
 from ratchet.errors import CudaBuildError
+from ratchet.measure.child.calls import TimedCall
+from ratchet.measure.child.correctness import check
+from ratchet.measure.child.registry import discover
+from ratchet.measure.child.worker import make_clock
 from ratchet.nvcc import find_nvcc
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
@@ -141,3 +145,30 @@ def test_kernels_run_in_a_cuda_graph() -> None:
         graph.replay()
         reference = workload.reference()
         assert float((out.double() - reference).norm() / reference.norm()) <= LIMIT["bfloat16"]
+
+
+QUICKWINS = [
+    (case.name, variant)
+    for case in discover(ROOT, "bench/quickwins", "cuda").cases
+    for variant in case.variants
+    if not case.skipped
+]
+
+
+@pytest.mark.parametrize(("name", "variant"), QUICKWINS)
+def test_quick_wins_agree_with_their_references(name: str, variant: str) -> None:
+    """Both variants of every quick win compute what the float64 reference computes, twice."""
+    found = discover(ROOT, "bench/quickwins", "cuda")
+    case = next(case for case in found.cases if case.name == name)
+    made = found.benchmarks[case.benchmark](device=torch.device("cuda"), **case.parameters, variant=variant)
+    assert check(TimedCall(made)).error < 1e-4
+
+
+@pytest.mark.parametrize("variant", ["original", "torch"])
+@pytest.mark.parametrize("config", ["rows_1k", "rows_16k"])
+def test_other_variants_of_normalize(config: str, variant: str) -> None:
+    """The original kernel and PyTorch's three compute what ours computes, and can be captured in a graph."""
+    made = importlib.import_module("bench.normalize").normalize
+    workload = made(device=torch.device("cuda"), **made.configs["cuda"][config], variant=variant)
+    assert check(TimedCall(workload)).error < LIMIT["float32"]
+    assert make_clock("graph", "warm", TimedCall(workload).run).take(2).times_ms

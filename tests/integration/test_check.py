@@ -59,6 +59,30 @@ def test_dirty_tree_is_compared_with_its_commit_and_left_alone(play: Playground)
     play.assert_clean()
 
 
+UNTIMED = {"RATCHET_TIME_IDENTICAL": "false"}
+
+
+def test_the_first_line_says_what_is_compared(make: Callable[..., Playground]) -> None:
+    """Both commits with their messages, before anything is measured, and whether files were changed since."""
+    play = make({"bench/adds.py": ADDS}, {"notes.txt": "x\n"})
+    head, base = play.git("rev-parse", "HEAD"), play.git("rev-parse", "HEAD~1")
+    done = play.check()
+    assert done.err.splitlines()[0] == f'{head[:10]} "commit 2" against {base[:10]} "first"'
+    (play.repo / "notes.txt").write_text("y\n")
+    done = play.check(env=UNTIMED)
+    assert done.err.splitlines()[0] == f'{head[:10]} "commit 2" + uncommitted changes against {head[:10]} "commit 2"'
+
+
+@pytest.mark.parametrize("words", [("--base", "HEAD"), ("--merge-base", "main"), ("--base", "main", "--bench-from", "head")])
+def test_a_commit_is_not_compared_with_itself(words: tuple[str, ...], play: Playground) -> None:
+    """It would pass, whatever it holds; --time-identical says that this is meant, and then it is timed."""
+    done = play.check(*words, env=UNTIMED)
+    assert done.code == 2, done
+    assert f'{play.git("rev-parse", "--short=10", "HEAD")} "second" would be compared with itself.' in done.sentence
+    assert not (play.repo / "results/report.json").exists()
+    assert play.check(*words, "--time-identical", env=UNTIMED).code == 0
+
+
 def test_only_the_results_folder_changed_is_not_a_dirty_tree(make: Callable[..., Playground]) -> None:
     """Files of an earlier check that git does not ignore leave the commit before HEAD as the reference."""
     play = make({"bench/adds.py": ADDS}, {"bench/adds.py": SLOW_ADDS})
@@ -158,3 +182,14 @@ def test_integrated_benchmark_runs_as_a_script(tmp_path: Path, config: str) -> N
     assert done.code == 0, done
     assert f"normalize/{config}" in done.out
     assert tmp_path.joinpath("results/current.json").exists()
+
+
+def test_a_commit_s_message_commands_no_terminal(play: Playground) -> None:
+    """What stands in the first line, and in the refusal, is one line of harmless characters."""
+    play.git("commit", "--quiet", "--allow-empty", "-m", "\x1b[2J::error::\x07x")
+    done = play.check("--base", "HEAD", env=UNTIMED)
+    assert done.code == 2
+    assert "\x1b" not in done.err + done.out
+    first = play.check(env=UNTIMED).err.splitlines()[0]
+    assert "x" in first
+    assert "\x1b" not in first

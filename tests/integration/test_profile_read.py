@@ -17,7 +17,7 @@ from ratchet.profile.readers import module_folders, read, read_report
 from ratchet.records.profile import CaseProfile
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
-pytest.importorskip("ncu_report", reason="the reader comes with ratchet[profile]")
+pytest.importorskip("ncu_report", reason="the reader comes with gpu-ratchet[profile]")
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_without_any_reader(reports: tuple[str, str], tmp_path: Path) -> None:
     (absent / "ncu_report.py").write_text("raise ImportError('no such package')\n", encoding="utf-8")
     with pytest.raises(ProfileError, match="is not installed") as caught:
         read(Path(reports[0]), {"PATH": str(absent), "PYTHONPATH": str(absent)})
-    assert "pip install 'ratchet[profile]'" in caught.value.hint
+    assert "pip install 'gpu-ratchet[profile]'" in caught.value.hint
 
 
 def test_a_module_that_crashes(reports: tuple[str, str], tmp_path: Path) -> None:

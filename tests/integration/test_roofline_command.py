@@ -138,4 +138,4 @@ def test_without_matplotlib(play: Playground, tmp_path: Path) -> None:
     (blocker / "sitecustomize.py").write_text("import sys; sys.modules['matplotlib'] = None\n", encoding="utf-8")
     done = drawn(play, str(recorded(tmp_path)), env={"PYTHONPATH": os.pathsep.join((str(blocker), str(HARNESS)))})
     assert "attention/training_512" in done.out
-    assert "No picture was drawn, because matplotlib is not installed. pip install 'ratchet[profile]'" in done.err
+    assert "No picture was drawn, because matplotlib is not installed. pip install 'gpu-ratchet[profile]'" in done.err

@@ -30,7 +30,12 @@ def _load(name: str) -> types.ModuleType:
 
 
 BENCHMARKS: dict[str, Benchmark] = {name: getattr(_load(name), name) for name in ("attention", "copy", "matmul", "normalize")}
-CASES = [(name, config) for name, each in BENCHMARKS.items() for config in each.configs["cpu"]]
+CASES = [
+    (name, config, variant)
+    for name, each in BENCHMARKS.items()
+    for config in each.configs["cpu"]
+    for variant in each.variants or (None,)
+]
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +43,11 @@ def seed() -> None:
     torch.manual_seed(7)
 
 
-@pytest.mark.parametrize(("name", "config"), CASES)
-def test_cpu_config_agrees_with_its_reference(name: str, config: str) -> None:
-    """Every CPU config builds, runs, and agrees with its float64 reference to 1e-4, or to its own limit."""
+@pytest.mark.parametrize(("name", "config", "variant"), CASES)
+def test_cpu_config_agrees_with_its_reference(name: str, config: str, variant: str | None) -> None:
+    """Every CPU config builds, runs, and agrees with its float64 reference to 1e-4, or to its own limit: in each variant."""
     made = BENCHMARKS[name]
-    workload = made(device=CPU, **made.configs["cpu"][config])
+    workload = made(device=CPU, **made.configs["cpu"][config], **({"variant": variant} if variant else {}))
     reference = workload.reference()
     out = workload.run(**workload.tuning)
     assert reference.dtype == torch.float64

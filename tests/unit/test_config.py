@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from ratchet.config import Settings, load_settings, origin_of_thresholds, parse_duration, parse_fraction, settings_from
+from ratchet.config import (
+    OTHER_VARIABLES,
+    Settings,
+    explained,
+    load_settings,
+    origin_of_thresholds,
+    parse_duration,
+    parse_fraction,
+    settings_from,
+)
 from ratchet.errors import Exit, UsageError
 from ratchet.records import Policy
+
+ROOT = Path(__file__).parents[2]
 
 
 def settings(
@@ -37,7 +50,7 @@ def test_defaults(tmp_path: Path) -> None:
 def test_precedence(tmp_path: Path) -> None:
     """An option wins over a variable, a variable over the file; an option not given and an empty variable say nothing."""
     table = 'pairs = 5\nblocks = 6\nblock-ms = 7\ndevice = "cpu"'
-    environ = {"RATCHET_PAIRS": "20", "RATCHET_BLOCKS": "30", "RATCHET_DEVICE": "", "RATCHET_UNRELATED": "x"}
+    environ = {"RATCHET_PAIRS": "20", "RATCHET_BLOCKS": "30", "RATCHET_DEVICE": "", "UNRELATED": "x"}
     found = settings(tmp_path, table, environ, {"pairs": 40, "blocks": None})
     assert (found.pairs, found.blocks, found.block_ms, found.device) == (40, 30, 7.0, "cpu")
 
@@ -208,3 +221,91 @@ def test_the_origin_of_thresholds() -> None:
     given = origin(both, {"RATCHET_REGRESSION_THRESHOLD": "2%", "RATCHET_IMPROVEMENT_THRESHOLD": ""}, {})
     assert given == f"gate 2 % from this workflow, not from {place}; improvement 5 % from {place}"
     assert origin("", {}, {"regression_threshold": "1%"}).startswith("gate 1 % from an option of this command; ")
+
+
+@pytest.mark.parametrize("name", ["RATCHET_PAIR", "RATCHET_REGRESION_THRESHOLD", "RATCHET_X"])
+def test_a_variable_that_nothing_reads_is_an_error(name: str, tmp_path: Path) -> None:
+    """It is most likely a misspelled setting, and the nearest name is shown; an empty one is not given."""
+    with pytest.raises(UsageError, match=f"environment variable {name}: there is no such setting"):
+        load_settings(tmp_path, {name: "1"}, {})
+    assert load_settings(tmp_path, {name: ""}, {"order_seed": 7}) == Settings(order_seed=7)
+
+
+def test_the_nearest_name_is_shown(tmp_path: Path) -> None:
+    """For a variable and for a key."""
+    with pytest.raises(UsageError, match="Did you mean RATCHET_PAIRS"):
+        load_settings(tmp_path, {"RATCHET_PAIR": "1"}, {})
+    (tmp_path / "pyproject.toml").write_text("[tool.ratchet]\npair = 1\n")
+    with pytest.raises(UsageError, match="Did you mean pairs"):
+        load_settings(tmp_path, {}, {})
+
+
+def test_every_variable_of_ours_is_known() -> None:
+    """Whatever the package and the workflows read or set is a setting, or is listed beside them."""
+    files = [*ROOT.glob("ratchet/**/*.py"), *ROOT.glob(".github/**/*.*"), *ROOT.glob("runners/*")]
+    named = {name for file in files for name in re.findall(r"RATCHET_([A-Z][A-Z_]*[A-Z])\b", file.read_text(encoding="utf-8"))}
+    filled_in = {"REPOSITORY", "COMMIT"}  # words of the templates
+    assert named - {field.upper() for field in Settings.model_fields} - filled_in == OTHER_VARIABLES
+
+
+def test_the_nearest_pyproject_counts(tmp_path: Path) -> None:
+    """In a folder of the repository, that is the nearest one above with our table; its paths are relative to it."""
+    project = tmp_path / "libs" / "a"
+    (project / "src" / "deep").mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text("[tool.ratchet]\npairs = 30\n")
+    (project / "pyproject.toml").write_text("[tool.ratchet]\nblocks = 4\nbuild_outputs = ['build/']\n")
+    (project / "src" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    inner = load_settings(tmp_path, {}, {"results": "/elsewhere"}, project / "src" / "deep")
+    assert (inner.blocks, inner.pairs, inner.project) == (4, 100, "libs/a")
+    assert (inner.bench, inner.python_path, inner.build_outputs) == ("libs/a/bench", ("libs/a", "libs/a/src"), ("libs/a/build/",))
+    assert inner.results == "/elsewhere"
+    outer = load_settings(tmp_path, {}, {}, tmp_path / "libs")
+    assert (outer.pairs, outer.bench, outer.project) == (30, "bench", "")
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        "pip install -e .",
+        ["python", "-m", "pip", "install", "."],
+        ["bash", "-c", "cd sub && python3 -m pip install --no-deps ."],
+        "/opt/torch/bin/pip3 install .",
+        "uv pip install -e .",
+        "uv sync",
+        "python setup.py develop",
+        "python setup.py build install",
+    ],
+)
+def test_a_build_that_installs_is_refused(build: object) -> None:
+    """Both sides would import the tree that was built last; the sentence says what to write instead."""
+    with pytest.raises(ValidationError, match=r"would install one tree into your environment.* build_ext --inplace"):
+        Settings(build=build)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        "make install-headers",
+        "python setup.py build_ext --inplace",
+        "pip install --no-deps --target build/site .",
+        "pip install --target=build/site .",
+        ["bash", "-c", "python -m venv .v && .v/bin/pip install ."],
+        ["bash", "-c", ".v/bin/python -m pip install ."],
+        "cmake --install build",
+        "pip wheel .",
+    ],
+)
+def test_other_builds_are_taken(build: object) -> None:
+    """What stays in the tree, an environment of its own too, is no harm."""
+    assert Settings(build=build).build
+
+
+def test_every_setting_is_explained(tmp_path: Path) -> None:
+    """With its value, where that comes from, and a sentence."""
+    (tmp_path / "pyproject.toml").write_text("[tool.ratchet]\nregression-threshold = '2%'\n")
+    shown = {each.name: each for each in explained(tmp_path, {"RATCHET_PAIRS": "30"}, {"seed": 7}, tmp_path)}
+    assert set(shown) == set(Settings.model_fields)
+    assert all(each.meaning for each in shown.values())
+    assert (shown["pairs"].value, shown["pairs"].source) == (30, "RATCHET_PAIRS")
+    assert (shown["regression_threshold"].value, shown["regression_threshold"].source) == (0.02, f"{tmp_path}/pyproject.toml")
+    assert (shown["blocks"].source, shown["seed"].source) == ("default", "option")

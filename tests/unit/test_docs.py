@@ -44,6 +44,13 @@ def test_the_architecture_names_files_that_are_there() -> None:
     assert missing == []
 
 
+def test_nobody_is_sent_to_a_stranger_s_package() -> None:
+    """The name `ratchet` on the package index is not ours: hints and pages install `gpu-ratchet`, or a path."""
+    files = [*PAGES, *ROOT.glob("ratchet/**/*.py"), *ROOT.glob(".github/**/*.yml"), ROOT / "pyproject.toml"]
+    wrong = re.compile(r"pip install[^\n`]*(?<![-/.\w])ratchet\b(?!/)|(?<![-/.\w])ratchet\[(?:torch|profile|github|tune|ray|dev)")
+    assert [str(path.relative_to(ROOT)) for path in files if wrong.search(path.read_text(encoding="utf-8"))] == []
+
+
 def test_errors_lead_to_sections() -> None:
     """Each kind of error that names a section of docs/troubleshooting.md names one that is there."""
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, RatchetError)]

@@ -17,7 +17,7 @@ import pytest
 from ratchet.cli import COMMANDS, cli
 
 PACKAGE = Path(__file__).parents[2] / "ratchet"
-EDGES = ("measure", "profile", "forge", "tune", "lab", "history", "report")
+EDGES = ("adopt", "measure", "profile", "forge", "tune", "lab", "history", "report")
 FLOORS: dict[str, int] = {
     "__main__": 5,
     "cli": 4,

@@ -337,3 +337,40 @@ def test_a_repository_of_somebody_else(repo: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(GitError, match="git does not trust ") as caught:
         Repository(repo)
     assert caught.value.hint == f"git config --global --add safe.directory {repo}"
+
+
+@pytest.mark.parametrize(
+    ("remote", "page"),
+    [
+        ("git@github.com:octo-org/kernels.git", "https://github.com/octo-org/kernels"),
+        ("https://a:token@github.com/octo-org/kernels", "https://github.com/octo-org/kernels"),
+        ("ssh://git@git.example.org:22/octo-org/kernels.git/", "https://git.example.org/octo-org/kernels"),
+        ("/srv/git/kernels.git", ""),
+        ("../octo-org/kernels", ""),
+        ("file:///srv/octo-org/kernels", ""),
+    ],
+)
+def test_where_a_remote_is_on_the_web(remote: str, page: str, repo: Path) -> None:
+    """Its page, without the token that the address may hold; nothing for a path."""
+    git(repo, "remote", "add", "origin", remote)
+    assert Repository(repo).web_address() == page
+
+
+def test_the_default_branch(repo: Path) -> None:
+    """Origin's word counts; without it main or master, and in a repository with neither the one that is checked out."""
+    git(repo, "branch", "-M", "trunk")
+    assert Repository(repo).default_branch() == "trunk"
+    git(repo, "branch", "master")
+    assert Repository(repo).default_branch() == "master"
+    git(repo, "update-ref", "refs/remotes/origin/release", "HEAD")
+    git(repo, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/release")
+    assert Repository(repo).default_branch() == "release"
+
+
+def test_files_of_a_folder(repo: Path) -> None:
+    """Tracked and new ones, relative to the folder, and none that is ignored."""
+    (repo / "sub" / "ä b").mkdir(parents=True)
+    for name in ("sub/ä b/new.py", "sub/ignored.o", "above.py"):
+        (repo / name).write_text("x")
+    (repo / ".gitignore").write_text("*.o\n")
+    assert Repository(repo).files(repo / "sub") == ["ä b/new.py"]

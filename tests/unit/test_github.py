@@ -401,7 +401,7 @@ def test_without_pygithub() -> None:
     code = "import sys; sys.modules['github'] = None; from ratchet.cli import main; sys.exit(main(['publish', 'x']))"
     done = subprocess.run([sys.executable, "-P", "-c", code], check=False, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr == "ratchet: this needs PyGithub. Install it with `pip install 'ratchet[github]'`, then run again.\n"
+    assert done.stderr == "ratchet: this needs PyGithub. Install it with `pip install 'gpu-ratchet[github]'`, then run again.\n"
 
 
 def test_pygithub_stays_behind_one_module() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests import examples, reports, tuning_examples
+from tests import examples, reports, tuning_examples, variants_examples
 
 pytest.importorskip("matplotlib")
 
@@ -34,8 +34,11 @@ from ratchet.records import CaseVerdict, Outcome
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load
 from ratchet.records.profile import Activity, CaseProfile, Finding, KernelProfile, Peaks, Profile, Roof, Roofline, RooflinePoint
+from ratchet.records.variants import VariantsRecord
 from ratchet.report.figures import page, style
 from ratchet.report.figures.roofline import draw_roofline, marks_of, needed_roofs, roofline_figure
+from ratchet.report.figures.study import study_figure
+from ratchet.report.figures.sweep import sweep_figure
 from ratchet.report.suggestions import convergence_figure
 
 STORED = Path(__file__).parents[2] / "results" / "baseline.json"
@@ -168,6 +171,16 @@ PAGES: dict[str, Callable[[], Figure]] = {
         stored_roofline().model_copy(update={"roofs": (*stored_roofline().roofs, Roof(kind="l2", source="report", rate=1.02e13))})
     ),
     "roofline of many": lambda: roofline_figure(many_cases_and_roofs()),
+    "study": lambda: study_figure(variants_examples.study()),
+    "study without roofs": lambda: study_figure(variants_examples.study(roofs=(), environment=examples.CPU_ENVIRONMENT)),
+    "study of one": lambda: study_figure(variants_examples.study(cases=variants_examples.study().cases[3:])),
+    "study of nothing": lambda: study_figure(variants_examples.study(cases=())),
+    "hostile study": lambda: study_figure(hostile_variants(variants_examples.study())),
+    "sweep": lambda: sweep_figure(variants_examples.sweep()),
+    "sweep of one": lambda: sweep_figure(variants_examples.sweep(1)),
+    "sweep of many": lambda: sweep_figure(variants_examples.sweep(30)),
+    "sweep of nothing": lambda: sweep_figure(variants_examples.sweep(cases=())),
+    "hostile sweep": lambda: sweep_figure(hostile_variants(variants_examples.sweep())),
     "hostile roofline": lambda: roofline_figure(
         stored_roofline(device=examples.HOSTILE).model_copy(
             update={"points": tuple(p.model_copy(update={"case": examples.HOSTILE * 3}) for p in stored_roofline().points[:2])}
@@ -183,6 +196,22 @@ def many_cases_and_roofs() -> Roofline:
         Roof(kind="compute", source="report", rate=3e13 * 1.35**number, precision=f"tensor_x{number}") for number in range(12)
     ]
     return stored.model_copy(update={"points": tuple(points), "roofs": (*stored.roofs, *roofs)})
+
+
+def hostile_variants(record: VariantsRecord) -> VariantsRecord:
+    """The record with names that no benchmark should have."""
+    nasty = examples.HOSTILE * 3
+    cases = [
+        case.model_copy(
+            update={
+                "benchmark": nasty,
+                "config": case.config.model_copy(update={"name": f"{nasty}{number}"}),
+                "variants": tuple(variant.model_copy(update={"name": f"{variant.name}{nasty}"}) for variant in case.variants),
+            }
+        )
+        for number, case in enumerate(record.cases)
+    ]
+    return record.model_copy(update={"cases": tuple(cases)})
 
 
 def hostile() -> CaseProfile:
@@ -326,6 +355,30 @@ def test_a_roofline_is_written() -> None:
         assert expected in picture, expected
 
 
+def test_a_study_is_written() -> None:
+    """Every variant of every config has its GFLOPS and intensity; regions, roofs and the average improvement are named."""
+    picture = written(study_figure(variants_examples.study()))
+    for expected in (
+        "▲ rows_16k 2781 GFLOPS (0.75 FLOP/B)",
+        "● rows_16k 1932 GFLOPS (0.75 FLOP/B)",
+        "■ rows_1k 97.1 GFLOPS (0.75 FLOP/B)",
+        "Memory-bound region: 4.80 TB/s, datasheet",
+        "Compute-bound region: 66.9 TFLOP/s, datasheet",
+        "• ours is 1.57× as fast as original on average (1.44× to 1.70×).",
+    ):
+        assert expected in picture, expected
+    with style.drawing():
+        shapes = {line.get_marker() for axes in study_figure(variants_examples.study()).findobj(Axes) for line in axes.lines}
+    assert {"^", "o", "s"} <= shapes
+
+
+def test_a_sweep_is_written() -> None:
+    """Both rates are drawn against the parameter, with a legend of the variants and the peak of the memory."""
+    picture = written(sweep_figure(variants_examples.sweep()))
+    for expected in ("normalize over columns", "GB/s", "TFLOP/s", "512Ki", "ours", "torch", "datasheet peak"):
+        assert expected in picture, expected
+
+
 def test_a_search_is_written() -> None:
     """The picture of a search counts its evaluations by their ends, and names the best."""
     picture = written(PAGES["search"]())
@@ -430,7 +483,7 @@ def test_without_matplotlib(tmp_path: Path) -> None:
     code = "import sys; sys.modules['matplotlib'] = None\nfrom ratchet.report.figures import style\nwith style.drawing(): pass"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert PageError.__name__ in done.stderr
-    assert "matplotlib is not installed. pip install 'ratchet[profile]'" in done.stderr
+    assert "matplotlib is not installed. pip install 'gpu-ratchet[profile]'" in done.stderr
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def page(tmp_path: Path) -> Path:
 
 
 def read_by_module(path: Path) -> Profile:
-    pytest.importorskip("ncu_report", reason="the reader comes with ratchet[profile]")
+    pytest.importorskip("ncu_report", reason="the reader comes with gpu-ratchet[profile]")
     return read(path)
 
 
@@ -264,7 +264,7 @@ def test_a_truncated_report(share: float, report: Path) -> None:
 )
 def test_files_that_are_no_report(content: bytes, sentence: str, tmp_path: Path) -> None:
     """An empty, foreign, damaged, newer or empty-handed report gives one sentence, and what to do."""
-    pytest.importorskip("ncu_report", reason="the reader comes with ratchet[profile]")
+    pytest.importorskip("ncu_report", reason="the reader comes with gpu-ratchet[profile]")
     path = tmp_path / "some.ncu-rep"
     path.write_bytes(content)
     with pytest.raises(RecordError, match=sentence) as caught:
@@ -293,7 +293,7 @@ def test_a_huge_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_damaged_bytes(seed: int, report: Path) -> None:
     """Whatever a byte in the middle of a report was turned into, it is read or refused with a sentence, and never a crash."""
-    pytest.importorskip("ncu_report", reason="the reader comes with ratchet[profile]")
+    pytest.importorskip("ncu_report", reason="the reader comes with gpu-ratchet[profile]")
     content = bytearray(report.read_bytes())
     for place in range(200_000 + seed, len(content), 9973):
         content[place] ^= 0xA5

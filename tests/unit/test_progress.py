@@ -9,6 +9,7 @@ import time
 import pytest
 from rich.console import Console
 
+from ratchet.cli.output import progressing
 from ratchet.report.progress import LineProgress, LiveProgress, Progress, SilentProgress, choose_progress
 
 
@@ -130,3 +131,20 @@ def test_a_step_is_cheap() -> None:
 def test_choice(terminal: bool, quiet: bool, kind: type) -> None:
     """A terminal gets a bar, a log gets lines, and quiet gets nothing."""
     assert isinstance(choose_progress(terminal, quiet), kind)
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({}, LiveProgress),
+        ({"verbose": True}, LineProgress),
+        ({"as_json": True}, SilentProgress),
+        ({"as_json": True, "verbose": True}, LineProgress),
+        ({"quiet": True}, SilentProgress),
+    ],
+)
+def test_how_much_is_shown(options: dict[str, bool], shown: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal gets a bar, with -v lines that stay, with -q nothing; stdout is JSON's alone in any case."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with progressing({"quiet": False, "verbose": False, "as_json": False, **options}) as progress:
+        assert isinstance(progress, shown)

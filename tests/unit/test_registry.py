@@ -106,6 +106,7 @@ def test_a_tree(init: bool, bench: str, tmp_path: Path) -> None:
         "parameters": {"rows": 2000},
         "skipped": "",
         "import_error": "",
+        "variants": [],
     }
     assert (found["broken"], found["torch"]) == ({}, False)
 

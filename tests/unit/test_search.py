@@ -150,4 +150,4 @@ def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert search.strategy == "climb"
     with pytest.raises(UsageError, match="scikit-learn, which is not installed") as raised:
         Search(candidates(SPACE), "trees")
-    assert "pip install 'ratchet[tune]'" in raised.value.hint
+    assert "pip install 'gpu-ratchet[tune]'" in raised.value.hint

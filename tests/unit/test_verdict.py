@@ -209,9 +209,11 @@ def test_missing_reference_warns() -> None:
 
 
 def test_a_new_case_that_does_the_work_of_one_that_went() -> None:
-    """A new case whose work is that of a missing one is told how to keep its history; any other new case is not."""
+    """A new case whose work is that of a missing one is named with it, and how to keep its history if the baseline has any."""
     other = examples.WORKLOAD.model_copy(update={"flops": 1.0})
-    found = judged(history_examples.new("a/new"), history_examples.gone("a/old"), history_examples.new("a/other", workload=other))
+    cases = (history_examples.new("a/new"), history_examples.gone("a/old"), history_examples.new("a/other", workload=other))
+    assert judged(*cases).cases[0].reason.endswith("It does the work of a/old, which is gone.")
+    found = judge_run(examples.run_of(*cases), examples.stored({"a/old": examples.first_entry("a/old")}))
     assert [case.outcome for case in found.cases] == [Outcome.NEW, Outcome.MISSING, Outcome.NEW]
     assert found.cases[0].reason == (
         "The reference has no such case; it is timed alone. It does the work of a/old, which is gone. "

@@ -123,6 +123,18 @@ def test_devices() -> None:
     assert declare(devices=("cpu",)).configs == {"cpu": CONFIGS}
 
 
+def test_a_function_gets_its_variant() -> None:
+    """The first variant is the benchmark's own; another one is asked for by name. It is no parameter of a config."""
+
+    @benchmark(configs={"a": {"rows": 2}}, variants=("ours", "torch"))
+    def named(device: object, rows: int, variant: str) -> Any:
+        return lambda: (rows, variant)
+
+    assert named(device=None, rows=2).run() == (2, "ours")
+    assert named(device=None, rows=2, variant="torch").run() == (2, "torch")
+    assert named.configs["cuda"] == {"a": {"rows": 2}}
+
+
 def test_configs_are_copied() -> None:
     """A dictionary changed after the declaration changes no benchmark."""
     configs = {"small": {"rows": 2}}
@@ -152,6 +164,8 @@ def test_configs_are_copied() -> None:
         ({"configs": {"a": {"rows": math.nan}}}, "rows is nan"),
         ({"configs": {"a": {"rows": torch.float16}}}, "rows is torch.float16"),
         ({"requires": "triton"}, r"requires is a list of names: write \['triton'\]"),
+        ({"variants": "ours"}, r"variants is a list of names: write \['ours'\]"),
+        ({"variants": ("ours", "torch")}, "these parameters and device and variant: got an unexpected keyword"),
     ],
 )
 def test_a_declaration_that_cannot_work(changes: dict[str, Any], said: str) -> None:

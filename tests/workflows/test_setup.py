@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.adopt.files import TEMPLATES, workflow_values
 from ratchet.commands.github.publish import CHECK
 from tests.integration.playground import new_repository, wait_until
 from tests.workflows.bridge import Bridge
@@ -26,16 +27,8 @@ GUIDE = (ROOT / "docs" / "setup-github.md").read_text(encoding="utf-8")
 ACTIONS = {int(number): text for number, text in re.findall(r"^## (\d+)\. .*?\n(.*?)(?=^## )", GUIDE, re.DOTALL | re.MULTILINE)}
 """Number → the text below its heading."""
 LABELS = '["self-hosted", "gpu"]'
-VALUES = {
-    "RATCHET_REPOSITORY": "octo-org/ratchet",
-    "RATCHET_COMMIT": "a" * 40,
-    "RUNNER_LABELS": LABELS,
-    "RUNNER_PYTHON": "python3",
-}
-FILES = {
-    path.name: re.sub(r"\b(RATCHET_\w+|RUNNER_\w+)\b", lambda found: VALUES[found[1]], path.read_text(encoding="utf-8"))
-    for path in (ROOT / "docs" / "workflows").glob("*.yml")
-}
+VALUES = workflow_values(f"octo-org/ratchet@{'a' * 40}", LABELS, "python3", "main")
+FILES = {name: VALUES.fill(text) for name, text in TEMPLATES.items()}
 Gpu = Callable[[list[str]], AbstractContextManager[Mapping[str, str]]]
 
 
@@ -66,7 +59,7 @@ def with_app(text: str) -> str:
 
 
 def commands(*numbers: int) -> str:
-    """What the guide has a person type in these actions, as one script, with the three values of our own."""
+    """What the guide has a person type in these actions, as one script, with values of our own."""
     blocks = [block for number in numbers for block in re.findall(r"```console\n(.*?)```", ACTIONS[number], re.DOTALL)]
     lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
     script = "\n".join(lines).replace("=OWNER/ratchet", "=octo-org/ratchet")
@@ -88,9 +81,9 @@ def typed(script: str, scene: Scene) -> str:
 
 
 def publish_ratchet(folder: Path) -> str:
-    """Put this commit's files for other repositories where a clone finds them; return the commit."""
+    """Put a repository where `git ls-remote` finds it; return its commit."""
     folder.parent.mkdir(parents=True)
-    new_repository(folder, {f"docs/workflows/{path.name}": path.read_text() for path in (ROOT / "docs" / "workflows").iterdir()})
+    new_repository(folder, {"README.md": "ratchet\n"})
     return git(folder, "rev-parse", "HEAD")
 
 
@@ -132,17 +125,16 @@ def ephemeral(scene: Scene) -> Iterator[Gpu]:
 
 
 def test_there_are_at_most_ten_actions() -> None:
-    """They are numbered, each says what one sees, and three values in one place are all that a person has to replace."""
+    """They are numbered, each says what one sees, and one word in one place stands for the repository of ratchet."""
     assert list(ACTIONS) == list(range(1, len(ACTIONS) + 1))
     assert len(ACTIONS) <= 10
     assert all(text.count("\nYou see: ") == 1 for text in ACTIONS.values())
-    assert re.findall(r"\b(?:OWNER|REPOSITORY|COMMIT|YOUR_\w+|an-owner)\b", "".join(ACTIONS.values())) == ["OWNER"]
-    named = {
-        name
-        for text in FILES
-        for name in re.findall(r"\b(?:RATCHET|RUNNER)_[A-Z_]+\b", (ROOT / "docs/workflows" / text).read_text())
-    }
-    assert named == set(VALUES)
+    assert re.findall(r"\b(?:OWNER|REPOSITORY|YOUR_\w+|an-owner)\b", "".join(ACTIONS.values())) == ["OWNER"]
+
+
+def test_no_word_of_a_template_is_left() -> None:
+    """Filled in, the files have no placeholder."""
+    assert not re.findall(r"\b(?:RATCHET|RUNNER|DEFAULT)_[A-Z]+\b", "".join(FILES.values()))
 
 
 @pytest.mark.parametrize("machine", [persistent, ephemeral])
@@ -152,7 +144,7 @@ def test_the_guide_followed(machine: Callable[[Scene], AbstractContextManager[Gp
     git(scene.repo, "checkout", "--quiet", "main")
     with machine(scene) as scene.actions.gpu:
         assert re.search(r"^git version .*\n\d+\.\d+", typed(commands(4), scene))
-        said = typed(commands(6, 7, 8), scene)
+        said = typed(commands(6, 7), scene)
         assert [line.split("/")[:2] + line.split("@")[1:] for line in said.splitlines() if "uses:" in line] == [
             ["    uses: octo-org", "ratchet", sha]
         ] * 6

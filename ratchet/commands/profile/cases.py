@@ -52,7 +52,7 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
     Raises UsageError where no case matches, BuildError where the head does not build, BusyError and UnfitError for the device.
     """
     repository = Repository(request.folder)
-    settings = load_settings(repository.root, environ, request.options)
+    settings = load_settings(repository.root, environ, request.options, request.folder)
     results = writable(repository.root / settings.results)
     baseline = load_baseline(results)
     apart = apart_of(repository, results)

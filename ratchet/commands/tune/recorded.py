@@ -36,7 +36,7 @@ def apply_recorded(paths: Sequence[Path], request: Request, environ: Mapping[str
     Raises RecordError for a file that is no whole record, and as `apply_tuning` does.
     """
     root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options)
+    settings = load_settings(root, environ, request.options, request.folder)
     return apply_tuning([load(path, TuningRecord) for path in paths], root / settings.bench, settings.policy)
 
 

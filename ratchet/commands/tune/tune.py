@@ -171,7 +171,7 @@ def tune(request: TuneRequest, progress: Progress, environ: Mapping[str, str]) -
     that others hold.
     """
     root = root_of(request.request.folder)
-    settings = load_settings(root, environ, request.request.options)
+    settings = load_settings(root, environ, request.request.options, request.request.folder)
     folder = writable(request.folder or root / FOLDER)
     with (
         machines_of(request.request, settings, f"ratchet tune in {root}", progress, environ) as machines,

@@ -22,10 +22,10 @@ from ratchet.errors import UsageError
 from ratchet.measure.child.registry import Case, Catalogue, discover
 from ratchet.measure.device.environment import cpu_model
 from ratchet.measure.host_code import HostCode
-from ratchet.measure.tree_spec import TreeSpec
+from ratchet.measure.tree_spec import Sweep, TreeSpec
 from ratchet.records.files import load
 from ratchet.records.tuning import TUNED_FILE, Tuned
-from ratchet.workload import Benchmark, Workload
+from ratchet.workload import VARIANT, Benchmark, Workload
 
 HARNESS = "ratchet"
 _HARNESS_FOLDER = Path(ratchet.__file__).resolve().parent
@@ -66,16 +66,23 @@ class LoadedTree:
 
         case, device, benchmark = self.case(name), self.spec.device, self.benchmark(name)
         seed_all(seed)
-        workload = benchmark(device=torch.device(device), **case.parameters)
+        chosen = {VARIANT: self._variant(benchmark)} if benchmark.variants else {}
+        workload = benchmark(device=torch.device(device), **case.parameters, **chosen)
         if benchmark.on_host:
             workload = dataclasses.replace(workload, clock="cpu")
         if tuning is not None:
             return dataclasses.replace(workload, tuning=dict(tuning))
-        if not self.tuned.cases:
+        if not self.tuned.cases or (self.spec.variant and not workload.tune):  # other variants need not have its parameters
             return workload
         return with_tuned(
             workload, self.tuned, name, torch.cuda.get_device_name() if device == "cuda" else cpu_model(Path("/proc/cpuinfo"))
         )
+
+    def _variant(self, benchmark: Benchmark) -> str:
+        variant = self.spec.variant or benchmark.variants[0]
+        if variant not in benchmark.variants:
+            raise UsageError(f"{benchmark.name} has no variant {variant}: it has {', '.join(benchmark.variants)}.")
+        return variant
 
 
 def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None) -> LoadedTree:
@@ -89,8 +96,24 @@ def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None) -
     sys.path[:0] = [str((tree / place).resolve()) for place in roots if (tree / place).is_dir()]
     provenance = Provenance(tree, spec.checkout, own_names(tree, roots) | own_names(spec.checkout, roots))
     catalogue = discover(tree, spec.bench, spec.device, on_file)
+    if spec.sweep:
+        catalogue = dataclasses.replace(catalogue, cases=swept(catalogue.cases, spec.sweep), broken=())
     tuned_file = tree / spec.bench / TUNED_FILE
     return LoadedTree(spec, provenance, catalogue, load(tuned_file, Tuned) if tuned_file.exists() else Tuned())
+
+
+def swept(cases: Iterable[Case], sweep: Sweep) -> tuple[Case, ...]:
+    """Return the case of a sweep once for each of its values; none where there is no such case."""
+    return tuple(
+        dataclasses.replace(
+            case,
+            name=sweep.name(value),
+            config=sweep.name(value).partition("/")[2],
+            parameters=case.parameters | {sweep.parameter: value},
+        )
+        for case in cases
+        for value in (sweep.values if case.name == sweep.case else ())
+    )
 
 
 def use_last_cores(threads: int) -> None:

@@ -34,6 +34,7 @@ class Case:
     skipped: str = ""
     import_error: str = ""
     """The error of importing its file, where that is why it is skipped."""
+    variants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,9 @@ def discover(tree: Path, bench: str, device: Device, on_file: Callable[[str], No
     """
     folder = tree / bench
     if not folder.is_dir():
-        raise HostError(f"There is no folder {bench}/ in {tree}.", "Put benchmarks there, or set bench in [tool.ratchet].")
+        raise HostError(
+            f"There is no folder {bench}/ in {tree}.", "`ratchet init` writes a first benchmark; or set bench in [tool.ratchet]."
+        )
     package = _package(folder, tree)
     cases: list[Case] = []
     broken: list[Broken] = []
@@ -148,7 +151,7 @@ def _cases_of(made: Benchmark, file: str, device: Device) -> Iterator[Case]:
         return
     for config, parameters in made.configs[device].items():
         skipped = _needs(lacking[0]) if lacking else ""
-        yield Case(f"{made.name}/{config}", made.name, config, file, dict(parameters), skipped)
+        yield Case(f"{made.name}/{config}", made.name, config, file, dict(parameters), skipped, variants=made.variants)
 
 
 def _lacks(name: str) -> bool:

@@ -83,7 +83,9 @@ def drawing() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
-        raise PageError("No picture was drawn, because matplotlib is not installed.", "pip install 'ratchet[profile]'") from None
+        raise PageError(
+            "No picture was drawn, because matplotlib is not installed.", "pip install 'gpu-ratchet[profile]'"
+        ) from None
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(cast("Any", _STYLE))

@@ -1,0 +1,57 @@
+"""Examples at the end of each help page, by command. `ratchet.cli` adds them when it loads a command."""
+
+from __future__ import annotations
+
+import click
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "": (
+        "ratchet init        a first benchmark for this repository",
+        "ratchet check       are my changes slower than the last commit?",
+        "ratchet doctor      what this machine can do",
+    ),
+    "baseline": ("ratchet baseline show", "ratchet baseline record"),
+    "baseline accept": ('ratchet baseline accept norm/rows_4k --reason "needs float64"',),
+    "baseline push": ("ratchet baseline push run-artifact/ --mode pull-request",),
+    "baseline record": ("ratchet baseline record", "ratchet baseline record first/current.json second/current.json"),
+    "baseline rename": ("ratchet baseline rename norm/rows_4k rms_norm/rows_4k",),
+    "baseline show": ("ratchet baseline show", "ratchet baseline show 'norm/*' --history"),
+    "baseline verify": ("ratchet baseline verify",),
+    "calibrate": ("ratchet calibrate", "ratchet calibrate norm --time 5m --gate 2%"),
+    "check": (
+        "ratchet check                          with uncommitted changes against HEAD, else HEAD against the one before",
+        "ratchet check --merge-base main        this branch against where it left main",
+        "ratchet check norm 'attention/*' --base v1.2 --gate 2%",
+        "ratchet check --base HEAD --time-identical   what unchanged code gives",
+    ),
+    "command": ("ratchet command --id nightly",),
+    "compare": ("ratchet compare before/current.json after/current.json",),
+    "doctor": ("ratchet doctor", "ratchet doctor --json"),
+    "evaluate": ("ratchet evaluate before.py after.py --input 4096x4096:bfloat16",),
+    "init": (
+        "ratchet init",
+        "ratchet init --yes --dry-run",
+        "ratchet init --github OWNER/ratchet@COMMIT --python /opt/torch/bin/python",
+        "ratchet init --check",
+    ),
+    "list": ("ratchet list", "ratchet list 'norm/*' --json"),
+    "merge": ("ratchet merge shard-1/current.json shard-2/current.json",),
+    "open": ("ratchet open",),
+    "profile": ("ratchet profile norm/rows_4k --base HEAD~1", "ratchet profile --read before.ncu-rep after.ncu-rep"),
+    "publish": ("ratchet publish run-artifact/ --no-comment",),
+    "replay": ("ratchet replay results/current.json --gate 2%", "ratchet replay results/current.json --simulate 3000"),
+    "report": ("ratchet report", "ratchet report old/current.json --gate 5%"),
+    "roofline": ("ratchet roofline", "ratchet roofline 'norm/*' --out pictures"),
+    "run": ("ratchet run", "ratchet run norm --pairs 12 --device cpu"),
+    "settings": ("ratchet settings", "ratchet settings --json", "RATCHET_PAIRS=40 ratchet settings"),
+    "tune": ("ratchet tune norm/rows_4k --time-budget 10m", "ratchet tune norm/rows_4k --resume --apply"),
+}
+"""Command → lines that can be typed; what follows three blanks says what the line does."""
+
+
+def with_examples(command: click.Command, name: str) -> click.Command:
+    """Add the examples of a command (empty: of ``ratchet``), and those of its own commands, to their help."""
+    command.epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in EXAMPLES.get(name, ()))
+    for own, inner in getattr(command, "commands", {}).items():
+        with_examples(inner, f"{name} {own}")
+    return command

@@ -1,0 +1,203 @@
+"""Carry out `ratchet quickwins`, `study` and `sweep`: time the variants of benchmarks beside each other.
+
+Read it from the top: what each command measures, then how a suite becomes a record. Like `ratchet run` they import the checkout
+in place and hold the device. The command line writes the files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from ratchet.commands.machine import environment_of, machine_of, plan_of
+from ratchet.commands.request import Request, load_baseline, root_of, watched, writable
+from ratchet.commands.trees import tree_spec
+from ratchet.config import Settings, load_settings
+from ratchet.errors import UsageError
+from ratchet.judge.profile import measured_roofs
+from ratchet.measure.lost import repeats
+from ratchet.measure.suite import CaseTask
+from ratchet.measure.tree_spec import Sweep
+from ratchet.measure.variants import MeasuredVariants, measure_variants
+from ratchet.profile.roofline import datasheet, precision_of, roofs_from, roofs_measured
+from ratchet.records.files import load
+from ratchet.records.run import CaseRun, Side
+from ratchet.records.variants import Claim, Claims, VariantsCase, VariantsRecord, VariantTime
+from ratchet.report.progress import Progress
+from ratchet.stats.comparison import compare_workers, performance
+
+CONFIDENCE = 0.95
+PAIRS = 6
+"""Pairs of a variant, unless the command line says otherwise: what is compared here differs by more than a gate."""
+FOLDER, CLAIMS = "quickwins", "claims.json"
+"""Of the quick wins, in the folder of the benchmarks."""
+
+
+@dataclass(frozen=True)
+class VariantsResult:
+    """What was measured, and the folder where its files belong."""
+
+    records: tuple[VariantsRecord, ...]
+    """One, or in a study one for each benchmark."""
+    results: Path
+
+
+def quickwins(request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
+    """Time the naive and the improved variant of each quick win. Raises as `check.check` does; nothing is built."""
+    root, settings = _settings(request, environ)
+    folder = root / settings.bench / FOLDER
+    if not (folder / CLAIMS).is_file():
+        raise UsageError(
+            f"There are no quick wins in {folder}.", "Run this in a checkout of ratchet's own repository, or name it with --repo."
+        )
+    claims = load(folder / CLAIMS, Claims).claims
+    # What is compared here differs by tens of per cent: half the blocks, and one place in memory, are enough.
+    fewer = {"blocks": min(settings.blocks, 4), "placements": 1}
+    here = settings.model_copy(update={"bench": f"{settings.bench}/{FOLDER}", **fewer})
+    record = _measured("quickwins", request, here, root, progress, environ, claims=claims)
+    return VariantsResult((record,), root / settings.results)
+
+
+def study(request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
+    """Time all variants of the chosen cases; each benchmark has a record, with its roofs. Raises as `quickwins` does."""
+    root, settings = _settings(request, environ)
+    record = _measured("study", request, settings, root, progress, environ)
+    benchmarks = dict.fromkeys(case.benchmark for case in record.cases)
+    parts = [tuple(case for case in record.cases if case.benchmark == benchmark) for benchmark in benchmarks]
+    results = root / settings.results
+    return VariantsResult(
+        tuple(_with_roofs(record.model_copy(update={"cases": cases}), results) for cases in parts), results / "study"
+    )
+
+
+def sweep(wanted: Sweep, request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
+    """Time all variants of a case at each value of one of its parameters. Raises as `quickwins` does."""
+    root, settings = _settings(request, environ)
+    record = _measured("sweep", request, settings, root, progress, environ, wanted=wanted)
+    results = root / settings.results
+    return VariantsResult((_with_roofs(record, results),), results / "sweep")
+
+
+def _with_roofs(record: VariantsRecord, results: Path) -> VariantsRecord:
+    """Return the record with the roofs of its cases: those of the GPU's datasheet, and those measured by the stored baseline."""
+    machine = record.environment.fingerprint
+    stored = load_baseline(results).entries(machine)
+    sheet = None if machine.mig == "on" else datasheet(machine.gpu)
+    roofs = (
+        *(roofs_from("datasheet", sheet) if sheet else ()),
+        *roofs_measured(measured_roofs((), stored, record.environment.l2_bytes)),
+    )
+    needed = {"dram", *(precision_of(case.workload.dtype) for case in record.cases if case.workload)}
+    return record.model_copy(update={"roofs": tuple(roof for roof in roofs if (roof.precision or roof.kind) in needed)})
+
+
+def _settings(request: Request, environ: Mapping[str, str]) -> tuple[Path, Settings]:
+    root = root_of(request.folder)
+    settings = load_settings(root, environ, request.options)
+    if request.options.get("pairs") is None:
+        settings = settings.model_copy(update={"pairs": min(settings.pairs, PAIRS)})
+    return root, settings
+
+
+def _measured(
+    kind: Literal["quickwins", "study", "sweep"],
+    request: Request,
+    settings: Settings,
+    root: Path,
+    progress: Progress,
+    environ: Mapping[str, str],
+    *,
+    wanted: Sweep | None = None,
+    claims: tuple[Claim, ...] = (),
+) -> VariantsRecord:
+    results = writable(root / settings.results)
+    clock, started = time.monotonic(), datetime.now(UTC)
+    with (
+        machine_of(request, settings, f"ratchet {kind} in {root}", progress, environ) as machine,
+        watched(root, results, progress),
+    ):
+        plan = plan_of(settings, machine.device)
+        task = CaseTask(
+            plan,
+            request.patterns,
+            CONFIDENCE,
+            looks=(settings.pairs,),
+            undecided=lambda _: (),
+            gpu=machine.gpu,
+            peaks=machine.peaks,
+            idle=machine.idle,
+        )
+        found = measure_variants(tree_spec(settings, machine, root, root), task, progress, environ, wanted)
+    suites = tuple(found.suites.values())
+    return VariantsRecord(
+        kind=kind,
+        started_at=started,
+        wall_s=time.monotonic() - clock,
+        command=request.command,
+        environment=environment_of(machine, settings, suites[0] if suites else None),
+        plan=plan,
+        cases=tuple(_case(case, found) for case in found.cases),
+        claims=claims,
+        parameter=wanted.parameter if wanted else "",
+        warnings=(*machine.warnings, *repeats([case for suite in suites for case in suite.cases])),
+    )
+
+
+def _case(listed: CaseRun, found: MeasuredVariants) -> VariantsCase:
+    """Return a case with the times of all its variants."""
+    measured = {other: case for other, suite in found.suites.items() for case in suite.cases if case.name == listed.name}
+    workload = next((case.workload for case in measured.values() if case.workload), None)
+    times: tuple[VariantTime, ...] = ()
+    if measured:
+        own = found.variants[listed.name][0]
+        heads = [worker for case in measured.values() for worker in case.head]
+        figures = performance(heads, workload, CONFIDENCE) if workload else None
+        problem = "" if heads else next((why for case in measured.values() for why in _problems(case, "head")), "")
+        times = (
+            VariantTime(
+                name=own or listed.benchmark,
+                median_ms=figures.median_time_ms if figures else None,
+                low_ms=figures.ci_95_low if figures else None,
+                high_ms=figures.ci_95_high if figures else None,
+                peak_memory_bytes=figures.peak_memory_bytes if figures else 0,
+                problem=problem,
+            ),
+            *(_other(other, case, figures.median_time_ms if figures else None) for other, case in measured.items() if other),
+        )
+    return VariantsCase(
+        name=listed.name,
+        benchmark=listed.benchmark,
+        config=listed.config,
+        workload=workload,
+        variants=times,
+        problem=listed.skipped or next((failure.message for failure in listed.failures), ""),
+        skipped=bool(listed.skipped),
+    )
+
+
+def _other(name: str, case: CaseRun, own_ms: float | None) -> VariantTime:
+    """Return a variant; its time is that of the own one times what the pairs show, so that a slow minute moves both."""
+    comparison = compare_workers(case.head, case.reference, CONFIDENCE)
+    if comparison is None or own_ms is None:
+        return VariantTime(name=name, problem=next(_problems(case, "reference"), "its benchmark's own variant has no time"))
+    return VariantTime(
+        name=name,
+        median_ms=own_ms / comparison.ratio,
+        low_ms=own_ms / comparison.high,
+        high_ms=own_ms / comparison.low,
+        peak_memory_bytes=max(worker.peak_memory_bytes for worker in case.reference),
+        comparison=comparison,
+    )
+
+
+def _problems(case: CaseRun, side: Side) -> Iterator[str]:
+    """Yield why a side of a case has no times."""
+    yield from (failure.message for failure in case.failures if failure.side == side)
+    if case.unfit:
+        yield case.unfit
+    if case.workload and case.reference_workload and case.workload != case.reference_workload:
+        yield f"it does other work: {', '.join(case.workload.differences(case.reference_workload))}"

@@ -1,0 +1,125 @@
+"""Ways to do the same work, timed beside each other: ``results/quickwins/…``, ``results/study/…`` and ``results/sweep/…``.
+
+`ratchet.commands.variants` fills it; the reports of these three commands show it. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Field
+
+from ratchet.records.base import Count, NotNegative, Positive, Record
+from ratchet.records.environment import Environment
+from ratchet.records.profile import Roof
+from ratchet.records.run import Config, Plan, WorkloadIdentity
+from ratchet.records.verdict import Comparison
+
+
+class VariantTime(Record):
+    """One variant of a case."""
+
+    name: str
+    median_ms: Positive | None = None
+    """Of the benchmark's own variant over workers; of another one, that times the ratio that the pairs show."""
+    low_ms: Positive | None = None
+    high_ms: Positive | None = None
+    """The interval of the own one's median, or of another one's ratio to it."""
+    peak_memory_bytes: Count = 0
+    comparison: Comparison | None = None
+    """The time of the benchmark's own variant over that of this one, in pairs; None for its own."""
+    problem: str = ""
+    """Why it has no time, or no comparison; one sentence."""
+
+    @property
+    def speedup(self) -> float | None:
+        """Return how many times as fast the benchmark's own variant is."""
+        return 1 / self.comparison.ratio if self.comparison else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Return the interval of `speedup`."""
+        return (1 / self.comparison.high, 1 / self.comparison.low) if self.comparison else None
+
+
+class VariantsCase(Record):
+    """A case, and all of its variants, the benchmark's own first."""
+
+    name: str
+    benchmark: str
+    config: Config
+    workload: WorkloadIdentity | None = None
+    variants: tuple[VariantTime, ...] = ()
+    problem: str = ""
+    """Why nothing was measured; one sentence."""
+    skipped: bool = False
+    """This device cannot run it."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Return why it, or some of its variants, have no times."""
+        return tuple(why for why in (self.problem, *(variant.problem for variant in self.variants)) if why)
+
+    @property
+    def intensity(self) -> float | None:
+        """Return the declared FLOPs of a byte; None where one of them is not declared, or 0."""
+        work = self.workload
+        return work.flops / work.bytes if work and work.flops and work.bytes else None
+
+    def rate(self, variant: VariantTime, unit: Literal["flops", "bytes"]) -> float | None:
+        """Return the declared FLOPs or bytes of a call per second; None where there are none, or no time."""
+        work = getattr(self.workload, unit) if self.workload else None
+        return work / (variant.median_ms * 1e-3) if work and variant.median_ms else None
+
+
+Factor = Annotated[float, Field(gt=0, lt=1e6)]
+
+
+class Claim(Record):
+    """What a guide says that an optimisation brings."""
+
+    case: str
+    """The case that shows it, or its benchmark."""
+    title: str
+    step: str
+    """Where the guide recommends it."""
+    text: str
+    """In the guide's words: ``2–6×``."""
+    low: Factor | None = None
+    high: Factor | None = None
+    """The speed-ups that the text allows; None: it gives no figure."""
+    less: str = ""
+    """Why it brings less on a GPU, where it does; one sentence."""
+    more: str = ""
+    """Why it brings more, likewise."""
+    cpu: str = ""
+    """Why its figure is another one on a CPU."""
+    note: str = ""
+    """What to know where it holds."""
+
+
+class Claims(Record):
+    """``bench/quickwins/claims.json``: the claims in the order in which the guide recommends them."""
+
+    schema_version: Literal[1] = 1
+    claims: tuple[Claim, ...]
+
+
+class VariantsRecord(Record):
+    """Variants of some cases, measured in pairs of processes in one run."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["quickwins", "study", "sweep"]
+    started_at: AwareDatetime
+    wall_s: NotNegative
+    command: tuple[str, ...]
+    environment: Environment
+    plan: Plan
+    cases: tuple[VariantsCase, ...]
+    claims: tuple[Claim, ...] = ()
+    """Of quick wins, in the guide's order."""
+    roofs: tuple[Roof, ...] = ()
+    """Of a study: the memory's, and that of the precision of its cases, from a datasheet or measured."""
+    parameter: str = ""
+    """Of a sweep: the parameter that changes from case to case."""
+    warnings: tuple[str, ...] = ()

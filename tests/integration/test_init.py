@@ -1,0 +1,178 @@
+"""`ratchet init` in repositories of real shapes: each ends with a check that passes on the CPU."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.playground import Playground, git, only_json
+
+COMMIT = "d" * 40
+SCALE = "import torch\n\n\ndef scale(x: torch.Tensor) -> torch.Tensor:\n    return x * 3\n"
+SOFTMAX = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    pass
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    y = torch.empty_like(x)
+    kernel[(x.shape[0],)](x, y, x.shape[1], BLOCK=1024)
+    return y
+"""
+CMAKE = "cmake_minimum_required(VERSION 3.30)\nproject(kernels LANGUAGES CUDA)\nfind_package(nvbench REQUIRED)\n"
+NVBENCH = "#include <nvbench/nvbench.cuh>\nvoid k(nvbench::state& state) {}\nNVBENCH_BENCH(k);\n"
+PROJECT = '[project]\nname = "a-package"\nversion = "1"\n'
+SHAPES = {
+    "monorepo": {
+        "libs/a/pyproject.toml": PROJECT,
+        "libs/a/src/pack_a/__init__.py": "",
+        "libs/a/src/pack_a/ops.py": SCALE,
+        "libs/b/pyproject.toml": PROJECT,
+        "libs/b/pack_b/__init__.py": "",
+    },
+    "cuda": {"CMakeLists.txt": CMAKE, "src/k.cu": "__global__ void k() {}\n", "bench/k.cu": NVBENCH, "results/notes.csv": "1\n"},
+    "triton": {"pyproject.toml": PROJECT, "kernels/__init__.py": "", "kernels/softmax.py": SOFTMAX},
+    "pytest": {
+        "pyproject.toml": PROJECT + '[project.optional-dependencies]\ntest = ["pytest-benchmark"]\n',
+        "src/package/__init__.py": "from package.ops import scale\n",
+        "src/package/ops.py": SCALE,
+        "tests/test_ops.py": "def test_scale(benchmark):\n    benchmark(sum, [1, 2])\n",
+    },
+    "empty": {"README.md": "nothing yet\n"},
+    "workflows": {
+        ".github/workflows/ci.yml": "name: CI\non: push\n",
+        ".github/workflows/ratchet_report.yml": "name: mine\n",
+        "setup.py": "from setuptools import setup\n\nsetup()\n",
+    },
+}
+"""Name → the files of a repository."""
+TIMED = {"monorepo": "pack_a.ops.scale(x)", "pytest": "package.ops.scale(x)"}
+"""Where a function of the repository runs, the first benchmark calls it."""
+
+
+@pytest.fixture
+def shaped(tmp_path: Path) -> Callable[[str], Playground]:
+    """Makes the repository of a shape, with one commit."""
+
+    def build(shape: str) -> Playground:
+        repo = tmp_path / "repo"
+        for name, text in SHAPES[shape].items():
+            (repo / name).parent.mkdir(parents=True, exist_ok=True)
+            (repo / name).write_text(text, encoding="utf-8")
+        git(tmp_path, "init", "--quiet", "--initial-branch=trunk", "repo")
+        git(repo, "config", "user.name", "A Test")
+        git(repo, "config", "user.email", "test@localhost")
+        git(repo, "add", "--all")
+        git(repo, "commit", "--quiet", "-m", "first")
+        return Playground(tmp_path)
+
+    return build
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_check_passes_after_init(shape: str, shaped: Callable[[str], Playground]) -> None:
+    """It asks nothing, keeps every file's content, does nothing the second time, and what it wrote is measured."""
+    play = shaped(shape)
+    before = {name: (play.repo / name).read_text() for name in SHAPES[shape]}
+    plan = only_json(play.ratchet("init", "--yes", "--json", "--github", f"octo/ratchet@{COMMIT}").out)
+    assert plan["benchmark"] == TIMED.get(shape)
+    after = {name: (play.repo / name).read_text() for name in before}
+    assert all(after[name].startswith(before[name]) for name in before)
+    assert {name for name in before if before[name] != after[name]} <= {"pyproject.toml"}
+    assert plan["kept"] == ([".github/workflows/ratchet_report.yml"] if shape == "workflows" else [])
+    assert only_json(play.ratchet("init", "--yes", "--json", "--github", f"octo/ratchet@{COMMIT}").out)["written"] == []
+    settings = tomllib.loads((play.repo / "pyproject.toml").read_text())["tool"]["ratchet"]
+    assert (settings["bench"], settings.get("results", "results")) == (
+        ("ratchet_bench", "ratchet_results") if shape == "cuda" else ("bench", "results")
+    )
+    play.git("add", "--all")
+    play.git("commit", "--quiet", "-m", "benchmarks")
+    done = play.check()
+    assert done.code == 0, done
+    assert "NEW" in done.out
+    play.git("commit", "--quiet", "--allow-empty", "-m", "nothing")
+    done = play.check()
+    assert done.code == 0, done
+    assert "IDENTICAL" in done.out
+
+
+def test_workflows_are_filled_in(shaped: Callable[[str], Playground]) -> None:
+    """They name the commit, the labels, the Python and the branch that is checked out, and `--check` finds what drifted."""
+    play = shaped("empty")
+    play.git("remote", "add", "origin", "git@github.com:octo-org/kernels.git")
+    words = ("--github", f"octo/ratchet@{COMMIT}", "--runner", '["self-hosted", "a100"]', "--python", "/opt/torch/bin/python")
+    done = play.ratchet("init", "--yes", *words)
+    assert done.code == 0, done
+    assert "https://github.com/octo-org/kernels/settings/actions" in done.out
+    text = (play.repo / ".github/workflows/ratchet_baseline.yml").read_text()
+    assert f"@{COMMIT}\n" in text
+    assert 'branches: ["trunk"]' in text
+    assert """runner: '["self-hosted", "a100"]'\n      python: /opt/torch/bin/python\n""" in text
+    assert play.ratchet("init", "--check").code == 0
+    (play.repo / ".github/workflows/cuda_profile.yml").unlink()
+    (play.repo / ".github/workflows/ratchet_baseline.yml").write_text(text.replace("contents: write", "contents: read"))
+    drifted = play.ratchet("init", "--check")
+    assert drifted.code == 2
+    assert "+      contents: write" in drifted.out
+    assert "+++ b/.github/workflows/cuda_profile.yml" in drifted.out
+    assert "a100" in drifted.out
+    newer = play.ratchet("init", "--check", "--github", f"octo/ratchet@{'e' * 40}", *words[2:])
+    assert f"+    uses: octo/ratchet/.github/workflows/ratchet_report.yml@{'e' * 40}" in newer.out
+
+
+def test_a_dry_run_writes_nothing(shaped: Callable[[str], Playground]) -> None:
+    """It prints a diff that git can apply."""
+    play = shaped("pytest")
+    done = play.ratchet("init", "--dry-run")
+    assert play.git("status", "--porcelain") == ""
+    patch = play.folder / "init.patch"
+    patch.write_text(done.out[done.out.index("--- ") :])
+    play.git("apply", str(patch))
+    assert only_json(play.ratchet("init", "--yes", "--json").out)["written"] == []
+
+
+def test_workflows_belong_to_the_root(shaped: Callable[[str], Playground]) -> None:
+    """In a project of a monorepo `--github` says where to run instead; without it, the project gets its own settings."""
+    play = shaped("monorepo")
+    done = play.ratchet("init", "--yes", "--repo", "libs/a", "--github", f"octo/ratchet@{COMMIT}")
+    assert done.code == 2
+    assert "is not the root of the repository" in done.sentence
+    assert play.ratchet("init", "--yes", "--repo", "libs/a").code == 0
+    assert "pack_a.ops.scale(x)" in (play.repo / "libs/a/bench/first.py").read_text()
+    assert "[tool.ratchet]" in (play.repo / "libs/a/pyproject.toml").read_text()
+
+
+HARMLESS = "import time\nimport torch\n\n\ndef {name}(x: torch.Tensor) -> torch.Tensor:\n    {body}\n    return x * 3\n"
+
+
+def test_functions_that_do_not_suit_are_passed_over(shaped: Callable[[str], Playground]) -> None:
+    """One that changes its input, is slow, ends the process's hopes or gives no tensor is not the first benchmark."""
+    play = shaped("empty")
+    bodies = {"a_in_place": "x += 1", "b_slow": "time.sleep(1.1)", "c_exits": "raise SystemExit(0)", "d_list": "return [x]"}
+    play.commit({f"kernels/{name}.py": HARMLESS.format(name=name, body=body) for name, body in bodies.items()})
+    play.commit({"kernels/__init__.py": "# a package\n", "kernels/e_good.py": HARMLESS.format(name="e_good", body="pass")})
+    plan = only_json(play.ratchet("init", "--yes", "--json").out)
+    assert plan["benchmark"] == "kernels.e_good.e_good(x)"
+
+
+def test_where_it_cannot_begin(tmp_path: Path, shaped: Callable[[str], Playground]) -> None:
+    """Outside git, with a file in the place of a folder, and without a workflow to check, a sentence says what to do."""
+    play = shaped("empty")
+    outside = play.ratchet("init", "--yes", "--repo", str(play.temp))
+    assert (outside.code, "is not inside a git repository" in outside.sentence) == (2, True)
+    assert "has no workflow of ratchet" in play.ratchet("init", "--check").sentence
+    (play.repo / "pyproject.toml").write_text("[project\n")
+    broken = play.ratchet("init", "--yes")
+    assert (broken.code, "not valid TOML" in broken.sentence) == (2, True)
+    (play.repo / "pyproject.toml").unlink()
+    (play.repo / "bench").write_text("a file\n")
+    assert "ratchet_bench/first.py" in play.ratchet("init", "--yes").out

@@ -1,0 +1,130 @@
+"""`ratchet quickwins`, `study` and `sweep`, as a user runs them. What is timed is waits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ratchet.records.files import load
+from ratchet.records.variants import VariantsRecord
+from tests.integration.playground import Playground, new_repository
+
+WAITS = """\
+import time
+
+import torch
+from ratchet import Workload, benchmark
+
+
+@benchmark(configs={"short": {"n": 64}}, devices=("cpu",), variants=("improved", "naive"))
+def waits(*, device, n, variant):
+    x = torch.randn(n)
+
+    def run():
+        time.sleep(n * (1e-4 if variant == "naive" else 2e-5))
+        return x + 1
+
+    return Workload(run=run, reference=lambda: x.double() + 1, flops=n, bytes=8 * n)
+
+
+@benchmark(configs={"gpu": {}}, devices=("cuda",), variants=("improved", "naive"))
+def elsewhere(*, device, variant):
+    return lambda: None
+"""
+CLAIMS = {
+    "schema_version": 1,
+    "claims": [
+        {"case": "elsewhere", "title": "On a GPU", "step": "1 first", "text": "2×", "low": 2, "high": 2},
+        {"case": "waits", "title": "Wait less", "step": "2 then", "text": "2–6×", "low": 2, "high": 6},
+    ],
+}
+QUICK = ("--device", "cpu", "--pairs", "3", "--quiet")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Playground:
+    play = Playground(tmp_path)
+    files = {"bench/quickwins/waits.py": WAITS, "bench/quickwins/claims.json": json.dumps(CLAIMS), "bench/waits.py": WAITS}
+    new_repository(play.repo, files)
+    return play
+
+
+def test_quick_wins(place: Playground) -> None:
+    """Both variants are timed in pairs, the claim is held to the interval, and a table and a record are written."""
+    done = place.ratchet("quickwins", *QUICK)
+    assert done.code == 0, done.err
+    record = load(place.repo / "results" / "quickwins.json", VariantsRecord)
+    naive = next(case for case in record.cases if case.benchmark == "waits").variants[1]
+    assert naive.interval
+    assert naive.interval[0] > 2
+    table = (place.repo / "results" / "quickwins.md").read_text(encoding="utf-8")
+    assert "| 2 then | Wait less |" in table
+    assert "| 2–6× | yes |" in table
+    assert "Not here (serves cuda only): elsewhere/gpu." in table
+    assert "    yes" in done.out.splitlines()
+
+
+def test_a_wrong_variant(place: Playground) -> None:
+    """A variant whose result is wrong has no time, and the command fails."""
+    place.commit({"bench/quickwins/waits.py": WAITS.replace("return x + 1\n", 'return x + (variant == "improved")\n')})
+    done = place.ratchet("quickwins", *QUICK, "--json")
+    assert done.code == 1, done.err
+    record = VariantsRecord.model_validate_json(done.out)
+    (waits,) = [case for case in record.cases if case.benchmark == "waits"]
+    assert waits.variants[1].median_ms is None
+    assert "wrong result" in waits.variants[1].problem
+
+
+def test_no_quick_wins(place: Playground) -> None:
+    """A repository without them says where they are; a name that is none of them is refused."""
+    done = place.ratchet("quickwins", "nonsense", *QUICK)
+    assert done.code == 2
+    assert "No case, benchmark or config is called nonsense." in done.sentence
+    place.commit({"bench/quickwins/claims.json": ""})
+    done = place.ratchet("quickwins", *QUICK)
+    assert done.code == 2
+    assert "in a checkout of ratchet's own repository" in done.sentence
+
+
+def test_a_study(place: Playground) -> None:
+    """All variants of a benchmark stand in a report and a picture; a variant that fails is named, and the others are there."""
+    done = place.ratchet("study", "waits", *QUICK)
+    assert done.code == 0, done.err
+    assert "ROOFLINE ANALYSIS: waits" in done.out
+    assert "Configuration: short, naive" in done.out
+    assert "is 4" in done.out or "is 5" in done.out  # 100 µs of n over 20, with what a wait takes besides
+    folder = place.repo / "results" / "study"
+    assert sorted(path.name for path in folder.iterdir()) == ["waits.json", "waits.png", "waits.svg", "waits.txt"]
+    assert (folder / "waits.txt").read_text(encoding="utf-8") in done.out
+    place.commit({"bench/waits.py": WAITS.replace("    def run():", '    assert variant == "improved"\n\n    def run():')})
+    done = place.ratchet("study", "waits", *QUICK)
+    assert done.code == 3
+    assert "Not measured: AssertionError" in done.out
+    assert "Configuration: short, improved" in done.out
+
+
+def test_a_sweep(place: Playground) -> None:
+    """Each value is a case of its own: twice the wait takes twice the time, on a line of each variant."""
+    done = place.ratchet("sweep", "waits", "--over", "n=2**7..2**9", *QUICK)
+    assert done.code == 0, done.err
+    folder = place.repo / "results" / "sweep"
+    assert sorted(path.name for path in folder.iterdir()) == ["waits_n.csv", "waits_n.json", "waits_n.png", "waits_n.svg"]
+    heading, *rows = [line.split(",") for line in (folder / "waits_n.csv").read_text(encoding="utf-8").splitlines()]
+    assert [row[0] for row in rows] == ["128", "256", "512"]
+    naive = [float(row[heading.index("naive_ms")]) for row in rows]
+    assert naive[0] < naive[1] < naive[2]
+    assert all(float(row[heading.index("naive_speedup_low")]) > 2 for row in rows)
+
+
+def test_a_sweep_of_a_benchmark_without_variants(place: Playground) -> None:
+    """It is timed alone; a parameter that it does not have is refused with those that it has."""
+    alone = WAITS.replace(', variants=("improved", "naive")', "").replace("variant):", 'variant="naive"):')
+    place.commit({"bench/waits.py": alone})
+    done = place.ratchet("sweep", "waits/short", "--over", "n=64,128", *QUICK)
+    assert done.code == 0, done.err
+    assert "waits" in (place.repo / "results" / "sweep" / "waits_n.csv").read_text(encoding="utf-8").splitlines()[0]
+    done = place.ratchet("sweep", "waits", "--over", "m=64,128", *QUICK)
+    assert done.code == 2
+    assert done.sentence == "waits/short has no parameter m. Its parameters: n."

@@ -1,0 +1,143 @@
+"""`ratchet init`: what it sees in a repository, and what it adds to files that are there."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ratchet.adopt.files import PlannedFile, WorkflowValues, has_settings, with_ignored, with_settings, workflow_values
+from ratchet.adopt.first_benchmark import attempts, example
+from ratchet.adopt.survey import Function, Survey, survey
+from ratchet.errors import UsageError
+
+COMMIT = "c" * 40
+TENSORS = "import torch\n\n\ndef scale(x: torch.Tensor, by: float = 2.0) -> torch.Tensor:\n    return x * by\n"
+NOTHING = Survey({}, (), (".", "src"), ())
+
+
+def surveyed(folder: Path, files: dict[str, str]) -> Survey:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return survey(folder, sorted(files))
+
+
+@pytest.mark.parametrize(
+    ("tool", "name", "text"),
+    [
+        ("Triton", "k/soft.py", "import torch\nimport triton.language as tl\n"),
+        ("CUDA", "csrc/k.cu", "__global__ void k() {}\n"),
+        ("CMake", "CMakeLists.txt", "project(k)\n"),
+        ("setup.py", "setup.py", "from setuptools import setup\n"),
+        ("NVBench", "bench/k.cu", "#include <nvbench/nvbench.cuh>\nNVBENCH_BENCH(k);\n"),
+        ("Google Benchmark", "bench/k.cpp", "#include <benchmark/benchmark.h>\n"),
+        ("pytest-benchmark", "tests/test_k.py", "def test_k(benchmark):\n    benchmark(k)\n"),
+    ],
+)
+def test_tools_are_seen(tool: str, name: str, text: str, tmp_path: Path) -> None:
+    """Each tool is known by a file that shows it."""
+    assert surveyed(tmp_path, {name: text}).tools[tool] == (name,)
+
+
+def test_functions_are_found_where_they_are_imported_from(tmp_path: Path) -> None:
+    """In a flat layout, a src layout, and the projects of a monorepo; the folders go into python_path."""
+    files = {"flat/__init__.py": "", "flat/sub/__init__.py": "", "flat/sub/k.py": TENSORS, "src/laid/__init__.py": TENSORS}
+    files |= {"libs/a/pyproject.toml": "", "libs/a/src/inner/__init__.py": "", "libs/a/src/inner/k.py": TENSORS}
+    found = surveyed(tmp_path, files)
+    assert found.python_path == (".", "src", "libs/a/src")
+    assert {function.call for function in found.functions} == {"flat.sub.k.scale(x)", "laid.scale(x)", "inner.k.scale(x)"}
+    assert found.is_monorepo
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x):\n    return x\n",
+        "import torch\ndef f(x: torch.Tensor, n: int): ...\n",
+        "import torch\ndef f(x: torch.Tensor, *, n): ...\n",
+        "import torch\ndef _f(x: torch.Tensor): ...\n",
+        "import torch\n@jit\ndef f(x: torch.Tensor): ...\n",
+        "import torch\ndef f(x: torch.Tensor): ...\nf(torch.ones(3))\n",
+        "def f(:\n",
+    ],
+)
+def test_other_functions_are_not_guessed_at(text: str, tmp_path: Path) -> None:
+    """Only a public function whose arguments all say that they are tensors counts, in a file that is no script."""
+    assert surveyed(tmp_path, {"k/__init__.py": "", "k/f.py": text}).functions == ()
+
+
+def test_functions_of_tests_are_not_offered(tmp_path: Path) -> None:
+    """What lies in tests, docs, scripts and setup.py is nothing that a package offers."""
+    files = {"tests/__init__.py": "", "tests/k.py": TENSORS, "scripts/k.py": TENSORS, "setup.py": TENSORS}
+    assert surveyed(tmp_path, files).functions == ()
+
+
+def test_settings_go_to_the_end() -> None:
+    """What is in pyproject.toml stays byte for byte, with its line ends."""
+    for old in ("", "# mine\n[project]\nname='x'   # odd", "[tool.other]\r\na = [1,\r\n  2]\r\n", "[tool.other.sub]\nb=1\n"):
+        new = with_settings(old or None, {"bench": '"bench"'}, {"bench": "note", "CMake": "build = 1"})
+        assert new.startswith(old)
+        assert tomllib.loads(new)["tool"]["ratchet"] == {"bench": "bench"}
+        assert has_settings(new)
+        assert new.count("\r\n") in (0, new.count("\n"))
+
+
+@pytest.mark.parametrize("old", ["tool = {other = 1}\n", "[[tool]]\n", "[project\n", "[tool.ratchet]\n"])
+def test_a_file_that_takes_no_table_is_left_alone(old: str) -> None:
+    """Where a table at the end would not be read as ours, a sentence says what to write."""
+    with pytest.raises(UsageError, match="can take no table at its end"):
+        with_settings(old, {"bench": '"bench"'}, {})
+
+
+def test_ignored_lines_are_added_once() -> None:
+    """Lines that are there, also with a slash before them, are not added again."""
+    once = with_ignored("*.o", "results")
+    assert once == "*.o\nresults/*\n!results/baseline.json\n"
+    assert with_ignored(once, "results") == once
+    assert with_ignored("/results/*\n!/results/baseline.json\n", "results").count("results") == 2
+
+
+@pytest.mark.parametrize(
+    ("github", "labels", "python", "wrong"),
+    [
+        ("octo/ratchet@main", "gpu", "python3", "all 40 digits"),
+        ("octo/ratchet", "gpu", "python3", "all 40 digits"),
+        (f"octo/ratchet@{COMMIT}", "[gpu", "python3", "not a list of labels"),
+        (f"octo/ratchet@{COMMIT}", '["a b"]', "python3", "not a list of labels"),
+        (f"octo/ratchet@{COMMIT}", "[]", "python3", "not a list of labels"),
+        (f"octo/ratchet@{COMMIT}", "gpu'\n  x: 1", "python3", "not a list of labels"),
+        (f"octo/ratchet@{COMMIT}", "gpu", "python3; rm", "not the path of a program"),
+    ],
+)
+def test_values_that_do_not_fit_a_workflow(github: str, labels: str, python: str, wrong: str) -> None:
+    """A moving reference, and text that would become YAML of its own, are refused."""
+    with pytest.raises(UsageError, match=wrong):
+        workflow_values(github, labels, python, "main")
+
+
+def test_values_are_read_back_from_a_workflow() -> None:
+    """`--check` compares a file with the template that has the file's own values."""
+    values = workflow_values(f"octo/ratchet@{COMMIT}", '["self-hosted", "a100"]', "/opt/torch/bin/python", "trunk")
+    text = values.fill(
+        "uses: RATCHET_REPOSITORY/.github/workflows/x.yml@RATCHET_COMMIT\n"
+        "      runner: 'RUNNER_LABELS'\n      python: RUNNER_PYTHON\n"
+    )
+    assert WorkflowValues.read(text, "trunk") == values
+
+
+def test_every_first_benchmark_is_python() -> None:
+    """Also for a function that has the name of its package."""
+    for function in (Function("k.norm", "norm", ("x", "weight")), Function("k", "k", ("x",)), Function("k", "torch", ("x",))):
+        for text in attempts(function):
+            space: dict[str, object] = {}
+            compile(text, "first.py", "exec")
+            exec("\n".join(line for line in text.splitlines() if "import k" not in line), space)
+            assert function.call in text
+    compile(example(NOTHING), "first.py", "exec")
+
+
+def test_a_diff_of_a_new_file() -> None:
+    """It can be given to `git apply`."""
+    assert PlannedFile("a", None, "x\n").diff() == "--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+x\n"

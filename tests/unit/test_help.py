@@ -1,0 +1,39 @@
+"""Help pages: each ends with examples, and each example is a command that is taken."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from ratchet.cli import COMMANDS, cli
+from ratchet.cli.examples import EXAMPLES
+
+
+def commands() -> Iterator[tuple[str, click.Command]]:
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command
+        yield name, command
+        yield from ((f"{name} {own}", inner) for own, inner in getattr(command, "commands", {}).items())
+
+
+ALL = {"": cli, **dict(commands())}
+
+
+def test_every_help_page_has_an_example() -> None:
+    """A command without one belongs into the table of ratchet/cli/examples.py; the table has no other."""
+    assert set(EXAMPLES) == set(ALL)
+
+
+@pytest.mark.parametrize(("name", "line"), [(name, line) for name, lines in EXAMPLES.items() for line in lines])
+def test_an_example_is_taken(name: str, line: str) -> None:
+    """Its options and arguments are those of the command, and its help shows it."""
+    words = shlex.split(line.partition("   ")[0])
+    words = words[words.index("ratchet") + 1 :]
+    count = len(name.split())
+    assert words[:count] == name.split()
+    ALL[name].make_context(name, words[count:])
+    assert line in ALL[name].get_help(click.Context(ALL[name], info_name=name))
