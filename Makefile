@@ -17,8 +17,10 @@ PYTHONS := $(PYTHON) python3 python3.13 python3.12 python3.11
 check: $(STAMP)
 	@$(VENV)/bin/ratchet check $(CHECK)
 
+# Tests start many processes: compiled code is kept for them even where the environment asks for none.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(STAMP) $(NODE_STAMP) lint
-	@$(PY) -m pytest -n auto --cov --cov-report=term:skip-covered $(TEST)
+	@$(PY) -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered $(TEST)
 
 lint: $(STAMP)
 	@$(VENV)/bin/ruff check .

@@ -1,4 +1,4 @@
-"""Golden files, easy to write again."""
+"""Golden files, easy to write again; and how many tests run at once."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ settings.load_profile("ratchet")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden-update", action="store_true", help="write tests/golden again instead of comparing with it")
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Return the number of workers of ``-n auto``: more than there are cores, since many tests wait half of their time."""
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return None  # pytest-xdist reads it
+    cores = len(os.sched_getaffinity(0))
+    return cores + min(cores, 4)
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def document(run: RunRecord) -> Json:
 GREEN_JSON, RED_JSON = document(GREEN), document(RED)
 
 
-def folder(run: str | bytes | Json | None, others: Mapping[str, str | bytes | Json] = {}) -> Build:
+def folder(run: str | bytes | Json | Callable[[], str] | None, others: Mapping[str, str | bytes | Json] = {}) -> Build:
     """A folder with a run's file, and others. JSON becomes text where the folder is made, not while tests are collected."""
 
     def build(place: Path) -> Path:
@@ -65,7 +65,7 @@ def folder(run: str | bytes | Json | None, others: Mapping[str, str | bytes | Js
         files = {**({} if run is None else {"current.json": run}), **others}
         inside.mkdir()
         for name, written in files.items():
-            content = json.dumps(written) if isinstance(written, dict) else written
+            content = json.dumps(written) if isinstance(written, dict) else written() if callable(written) else written
             (inside / name).parent.mkdir(parents=True, exist_ok=True)
             (inside / name).write_bytes(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
         return inside
@@ -254,7 +254,7 @@ def documents() -> Iterator[Poison]:
         "a pickle": "\x80\x04cos\nsystem\n(S'id'\ntR.",
         "YAML": "!!python/object/apply:os.system ['id']",
         "a million faults": text.replace('"warnings": []', f'"warnings": [{"0," * 1_000_000}0]'),
-        "a million fields": json.dumps({f"x{n}": 0 for n in range(1_000_000)}),
+        "a million fields": lambda: json.dumps({f"x{n}": 0 for n in range(1_000_000)}),
         "twins among many": "{" + "".join(f'"x{n}":0,' for n in range(60_000)) + '"x59999":0}',
     }.items():
         yield Poison(f"its file is {name}", folder(content))

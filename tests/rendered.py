@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from html.parser import HTMLParser
 
@@ -54,6 +55,11 @@ def html_of(markdown: str) -> str:
 
 def faults(markdown: str, links: tuple[str, ...] = ()) -> list[str]:
     """What a hostile text managed: a tag, an attribute, a link, a mention, an issue. Empty: nothing."""
+    return list(_faults(markdown, links))
+
+
+@functools.lru_cache(maxsize=256)  # of all that is refused, many say the same
+def _faults(markdown: str, links: tuple[str, ...]) -> list[str]:
     page = Page(markdown)
     found = [f"tag {tag}" for tag in page.tags if tag not in OURS | MADE]
     found += [f"attribute {name}" for name in page.attributes - {"href", "align", "start", "lang", "class"}]

@@ -269,7 +269,9 @@ class Repository:
         (own / "objects/info/alternates").write_text(f"{common / 'objects'}\n", encoding="utf-8")
         (own / "packed-refs").write_text(self._try("for-each-ref", "--format=%(objectname) %(refname)").stdout, encoding="utf-8")
         format_, extension = (1, "[extensions]\n\tobjectformat = sha256\n") if len(commit) == 64 else (0, "")
-        kept = "".join(f"\t{name} = {value}\n" for name in _TREE_SETTINGS if (value := self._setting(f"core.{name}")))
+        listed = self._try("config", "-z", "--get-regexp", r"^core\.").stdout.split("\0")  # one call, not one for each of them
+        settings = {name: value.strip() for name, _, value in (entry.partition("\n") for entry in listed)}  # the last one holds
+        kept = "".join(f"\t{name} = {value}\n" for name in _TREE_SETTINGS if (value := settings.get(f"core.{name.lower()}")))
         text = f"[core]\n\trepositoryformatversion = {format_}\n\tbare = false\n{kept}{extension}"
         (own / "config").write_text(text, encoding="utf-8")
         for file in (common / "shallow", *linked.glob("index"), *linked.glob("sharedindex.*")):

@@ -72,6 +72,7 @@ def resolve(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
+@functools.lru_cache(maxsize=1024)
 def template_of(path: str) -> str | None:
     """The template that describes a path, with the fewest parts left open."""
     parts = _folded(path).split("/")
@@ -90,6 +91,12 @@ def broken_request(method: str, path: str, query: dict[str, str], body: bytes) -
     Beyond what the description says, a query parameter or a field of the body that it does not name counts: GitHub would
     ignore it in silence.
     """
+    return list(_broken_request(method, path, tuple(query.items()), body))
+
+
+@functools.lru_cache(maxsize=1024)  # most tests begin with the same requests, and checking one takes milliseconds
+def _broken_request(method: str, path: str, query_items: tuple[tuple[str, str], ...], body: bytes) -> list[str]:
+    query = dict(query_items)
     operation = _operation(method, path)
     if operation is None:
         return ["GitHub describes no such call"]
@@ -103,6 +110,11 @@ def broken_request(method: str, path: str, query: dict[str, str], body: bytes) -
 
 def broken_response(method: str, path: str, status: int, answer: bytes, kind: str) -> list[str]:
     """What a response breaks; of errors that the description does not list, only the shape is checked."""
+    return list(_broken_response(method, path, status, answer, kind))
+
+
+@functools.lru_cache(maxsize=1024)
+def _broken_response(method: str, path: str, status: int, answer: bytes, kind: str) -> list[str]:
     operation = _operation(method, path)
     if operation is None:
         return []

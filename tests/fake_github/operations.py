@@ -45,7 +45,7 @@ def populate(state: State) -> None:
     """All that the operations need."""
     state.add_pull(7, files=["bench/copy.py"])
     state.add_comment(7, BOT, f"{MARKER}\nfirst")
-    state.add_run(5, artifacts=["ratchet-run"])
+    state.add_run(5, artifacts=["benchmark-ratchet-results"])
     state.branches["ratchet/baseline"] = "e" * 40
     state.workflows.append("cuda_profile.yml")
     state.set_file("results/baseline.json", b"{}")
@@ -75,7 +75,9 @@ OPERATIONS: dict[str, Operation] = {
     "react": Operation(lambda g: g.react(FIRST, "eyes"), "Reacting to comment 1001", answered=False),
     "workflow_run": Operation(lambda g: g.workflow_run(5), "Reading workflow run 5"),
     "artifacts": Operation(lambda g: g.artifacts(5), "Reading the artifacts of workflow run 5"),
-    "has_artifact": Operation(lambda g: g.has_artifact(5, "ratchet-run"), "Reading the artifacts of workflow run 5"),
+    "has_artifact": Operation(
+        lambda g: g.has_artifact(5, "benchmark-ratchet-results"), "Reading the artifacts of workflow run 5"
+    ),
     "has_completed": Operation(lambda g: g.has_completed("ratchet", "a" * 40, "5.1"), "Reading the check runs on aaa"),
     "file_at": Operation(
         lambda g: g.file_at("results/baseline.json", "main"), "Reading results/baseline.json at main", absent=None

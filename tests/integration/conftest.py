@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from tests.fake_github import FakeGitHub
 from tests.integration.playground import ADDS, Finished, Playground, commit, copy_repository, new_repository
 from tests.integration.publish_scene import Scene
 from tests.integration.zoo import check_zoo
+from tests.once import once
 from tests.warm import warm_ratchet
 
 
@@ -54,14 +53,8 @@ def make(tmp_path: Path) -> Callable[..., Playground]:
 @pytest.fixture(scope="session")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """One check over every kind of bad benchmark; one run for all workers of pytest-xdist."""
-    shared = tmp_path_factory.getbasetemp()
-    if shared.name.startswith("popen-"):
-        shared = shared.parent
-    kept = shared / "zoo.json"
-    with FileLock(f"{kept}.lock"):
-        if not kept.exists():
-            kept.write_text(json.dumps(check_zoo(shared / "zoo").to_dict()), encoding="utf-8")
-    return Finished.from_dict(json.loads(kept.read_text(encoding="utf-8")))
+    done: Finished = once(tmp_path_factory, "zoo", check_zoo)
+    return done
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
 from tests.warm import WarmRatchet, keep_to_own_cores
 
 HARNESS = Path(__file__).parents[2]
+PATIENCE_S = 300
+"""A command that takes longer hangs. One that takes 15 s on an idle machine may take two minutes on a busy one."""
 PAIRS = 6
 QUICK = ("--device", "cpu", "--pairs", str(PAIRS), "--blocks", "2")
 """As few pairs as unchanged code takes, and too few to prove a change."""
@@ -105,13 +107,6 @@ class Finished:
         assert "Traceback" not in self.err, self.err
         return lines[0].removeprefix("ratchet: ")
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Finished:
-        return cls(**fields)
-
 
 class Playground:
     """A repository with its own temporary folder (so its own lock of the device) and its own cache."""
@@ -155,7 +150,7 @@ class Playground:
         }
         return subprocess.Popen([str(self.python), *words], **(settings | more))
 
-    def finish(self, child: subprocess.Popen[str], timeout_s: float = 120) -> Finished:
+    def finish(self, child: subprocess.Popen[str], timeout_s: float = PATIENCE_S) -> Finished:
         try:
             out, err = child.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
@@ -169,7 +164,7 @@ class Playground:
         environ = self.environ(env)
         if self.warm is None or self.python != Path(sys.executable) or set(more) - {"cwd"} or not _is_usual(env or {}):
             return self.finish(self.start(*words, env=env, **more))
-        done = self.warm.run(words, environ, more.get("cwd", self.repo), 120)
+        done = self.warm.run(words, environ, more.get("cwd", self.repo), PATIENCE_S)
         return Finished(done.status, done.out, done.err, str(self.repo))
 
     def check(self, *words: str, env: Mapping[str, str] | None = None, **more: Any) -> Finished:

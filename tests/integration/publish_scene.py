@@ -33,7 +33,7 @@ class Scene:
         self.place = folder / "artifact"
         self.pull = fake.state.add_pull(7, head_sha=HEAD, head_ref="topic", head_repository="octocat/kernels")
         self.measured = fake.state.add_run(RUN, head_sha=HEAD, head_branch="topic", head_repository="octocat/kernels")
-        self.measured.artifacts.append("ratchet-run")
+        self.measured.artifacts.append("benchmark-ratchet-results")
         fake.state.parents = {each: [examples.REFERENCE.commit] for each in (self.pull.base_sha, HEAD)}
         self.set_settings("")
         self.environ = {

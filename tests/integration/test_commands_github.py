@@ -41,7 +41,7 @@ class Scene:
         self.state.permissions["a-maintainer"] = "maintain"
         self.state.workflows += ["ratchet_report.yml", "cuda_profile.yml"]
         self.state.set_file("results/baseline.json", dumps(examples.stored({NAME: examples.first_entry()})).encode())
-        self.measured = self.state.add_run(RUN, head_sha=HEAD, artifacts=["ratchet-run"])
+        self.measured = self.state.add_run(RUN, head_sha=HEAD, artifacts=["benchmark-ratchet-results"])
         self.report = self.state.add_comment(7, BOT, self.report_of(HEAD))
 
     @staticmethod

@@ -20,7 +20,7 @@ from tests import examples, tuning_examples
 from tests.fake_github import FakeGitHub
 from tests.history_examples import timed
 from tests.hostile_artifacts import Attack, EventAttack, Json, attacks, events
-from tests.integration.playground import git, new_repository
+from tests.integration.playground import copy_repository, git, new_repository
 from tests.integration.publish_scene import HEAD, Scene
 from tests.trusted_jobs import TrustedJobs, Use
 
@@ -54,12 +54,24 @@ class Ground:
         return dict(json.loads(dumps(examples.run_of(timed(1.0), head=head, reference=reference))))
 
 
+@pytest.fixture(scope="session")
+def untouched_ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
+    """Copy it, never change it: nine calls of git take longer than most attacks."""
+    folder = tmp_path_factory.mktemp("ground")
+    new_repository(folder / "work", {"kernel.cu": "first\n"})
+    git(folder, "clone", "--quiet", "--bare", "--template=", str(folder / "work"), str(folder / "origin.git"))
+    git(folder, "clone", "--quiet", "--template=", (folder / "origin.git").as_uri(), str(folder / "clone"))
+    return Ground(folder / "origin.git", folder / "clone", git(folder / "work", "rev-parse", "HEAD"))
+
+
 @pytest.fixture
-def ground(tmp_path: Path) -> Ground:
-    new_repository(tmp_path / "work", {"kernel.cu": "first\n"})
-    git(tmp_path, "clone", "--quiet", "--bare", str(tmp_path / "work"), str(tmp_path / "origin.git"))
-    git(tmp_path, "clone", "--quiet", (tmp_path / "origin.git").as_uri(), str(tmp_path / "clone"))
-    return Ground(tmp_path / "origin.git", tmp_path / "clone", git(tmp_path / "work", "rev-parse", "HEAD"))
+def ground(untouched_ground: Ground, tmp_path: Path) -> Ground:
+    bare, clone = tmp_path / "origin.git", tmp_path / "clone"
+    copy_repository(untouched_ground.bare, bare)
+    copy_repository(untouched_ground.clone, clone)
+    config = clone / ".git" / "config"
+    config.write_text(config.read_text(encoding="utf-8").replace(untouched_ground.bare.as_uri(), bare.as_uri()), encoding="utf-8")
+    return Ground(bare, clone, untouched_ground.commit)
 
 
 @dataclass

@@ -171,7 +171,7 @@ def served(place: Path, more: dict[str, bytes] | None = None) -> None:
     assert all(entry.flag_bits & 8 for entry in packed.infolist())
     shutil.rmtree(place)
     place.mkdir()
-    (place / "ratchet-run.zip").write_bytes(wire.content)
+    (place / "benchmark-ratchet-results.zip").write_bytes(wire.content)
 
 
 def test_an_archive_as_github_serves_it(scene: Scene, command: Callable[..., Finished]) -> None:
@@ -183,7 +183,7 @@ def test_an_archive_as_github_serves_it(scene: Scene, command: Callable[..., Fin
     assert command().code == 0
     assert scene.check.conclusion == "failure"
     assert "+10.0" in scene.ours()[0]
-    assert [path.name for path in scene.place.iterdir()] == ["ratchet-run.zip"]
+    assert [path.name for path in scene.place.iterdir()] == ["benchmark-ratchet-results.zip"]
 
 
 @pytest.mark.parametrize(

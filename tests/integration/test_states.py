@@ -120,7 +120,9 @@ def _accepted(scene: Scene, _: object) -> None:
 
 
 def _newer(scene: Scene, _: object) -> None:
-    scene.state.add_run(RUN + 1, head_sha=HEAD, head_branch="topic", head_repository="octocat/kernels", artifacts=["ratchet-run"])
+    scene.state.add_run(
+        RUN + 1, head_sha=HEAD, head_branch="topic", head_repository="octocat/kernels", artifacts=["benchmark-ratchet-results"]
+    )
     scene.artifact(RED)
     scene.publish(run_id=RUN + 1)
     scene.artifact(SAME)
@@ -265,7 +267,7 @@ def test_another_run_on_the_head_of_a_pull_request_is_the_pull_request_s(scene: 
     scene.state.parents |= {HEAD: [LATER], LATER: [REFERENCE]}
     scene.artifact(RED)
     scene.publish()
-    scene.state.add_run(RUN + 1, event=event, head_sha=HEAD, head_branch="elsewhere", artifacts=["ratchet-run"])
+    scene.state.add_run(RUN + 1, event=event, head_sha=HEAD, head_branch="elsewhere", artifacts=["benchmark-ratchet-results"])
     for commit, conclusion in ((HEAD, "failure"), (LATER, "failure"), (REFERENCE, "success")):
         scene.artifact(SAME, reference=Tree(commit=commit))
         scene.publish(run_id=RUN + 1)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from ratchet.records.verdict import Outcome
 from tests.integration.playground import LENIENT, QUICK, Finished, Playground, commit, new_repository
+from tests.once import once
 
 FIVE = """\
 import torch, time
@@ -112,14 +111,8 @@ def missing(device):
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """One check over all kinds; one run for all workers of pytest-xdist."""
-    shared = tmp_path_factory.getbasetemp()
-    if shared.name.startswith("popen-"):
-        shared = shared.parent
-    kept = shared / "kinds.json"
-    with FileLock(f"{kept}.lock"):
-        if not kept.exists():
-            kept.write_text(json.dumps(_check(shared / "kinds").to_dict()), encoding="utf-8")
-    return Finished.from_dict(json.loads(kept.read_text(encoding="utf-8")))
+    done: Finished = once(tmp_path_factory, "kinds", _check)
+    return done
 
 
 def _check(folder: Path) -> Finished:

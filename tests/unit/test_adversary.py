@@ -12,6 +12,7 @@ import pytest
 from ratchet.judge.sequential import Drift
 from ratchet.records.verdict import Outcome
 
+pytestmark = pytest.mark.no_cover
 HELD = [attack for attack in (*noises.NAMED, *noises.KEPT_ASIDE) if not attack.beyond]
 BEYOND = [attack for attack in noises.NAMED if attack.beyond]
 NAMES = [slower.name for slower in adversary.SLOWER]

@@ -162,6 +162,7 @@ def test_runs_whose_noise_does_not_persist(cases: list[Comparison | None]) -> No
     assert with_persistence(BAR, cases) is BAR
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("rho", "share"), [(0.0, 0.05), (0.5, 0.75)])
 def test_persistence_is_noticed(rho: float, share: float) -> None:
     """Of runs of eleven cases, hardly one with independent pairs counts as persistent, and most with a memory of half."""
@@ -179,6 +180,7 @@ def test_persistence_is_noticed(rho: float, share: float) -> None:
 # The smallest slowdown that would be red
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("spread", "pairs", "cases"), [(0.003, 20, 1), (0.003, 40, 50), (0.05, 20, 11), (0.05, 40, 11), (0.3, 20, 1), (0.3, 100, 50)]
 )
@@ -269,6 +271,7 @@ def test_what_would_settle_it(changes: dict[str, object], pair_s: float, said: s
     assert settles(found, POLICY, pair_s).startswith(said)
 
 
+@pytest.mark.no_cover
 def test_so_many_pairs_do_settle_it() -> None:
     """Of unchanged cases that are inconclusive after six pairs, five in six have an answer after as many as they are told."""
     rng = np.random.default_rng(15)

@@ -166,6 +166,7 @@ def measured(rng: np.random.Generator, ratio: float, drift: Drift | None = None)
     return pair_examples.looked_at(pair_examples.pairs(rng.normal(math.log(ratio), 0.003, 100)), BAR, drift=drift)
 
 
+@pytest.mark.no_cover
 def test_slow_merges_are_caught() -> None:
     """Of 100 sequences of merges that cost 1 % each, 99 or more are stopped within ten merges, and none in the first two."""
     rng = np.random.default_rng(17)
@@ -176,6 +177,7 @@ def test_slow_merges_are_caught() -> None:
     assert sorted(caught)[50] <= 4
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("known", [None, 1.04])
 @pytest.mark.parametrize("whole", [1.04, 1.2])
 def test_who_slows_nothing_is_not_blamed(whole: float, known: float | None) -> None:
@@ -187,6 +189,7 @@ def test_who_slows_nothing_is_not_blamed(whole: float, known: float | None) -> N
     assert sum(is_blamed(rng, 1.0, whole, known) for _ in range(150)) <= (0 if known is None else 4)
 
 
+@pytest.mark.no_cover
 def test_a_faster_change_is_not_blamed() -> None:
     """A change that makes a case faster is not red though the case stays past the gate against the best commit."""
     rng = np.random.default_rng(19)

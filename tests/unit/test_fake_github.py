@@ -167,7 +167,10 @@ def test_as_a_process(tmp_path: Path) -> None:
     """Started with a seed it prints its address, serves, tells its state, takes scripts, and ends with its input."""
     seed = {"pulls": [{"number": 3, "title": "Faster"}], "comments": [{"number": 3, "author": "octocat", "body": "hello"}]}
     seed |= {"files": {"main": {"a.txt": "text"}}, "permissions": {"a-maintainer": "maintain"}, "workflows": ["x.yml"]}
-    seed |= {"runs": [{"id": 5, "artifacts": ["ratchet-run"]}], "tokens": {"weak": {"login": "octocat", "rights": []}}}
+    seed |= {
+        "runs": [{"id": 5, "artifacts": ["benchmark-ratchet-results"]}],
+        "tokens": {"weak": {"login": "octocat", "rights": []}},
+    }
     path = tmp_path / "seed.json"
     path.write_text(json.dumps(seed), encoding="utf-8")
     command = [sys.executable, "-m", "tests.fake_github", str(path)]

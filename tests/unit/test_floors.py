@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import subprocess
 import sys
@@ -71,7 +72,9 @@ def imports(path: Path) -> Iterator[Import]:
         yield from (Import(module, name, id(node) not in late) for name in names)
 
 
-ALL = [each for path in sorted(PACKAGE.rglob("*.py")) for each in imports(path)]
+@functools.cache  # not while tests are collected: each process of pytest-xdist does that
+def all_imports() -> list[Import]:
+    return [each for path in sorted(PACKAGE.rglob("*.py")) for each in imports(path)]
 
 
 def place(module: str) -> str:
@@ -94,7 +97,7 @@ def test_every_module_has_a_floor() -> None:
 def test_imports_point_down() -> None:
     """A module imports its own package or a lower floor; edges do not import each other, nor any package its neighbour."""
     wrong = []
-    for each in ALL:
+    for each in all_imports():
         if not within(each, "ratchet") or (each.module, each.target) in EXCEPTIONS:
             continue
         here, there = place(each.module), place(each.target)
@@ -107,12 +110,12 @@ def test_imports_point_down() -> None:
 
 def test_exceptions_are_needed() -> None:
     """No exception outlives its import."""
-    assert set(EXCEPTIONS) <= {(each.module, each.target) for each in ALL}
+    assert set(EXCEPTIONS) <= {(each.module, each.target) for each in all_imports()}
 
 
 def test_pure_floors() -> None:
     """stats and judge import neither torch nor anything that reaches a file, and open nothing."""
-    pure = [each for each in ALL if place(each.module) in ("stats", "judge")]
+    pure = [each for each in all_imports() if place(each.module) in ("stats", "judge")]
     assert [f"{each.module} imports {each.target}" for each in pure if within(each, "torch", *FILES)] == []
     assert not any(each.target.startswith("ratchet.records.files") for each in pure)
     for path in (*PACKAGE.glob("stats/*.py"), *PACKAGE.glob("judge/*.py")):
@@ -122,7 +125,7 @@ def test_pure_floors() -> None:
 
 def test_torch_loads_where_something_is_timed() -> None:
     """Only hosts, clocks, workers, and what these alone use, import torch when they are imported."""
-    modules = {each.module for each in ALL if within(each, "torch", "triton") and each.at_start}
+    modules = {each.module for each in all_imports() if within(each, "torch", "triton") and each.at_start}
     names = ("host", "worker", "calls", "outputs", "correctness", "evaluation", "experiment", "guard")
     allowed = {"ratchet.measure.identity.operators", *(f"ratchet.measure.child.{name}" for name in names)}
     assert {module for module in modules - allowed if not module.startswith("ratchet.measure.clocks.")} == set()

@@ -17,6 +17,7 @@ from ratchet.records.run import CaseRun, WorkerSamples
 from ratchet.records.verdict import CaseVerdict, Outcome
 from tests import examples, pair_examples
 
+pytestmark = pytest.mark.no_cover
 Floats = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Floats]
 """So many log ratios of pairs, in the order in which they were taken."""

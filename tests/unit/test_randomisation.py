@@ -117,6 +117,7 @@ NOISES = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("level", [0.01, 0.1, 0.5])
 def test_unchanged_code_looks_slower_as_often_as_it_says(noise: str, level: float) -> None:

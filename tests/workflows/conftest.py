@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fake_github import FakeGitHub
+from tests.once import once
 from tests.workflows import bridge as bridges
 from tests.workflows.results import Run
 from tests.workflows.scene import SLOW_ADDS, Scene
@@ -34,10 +35,14 @@ def scene(tmp_path: Path, bridge: bridges.Bridge) -> Iterator[Scene]:
 @pytest.fixture(scope="session")
 def measured(tmp_path_factory: pytest.TempPathFactory, bridge: bridges.Bridge) -> tuple[Path, Run]:
     """A scene in which the GPU job of a slow pull request has run. Copy the folder, never change it."""
-    folder = tmp_path_factory.mktemp("measured")
-    with FakeGitHub() as fake:
-        scene = Scene(folder, fake, bridge)
-        return folder, scene.measure(scene.open_pull(SLOW_ADDS))
+
+    def measure(folder: Path) -> tuple[Path, Run]:
+        with FakeGitHub() as fake:
+            scene = Scene(folder, fake, bridge)
+            return folder, scene.measure(scene.open_pull(SLOW_ADDS))
+
+    done: tuple[Path, Run] = once(tmp_path_factory, "measured", measure)
+    return done
 
 
 @pytest.fixture

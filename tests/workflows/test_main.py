@@ -36,7 +36,7 @@ def test_an_improvement_on_main_moves_the_baseline(scene: Scene) -> None:
     sha = scene.push({"bench/adds.py": FAST})
     run = recorded(scene, sha)
     assert run.conclusion == "success", run.log
-    assert set(scene.actions.store.names[run.id]) == {"ratchet-run", "ratchet-run-again"}
+    assert set(scene.actions.store.names[run.id]) == {"benchmark-ratchet-results", "benchmark-ratchet-results-again"}
     assert [kind for kind, _ in steps(scene)] == ["first", "improved"]
     assert steps(scene)[-1][1] == sha
     subjects = git(scene.origin, "log", "--format=%s", "main").splitlines()

@@ -67,7 +67,7 @@ def test_the_base_branch_s_settings_decide_in_every_job(scene: Scene) -> None:
     head = scene.push({"pyproject.toml": theirs, "bench/adds.py": SLOW_ADDS}, "topic")
     run = scene.measure(scene.announce(head))
     assert run.conclusion == "failure", run.log
-    record = json.loads((scene.actions.store.names[run.id]["ratchet-run"] / "current.json").read_text())
+    record = json.loads((scene.actions.store.names[run.id]["benchmark-ratchet-results"] / "current.json").read_text())
     assert (record["policy"]["regression"], record["policy"]["improvement"]) == (0.2, 0.4)
     assert scene.report(run).conclusion == "success"
     assert scene.check().conclusion == "failure"
@@ -244,7 +244,7 @@ def test_a_merge_queue_gets_a_check_run_on_its_own_commit(scene: Scene) -> None:
     for event, verdict, conclusion in ((first, "passed", "success"), (second, "regressed", "failure")):
         group = event["merge_group"]
         run = scene.queued(event)
-        record = json.loads((scene.actions.store.names[run.id]["ratchet-run"] / "current.json").read_text())
+        record = json.loads((scene.actions.store.names[run.id]["benchmark-ratchet-results"] / "current.json").read_text())
         assert (record["head"]["commit"], record["reference"]["commit"]) == (group["head_sha"], group["base_sha"]), run.log
         report = scene.report(run)
         assert report.conclusion == "success", report.log

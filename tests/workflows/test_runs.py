@@ -29,7 +29,7 @@ def test_a_slow_pull_request_turns_its_gpu_job_red(slow: tuple[Scene, Run]) -> N
     job = run.jobs["measure"]
     assert job.result == "failure", job.log
     assert job.outputs == {"verdict": "regressed", "regressions": "1", "improvements": "0"}
-    assert "current.json" in {path.name for path in scene.actions.store.names[run.id]["ratchet-run"].iterdir()}
+    assert "current.json" in {path.name for path in scene.actions.store.names[run.id]["benchmark-ratchet-results"].iterdir()}
 
 
 def test_the_gpu_machine_installs_wheels_with_known_digests_alone(slow: tuple[Scene, Run]) -> None:
@@ -47,7 +47,7 @@ def test_the_head_is_measured_against_where_it_left_its_base(scene: Scene) -> No
     event["pull_request"]["base"]["sha"] = scene.push({"bench/adds.py": FAST})
     run = scene.measure(event)
     assert run.jobs["measure"].result == "success", run.log
-    record = json.loads((scene.actions.store.names[run.id]["ratchet-run"] / "current.json").read_text())
+    record = json.loads((scene.actions.store.names[run.id]["benchmark-ratchet-results"] / "current.json").read_text())
     assert record["head"]["commit"] == event["pull_request"]["head"]["sha"]
     assert record["reference"]["commit"] == git(scene.repo, "rev-parse", "origin/main~1")
 

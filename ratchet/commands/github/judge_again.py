@@ -225,7 +225,7 @@ def baseline_from(content: bytes, name: str) -> Baseline:
 
 # The page that is published, made from an artifact.
 
-ARTIFACT = "ratchet-run"
+ARTIFACT = "benchmark-ratchet-results"
 """The name under which the measuring job uploads."""
 
 
