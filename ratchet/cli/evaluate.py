@@ -69,7 +69,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 @click.option("--memory-limit", type=_memory, default="4000MB", show_default=True, help="Most memory that a call may hold.")
 @click.option("--seeds", type=_seeds, default=None, metavar="1,2,…", help="Seeds of the inputs (default: new ones each time).")
 @click.option("--allow-lower-precision", is_flag=True, help="Accept TF32 or half precision inside, within the tolerances.")
-@click.option("--pairs", type=click.IntRange(6, 200), help="Most pairs of fresh processes (default: 20).")
+@click.option("--pairs", type=click.IntRange(8, 200), help="Most pairs of fresh processes (default: 20).")
 @click.option("--case-timeout", help="Time limit for one step of a file (default: 60s).")
 @click.option("--certify", type=click.Path(path_type=Path, dir_okay=False), help="Write sources, samples and verdict to a file.")
 @click.option("--verify", type=click.Path(path_type=Path, dir_okay=False), help="Run the evaluation of such a file again.")

@@ -17,7 +17,7 @@ from torch.profiler._pattern_matcher import ExtraCUDACopyPattern, FP32MatMulPatt
 from ratchet.profile.advice import advise  # noqa: E402
 from ratchet.profile.advice.trace import read_trace  # noqa: E402
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 ROOT = Path(__file__).parents[2]
 
 

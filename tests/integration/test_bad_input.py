@@ -190,7 +190,7 @@ def test_full_disk_keeps_earlier_results_and_the_run(play: Playground) -> None:
     assert "adds/small" in child.stdout
     assert "No space left on device" in child.stderr
     assert "Traceback" not in child.stderr
-    kept = list(play.temp.glob("benchmark-ratchet-results-*.json"))
+    kept = list(play.temp.glob("ratchet-run-*.json"))
     assert len(kept) == 1
     assert str(kept[0]) in child.stderr
     assert load(kept[0], RunRecord).cases

@@ -16,7 +16,7 @@ TESTS = Path(__file__).parents[1]
 BASELINE = TESTS / "cheats" / "baseline_of_all.py"
 CHEATS = sorted(path for path in (TESTS / "cheats").glob("*.py") if path != BASELINE)
 HONEST = sorted(path for path in (TESTS / "honest").glob("*.py") if path.stem != "sibling_of_honest")
-SMALL = ("--device", "cpu", "--input", "64x64", "--pairs", "6")
+SMALL = ("--device", "cpu", "--input", "64x64", "--pairs", "8")
 WAITS = "import time\nimport torch\n\ndef kernel(x):\n    time.sleep({seconds})\n    return torch.relu(x)\n"
 
 
@@ -72,7 +72,7 @@ def test_the_lines_that_scripts_read(place: Playground) -> None:
         assert re.fullmatch(rf"{name}: \d+\.\d{{4}}", line), done.out
     assert re.fullmatch(r"peak_memory_mb: \d+\.\d\d", lines[4])
     assert lines[5] == "verdict: faster"
-    assert re.search(r"times as fast \(95 % interval [\d.]+ to [\d.]+, 6 pairs\)", lines[6])
+    assert re.search(r"times as fast \(95 % interval [\d.]+ to [\d.]+, 8 pairs\)", lines[6])
     assert done.code == 0
     assert place.ratchet("evaluate", str(fast), str(slow), *SMALL).code == 1
 
@@ -83,7 +83,7 @@ def test_a_certificate_is_run_again(place: Playground) -> None:
     assert place.ratchet("evaluate", str(slow), str(fast), *SMALL, "--certify", "win.json").code == 0
     fast.unlink()
     slow.unlink()
-    again = place.ratchet("evaluate", "--verify", "win.json", "--device", "cpu", "--pairs", "6")
+    again = place.ratchet("evaluate", "--verify", "win.json", "--device", "cpu", "--pairs", "8")
     assert again.code == 0, again.err
     assert again.out.splitlines()[-1].startswith("Certificate confirmed: faster then, faster now (")
     edited = place.repo / "win.json"
@@ -137,7 +137,7 @@ def test_several_arguments_and_a_maker_of_arguments(place: Playground) -> None:
         "    return torch.randn(64, 8, device=device), torch.randperm(64, device=device), 0.5\n"
     )
     one, make = write(place, one=text, make=maker)
-    words = ("--device", "cpu", "--pairs", "6", "--json")
+    words = ("--device", "cpu", "--pairs", "8", "--json")
     several = ("--input", "64x8:float64", "--input", "32:int64:0..64", "--input", "=0.5")
     for inputs in (several, ("--inputs", f"{make}:make")):
         done = place.ratchet("evaluate", str(one), str(one), *inputs, *words)
