@@ -49,8 +49,9 @@ def main() -> None:
     die_with_parent()  # needed while torch is imported, which takes seconds: nobody reads the input yet
     if select.select([0], [], [], 0)[0]:  # the parent ended before that
         return
-    from ratchet.measure.child import worker  # noqa: F401  and torch with it, which the hosts share
+    from ratchet.measure.child import calls, worker  # noqa: F401  and torch with it, which the hosts share
 
+    calls.seed_all(0)  # torch's first seed imports its other devices, and reads the source files of all who called it
     outlive_parent()
     adopt_orphans()
     faulthandler.enable()  # so that the last lines of a worker that crashes say where

@@ -8,6 +8,7 @@ sides would then time the same code. Only the harness itself is meant to come fr
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -185,9 +186,10 @@ class Provenance:
 
     def foreign(self) -> list[str]:
         """Return the foreign modules among those loaded since the last call."""
-        fresh = {name: module for name, module in list(sys.modules.items()) if name not in self._checked}
-        self._checked |= set(fresh)
-        return foreign_modules(self._tree, self._checkout, self._names, fresh)
+        # Names first: a worker that looked at the modules themselves would copy the memory that they share with its host.
+        fresh = set(sys.modules) - self._checked
+        self._checked |= fresh
+        return foreign_modules(self._tree, self._checkout, self._names, {name: sys.modules.get(name) for name in fresh})
 
 
 def foreign_modules(tree: Path, checkout: Path, names: frozenset[str], modules: Mapping[str, ModuleType | None]) -> list[str]:
@@ -197,16 +199,20 @@ def foreign_modules(tree: Path, checkout: Path, names: frozenset[str], modules: 
     ``checkout`` (installed packages of a virtual environment inside it excepted).
     """
     found = []
+    real_folder = functools.cache(os.path.realpath)  # a thousand modules lie in a few hundred folders
+    ours = (f"{tree}{os.sep}", f"{_HARNESS_FOLDER}{os.sep}")
     for name, module in sorted(modules.items()):
-        top = name.partition(".")[0]
         file = getattr(module, "__file__", None)
         if not isinstance(file, str):
             continue
-        path = Path(file).resolve()
-        if path.is_relative_to(tree) or path.is_relative_to(_HARNESS_FOLDER):
+        folder, file_name = os.path.split(file)
+        path = f"{real_folder(folder)}{os.sep}{file_name}"
+        if os.path.islink(path):  # noqa: PTH114  a Path for each module takes longer than all the rest
+            path = os.path.realpath(path)
+        if path.startswith(ours):
             continue
-        in_checkout = path.is_relative_to(checkout) and not _is_installed(path.relative_to(checkout))
-        if top in names or in_checkout:
+        in_checkout = path.startswith(f"{checkout}{os.sep}") and not _is_installed(Path(path).relative_to(checkout))
+        if name.partition(".")[0] in names or in_checkout:
             found.append(f"{name} ({path})")
     return found
 
