@@ -203,7 +203,7 @@ def _import_all(*, without_torch: bool) -> None:
     if without_torch:
         sys.meta_path.insert(0, _NoTorch())
     else:
-        for name in (_HOST, _TARGET, "ratchet.measure.child.worker"):
+        for name in (*_CHILDREN, "ratchet.measure.child.worker"):
             importlib.import_module(name)
         from ratchet.measure.child import calls
 
@@ -297,7 +297,8 @@ def _end(status: int) -> NoReturn:
 # Processes that a command starts.
 
 _GUARD = str(ROOT / "ratchet" / "subprocesses.py")
-_HOST, _TARGET = "ratchet.measure.child.host", "ratchet.measure.child.profile_target"
+_ADVISE = "ratchet.measure.child.advise_target"
+_CHILDREN = ("ratchet.measure.child.host", "ratchet.measure.child.profile_target", _ADVISE)
 _really_fork_exec = subprocess._fork_exec  # type: ignore[attr-defined]
 _PATH = list(sys.path)
 _packages_of_hosts: set[str] = set()
@@ -306,7 +307,8 @@ _packages_of_hosts: set[str] = set()
 
 def _fork_exec(*arguments: Any) -> int:
     """`subprocess`'s own function of this name, but for our modules: those are run in a fork."""
-    run = _ours([os.fsdecode(word) for word in arguments[0]])
+    words = [os.fsdecode(word) for word in arguments[0]]
+    run = _ours(words)
     if run is None:
         return int(_really_fork_exec(*arguments))
     pid = os.fork()
@@ -321,6 +323,8 @@ def _fork_exec(*arguments: Any) -> int:
         if threading.current_thread() is threading.main_thread():  # in a process that was forked from this one
             _end(status)
 
+    if _ADVISE in words:  # it handles signals, as only a main thread can
+        in_thread()
     # A thread of its own, so that the trace of a crash does not go on with what the parent was doing.
     thread = threading.Thread(target=in_thread)
     thread.start()
@@ -329,18 +333,15 @@ def _fork_exec(*arguments: Any) -> int:
 
 
 def _ours(words: list[str]) -> Callable[[], object] | None:
-    import ratchet.measure.child.host
-    import ratchet.measure.child.profile_target
     import ratchet.subprocesses
 
     if words[0] != sys.executable:
         return None
     if words[1:4] == ["-I", "-S", _GUARD]:
         return lambda: ratchet.subprocesses._guard(int(words[4]), words[5:])
-    modules = {_HOST: ratchet.measure.child.host, _TARGET: ratchet.measure.child.profile_target}
-    if words[1:4] != ["-u", "-P", "-m"] or words[4] not in modules:
+    if words[1:4] != ["-u", "-P", "-m"] or words[4] not in _CHILDREN:
         return None
-    module = modules[words[4]]
+    module = importlib.import_module(words[4])
 
     def run() -> object:
         sys.argv = [str(module.__file__), *words[5:]]

@@ -32,6 +32,7 @@ if __name__ == "__main__":
     for batch in DataLoader(Slow(), batch_size=1):
         batch.sum()
 """
+FOREVER = "import time\nimport torch\n\nwhile True:\n    torch.ones(4) + 1\n    time.sleep(1e-3)\n"
 
 
 def advised(play: Playground, *words: str) -> tuple[Finished, dict[str, Any]]:
@@ -54,8 +55,10 @@ def test_a_script_and_its_saved_trace(play: Playground) -> None:
 
 
 def test_a_case(play: Playground) -> None:
-    """A benchmark of the repository is called until it is warm, and traced."""
-    _, advice = advised(play, "adds/small")
+    """A benchmark of the repository is called until it is warm, and traced. All of this starts as it does for a user."""
+    done = play.finish(play.start("advise", "--device", "cpu", "--json", "adds/small"))
+    assert done.code == 0, done.err
+    advice = json.loads(done.out)
     assert advice["source"] == "adds/small"
     assert advice["steady_us"] > 0
     assert len(advice["checklist"]) == 10
@@ -63,7 +66,7 @@ def test_a_case(play: Playground) -> None:
 
 def test_a_script_that_does_not_end_is_ended(play: Playground) -> None:
     """What was traced until then is looked at."""
-    (play.repo / "forever.py").write_text("import torch\n\nwhile True:\n    torch.ones(4) + 1\n", encoding="utf-8")
+    (play.repo / "forever.py").write_text(FOREVER, encoding="utf-8")
     _, advice = advised(play, "--trace-for", "1s", "forever.py")
     assert advice["traced_us"] < 20e6
 

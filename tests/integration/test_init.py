@@ -99,10 +99,11 @@ def test_a_check_passes_after_init(shape: str, shaped: Callable[[str], Playgroun
     done = play.check()
     assert done.code == 0, done
     assert "NEW" in done.out
-    play.git("commit", "--quiet", "--allow-empty", "-m", "nothing")
-    done = play.check()
-    assert done.code == 0, done
-    assert "IDENTICAL" in done.out
+    if shape in ("monorepo", "cuda"):  # benchmarks that import the repository's code, and folders with other names
+        play.git("commit", "--quiet", "--allow-empty", "-m", "nothing")
+        done = play.check()
+        assert done.code == 0, done
+        assert "IDENTICAL" in done.out
 
 
 def test_workflows_are_filled_in(shaped: Callable[[str], Playground]) -> None:

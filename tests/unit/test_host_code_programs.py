@@ -131,7 +131,7 @@ def outcome(files: Files) -> tuple[object, dict[str, str] | None]:
                 sys.modules.pop(name, None)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(pairs())
 def test_programs_with_other_results_have_other_statements(pair: tuple[Files, Files]) -> None:
     """Whatever edits change the result of a program, they change a statement that counts."""

@@ -286,13 +286,14 @@ def test_a_phone_shows_it(drawn: Figure) -> None:
 
 def test_no_mark_hides_a_text(drawn: Figure) -> None:
     """Texts stand beside the marks of cases, never on them."""
+    places = [(text, box(text)) for text in texts(drawn)]
     for axes in drawn.findobj(Axes):
         for line in axes.lines:
             if line.get_marker() in ("None", None, "", " "):
                 continue
             points = axes.transData.transform(np.column_stack(line.get_data()))
-            for text in texts(drawn):
-                assert not any(box(text).contains(x, y) for x, y in points), text
+            for text, place in places:
+                assert not any(place.contains(x, y) for x, y in points), text
 
 
 def test_no_text_is_mathematics(drawn: Figure) -> None:
