@@ -73,7 +73,8 @@ def entry(command: Sequence[str], outputs: Sequence[str], content: str, tree: Pa
         found = shutil.which(environ.get(variable) or program, path=environ.get("PATH"))
         said = run([found, "--version"], environ=environ, folder=tree, time_limit_s=30).output if found else ""
         compilers.append((found, said))
-    packages = sorted(f"{each.name}=={each.version}" for each in importlib.metadata.distributions())
+    metadata = [package.metadata for package in importlib.metadata.distributions()]  # its file is read at each access
+    packages = sorted(f"{each['Name']}=={each['Version']}" for each in metadata)
     variables = [environ.get(name, "") for name in VARIABLES]
     machine = [sys.version, platform.machine(), sys.prefix]
     parts = [content, list(command), list(outputs), compilers, variables, packages, machine]

@@ -18,6 +18,8 @@ from ratchet.measure.messages import HostParts, parse
 from ratchet.measure.tree_spec import TreeSpec
 from tests.planted_host_code import CHANGES, HARMLESS, HELD_OUT, PROJECT, Change
 
+pytestmark = pytest.mark.no_cover
+
 
 def write(folder: Path, files: Mapping[str, str]) -> Path:
     for name, text in files.items():

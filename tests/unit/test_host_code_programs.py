@@ -9,10 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from ratchet.measure.host_code.statements import LoadedProgram, Wide
+
+pytestmark = pytest.mark.no_cover
 
 Files = dict[str, list[str]]
 ENTRY, HELPER = "entry_of_program", "helper_of_program"

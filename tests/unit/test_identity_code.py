@@ -15,6 +15,8 @@ from ratchet.errors import CudaBuildError
 from ratchet.measure.identity import code, elf
 from ratchet.measure.identity.driver import Opaque
 
+pytestmark = pytest.mark.no_cover
+
 TEXT, NOBITS, INFO_LINK = 1, 8, 0x40
 
 Part = tuple[str, int, int, bytes]

@@ -13,6 +13,8 @@ from ratchet.measure.build import build_tree
 from ratchet.measure.kept_builds import KeptBuild
 from ratchet.records.files import load, save
 
+pytestmark = pytest.mark.no_cover
+
 BUILD = ("sh", "-c", "mkdir -p out/deep; cat source > out/deep/a; printf x > out/tool; chmod 700 out/tool; ln -s tool out/link; "
          "printf y > stray; echo built >> ../count")  # fmt: skip
 OUTPUTS = ("out/",)

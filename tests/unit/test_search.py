@@ -14,6 +14,8 @@ from ratchet.errors import UsageError
 from ratchet.tune.search import STRATEGIES, Search
 from ratchet.tune.space import Space, candidates
 
+pytestmark = pytest.mark.no_cover
+
 QUICK = [name for name in STRATEGIES if name != "optuna"]
 SPACE = Space(
     {"a": (1, 2, 4, 8, 16), "b": (1, 2, 4), "c": ("row", "column", "tile"), "d": (False, True), "one": (7,)},

@@ -17,6 +17,8 @@ from ratchet.errors import RecordError, UsageError
 from ratchet.report.suggestions import replay_lines
 from ratchet.tune.t4 import Result, read_t4, recorded_space, replayed, t4_text, write_t4
 
+pytestmark = pytest.mark.no_cover
+
 DATA = Path(__file__).parents[1] / "data" / "tuning"
 FILES = sorted(DATA.glob("*.json.gz"))
 TIMES = st.floats(1e-6, 1e6)
@@ -56,11 +58,11 @@ def test_recorded_files_survive(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_auto_finds_what_is_recorded(path: Path) -> None:
-    """Over five seeds, half of the searches come within 3 % of the optimum in 100 evaluations."""
+    """Of three seeds, the middle one comes within 3 % of the optimum in 100 evaluations."""
     space = recorded_space(read_t4(path))
     optimum = space.best_ms or math.nan
-    found = [optimum / (replayed(space, "auto", seed, 100).best_ms[-1] or math.inf) for seed in range(5)]
-    assert sorted(found)[2] >= 0.97
+    found = [optimum / (replayed(space, "auto", seed, 100).best_ms[-1] or math.inf) for seed in range(3)]
+    assert sorted(found)[1] >= 0.97
 
 
 def test_a_replay_says_what_it_found() -> None:
