@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from ratchet.cli.options import common, duration, gpu_list, judging, measuring, reference, request_of, shard
+from ratchet.cli.options import common, duration, gpu_list, harness, judging, measuring, reference, request_of, shard
 from ratchet.cli.output import print_paths, print_result, progressing, show
 from ratchet.commands.calibrate import calibrate, write_calibration
 from ratchet.commands.check import check
@@ -46,6 +46,7 @@ from ratchet.report.calibration import (
 @click.option(
     "--shard", type=shard, metavar="I/N", help="Measure every N-th case only, from the I-th on; `ratchet merge` joins the shards."
 )
+@harness
 @measuring
 @judging
 @common
@@ -61,6 +62,7 @@ def check_command(cases: tuple[str, ...], **options: Any) -> int:
 
 @click.command("run")
 @click.argument("cases", nargs=-1)
+@harness
 @measuring
 @common
 def run_command(cases: tuple[str, ...], **options: Any) -> int:
@@ -86,6 +88,7 @@ def _measure(command: Callable[..., CommandResult], cases: tuple[str, ...], opti
 @click.command("calibrate")
 @click.argument("cases", nargs=-1)
 @click.option("--time", "time_s", type=duration, default="10m", show_default=True, help="How long to measure.")
+@harness
 @measuring
 @judging
 @common
