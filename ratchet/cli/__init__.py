@@ -34,6 +34,8 @@ COMMANDS = {
     "doctor": ("show:doctor_command", "Say what this machine can and cannot do, and what to do about it."),
     "evaluate": ("evaluate:evaluate_command", "Evaluate a candidate file against a baseline file: faster, and the same?"),
     "experiment": ("experiment:experiment_group", "Try changes one by one on a pipeline: keep or discard, and why."),
+    "export": ("harness:export_command", "Write a recorded run in the format of PyTorch's benchmark database."),
+    "import": ("harness:import_command", "Make a recorded run of files that another harness wrote."),
     "init": ("init:init_command", "Write a first benchmark, settings, and the workflows of a repository."),
     "list": ("show:list_command", "List the cases of this checkout."),
     "merge": ("check:merge_command", "Join the shards of one check into one run and one verdict."),

@@ -14,7 +14,18 @@ from typing import Any
 
 import click
 
-from ratchet.cli.options import common, duration, gpu_list, harness, judging, measuring, reference, request_of, shard
+from ratchet.cli.options import (
+    common,
+    duration,
+    gpu_list,
+    harness,
+    harness_format,
+    judging,
+    measuring,
+    reference,
+    request_of,
+    shard,
+)
 from ratchet.cli.output import print_paths, print_result, progressing, show
 from ratchet.commands.calibrate import calibrate, write_calibration
 from ratchet.commands.check import check
@@ -112,11 +123,12 @@ def calibrate_command(cases: tuple[str, ...], time_s: float, **options: Any) -> 
 @click.command("compare")
 @click.argument("reference", type=click.Path(path_type=Path), metavar="A.json")
 @click.argument("head", type=click.Path(path_type=Path), metavar="B.json")
+@harness_format
 @judging
 @common
 def compare_command(reference: Path, head: Path, **options: Any) -> int:
-    """Compare two recorded runs of one machine: is B slower than A?"""
-    report = compare(reference, head, request_of((), options), os.environ)
+    """Compare two recorded runs of one machine, or two files of another harness: is B slower than A?"""
+    report = compare(reference, head, options.pop("format"), request_of((), options), os.environ)
     show(report, as_json=options["as_json"])
     return report.exit_code
 

@@ -29,9 +29,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet check --merge-base main        this branch against where it left main",
         "ratchet check norm 'attention/*' --base v1.2 --gate 2%",
         "ratchet check --base HEAD --time-identical   what unchanged code gives",
+        "ratchet check --command './bench --jsonbin {out}' --format nvbench   another harness",
     ),
     "command": ("ratchet command --id nightly",),
-    "compare": ("ratchet compare before/current.json after/current.json",),
+    "compare": (
+        "ratchet compare before/current.json after/current.json",
+        "ratchet compare before.json after.json --format hyperfine",
+    ),
     "doctor": ("ratchet doctor", "ratchet doctor --json"),
     "evaluate": ("ratchet evaluate before.py after.py --input 4096x4096:bfloat16",),
     "experiment": ("ratchet experiment start pipeline --tests 'pytest -q tests'", "ratchet experiment status"),
@@ -43,6 +47,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet experiment start pipeline --again --import .codeflash/results.tsv",
     ),
     "experiment status": ("ratchet experiment status",),
+    "export": ("ratchet export results/current.json --out pytorch.json",),
+    "import": ("ratchet import process-1.json process-2.json process-3.json --format nvbench --out before.json",),
     "init": (
         "ratchet init",
         "ratchet init --yes --dry-run",

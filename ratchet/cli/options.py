@@ -142,13 +142,17 @@ measuring = _options(
     waiting,
 )
 
+harness_format = click.option(
+    "--format", type=click.Choice(get_args(Format)), help="What another harness writes (default: recognised by its content)."
+)
+
 harness = _options(
     click.option(
         "--command",
         metavar="COMMAND",
         help="Time another harness: a command that writes its results to {out}, or into the folder {dir}. See docs/harnesses.md.",
     ),
-    click.option("--format", type=click.Choice(get_args(Format)), help="What that command writes (default: recognised)."),
+    harness_format,
 )
 
 judging = _options(

@@ -13,7 +13,6 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -203,8 +202,3 @@ def _rows(file: Path, text: str) -> formats.CsvTable:
     except csv.Error as error:
         raise RecordError(f"{file} is neither JSON nor a table: {error}.", "Check the path.") from None
     return formats.CsvTable(tuple(rows[0]), tuple(tuple(row) for row in rows[1:] if row))
-
-
-def joined_samples(processes: Sequence[HarnessResults], name: str) -> list[ReportedCase | None]:
-    """Return a case as each process timed it; None where a process did not."""
-    return [next((case for case in one.cases if case.name == name), None) for one in processes]
