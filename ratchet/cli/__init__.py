@@ -39,6 +39,7 @@ COMMANDS = {
     "init": ("init:init_command", "Write a first benchmark, settings, and the workflows of a repository."),
     "list": ("show:list_command", "List the cases of this checkout."),
     "merge": ("check:merge_command", "Join the shards of one check into one run and one verdict."),
+    "notify": ("github:notify_command", "Tell people of a regression of main: one issue a cause, and a webhook."),
     "open": ("show:open_command", "Open the report of the last check in a browser."),
     "profile": ("profile:profile_command", "Profile cases, alone or beside an earlier commit, or read report files."),
     "publish": ("github:publish_command", "Judge what a GPU job measured again, and publish the verdict on GitHub."),

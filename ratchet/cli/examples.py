@@ -57,6 +57,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "list": ("ratchet list", "ratchet list 'norm/*' --json"),
     "merge": ("ratchet merge shard-1/current.json shard-2/current.json",),
+    "notify": ("ratchet notify first/ second/ --issues --webhook slack",),
     "open": ("ratchet open",),
     "profile": ("ratchet profile norm/rows_4k --base HEAD~1", "ratchet profile --read before.ncu-rep after.ncu-rep"),
     "publish": ("ratchet publish run-artifact/ --no-comment",),
