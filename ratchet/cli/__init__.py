@@ -26,6 +26,7 @@ from ratchet.errors import Exit, RatchetError
 
 COMMANDS = {
     "advise": ("advise:advise_command", "Name the antipatterns in a script, a case or a saved trace, and what each costs."),
+    "badge": ("show:badge_command", "Write the verdict of the last check as a badge."),
     "baseline": ("baseline:baseline_group", "Show, move and verify the best commit of every case."),
     "calibrate": ("check:calibrate_command", "Measure this checkout against itself: can this machine hold the gate?"),
     "check": ("check:check_command", "Compare this checkout with an earlier commit and fail on a regression."),

@@ -16,6 +16,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet advise attention/training_512",
         "ratchet advise trace.json.gz",
     ),
+    "badge": ("ratchet badge", "ratchet badge results/report.json --out badge.json"),
     "baseline": ("ratchet baseline show", "ratchet baseline record"),
     "baseline accept": ('ratchet baseline accept norm/rows_4k --reason "needs float64"',),
     "baseline push": ("ratchet baseline push run-artifact/ --mode pull-request",),
