@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, get_args
 
@@ -237,6 +238,7 @@ def test_a_file_of_another_kind_or_a_broken_one_gives_a_sentence(
 def test_what_is_no_text_or_not_there_gives_a_sentence(tmp_path: Path) -> None:
     """So does a folder without results, a file that is too large, and one of bytes."""
     (tmp_path / "empty").mkdir()
+    os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
     with (tmp_path / "huge.json").open("wb") as stream:
         stream.truncate(2**30)
@@ -244,6 +246,7 @@ def test_what_is_no_text_or_not_there_gives_a_sentence(tmp_path: Path) -> None:
         ("none.json", "does not exist"),
         ("empty", "has no .json or .csv file"),
         ("bytes.json", "is not UTF-8 text"),
+        ("pipe.json", "is not a regular file"),
         ("huge.json", "is larger than 64 MiB"),
     ):
         with pytest.raises(RecordError, match=sentence):

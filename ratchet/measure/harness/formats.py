@@ -233,6 +233,8 @@ def _nvbench_samples(summaries: Mapping[str, Mapping[str, str]], folder: Path) -
             raise FormatError("its samples lie in another folder.", "Keep them beside it.")
         place = folder.joinpath(*parts)
         count = int(bulk["size"])
+        if place.exists() and not place.is_file():
+            raise FormatError(f"{place} is not a regular file.", "Keep the samples beside it.")
         try:
             with place.open("rb") as stream:
                 content = stream.read(4 * count + 1)

@@ -142,6 +142,8 @@ def _which(looks: str | None, kind: str | None) -> str:
 
 
 def _text(file: Path) -> str:
+    if file.exists() and not file.is_file():  # reading a pipe would never end
+        raise RecordError(f"{file} is not a regular file.", "Check the path.")
     try:
         with file.open("rb") as stream:
             content = stream.read(LARGEST_BYTES + 1)
