@@ -42,6 +42,8 @@ def test_both_trees_are_measured_in_fresh_processes_that_take_turns(slower: Play
         "old/default": Outcome.MISSING,
     }
     assert "scan/default" in done.markdown
+    assert '--command "…"' in done.markdown
+    assert "0 B" not in done.markdown
     case = done.case("scan/default")
     assert len(case.head) == len(case.reference) == 20
     assert case.workload
