@@ -247,8 +247,10 @@ def commands_again(report: ReportRecord, listed: Sequence[CaseVerdict]) -> list[
     base += " --bench-from head" if report.bench_from else ""
     base += ' --command "…"' if "--command" in report.command else ""  # as the report's own table has it, and nobody pastes it
     worst = [case.name for case in listed if case.outcome in _WORST and is_plain(case.name)][:_COMMAND_CASES]
-    lines = [f"git checkout {report.head.commit} &&", f"ratchet {base}", *worst]
-    return [lines[0], " \\\n  ".join(lines[1:])]
+    command = " \\\n  ".join([f"ratchet {base}", *worst])
+    if report.reference and report.reference.commit == report.head.commit:  # only uncommitted changes were compared
+        return [command]
+    return [f"git checkout {report.head.commit} &&", command]
 
 
 def is_hash(tree: Tree) -> bool:
