@@ -34,7 +34,7 @@ from ratchet.measure.build import without_secrets
 from ratchet.measure.suite import CaseTask, Suite, Traces, list_cases, measure_suite
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.files import save
-from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Shard, Tree
+from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Plan, Policy, Shard, Tree
 from ratchet.report.progress import Progress
 from ratchet.units import plural
 
@@ -257,17 +257,9 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     most_traced = settings.profile_cases if pairing.traced and settings.profile == "auto" else 0
 
     def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
-        task = CaseTask(
-            timing,
-            pairing.patterns,
-            settings.confidence,
-            looks(timing.pairs),
-            lambda cases: undecided(cases, policy, timing.pairs, pairing.drifts),
-            lambda cases: urgent(cases, policy, timing.pairs),
+        task = replace(
+            task_of(settings, machine, timing, pairing.patterns, policy, pairing.drifts),
             compared=not unbuilt,
-            gpu=machine.gpu,
-            peaks=machine.peaks,
-            idle=machine.idle,
             time_identical=settings.time_identical,
             shard=shard,
             cores=max(1, len(os.sched_getaffinity(0)) // len(machines)),
@@ -284,3 +276,20 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     missing = str(unbuilt) if unbuilt else suites[0].reference_missing
     traces = reduce(Traces.joined, (suite.traces for suite in suites))
     return replace(suites[0], cases=cases, reference_missing=missing, traces=traces)
+
+
+def task_of(
+    settings: Settings, machine: Machine, timing: Plan, patterns: Sequence[str], policy: Policy, drifts: Mapping[str, Drift]
+) -> CaseTask:
+    """Return what a check measures on one machine, and after how many pairs it asks the judge: `ratchet soak` does the same."""
+    return CaseTask(
+        timing,
+        patterns,
+        settings.confidence,
+        looks(timing.pairs),
+        lambda cases: undecided(cases, policy, timing.pairs, drifts),
+        lambda cases: urgent(cases, policy, timing.pairs),
+        gpu=machine.gpu,
+        peaks=machine.peaks,
+        idle=machine.idle,
+    )

@@ -21,6 +21,7 @@ from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
+from ratchet.measure.planted import Planted
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.survey import PreparedCase, SideTrace, UnpreparedCase, survey, trace
 from ratchet.measure.tree_spec import TreeSpec
@@ -72,6 +73,8 @@ class CaseTask:
     """Cores for what is not timed: all, or a share of them where several GPUs are measured at once."""
     traced: Undecided = lambda _: ()
     """Which measured cases are traced with torch.profiler at the end, for their profiles."""
+    planted: Planted | None = None
+    """A slowdown of the head that is planted on purpose, in all cases."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,16 @@ class Suite:
     traces: Traces = Traces()
 
 
-def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: MeasureProgress, environ: Mapping[str, str]) -> Suite:
+def measure_suite(
+    trees: Mapping[Side, TreeSpec],
+    task: CaseTask,
+    progress: MeasureProgress,
+    environ: Mapping[str, str],
+    sessions: Sessions | None = None,
+) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
+    ``sessions`` are the hosts, where the caller has them (`resident.ResidentSessions`); else they are started here, and ended.
     Trouble with one case stays in its record. Raises HostError where the head's process cannot be used (HostLost also for the
     reference's, if it ended without a reason), ForeignModuleError for a module from outside its tree, UsageError for a pattern
     that matches nothing.
@@ -111,7 +121,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
     plan, gpu = task.plan, task.gpu
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
-        sessions = stack.enter_context(_Sessions(trees, environ))
+        sessions = stack.enter_context(sessions or Sessions(trees, environ))
         hosts = sessions.open()
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
@@ -120,7 +130,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
         if plan.restart_after and gpu is not None and task.cores >= SPARE_CORES:
             sessions.start_spare()
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
-        duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks)
+        duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks, planted=task.planted)
         surveyed = _survey(cases, duet, hosts, task)
         free = gpu.free_memory_bytes() if gpu else None
         cases = [_with_survey(case, surveyed.get(case.name, {}), free) for case in cases]
@@ -190,7 +200,7 @@ def _traced(duet: Duet, hosts: Mapping[Side, HostClient], cases: Sequence[str]) 
     return Traces(traces, max(host.import_s for host in hosts.values()))
 
 
-class _Sessions:
+class Sessions:
     """The hosts of a suite, which can be ended and replaced by fresh ones. Use it as a context manager, as `Hosts`."""
 
     def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
@@ -199,7 +209,7 @@ class _Sessions:
         self._held = contextlib.ExitStack()
         self._spare: Hosts | None = None
 
-    def __enter__(self) -> _Sessions:
+    def __enter__(self) -> Sessions:
         return self
 
     def __exit__(self, *_: object) -> None:

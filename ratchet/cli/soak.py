@@ -1,0 +1,50 @@
+"""The command that watches the gate itself: soak. Loaded by `ratchet.cli` when it is called."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from ratchet.cli.options import common, duration, judging, measuring, request_of
+from ratchet.cli.output import print_result, progressing
+from ratchet.commands.soak import exit_code, report_soak, soak
+from ratchet.config import parse_fraction
+from ratchet.report.soak import soak_json, soak_lines
+
+
+def planted_share(text: str) -> float:
+    """Convert ``3.5%`` to a fraction. Raises BadParameter."""
+    try:
+        share = parse_fraction(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if not 0.005 <= share <= 1:
+        raise click.BadParameter("take a slowdown from 0.5% to 100%.")
+    return share
+
+
+@click.command("soak")
+@click.argument("cases", nargs=-1)
+@click.option("--time", "time_s", type=duration, default="30m", show_default=True, help="How long to go on.")
+@click.option(
+    "--plant", type=planted_share, metavar="3.5%", help="Slow every second check by about so much, and count those too."
+)
+@click.option("--report", "only_report", is_flag=True, help="Measure nothing: show what the checks so far say.")
+@measuring
+@judging
+@common
+def soak_command(cases: tuple[str, ...], time_s: float, plant: float | None, *, only_report: bool, **options: Any) -> int:
+    """Check unchanged code again and again: how often is this gate red without a reason?
+
+    Each decision is made as `ratchet check` makes it, and is kept in results/soak/ at once. The device is held only while nobody
+    else wants it: a check that comes gets it within seconds. Exits with 3 where more is red than promised, beyond chance.
+    """
+    if time_s <= 0:
+        raise click.UsageError("--time leaves no time to measure.")
+    request = request_of(cases, options)
+    with progressing(options) as progress:
+        found = report_soak(request, os.environ) if only_report else soak(request, time_s, plant, progress, os.environ)
+    print_result(soak_json(found), soak_lines(found), as_json=options["as_json"])
+    return int(exit_code(found))
