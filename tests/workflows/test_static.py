@@ -164,7 +164,7 @@ def test_measured_code_runs_on_no_machine_with_rights() -> None:
 
 
 def test_the_gpu_is_not_shared_and_no_run_is_lost() -> None:
-    """All jobs on the GPU stand in one queue, but for the one that gives way, and so does each kind of trusted job; none is cancelled."""
+    """All GPU jobs but a soak, which gives way, stand in one queue, and so does each kind of trusted job; none is cancelled."""
     for path in WORKFLOWS:
         document = read_yaml(path)
         if path.name == "ratchet_soak.yml":
