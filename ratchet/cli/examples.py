@@ -32,7 +32,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "command": ("ratchet command --id nightly",),
     "compare": ("ratchet compare before/current.json after/current.json",),
-    "doctor": ("ratchet doctor", "ratchet doctor --json"),
+    "doctor": ("ratchet doctor", "ratchet doctor --json", "ratchet doctor --strict"),
     "evaluate": ("ratchet evaluate before.py after.py --input 4096x4096:bfloat16",),
     "experiment": ("ratchet experiment start pipeline --tests 'pytest -q tests'", "ratchet experiment status"),
     "experiment handoff": ("ratchet experiment handoff",),
@@ -43,6 +43,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet experiment start pipeline --again --import .codeflash/results.tsv",
     ),
     "experiment status": ("ratchet experiment status",),
+    "fleet": ("ratchet fleet nights/", "ratchet fleet nights/ --quarantine"),
     "init": (
         "ratchet init",
         "ratchet init --yes --dry-run",

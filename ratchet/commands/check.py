@@ -111,6 +111,8 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
             shard=plan.shard,
             bench_from=plan.bench_from,
         )
+        cards = tuple(machine.gpu.card() for machine in machines if machine.gpu)
+        record = record.model_copy(update={"environment": record.environment.model_copy(update={"cards": cards})})
         with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
             save(plan.results / CURRENT, record)
         report = judge_run(record, plan.baseline)

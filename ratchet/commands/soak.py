@@ -37,7 +37,7 @@ from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import save_text
 from ratchet.records.lines import append_line, load_lines
-from ratchet.records.run import SESSION_PAIRS, Side, Tree
+from ratchet.records.run import SESSION_PAIRS, CaseRun, RunRecord, Side, Tree
 from ratchet.records.soak import SoakCase, SoakCheck
 from ratchet.records.verdict import CaseVerdict, ReportRecord
 from ratchet.report.progress import Progress
@@ -170,10 +170,10 @@ def _check(
     suite = measure_suite(specs, task, progress, common.environ, sessions)
     seconds = time.monotonic() - clock
     run = record_of("check", common.request.command, settings, machine, suite, (started, seconds), common.code, common.code)
-    return _decision(judge_run(run, Baseline()), planted.share if planted else 0.0)
+    return _decision(run, judge_run(run, Baseline()), planted.share if planted else 0.0)
 
 
-def _decision(report: ReportRecord, planted: float) -> SoakCheck:
+def _decision(run: RunRecord, report: ReportRecord, planted: float) -> SoakCheck:
     return SoakCheck(
         started_at=report.started_at,
         wall_s=report.wall_s,
@@ -183,13 +183,19 @@ def _decision(report: ReportRecord, planted: float) -> SoakCheck:
         planted=planted,
         exit_code=report.exit_code,
         headline=report.headline,
-        cases=tuple(map(_case, report.cases)),
+        cases=tuple(map(_case, run.cases, report.cases)),
         warnings=report.warnings,
     )
 
 
-def _case(case: CaseVerdict) -> SoakCase:
-    found = SoakCase(name=case.name, outcome=case.outcome, reference_ms=case.reference.median_ms if case.reference else None)
+def _case(measured: CaseRun, case: CaseVerdict) -> SoakCase:
+    found = SoakCase(
+        name=case.name,
+        outcome=case.outcome,
+        reference_ms=case.reference.median_ms if case.reference else None,
+        intensity=measured.workload.intensity if measured.workload else None,
+        telemetry=measured.telemetry,
+    )
     if case.comparison is None:
         return found
     figures = case.comparison.model_dump(include={"ratio", "low", "high", "spread", "detectable", "pairs"})

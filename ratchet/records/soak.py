@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import AwareDatetime
 
 from ratchet.records.base import Count, NotNegative, Positive, Record
-from ratchet.records.environment import Environment
+from ratchet.records.environment import Environment, Telemetry
 from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Outcome
 
@@ -23,8 +23,11 @@ class SoakCase(Record):
     high: Positive | None = None
     spread: NotNegative | None = None
     detectable: Positive | None = None
+    intensity: NotNegative | None = None
+    """FLOPs for each byte, where the workload declares both."""
     pairs: Count = 0
     outliers: Count = 0
+    telemetry: Telemetry | None = None
 
 
 class SoakCheck(Record):
