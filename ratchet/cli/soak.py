@@ -33,7 +33,7 @@ def planted_share(text: str) -> float:
 @click.argument("cases", nargs=-1)
 @click.option("--time", "time_s", type=duration, default="30m", show_default=True, help="How long to go on.")
 @click.option(
-    "--plant", type=planted_share, metavar="3.5%", help="Slow every second check by about so much, and count those too."
+    "--plant", type=planted_share, metavar="3.5%", help="Slow every fourth check by about so much, and count those too."
 )
 @click.option("--report", "only_report", is_flag=True, help="Measure nothing: show what the checks so far say.")
 @measuring

@@ -69,7 +69,7 @@ class _Soak:
 def soak(request: Request, seconds: float, plant: float | None, progress: Progress, environ: Mapping[str, str]) -> list[Meter]:
     """Check the checkout against itself for ``seconds``, and return what all checks in the folder say, earlier ones included.
 
-    Every second check is of code that was slowed by about ``plant``, if that is given. Raises BuildError where the code does not
+    Every fourth check is of code that was slowed by about ``plant``, if that is given. Raises BuildError where the code does not
     build, BusyError and UnfitError where the device could not be had before the time was over, and as `measure_suite` does.
     """
     repository = Repository(request.folder)
@@ -115,7 +115,7 @@ def exit_code(found: Sequence[Meter]) -> Exit:
 
 def _check_until_over(common: _Soak, keep: Callable[[SoakCheck], None], progress: Progress, environ: Mapping[str, str]) -> None:
     """Make checks until the time is over; while the device is wanted elsewhere, or is not fit, wait."""
-    planted, held = itertools.cycle((None, common.planted)), False
+    planted, held = itertools.cycle((None, common.planted, None, None)), False
     what = f"ratchet soak in {common.root}"
     while (left := common.deadline - time.monotonic()) > 0:
         waiting = replace(common.request, wait_s=left)

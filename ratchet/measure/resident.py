@@ -1,4 +1,4 @@
-"""Hosts that stay for many suites: the trees are imported once, and each suite forks fresh workers from them.
+"""Hosts that stay for many suites: the trees are imported once, and each suite forks fresh workers from them for its pairs.
 
 `ratchet soak` passes them to `suite.measure_suite`. A suite measures its first pairs with one set of hosts and its later pairs
 with another, as in a check. The caller ends them.
@@ -6,10 +6,11 @@ with another, as in a check. The caller ends them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from ratchet.measure.client import HostClient, Hosts
-from ratchet.measure.suite import Sessions
+from ratchet.measure.suite import Sessions, Surveyed
+from ratchet.measure.survey import UnpreparedCase
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import SIDES, Side
 
@@ -20,6 +21,7 @@ class ResidentSessions(Sessions):
     def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
         super().__init__(trees, environ)
         self._sets: list[Hosts] = []
+        self._surveyed: Surveyed | None = None
 
     def __exit__(self, *_: object) -> None:
         """Keep the hosts for the next suite."""
@@ -37,6 +39,14 @@ class ResidentSessions(Sessions):
                 host.listing()
             self._sets.append(started)
         return dict(self._sets[0].sides)
+
+    def surveyed(self, survey: Callable[[], Surveyed]) -> Surveyed:
+        """Return what the first survey found; if something failed in it, survey again."""
+        if self._surveyed is None or any(
+            isinstance(one, UnpreparedCase) for of in self._surveyed.values() for one in of.values()
+        ):
+            self._surveyed = survey()
+        return self._surveyed
 
     def start_spare(self) -> None:
         """Do nothing: the other set is there."""

@@ -41,6 +41,8 @@ SPARE_CORES = 8
 """With so many cores, the second session's processes import the benchmarks during the survey, before anything is timed."""
 
 
+Surveyed = dict[str, dict[Side, PreparedCase | UnpreparedCase]]
+"""Case → side → how building and checking it went."""
 Undecided = Callable[[Sequence[CaseRun]], Collection[str]]
 """Returns the names of those cases that more pairs could still decide."""
 
@@ -135,7 +137,8 @@ def measure_suite(
             sessions.start_spare()
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
         duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks, planted=task.planted)
-        surveyed = _survey(cases, duet, hosts, task)
+        surveyed = sessions.surveyed(lambda: _survey(cases, duet, hosts, task))
+        duet.workers.prepared_alone |= {name for name, sides in surveyed.items() if any(map(_times_itself, sides.values()))}
         free = gpu.free_memory_bytes() if gpu else None
         cases = [_with_survey(case, surveyed.get(case.name, {}), free) for case in cases]
         wanted = [CaseSides(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
@@ -234,6 +237,10 @@ class Sessions:
         """Start a host for each side that has a tree."""
         return dict(self._held.enter_context(self._started(SIDES)).sides)
 
+    def surveyed(self, survey: Callable[[], Surveyed]) -> Surveyed:
+        """Return what a survey with these hosts finds."""
+        return survey()
+
     def start_spare(self) -> None:
         """Start the hosts that `renew` will take. Nobody needs them where nothing has to be timed, so nobody waits here."""
         self._spare = self._started(tuple(reversed(SIDES)))
@@ -295,10 +302,8 @@ def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:
             raise HostError(f"The {host.side} no longer offers {name}.", "Its benchmarks must be the same at every import.")
 
 
-def _survey(
-    cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], task: CaseTask
-) -> dict[str, dict[Side, PreparedCase | UnpreparedCase]]:
-    """Prepare every case on every side that has it. Return case → side → how that went."""
+def _survey(cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], task: CaseTask) -> Surveyed:
+    """Prepare every case on every side that has it."""
     duet.progress.stage("Compiling and checking the cases")
     wanted = {
         side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in reversed(SIDES) if side in hosts
@@ -312,6 +317,10 @@ def _survey(
 def _bytes_of_pair(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> int:
     """Return the GPU memory that the workers of a pair need together; those of a CPU are counted too, and nobody asks."""
     return sum(one.prepared.peak_memory_bytes + CONTEXT_BYTES for one in answers.values() if isinstance(one, PreparedCase))
+
+
+def _times_itself(answer: PreparedCase | UnpreparedCase) -> bool:
+    return isinstance(answer, PreparedCase) and answer.prepared.times_itself
 
 
 def _waits_for_host(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:

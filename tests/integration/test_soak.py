@@ -33,7 +33,7 @@ def test_a_soak_gives_way_to_a_check_and_survives_a_kill(play: Playground) -> No
 
 
 def test_a_planted_slowdown_is_caught(play: Playground) -> None:
-    """With --plant every second check, and one at least, is slower by what was planted, is decided so, and counted by itself."""
+    """With --plant some checks, and one at least, are slower by what was planted, are decided so, and counted by themselves."""
     plan = ("--device", "cpu", "--pairs", "20", "--blocks", "2", "--gate", "20%")
     done = play.ratchet("soak", *plan, "--plant", "100%", "--time", "1s", "--json")
     found = {meter["planted"]: meter for meter in json.loads(done.out)}

@@ -13,16 +13,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ratchet.cli import main
 from ratchet.commands.fleet import load_quarantine, survey_fleet, write_quarantine
 from ratchet.errors import UnfitError, UsageError
 from ratchet.judge.fleet import OWN_DAYS, WEEK, CardReport, Observation, fleet, observations_of_run, slower_than_before, sums
 from ratchet.judge.verdict import judge_run
+from ratchet.measure.device import doctor
 from ratchet.records.baseline import Baseline
 from ratchet.records.environment import Card
 from ratchet.records.files import save
+from ratchet.records.lines import append_line
 from ratchet.report.fleet import fleet_json, fleet_lines
 from research.fleet import FLEETS, accused, begun, drawn
 from tests import examples
+from tests.unit.test_soak import check as soak_check
 
 CARDS = [f"GPU-{number:08x}" for number in range(10)]
 UUID = CARDS[0]
@@ -154,6 +158,27 @@ def test_records_of_runs(tmp_path: Path) -> None:
     wrong.write_text("x", encoding="utf-8")
     with pytest.raises(UsageError, match="neither a folder nor a record"):
         survey_fleet([wrong])
+
+
+def test_records_of_soaks(tmp_path: Path) -> None:
+    """Soaks of one commit on three cards compare them by kernel class, and a slower one shows."""
+    for number, card in enumerate(CARDS[:3]):
+        environment = examples.ENVIRONMENT.model_copy(update={"cards": (Card(uuid=card),)})
+        for minute in range(3):
+            check = soak_check(minute, environment=environment)
+            case = check.cases[0].model_copy(update={"reference_ms": 1 + 0.1 * number, "intensity": 0.25})
+            append_line(tmp_path / "soak" / f"{number}.jsonl", check.model_copy(update={"cases": (case,)}))
+    found = survey_fleet([tmp_path])
+    assert [(one.uuid, one.classes[0].kernel_class) for one in found] == [(card, "memory") for card in reversed(CARDS[:3])]
+    assert [round(one.classes[0].slower, 2) for one in found] == [0.09, 0, -0.1]
+
+
+def test_strict(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`doctor --strict` exits 3 where nothing should be measured; a missing GPU matters unless the CPU is asked for."""
+    checks = [doctor.Check("torch", "ok", "2.9"), doctor.Check("GPU", "missing", "no GPU", unfit=True)]
+    monkeypatch.setattr(doctor, "examine", lambda *_, **__: checks)
+    codes = [main(["doctor", *words, "--repo", str(tmp_path)]) for words in ([], ["--strict"], ["--strict", "--device", "cpu"])]
+    assert codes == [0, 3, 0]
 
 
 def test_quarantine(tmp_path: Path) -> None:
