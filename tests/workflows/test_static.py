@@ -171,7 +171,8 @@ def test_the_gpu_is_not_shared_and_no_run_is_lost() -> None:
             assert document["jobs"]["soak"]["concurrency"] == {"group": "ratchet-soak", "cancel-in-progress": False}
             continue
         for job in filter(on_gpu, document["jobs"].values()):
-            assert job["concurrency"] == {"group": "ratchet-gpu", "cancel-in-progress": False, "queue": "max"}
+            group = "ratchet-gpu${{ inputs.model }}" if path.name == "cuda_benchmark_ratchet.yml" else "ratchet-gpu"
+            assert job["concurrency"] == {"group": group, "cancel-in-progress": False, "queue": "max"}
     for name, job in (("ratchet_report.yml", "publish"), ("ratchet_baseline.yml", "record")):
         concurrency = jobs_of(ROOT / ".github" / "workflows" / name)[job]["concurrency"]
         assert concurrency["queue"] == "max"
@@ -218,7 +219,7 @@ def test_uploads_say_how_long_they_are_kept() -> None:
 def test_jobs_with_rights_leave_artifacts_packed() -> None:
     """Every artifact that a workflow fetches stays an archive, which ratchet alone reads, within limits."""
     fetches = [step for path in (*WORKFLOWS, *ACTIONS) for step in steps_of(path) if "download-artifact@" in step.get("uses", "")]
-    assert len(fetches) == 3
+    assert len(fetches) == 4
     assert all(step["with"]["skip-decompress"] for step in fetches)
     assert not any(re.search(r"\b(unzip|tar|7z|bsdtar|zipfile)\b", text_of(path)) for path in (*WORKFLOWS, *ACTIONS))
 
