@@ -33,7 +33,10 @@ def planted_share(text: str) -> float:
 @click.argument("cases", nargs=-1)
 @click.option("--time", "time_s", type=duration, default="30m", show_default=True, help="How long to go on.")
 @click.option(
-    "--plant", type=planted_share, metavar="3.5%", help="Slow every fourth check by about so much, and count those too."
+    "--plant",
+    type=planted_share,
+    metavar="3.5%",
+    help="Slow three cases of every fourth check by about so much, and count these.",
 )
 @click.option("--report", "only_report", is_flag=True, help="Measure nothing: show what the checks so far say.")
 @measuring

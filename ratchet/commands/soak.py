@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import random
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -46,6 +47,8 @@ from ratchet.untrusted import fenced
 
 SOAK, BADGE = "soak", "badge.json"
 """The folder within the results folder, and the badge in it."""
+MOST_PLANTED = 3
+"""Cases that are slowed in one check: if all were, its budget would be over before all could be proven."""
 CHECKS_PER_START = 20
 """Checks that share their hosts. An offset of the hosts is the same in all of them, so it is drawn anew now and then."""
 PAUSE_S = 30.0
@@ -69,7 +72,7 @@ class _Soak:
 def soak(request: Request, seconds: float, plant: float | None, progress: Progress, environ: Mapping[str, str]) -> list[Meter]:
     """Check the checkout against itself for ``seconds``, and return what all checks in the folder say, earlier ones included.
 
-    Every fourth check is of code that was slowed by about ``plant``, if that is given. Raises BuildError where the code does not
+    In every fourth check a few cases are slowed by about ``plant``, if that is given. Raises BuildError where the code does not
     build, BusyError and UnfitError where the device could not be had before the time was over, and as `measure_suite` does.
     """
     repository = Repository(request.folder)
@@ -89,7 +92,8 @@ def soak(request: Request, seconds: float, plant: float | None, progress: Progre
         def keep(check: SoakCheck) -> None:
             key = check.environment.fingerprint.key
             append_line(results / SOAK / f"{check.started_at:%Y-%m-%d}-{key}.jsonl", check)
-            kind = f"slowed by {units.percent(check.planted, 2)}" if check.planted else "unchanged"
+            slowed = [case.name for case in check.cases if case.planted]
+            kind = f"{units.listed(slowed)} slowed by {units.percent(check.planted, 2)}" if slowed else "unchanged"
             progress.announce(f"Check {next(numbers)}, {kind}, {units.wall(check.wall_s)}: {check.headline}")
 
         _check_until_over(common, keep, progress, environ)
@@ -115,7 +119,7 @@ def exit_code(found: Sequence[Meter]) -> Exit:
 
 def _check_until_over(common: _Soak, keep: Callable[[SoakCheck], None], progress: Progress, environ: Mapping[str, str]) -> None:
     """Make checks until the time is over; while the device is wanted elsewhere, or is not fit, wait."""
-    planted, held = itertools.cycle((None, common.planted, None, None)), False
+    planted, held = itertools.cycle((common.planted, None, None, None)), False
     what = f"ratchet soak in {common.root}"
     while (left := common.deadline - time.monotonic()) > 0:
         waiting = replace(common.request, wait_s=left)
@@ -142,12 +146,15 @@ def _check_while_held(
     progress: Progress,
 ) -> None:
     specs = tree_specs(common.settings, machine, common.root, common.trees.head, common.trees.reference)
-    longest_s, done, kinds = 0.0, 0, 2 if common.planted else 1
+    longest_s, done, kinds, timed = 0.0, 0, 2 if common.planted else 1, list[str]()
     while True:
         with contextlib.closing(ResidentSessions(specs, common.environ)) as sessions:
             for _ in range(CHECKS_PER_START):
-                check = _check(common, machine, specs, sessions, next(planted), progress)
+                level = next(planted) if timed else None
+                slowed = random.sample(timed, min(MOST_PLANTED, len(timed))) if level else ()
+                check = _check(common, machine, specs, sessions, {name: level for name in slowed if level}, progress)
                 keep(check)
+                timed = [case.name for case in check.cases if case.ratio]
                 longest_s, done = max(longest_s, check.wall_s), done + 1
                 if done >= kinds and time.monotonic() + longest_s > common.deadline:
                     return
@@ -158,7 +165,7 @@ def _check(
     machine: Machine,
     specs: Mapping[Side, TreeSpec],
     sessions: ResidentSessions,
-    planted: Planted | None,
+    planted: Mapping[str, Planted],
     progress: Progress,
 ) -> SoakCheck:
     """Make one check, decided as `ratchet check` would, by the same rule with the same looks."""
@@ -170,28 +177,31 @@ def _check(
     suite = measure_suite(specs, task, progress, common.environ, sessions)
     seconds = time.monotonic() - clock
     run = record_of("check", common.request.command, settings, machine, suite, (started, seconds), common.code, common.code)
-    return _decision(run, judge_run(run, Baseline()), planted.share if planted else 0.0)
+    return _decision(run, judge_run(run, Baseline()), {name: one.share for name, one in planted.items()})
 
 
-def _decision(run: RunRecord, report: ReportRecord, planted: float) -> SoakCheck:
+def _decision(run: RunRecord, report: ReportRecord, planted: Mapping[str, float]) -> SoakCheck:
     return SoakCheck(
         started_at=report.started_at,
         wall_s=report.wall_s,
         environment=report.environment,
         policy=report.policy,
         code=report.head,
-        planted=planted,
+        planted=max(planted.values(), default=0.0),
         exit_code=report.exit_code,
         headline=report.headline,
-        cases=tuple(map(_case, run.cases, report.cases)),
+        cases=tuple(
+            _case(case, verdict, planted.get(case.name, 0.0)) for case, verdict in zip(run.cases, report.cases, strict=True)
+        ),
         warnings=report.warnings,
     )
 
 
-def _case(measured: CaseRun, case: CaseVerdict) -> SoakCase:
+def _case(measured: CaseRun, case: CaseVerdict, planted: float) -> SoakCase:
     found = SoakCase(
         name=case.name,
         outcome=case.outcome,
+        planted=planted,
         reference_ms=case.reference.median_ms if case.reference else None,
         intensity=measured.workload.intensity if measured.workload else None,
         telemetry=measured.telemetry,

@@ -77,7 +77,7 @@ class Meter:
     without_verdict: int
     """Checks in which no case could be measured."""
     caught: Share
-    """Red answers among all answers about cases. Those of one check are not quite independent of each other."""
+    """Red answers about cases that were slowed. Those of one check are not quite independent of each other."""
     answers: dict[Outcome, int]
     cases: tuple[CaseMeter, ...]
 
@@ -104,7 +104,7 @@ def all_unchanged(found: Iterable[Meter]) -> Share:
 
 def _meter(fingerprint: str, checks: Sequence[SoakCheck]) -> Meter:
     verdicts = [check for check in checks if any(_answered(case) for case in check.cases)]
-    answers = [case for check in verdicts for case in check.cases if _answered(case)]
+    answers = [case for check in verdicts for case in _counted(check)]
     names = dict.fromkeys(case.name for case in answers)
     newest = checks[-1]
     machine = newest.environment.fingerprint
@@ -124,12 +124,17 @@ def _meter(fingerprint: str, checks: Sequence[SoakCheck]) -> Meter:
     )
 
 
+def _counted(check: SoakCheck) -> list[SoakCase]:
+    """Return the answers that this check was made for: where some cases were slowed, about these alone."""
+    return [case for case in check.cases if _answered(case) and case.planted == check.planted]
+
+
 def _answered(case: SoakCase) -> bool:
     return case.ratio is not None or case.outcome in RED
 
 
 def _case(name: str, checks: Sequence[SoakCheck]) -> CaseMeter:
-    found = [case for check in checks for case in check.cases if case.name == name and _answered(case)]
+    found = [case for check in checks for case in _counted(check) if case.name == name]
     compared = [case for case in found if case.ratio]
     logs = [math.log(case.ratio) for case in compared if case.ratio]
     error = None

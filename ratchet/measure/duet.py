@@ -169,12 +169,12 @@ class Duet:
         sampler: Sampler | None,
         variants: Mapping[str, Variant] | None = None,
         peaks: Peaks | None = None,
-        planted: Planted | None = None,
+        planted: Mapping[str, Planted] | None = None,
     ) -> None:
         self.workers = Workers(hosts, plan, sampler, variants or {})
         self.progress = progress
         self._peaks = peaks
-        self._planted = planted
+        self._planted = planted or {}
         self._plan = plan
         self._random = random.Random(plan.order_seed)  # noqa: S311  an order of cases, not a secret
         self._crew = Crew()
@@ -336,6 +336,7 @@ class Duet:
 
         ``at_once`` lets both sides build and check at the same time, which takes the memory of both checks.
         """
+        planted = self._planted.get(case.name)
         forks, times = (flipped != mirrored for flipped in self._order(case.name, pair))
         sides = _turn(case.sides, flipped=forks)
         prepared = self._prepare_sides(sides, case.name, self._plan.seed + 2 * pair, at_once=at_once)
@@ -348,9 +349,10 @@ class Duet:
         position, places = 0, min(one.places for one in prepared.values())  # the side that takes less memory may have more
         for index in range(self._plan.blocks):
             for side in _turn(first, flipped=index % 2 == 1):
-                asked = self._planted.count(side) if self._planted else count
+                asked = planted.count(side) if planted else count
                 sampled, window = self._sample(side, prepared[side], "block", asked, place=index % places)
-                samples_ms = tuple(map(stored_ms, self._with_planted(sampled.samples_ms)))
+                times_ms = planted.sample(sampled.samples_ms) if planted else sampled.samples_ms
+                samples_ms = tuple(map(stored_ms, times_ms))
                 block = Block(index=index, position=position, samples_ms=samples_ms, exposed=sampled.exposed)
                 workers[side].blocks.append(TimedBlock(block, window))
                 position += 1
@@ -359,9 +361,9 @@ class Duet:
                 workers[side].stages_ms[stage] = self._sample_stage(side, prepared[side], stage, count)
         times_kernels = pair < KERNEL_PAIRS and all(worker.waited_for_host for worker in workers.values())
         for side in first if times_kernels else ():
-            asked = self._planted.count(side) if self._planted else KERNEL_SAMPLES
+            asked = planted.count(side) if planted else KERNEL_SAMPLES
             kernels = self._crew.workers[side].ask("kernels", KernelTimes, samples=asked)
-            workers[side].kernels_ms = self._with_planted(kernels.samples_ms)
+            workers[side].kernels_ms = planted.sample(kernels.samples_ms) if planted else kernels.samples_ms
         seed = self._plan.seed + 2 * pair + 1
         compared = len(sides) == 2 and not prepared["head"].has_reference
         checks = [partial(self._crew.workers[side].ask, "finish", Checked, seed=seed, evidence=compared) for side in sides]
@@ -376,9 +378,6 @@ class Duet:
         if times_kernels:
             self._retire()  # the tracer stays in a process, and must not be there when the next case is timed
         return workers
-
-    def _with_planted(self, samples_ms: tuple[float, ...]) -> tuple[float, ...]:
-        return self._planted.sample(samples_ms) if self._planted else samples_ms
 
     def _prepare_sides(self, sides: Sequence[Side], case: str, seed: int, *, at_once: bool) -> dict[Side, Prepared]:
         """Build the case in a worker of each side, forked if there is none. Raises CaseTrouble."""

@@ -75,8 +75,8 @@ class CaseTask:
     """Cores for what is not timed: all, or a share of them where several GPUs are measured at once."""
     traced: Undecided = lambda _: ()
     """Which measured cases are traced with torch.profiler at the end, for their profiles."""
-    planted: Planted | None = None
-    """A slowdown of the head that is planted on purpose, in all cases."""
+    planted: Mapping[str, Planted] = field(default_factory=dict)
+    """Case → a slowdown of the head that is planted on purpose."""
     most_foreseen: int = 0
     """Most cases that are traced before the last pair: if the code of no more than this differs, all of them at once."""
     foreseen: Undecided = lambda _: ()

@@ -17,6 +17,8 @@ class SoakCase(Record):
 
     name: str
     outcome: Outcome
+    planted: NotNegative = 0.0
+    """How much more work the head did, as a fraction."""
     reference_ms: Positive | None = None
     ratio: Positive | None = None
     low: Positive | None = None
@@ -40,7 +42,7 @@ class SoakCheck(Record):
     policy: Policy
     code: Tree
     planted: NotNegative = 0.0
-    """How much more work the head did in every case, as a fraction; 0: none."""
+    """How much more work the head did in the cases that were slowed, as a fraction; 0: none was."""
     exit_code: Count
     """The exit code of `ratchet check`."""
     headline: str

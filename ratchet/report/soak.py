@@ -50,8 +50,8 @@ def _sentences(meter: Meter) -> list[str]:
     checks = units.plural(meter.red.of, "check")
     if meter.planted:
         lines = [
-            f"{where}: {checks} of code that was slowed by {units.percent(meter.planted, 2)} in every case ({when}).",
-            f"{meter.caught.count} of {meter.caught.of} cases were red: with 95 % confidence more than "
+            f"{where}: {checks} with some cases slowed by {units.percent(meter.planted, 2)} ({when}).",
+            f"{meter.caught.count} of {units.plural(meter.caught.of, 'slowed case')} were red: with 95 % confidence more than "
             f"{units.percent(meter.caught.low, 1)} are caught.",
         ]
     else:

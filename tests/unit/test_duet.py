@@ -285,7 +285,7 @@ def test_a_planted_slowdown_is_work() -> None:
         asked[side, count] += 1
         return Sampled(samples_ms=(1e-4,) * count)
 
-    result = measured(Script(sampled=sampled), planted=Planted.nearest(0.2))
+    result = measured(Script(sampled=sampled), planted={CASE: Planted.nearest(0.2), "another": Planted.nearest(1)})
     turns = PAIRS * plan().blocks
     assert (asked["head", 24], asked["reference", 20], asked["head", 20], asked["reference", 24]) == (turns, turns, 0, 0)
     blocks = {side: [taken.block for one in result.workers[side] for taken in one.blocks] for side in SIDES}
@@ -584,7 +584,7 @@ def test_on_a_gpu_the_workers_of_several_pairs_get_ready_at_once_and_wait_for_th
     script = Script()
     duet = duet_of(script, plan(8, restart_after=5, clock="auto"))
     hosts: Any = {side: Host(side, script) for side in SIDES}
-    rounds = Rounds((6, 8), 0, lambda _: [CASE], restart=lambda _: hosts, ahead=4)
+    rounds = Rounds((6, 8), 0, lambda _: [CASE], restart=lambda *_: hosts, ahead=4)
     result = duet.measure([CaseSides(CASE, SIDES)], rounds)[CASE]
     assert [pairs(result, side) for side in SIDES] == [list(range(8))] * 2
     assert [of for _, of in script.timed] == sorted(of for _, of in script.timed)

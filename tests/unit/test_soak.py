@@ -28,6 +28,7 @@ def check(
     case = SoakCase(
         name="adds/small",
         outcome=Outcome.REGRESSED if red else Outcome.UNCHANGED,
+        planted=planted,
         reference_ms=1 + number / 1000,
         ratio=ratio,
         low=ratio - 0.002,
@@ -81,6 +82,14 @@ def test_what_a_soak_counts() -> None:
     assert case.slower == pytest.approx(0, abs=1e-4)
     assert case.drift == pytest.approx(0.028, abs=1e-3)
     assert slowed.cases[0].slower == pytest.approx(1 / 29, abs=1e-3)
+
+
+def test_only_slowed_cases_can_be_caught() -> None:
+    """The other cases of a check in which some were slowed count neither as caught nor as missed."""
+    slowed = check(red=True, planted=0.2)
+    other = slowed.cases[0].model_copy(update={"name": "adds/other", "outcome": Outcome.UNCHANGED, "planted": 0.0})
+    found = meter([slowed.model_copy(update={"cases": (*slowed.cases, other)})])
+    assert (found.caught.count, found.caught.of, [case.name for case in found.cases]) == (1, 1, ["adds/small"])
 
 
 def test_machines_are_never_pooled() -> None:
