@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ratchet.commands.compare import judge_again
 from ratchet.commands.github.event import event_of
-from ratchet.commands.github.judge_again import acceptances_of, baseline_from, by_case
+from ratchet.commands.github.judge_again import acceptances_of, by_case
 from ratchet.commands.request import BASELINE, Request, load_baseline, root_of
 from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, RecordError, UsageError
@@ -32,7 +32,7 @@ from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person, R
 from ratchet.judge.github.event import PushEvent
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline, StepKind
-from ratchet.records.files import dumps, save_over
+from ratchet.records.files import dumps, loads, save_over
 from ratchet.records.forge import Acceptance, WorkflowRun
 from ratchet.records.run import Policy, RunRecord
 from ratchet.records.verdict import ReportRecord
@@ -187,7 +187,7 @@ class BaselineChange:
 
 def _of_branch(content: bytes | None, name: str) -> Baseline:
     """Read the baseline of a branch, empty for no file. Raises RecordError."""
-    return Baseline() if content is None else _intact(baseline_from(content, name), name)
+    return Baseline() if content is None else _intact(loads(content, name, Baseline), name)
 
 
 def landed(remote: Remote, run: RunRecord, tip: str, branch: str) -> RunRecord:

@@ -324,4 +324,6 @@ class RunRecord(Record):
     cases: tuple[CaseRun, ...]
     best: tuple[CaseRun, ...] = ()
     """Cases that became a little slower, measured once more against the best commit of the baseline."""
+    anchors: tuple[CaseRun, ...] = ()
+    """Cases of the main branch, measured once more against the fixed commit that the history counts from."""
     warnings: tuple[str, ...] = ()

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.github.judge_again import baseline_from
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.github.state import LABEL, acknowledgement
 from ratchet.records.baseline import Baseline
-from ratchet.records.files import save
+from ratchet.records.files import loads, save
 from ratchet.records.forge import Acceptance
 from ratchet.records.run import CaseRun, Tree
 from tests import examples
@@ -85,7 +84,7 @@ class Origin:
         return done
 
     def stored(self, branch: str = "main") -> Baseline:
-        stored = baseline_from(git(self.bare, "show", f"{branch}:{FILE}").encode(), FILE)
+        stored = loads(git(self.bare, "show", f"{branch}:{FILE}").encode(), FILE, Baseline)
         assert problems(stored) == []
         return stored
 

@@ -1,0 +1,177 @@
+"""A judged run → the record that the history keeps; the runs of one case → its series, with the long-run index. Pure.
+
+The index of a run is its time / the time of one fixed commit, the anchor, measured side by side in that run. A product of ratios
+to the run before would add up the noise of all runs. Where another anchor takes over, a run that knows both links them: it
+measured both, or its own commit is the new anchor, which was measured against the old one then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from ratchet.judge.outcome import compared
+from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
+from ratchet.records.environment import Fingerprint
+from ratchet.records.history import HistoryCase, HistoryRun, Point, RatioTo, Series
+from ratchet.records.run import CaseRun, RunRecord, WorkloadIdentity
+from ratchet.records.verdict import CaseVerdict, ReportRecord
+
+
+def anchors_of(entry: BaselineEntry) -> list[str]:
+    """Return the commits that can be the anchor of a case, the best one first.
+
+    That is the first commit of its chain, since the workload last changed and under its present name. The later ones of the chain
+    stand in where an earlier one cannot be built any more.
+    """
+    commits: list[str] = []
+    for step in entry.steps:
+        if step.kind in (StepKind.FIRST, StepKind.CHANGED, StepKind.RENAMED):
+            commits = []
+        if step.kind in (StepKind.FIRST, StepKind.CHANGED, StepKind.IMPROVED, StepKind.ACCEPTED):
+            commits.append(step.commit)
+    return list(dict.fromkeys(commits))
+
+
+def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: str | None = None) -> HistoryRun:
+    """Return the record of a run. ``baseline`` is the one after this run, which may have made its commit the anchor of a case."""
+    stored = baseline.entries(run.environment.fingerprint)
+    cases = {case.name: case for case in run.cases}
+    anchored = {case.name: case for case in run.anchors}
+    kept = []
+    for verdict in report.cases:
+        case, entry = cases[verdict.name], stored.get(verdict.name)
+        reference = _ratio(case, run, verdict)
+        anchor = _ratio(anchored[case.name], run) if case.name in anchored else None
+        anchors = anchors_of(entry) if entry else []
+        if anchor is None and reference and reference.commit in anchors:
+            anchor = reference
+        if anchor is None and anchors and anchors[0] == run.head.commit and case.head:
+            anchor = RatioTo(commit=run.head.commit, ratio=1, low=1, high=1, pairs=0)
+        kept.append(_history_case(case, verdict, reference, anchor))
+    return HistoryRun(
+        commit=run.head.commit,
+        subject=run.head.subject,
+        started_at=run.started_at,
+        fingerprint=run.environment.fingerprint,
+        verdict=report.verdict,
+        headline=report.headline,
+        regression=report.policy.regression,
+        url=url,
+        cases=tuple(kept),
+    )
+
+
+def _ratio(case: CaseRun, run: RunRecord, verdict: CaseVerdict | None = None) -> RatioTo | None:
+    """Return the head's time against that of the reference side; None where these were not timed side by side."""
+    tree = case.reference_tree or run.reference
+    if tree is None or not tree.commit:
+        return None
+    if case.identical:
+        return RatioTo(commit=tree.commit, ratio=1, low=1, high=1, pairs=0)
+    comparison = verdict.comparison if verdict else compared(case, run.policy.confidence)
+    if comparison is None or not comparison.is_paired:
+        return None
+    low, ratio, high = (_short(value) for value in (comparison.low, comparison.ratio, comparison.high))
+    return RatioTo(commit=tree.commit, ratio=ratio, low=low, high=high, pairs=comparison.pairs)
+
+
+def _history_case(case: CaseRun, verdict: CaseVerdict, reference: RatioTo | None, anchor: RatioTo | None) -> HistoryCase:
+    head = verdict.head
+    return HistoryCase(
+        name=case.name,
+        outcome=verdict.outcome,
+        reference=reference,
+        anchor=anchor,
+        median_ms=_short(head.median_ms) if head else None,
+        roof=head.roof if head else None,
+        share_of_roof=_short(head.share_of_roof) if head and head.share_of_roof is not None else None,
+        peak_memory_bytes=head.peak_memory_bytes if head else None,
+        gflops=_short(head.gflops) if head else None,
+        gb_s=_short(head.gb_s) if head else None,
+        workload=_digest(case.workload) if case.workload else "",
+    )
+
+
+def _digest(workload: WorkloadIdentity) -> str:
+    return hashlib.sha256(workload.model_dump_json().encode()).hexdigest()[:12]
+
+
+def _short(value: float) -> float:
+    """Return a figure with seven digits: more is noise, and fills a folder of thousands of runs."""
+    return float(f"{value:.7g}")
+
+
+# The series of one case.
+
+
+def series_of(case: str, rows: Iterable[tuple[str, HistoryRun, HistoryCase]]) -> Series:
+    """Return the series of a case on one kind of hardware. ``rows``: name of the file, its run, the case in it; in any order."""
+    ordered = sorted(rows, key=lambda row: (row[1].started_at, row[0]))
+    links = _Links()
+    points = tuple(links.point(*row) for row in ordered)
+    machine = ordered[-1][1].fingerprint if ordered else None
+    return Series(case=case, hardware=(machine.gpu or machine.cpu) if machine else "", points=points)
+
+
+class _Links:
+    """What is known of the index of each commit while a series is read from its oldest run on."""
+
+    def __init__(self) -> None:
+        self._segment = 0
+        self._last: tuple[RatioTo, str, Fingerprint] | None = None
+        """The anchor, the workload and the machine of the latest point with an index."""
+        self._index: dict[str, float] = {}
+        """Commit → its index in the present segment."""
+
+    def point(self, name: str, run: HistoryRun, case: HistoryCase) -> Point:
+        """Return the next point."""
+        anchor = case.anchor
+        seam, bridged = self._enter(anchor, case, run) if anchor else (None, False)
+        scale = self._index[anchor.commit] if anchor else 1.0
+        if anchor:
+            self._last = (anchor, case.workload, run.fingerprint)
+            index = scale * anchor.ratio
+            self._index.setdefault(run.commit, index)
+            if case.reference:
+                self._index.setdefault(case.reference.commit, index / case.reference.ratio)
+        return Point(
+            run=name,
+            commit=run.commit,
+            subject=run.subject,
+            started_at=run.started_at,
+            machine=run.fingerprint.key,
+            case=case,
+            index=scale * anchor.ratio if anchor else None,
+            low=scale * anchor.low if anchor else None,
+            high=scale * anchor.high if anchor else None,
+            segment=self._segment,
+            seam=seam,
+            bridged=bridged,
+        )
+
+    def _enter(self, anchor: RatioTo, case: HistoryCase, run: HistoryRun) -> tuple[str | None, bool]:
+        """Make the index of the anchor known; return why the series breaks here, if it does, and whether it is bridged."""
+        if self._last is None:
+            self._index = {anchor.commit: 1.0}
+            return None, False
+        before, workload, machine = self._last
+        reasons = [f"the work itself changed at {run.commit[:10]}"] if workload != case.workload else []
+        if differences := run.fingerprint.differences(machine):
+            reasons.append(f"another machine or software ({'; '.join(differences[:3])})")
+        reasons += [f"the anchor was {before.commit[:10]} and is {anchor.commit[:10]}"] if before.commit != anchor.commit else []
+        if not reasons:
+            return None, False
+        other = case.reference
+        if workload != case.workload or not (anchor.commit in self._index or (other and other.commit in self._index)):
+            self._segment += 1
+            self._index = {anchor.commit: 1.0}
+            return f"{_sentence(reasons)} No commit known before was measured again, so the index starts anew.", False
+        if other and other.commit in self._index and (machine != run.fingerprint or anchor.commit not in self._index):
+            self._index[anchor.commit] = self._index[other.commit] * other.ratio / anchor.ratio
+        return f"{_sentence(reasons)} A commit known before was measured again, so the index goes on.", True
+
+
+def _sentence(reasons: list[str]) -> str:
+    text = "; ".join(reasons)
+    return f"{text[0].upper()}{text[1:]}."
