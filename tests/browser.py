@@ -54,10 +54,11 @@ class Tab:
 
     def open(self, url: str) -> None:
         """Load a page, until its scripts have run."""
-        self.call("Page.navigate", url=url)
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+        loader = self.call("Page.navigate", url=url)["loaderId"]
+        while not any(
+            event["params"].get("loaderId") == loader and event["params"].get("name") == "load" for event in self.events
+        ):
             self.events.append(self._next())
-        self.events = [event for event in self.events if event.get("method") != "Page.loadEventFired"]
 
     def evaluate(self, script: str) -> Any:
         """The value of an expression in the page, after a promise of it is kept."""
@@ -70,6 +71,18 @@ class Tab:
         text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=_CODES.get(key, 0), **text)
+
+    def choose(self, element: str, value: str) -> None:
+        """Choose an option of a list, as a person does."""
+        listed = f"document.getElementById({element!r})"
+        self.evaluate(f"{listed}.value = {value!r}; {listed}.dispatchEvent(new Event('input'))")
+
+    def wait(self, condition: str) -> None:
+        """Wait until an expression in the page is true, while it may be loading another one."""
+        end = time.monotonic() + _ANSWER_S
+        while not self.evaluate(f"Boolean({condition})"):
+            assert time.monotonic() < end, condition
+            time.sleep(0.02)
 
     def resize(self, width: int, height: int, *, dark: bool = False) -> None:
         """Make the window so large; one of at most 500 pixels is a phone's."""
@@ -129,8 +142,9 @@ def browser() -> Iterator[Tab]:
             tab = Tab(read, ours)
             target = tab.call("Target.createTarget", url="about:blank")["targetId"]
             tab._session = tab.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-            for domain in ("Page", "Runtime", "Log", "Network"):
+            for domain in ("Page", "Runtime", "Log"):
                 tab.call(f"{domain}.enable")
+            tab.call("Page.setLifecycleEventsEnabled", enabled=True)
             yield tab
         finally:
             os.killpg(pid, signal.SIGKILL)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from random import Random
-from typing import Any
 
-from ratchet.history.store import name_of, text_of
+from ratchet.history.index import History
+from ratchet.history.store import FolderFiles, name_of, text_of
 from ratchet.records.environment import Fingerprint
 from ratchet.records.history import HistoryCase, HistoryRun, RatioTo
 from ratchet.records.verdict import Outcome
@@ -35,17 +35,21 @@ def names(count: int) -> list[str]:
 
 
 def runs(count: int, cases: Sequence[str], seed: int = 1, machine: Fingerprint = FINGERPRINT) -> list[HistoryRun]:
-    """So many runs, two a day. A third of the cases get 6 % slower or faster for good somewhere, every tenth gets back."""
+    """So many runs, two a day. Many cases get slower or faster for good, and some get back.
+
+    The second case gets slower ten runs before the last one, the last case in the last run.
+    """
     draw = Random(seed)
-    steps = {case: sorted(draw.sample(range(count), k=draw.choice((0, 0, 1, 2)) if count > 1 else 0)) for case in cases}
-    sizes = {case: draw.choice((0.06, 0.045, -0.055)) for case in cases}
+    steps = {case: sorted(draw.sample(range(count), k=draw.choice((0, 0, 1, 2)))) for case in cases} if count > 20 else {}
+    steps |= {cases[1 % len(cases)]: [count - 10], cases[-1]: [count - 1]}
+    sizes = {case: draw.choice((0.06, 0.045, -0.055)) for case in cases} | {cases[1 % len(cases)]: 0.06, cases[-1]: 0.08}
     base = {case: math.exp(draw.uniform(-4, 1)) for case in cases}
     level = dict.fromkeys(cases, 0.0)
     done = []
     for number in range(count):
         listed = []
         for case in cases:
-            moved = steps[case].index(number) if number in steps[case] else None
+            moved = steps[case].index(number) if number in steps.get(case, ()) else None
             change = 0.0 if moved is None else sizes[case] * (-1) ** moved
             level[case] += change
             seen, noise = change + draw.gauss(0, NOISE), draw.gauss(0, NOISE)
@@ -65,7 +69,8 @@ def runs(count: int, cases: Sequence[str], seed: int = 1, machine: Fingerprint =
                     peak_memory_bytes=(256 + 32 * (number > count // 2)) << 20,
                     gb_s=round(3300 * base[case] / time, 1),
                     workload="0123456789ab",
-                    muted="Until 2026-05-01 by octocat: the driver's fault, see #12." if case.endswith("gelu/small") else None,
+                    why="Registers 128 → 255 and 1.2 MB of spills: occupancy halved." if outcome is Outcome.REGRESSED else None,
+                    muted="Until 2026-05-01 by octocat: the driver's fault, see #12." if case == "gelu/small" else None,
                 )
             )
         worse = [one.name for one in listed if one.outcome is Outcome.REGRESSED]
@@ -89,12 +94,28 @@ def commit(number: int) -> str:
     return f"{number + 1:010x}" * 4
 
 
-def write(folder: Path, count: int, cases: int, **options: Any) -> None:
-    """Write a history of so many runs and cases."""
-    for run in runs(count, names(cases), **options):
+def write(folder: Path, of: Sequence[HistoryRun]) -> History:
+    """Write these runs into a folder; return the history that it is."""
+    for run in of:
         path = folder / name_of(run)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text_of(run), encoding="utf-8")
+    return History([FolderFiles(folder)], None)
+
+
+def hostile(text: str) -> HistoryRun:
+    """A run in which everything that the measured code, a commit or a machine names is this text."""
+    (run,) = runs(1, [text])
+    (case,) = run.cases
+    return run.model_copy(
+        update={
+            "subject": text,
+            "headline": text,
+            "url": "javascript:alert(1)",
+            "fingerprint": FINGERPRINT.model_copy(update={"gpu": text, "driver": text}),
+            "cases": (case.model_copy(update={"why": text, "muted": text}),),
+        }
+    )
 
 
 def _ratio(commit_: str, log_ratio: float) -> RatioTo:
