@@ -169,6 +169,10 @@ class Settings(BaseModel):
         "ratchet-baseline"
     )
     """The branch that the modes ``pull-request`` and ``branch`` write."""
+    history_branch: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*)?$")] = (
+        "ratchet-history"
+    )
+    """The branch that ``ratchet baseline push`` keeps every judged run of main on; empty: none is kept there."""
 
     _project: str = PrivateAttr("")
 

@@ -34,6 +34,7 @@ COMMANDS = {
     "doctor": ("show:doctor_command", "Say what this machine can and cannot do, and what to do about it."),
     "evaluate": ("evaluate:evaluate_command", "Evaluate a candidate file against a baseline file: faster, and the same?"),
     "experiment": ("experiment:experiment_group", "Try changes one by one on a pipeline: keep or discard, and why."),
+    "history": ("history:history_command", "Show what became of the cases on main: a table, and a line of their trend."),
     "init": ("init:init_command", "Write a first benchmark, settings, and the workflows of a repository."),
     "list": ("show:list_command", "List the cases of this checkout."),
     "merge": ("check:merge_command", "Join the shards of one check into one run and one verdict."),

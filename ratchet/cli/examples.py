@@ -43,6 +43,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ratchet experiment start pipeline --again --import .codeflash/results.tsv",
     ),
     "experiment status": ("ratchet experiment status",),
+    "history": ("ratchet history", "ratchet history norm/rows_4k --last 50", "ratchet history 'norm/*' --json"),
     "init": (
         "ratchet init",
         "ratchet init --yes --dry-run",

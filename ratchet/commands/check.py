@@ -28,6 +28,7 @@ from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, GitError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.consistency import policy_of_part
+from ratchet.judge.history import ANCHOR_PAIRS, anchors_of, by_anchor
 from ratchet.judge.sequential import Drift, by_commit, drifting, looks, suspects, undecided, urgent
 from ratchet.judge.verdict import changed_cases, judge_run
 from ratchet.measure.build import without_secrets
@@ -69,6 +70,8 @@ class Pairing:
     shard: Shard | None = None
     traced: bool = True
     """Whether the cases that changed are traced for their profiles."""
+    pairs: int | None = None
+    """Pairs that each case gets; None: as many as its verdict needs."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class CheckSuite:
     reference: Tree | None
     best: Sequence[CaseRun] = ()
     """Cases that became a little slower, each measured against its best commit too."""
+    anchors: Sequence[CaseRun] = ()
+    """Cases measured against the fixed commit that the history counts from."""
 
 
 def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> CommandResult:
@@ -108,6 +113,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
             plan.head.tree,
             measured.reference,
             best=measured.best,
+            anchors=measured.anchors,
             shard=plan.shard,
             bench_from=plan.bench_from,
         )
@@ -220,7 +226,42 @@ def _against_baseline(
         cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
     missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
     traces = reduce(Traces.joined, (suite.traces for suite in suites))
-    return CheckSuite(replace(suites[0], cases=tuple(cases), reference_missing=missing, traces=traces), snapshots[0].tree)
+    suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, traces=traces)
+    anchors = [] if plan.head.tree.dirty else _against_anchors(plan, machines, trees, suite, snapshots[0].tree, stored, progress)
+    return CheckSuite(suite, snapshots[0].tree, anchors=anchors)
+
+
+def _against_anchors(
+    plan: CheckPlan,
+    machines: Sequence[Machine],
+    trees: Trees,
+    suite: Suite,
+    reference: Tree,
+    stored: Mapping[str, BaselineEntry],
+    progress: Progress,
+) -> list[CaseRun]:
+    """Measure each case against the first commit of its chain, or against the next one that can be built and measured."""
+    done = [case for case in suite.cases if case.head or case.identical]
+    waiting = {case.name: anchors_of(stored[case.name]) for case in done if case.name in stored}
+    compared = {case.name: (case.reference_tree or reference).commit for case in done if case.reference or case.identical}
+    measured: dict[str, CaseRun] = {}
+    while groups := by_anchor(waiting, compared, plan.head.tree.commit):
+        for commit, names in groups.items():
+            progress.stage(f"Comparing {plural(len(names), 'case')} with the anchor of the history, {commit[:10]}")
+            for name in names:
+                waiting[name] = waiting[name][1:]
+            try:
+                anchor = _reference_snapshot(plan, commit)
+            except (GitError, UsageError):  # as for the best commit
+                continue
+            with worktree(plan.repository, trees, anchor) as tree:
+                pairing = Pairing(anchor, tree, names, traced=False, pairs=ANCHOR_PAIRS)
+                cases = compare(plan, machines, trees.head, pairing, progress).cases
+            for case in cases:
+                if case.reference or case.identical:
+                    measured[case.name] = case.model_copy(update={"reference_tree": anchor.tree})
+                    del waiting[case.name]
+    return list(measured.values())
 
 
 def _against_best(
@@ -253,6 +294,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
         unbuilt = build(settings, "reference", pairing.tree, pairing.reference, progress, plan.environ)
     reference = None if unbuilt else pairing.tree
     timing = plan_of(settings, machines[0].device, restart_after=SESSION_PAIRS)
+    pairs = min(pairing.pairs or timing.pairs, timing.pairs)
     policy = policy_of_part(settings.policy, len(machines))
     most_traced = settings.profile_cases if pairing.traced and settings.profile == "auto" else 0
 
@@ -261,9 +303,13 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
             timing,
             pairing.patterns,
             settings.confidence,
-            looks(timing.pairs),
-            lambda cases: undecided(cases, policy, timing.pairs, pairing.drifts),
-            lambda cases: urgent(cases, policy, timing.pairs),
+            looks(pairs),
+            lambda cases: (
+                {case.name for case in cases if case.reference}
+                if pairing.pairs
+                else undecided(cases, policy, pairs, pairing.drifts)
+            ),
+            lambda cases: () if pairing.pairs else urgent(cases, policy, pairs),
             compared=not unbuilt,
             gpu=machine.gpu,
             peaks=machine.peaks,

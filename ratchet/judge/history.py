@@ -8,14 +8,19 @@ measured both, or its own commit is the new anchor, which was measured against t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from ratchet.judge.outcome import compared
 from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
 from ratchet.records.environment import Fingerprint
 from ratchet.records.history import HistoryCase, HistoryRun, Point, RatioTo, Series
-from ratchet.records.run import CaseRun, RunRecord, WorkloadIdentity
+from ratchet.records.run import SESSION_PAIRS, CaseRun, RunRecord, WorkloadIdentity
 from ratchet.records.verdict import CaseVerdict, ReportRecord
+
+ANCHOR_PAIRS = 2 * SESSION_PAIRS
+"""Pairs that a case gets against its anchor: as many from the second processes as from the first. No verdict ends them early,
+so that the index does not lean to where it was decided.
+"""
 
 
 def anchors_of(entry: BaselineEntry) -> list[str]:
@@ -33,6 +38,18 @@ def anchors_of(entry: BaselineEntry) -> list[str]:
     return list(dict.fromkeys(commits))
 
 
+def by_anchor(waiting: Mapping[str, Sequence[str]], compared: Mapping[str, str], head: str) -> dict[str, list[str]]:
+    """Map each commit to the cases to measure against it: those whose first anchor it is.
+
+    A case that was compared with its anchor (``compared``: name → commit), or whose anchor is the head itself, is done.
+    """
+    groups: dict[str, list[str]] = {}
+    for name, anchors in waiting.items():
+        if anchors and anchors[0] not in (compared.get(name), head):
+            groups.setdefault(anchors[0], []).append(name)
+    return groups
+
+
 def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: str | None = None) -> HistoryRun:
     """Return the record of a run. ``baseline`` is the one after this run, which may have made its commit the anchor of a case."""
     stored = baseline.entries(run.environment.fingerprint)
@@ -47,7 +64,7 @@ def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: s
         anchors = anchors_of(entry) if entry else []
         if anchor is None and reference and reference.commit in anchors:
             anchor = reference
-        if anchor is None and anchors and anchors[0] == run.head.commit and case.head:
+        if anchor is None and anchors and anchors[0] == run.head.commit and (case.head or case.identical):
             anchor = RatioTo(commit=run.head.commit, ratio=1, low=1, high=1, pairs=0)
         kept.append(_history_case(case, verdict, reference, anchor, causes.get(case.name)))
     return HistoryRun(

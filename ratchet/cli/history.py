@@ -1,0 +1,32 @@
+"""``ratchet history``: the judged runs of main, as a table or case by case. Loaded by `ratchet.cli` when it is called."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from ratchet.cli.options import common, request_of
+from ratchet.cli.output import print_result
+from ratchet.commands.history import case_histories, open_history
+from ratchet.errors import Exit
+from ratchet.report.history import case_lines, overview_lines, problem_lines
+
+
+@click.command("history")
+@click.argument("case", required=False)
+@click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="How many runs of CASE to show.")
+@common
+def history_command(case: str | None, last: int, **options: Any) -> int:
+    """Show what became of the cases on main.
+
+    Without CASE, a line for each case: its latest time, how far it has moved from its anchor, and the trend. With a name or a
+    pattern, a line for each of the last runs. The branch of the history is read as `git fetch` brought it.
+    """
+    history = open_history(request_of((), options), os.environ)
+    series = case_histories(history, case)
+    lines = [line for one in series for line in case_lines(one, last)] if case else overview_lines(series)
+    fields = {"series": [one.model_dump(mode="json") for one in series], "problems": history.problems}
+    print_result(fields, [*lines, *problem_lines(history.problems)], as_json=options["as_json"])
+    return int(Exit.PASS)

@@ -1,0 +1,86 @@
+"""The history from checks of main to `ratchet history`: the anchor is measured, runs are kept in a folder and on a branch."""
+
+from __future__ import annotations
+
+import pytest
+
+from ratchet.records.history import Series
+from tests.integration.playground import (
+    ADDS,
+    CERTAIN,
+    QUICK,
+    SETTINGS,
+    SLOW_ADDS,
+    Finished,
+    Playground,
+    new_repository,
+    only_json,
+)
+
+NAME = "adds/small"
+LENIENT = ("--gate", "90%", "--improvement", "60%", "--on-inconclusive", "pass")
+
+
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory: pytest.TempPathFactory) -> Playground:
+    """Three commits of main, each measured and recorded: slow; fast, and accepted, so that the baseline moved; the same."""
+    folder = tmp_path_factory.mktemp("history")
+    new_repository(folder / "repo", {"bench/adds.py": SLOW_ADDS, "pyproject.toml": SETTINGS + CERTAIN})
+    play = Playground(folder)
+    play.commit({"notes.txt": "1\n"}, "slow")
+    done(play.ratchet("check", *QUICK))
+    done(play.ratchet("baseline", "record"))
+    play.commit({"bench/adds.py": ADDS}, "fast")
+    done(play.ratchet("check", *QUICK, *LENIENT, "--against-baseline"))
+    done(play.ratchet("baseline", "record"))
+    done(play.ratchet("baseline", "accept", NAME, "--reason", "it is faster"))
+    play.commit({"notes.txt": "3\n"}, "same")
+    done(play.ratchet("check", *QUICK, *LENIENT, "--against-baseline"))
+    done(play.ratchet("baseline", "record"))
+    return play
+
+
+def done(finished: Finished) -> None:
+    assert finished.code == 0, finished
+
+
+def series(play: Playground, *words: str) -> Series:
+    """The series of the one case."""
+    answer = only_json(play.ratchet("history", NAME, "--json", *words).out)
+    assert answer["problems"] == []
+    (only,) = answer["series"]
+    return Series.model_validate(only)
+
+
+def test_every_run_is_measured_against_the_first_commit(moved: Playground) -> None:
+    """The first recorded commit stays the anchor when the baseline moves on: later runs are timed against it once more."""
+    first, second, third = series(moved).points
+    commits = moved.git("log", "--format=%H", "--reverse").split()
+    anchor = first.commit
+    assert [point.commit for point in (first, second, third)] == commits[1:]
+    assert {point.case.anchor.commit for point in (first, second, third) if point.case.anchor} == {anchor}
+    assert first.index == 1
+    assert third.case.reference is not None
+    assert third.case.reference.commit == second.commit
+    for point in (second, third):
+        assert point.index is not None
+        assert point.index < 0.6
+    assert moved.git("status", "--porcelain", "--untracked-files=no") == ""
+
+
+def test_history_in_a_terminal(moved: Playground) -> None:
+    """Without a case there is a line for each, with its trend; with one, a line for each run; an unknown one is a sentence."""
+    overview = moved.ratchet("history").out.splitlines()
+    assert overview[2].split()[:2] == [NAME, "3"]
+    assert overview[2].endswith("█▁▁")
+    lines = moved.ratchet("history", "adds/*", "--last", "2").out.splitlines()
+    assert lines[0].startswith(f"{NAME} on ")
+    assert [line.split()[-1] for line in lines[3:]] == ["fast", "same"]
+    assert "Did you mean adds/small?" in moved.ratchet("history", "adds/smal").sentence
+
+
+def test_no_history_is_a_sentence(play: Playground) -> None:
+    """Where nothing was recorded yet, the command says what to do, and exits with 2."""
+    none = play.ratchet("history")
+    assert none.code == 2
+    assert none.sentence.startswith("There is no judged run of main yet.")
