@@ -61,6 +61,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "roofline": ("ratchet roofline", "ratchet roofline 'norm/*' --out pictures"),
     "run": ("ratchet run", "ratchet run norm --pairs 12 --device cpu"),
     "settings": ("ratchet settings", "ratchet settings --json", "RATCHET_PAIRS=40 ratchet settings"),
+    "site": ("ratchet site", "ratchet site --out _site --title 'Kernels on H200'"),
     "study": ("ratchet study normalize", "ratchet study normalize --results pictures"),
     "sweep": ("ratchet sweep normalize/rows_4k --over columns=2**7..2**14",),
     "tune": ("ratchet tune norm/rows_4k --time-budget 10m", "ratchet tune norm/rows_4k --resume --apply"),

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from ratchet.errors import OutputError, UsageError
+from ratchet.commands.history import open_history
+from ratchet.commands.request import Request, root_of
+from ratchet.config import load_settings
+from ratchet.errors import GitError, OutputError, UsageError
+from ratchet.forge.git import Repository
 from ratchet.history.index import History
 from ratchet.report.site import LISTED_RUNS, CaseSummary, Line, Site, SiteRun, summary_of
 from ratchet.units import plural
 
+SITE = "site"
+"""The folder within the results folder."""
 OVERVIEW = "index.html"
 _SCRIPT = "assets/site.js"
 """Every page of ours loads it."""
@@ -26,6 +32,23 @@ class WrittenSite:
     overview: Path
     cases: int
     runs: int
+    problems: tuple[str, ...]
+    """Sentences about files of the history that cannot be read."""
+
+
+def site_of(request: Request, environ: Mapping[str, str], folder: Path | None, title: str | None) -> WrittenSite:
+    """Write the site of a checkout's history; without a folder below the results, without a title with the repository's name.
+
+    Raises what `open_history` and `write_site` raise.
+    """
+    root = root_of(request.folder)
+    settings = load_settings(root, environ, request.options, request.folder)
+    try:
+        repository = Repository(root).web_address()
+    except (GitError, UsageError):  # outside git
+        repository = ""
+    name = title or "/".join(repository.split("/")[-2:]) or root.name
+    return write_site(open_history(request, environ), folder or root / settings.results / SITE, name, repository)
 
 
 def write_site(history: History, folder: Path, title: str, repository: str = "") -> WrittenSite:
@@ -35,7 +58,6 @@ def write_site(history: History, folder: Path, title: str, repository: str = "")
     of somebody else's, OutputError where it cannot be written.
     """
     overview = folder / OVERVIEW
-    names, cases = history.names(), history.cases()
     try:
         if overview.exists() and _SCRIPT not in overview.read_text(encoding="utf-8", errors="replace"):
             raise UsageError(f"{overview} is not a page of ratchet.", "Choose another folder with --out.")
@@ -52,7 +74,7 @@ def write_site(history: History, folder: Path, title: str, repository: str = "")
         raise OutputError(
             f"{error.filename or folder} cannot be written: {error.strerror}.", "Choose another with --out."
         ) from error
-    return WrittenSite(overview, len(cases), len(names))
+    return WrittenSite(overview, len(history.cases()), len(history.names()), history.problems)
 
 
 def _pages(history: History, title: str, repository: str) -> Iterator[tuple[str, bytes]]:
