@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from datetime import timedelta
@@ -91,7 +92,7 @@ def runs(count: int, cases: Sequence[str], seed: int = 1, machine: Fingerprint =
 
 def commit(number: int) -> str:
     """A hash."""
-    return f"{number + 1:010x}" * 4
+    return hashlib.sha256(str(number).encode()).hexdigest()[:40]
 
 
 def write(folder: Path, of: Sequence[HistoryRun]) -> History:

@@ -60,7 +60,7 @@ function plot(data) {
   at("range").value = runs > 200 ? "200" : "";
 
   const text = (value, unit) => value == null ? "–"
-    : unit === "%" ? `${value > 0 ? "+" : ""}${value} %`.replace("-", "−") : `${value} ${unit}`.trim();
+    : unit === "%" ? `${value > 0 ? "+" : ""}${value.toFixed(2)} %`.replace("-", "−") : `${value} ${unit}`.trim();
   const date = seconds => new Date(seconds * 1000).toISOString();
 
   function show(place) {
@@ -99,7 +99,7 @@ function plot(data) {
       scales: { x: { time: dated, range: (_, low, high) => low === high ? [low - 1, high + 1] : [low, high] } },
       axes: [
         dated ? axis : { ...axis, values: day, space: 80 },
-        { ...axis, size: 64, values: (_, values) => values.map(value => one.unit === "%" ? text(value, "%") : value) },
+        { ...axis, size: 64, values: (_, values) => values.map(value => one.unit === "%" ? text(value, "%").replace(/\.?0* %/, " %") : value) },
       ],
       series: [{}, ...columns.map(([, options]) => options)],
       bands: one.low ? [{ series: [2, 1], fill: () => style("band") }] : [],
