@@ -14,6 +14,7 @@ from ratchet.config import load_settings
 from ratchet.errors import GitError, OutputError, UsageError
 from ratchet.forge.git import Repository
 from ratchet.history.index import History
+from ratchet.report.history import problem_lines
 from ratchet.report.site import LISTED_RUNS, CaseSummary, Line, Site, SiteRun, summary_of
 from ratchet.units import plural
 
@@ -80,7 +81,7 @@ def write_site(history: History, folder: Path, title: str, repository: str = "")
 def _pages(history: History, title: str, repository: str) -> Iterator[tuple[str, bytes]]:
     """Yield path and content of each file. One series or one run is in memory at a time, since there may be thousands."""
     names = history.names()
-    site = Site(title, f"{plural(len(names), 'run')}.", repository)
+    site = Site(title, " ".join([f"{plural(len(names), 'run')}.", *problem_lines(history.problems)]), repository)
     yield ".nojekyll", b""  # GitHub Pages then takes the files as they are
     style = files("ratchet.report") / "templates" / "base.css"
     for asset in (files("ratchet.report") / "assets").iterdir():

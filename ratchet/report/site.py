@@ -175,18 +175,19 @@ class CaseSummary:
 
 def summary_of(series: Series, hardware: str) -> CaseSummary:
     """Return what a series shows; it has one point at least. ``hardware``: `Fingerprint.hardware`."""
-    recent = [point.index or point.case.median_ms for point in series.points[-TREND_RUNS:]]
     changes, levels = _changes(series)
-    values = [value for value in recent if value]
+    last = series.points[-1]
+    indexes = [point.index for point in series.points if point.index and point.segment == last.segment]
+    recent = (indexes or [point.case.median_ms for point in series.points if point.case.median_ms])[-TREND_RUNS:]
     return CaseSummary(
         name=series.case,
         hardware=series.hardware,
         path=f"case/{_slug(series.case, hardware)}.html",
-        last=series.points[-1],
+        last=last,
         runs=len(series.points),
         changes=tuple(changes),
         levels=tuple(levels),
-        trend=_trend(values),
+        trend=_trend(recent),
     )
 
 
@@ -212,7 +213,7 @@ def _changes(series: Series) -> tuple[list[Change], list[Level]]:
 
 
 def _error(point: Point) -> float:
-    return math.log(point.high / point.low) / (2 * _NORMAL) if point.low and point.high else 0.0
+    return (math.log(point.high) - math.log(point.low)) / (2 * _NORMAL) if point.low and point.high else 0.0
 
 
 def _trend(values: Sequence[float]) -> str:
@@ -305,7 +306,7 @@ def plot_data(case: CaseSummary, points: Sequence[Point]) -> dict[str, Any]:
     for name, value_of, unit, factor in columns:
         values = [value_of(point.case) for point in points]
         if any(value is not None for value in values):
-            shown = [None if value is None else float(f"{value * factor:.5g}") for value in values]
+            shown = [None if value is None else float(f"{min(value * factor, _LARGEST):.5g}") for value in values]
             series.append({"name": name, "unit": unit, "values": shown})
     return {
         "time": [int(point.started_at.timestamp()) for point in points],
@@ -323,6 +324,8 @@ def plot_data(case: CaseSummary, points: Sequence[Point]) -> dict[str, Any]:
 
 _TIMES = ((1.0, "ms"), (1e3, "µs"), (1e6, "ns"))
 """Of a value in milliseconds: factor and unit, the largest unit first."""
+_LARGEST = 1e15
+"""A larger figure is no measurement, and infinity is no JSON."""
 _SIZES = ((2.0**-30, "GiB"), (2.0**-20, "MiB"), (2.0**-10, "KiB"), (1.0, "B"))
 
 
@@ -334,7 +337,7 @@ def _scale(values: Sequence[float | None], scales: Sequence[tuple[float, str]]) 
 
 
 def _percent(ratio: float | None) -> float | None:
-    return None if ratio is None else round(100 * (ratio - 1), 2)
+    return None if ratio is None else round(min(100 * (ratio - 1), _LARGEST), 2)
 
 
 # Paths within the site.

@@ -193,6 +193,29 @@ def test_without_anchors_there_are_pages_too(tmp_path: Path) -> None:
     assert names == [["change against the reference", "time"], ["change against the reference"]]
 
 
+def test_figures_that_cannot_be() -> None:
+    """Ratios and figures near the limits of a number give pages and valid JSON."""
+    of = series(20)
+    extreme = []
+    for place, point in enumerate(of.points):
+        value = 1e-300 if place % 2 else 1e300
+        case = point.case.model_copy(update={"median_ms": value, "share_of_roof": 1e308, "gflops": value})
+        extreme.append(point.model_copy(update={"index": value, "low": 1e-308, "high": 1e308, "case": case}))
+    broken = of.model_copy(update={"points": tuple(extreme)})
+    page = Site("t", "m").case(summary_of(broken, "cuda"), broken)
+    assert "Infinity" not in page
+    assert "NaN" not in page
+
+
+def test_a_trend_does_not_cross_a_break() -> None:
+    """The small plot shows one segment, since indexes of others do not compare; without any index it shows times."""
+    of = series(30)
+    later = [point.model_copy(update={"segment": 1}) for point in of.points[25:]]
+    assert len(summary_of(of.model_copy(update={"points": (*of.points[:25], *later)}), "cuda").trend.split()) == 5
+    timed = [point.model_copy(update={"index": None}) for point in of.points]
+    assert len(summary_of(of.model_copy(update={"points": tuple(timed)}), "cuda").trend.split()) == 30
+
+
 def test_an_empty_history_has_a_page(tmp_path: Path) -> None:
     """The overview says that there is nothing yet."""
     written = write_site(scenes.write(tmp_path / "h", []), tmp_path / "site", "t")

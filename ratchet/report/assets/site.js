@@ -44,11 +44,11 @@ function overview() {
     if (event.key === "/" && !event.target.matches("input, select")) { event.preventDefault(); search.focus(); }
     if (event.key === "Escape" && event.target === search) { search.value = ""; choose(); }
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!step || event.target.matches("select")) return;
+    if (!step || !event.target.matches("#search, #cases a")) return;
     const links = [...rows].sort((a, b) => a.rowIndex - b.rowIndex).filter(row => !row.hidden).map(row => row.querySelector("a"));
     const next = links.indexOf(document.activeElement) + step;
     if (next < -1 || !links.length) return;
-    event.preventDefault();
+    event.preventDefault(); // from the search and the cases; elsewhere the arrows scroll
     (next < 0 ? search : links[Math.min(next, links.length - 1)]).focus();
   });
 }
