@@ -21,7 +21,7 @@ from ratchet.records.verdict import Outcome
 from ratchet.report import words
 from ratchet.report.markdown import is_plain, machine
 from ratchet.report.page import html_template
-from ratchet.stats.changes import change_points
+from ratchet.stats.changes import FEWEST_RUNS, change_points
 from ratchet.untrusted import clean, web_address
 
 LISTED_RUNS = 30
@@ -192,22 +192,26 @@ def summary_of(series: Series, hardware: str) -> CaseSummary:
 
 
 def _changes(series: Series) -> tuple[list[Change], list[Level]]:
-    """Return the changes of level, and the stretches between them; each segment by itself, since others do not compare."""
+    """Return the changes of level, and the stretches between them; each segment by itself, since others do not compare.
+
+    A segment that is too short to be searched has neither.
+    """
     changes: list[Change] = []
     levels: list[Level] = []
     for segment in dict.fromkeys(point.segment for point in series.points):
         known = [(place, point) for place, point in enumerate(series.points) if point.segment == segment and point.index]
+        if len(known) < FEWEST_RUNS:
+            continue
         values = [math.log(point.index or 1) for _, point in known]
         found = change_points(values, [_error(point) for _, point in known])
         for each in found:
             points = [known[number][1] for number in (each.earliest - 1, each.index, each.latest)]
             changes.append(Change(series.case, known[each.index][0], each.ratio, *points))
         cuts = [0, *(each.index for each in found), len(known)]
-        means = [*(each.before for each in found), *(each.after for each in found[-1:])] or [sum(values) / max(1, len(values))]
+        means = [*(each.before for each in found), *(each.after for each in found[-1:])] or [sum(values) / len(values)]
         levels += [
             Level(known[start][0], known[end - 1][0], math.exp(mean))
             for (start, end), mean in zip(pairwise(cuts), means, strict=True)
-            if end > start
         ]
     return changes, levels
 
@@ -294,15 +298,11 @@ def plot_data(case: CaseSummary, points: Sequence[Point]) -> dict[str, Any]:
         ends = {name: [_percent(getattr(point, name)) for point in points] for name in ("index", "low", "high")}
         levels = [[level.start, level.end, _percent(level.index)] for level in case.levels]
         series.append({"name": "time since the anchor", "unit": "%", "values": ends.pop("index"), "levels": levels, **ends})
-    series.append(
-        {
-            "name": "change against the reference",
-            "unit": "%",
-            "values": [_percent(other.ratio if other else None) for other in others],
-            "low": [_percent(other.low if other else None) for other in others],
-            "high": [_percent(other.high if other else None) for other in others],
+    if any(others):
+        ends = {
+            name: [_percent(getattr(other, name) if other else None) for other in others] for name in ("ratio", "low", "high")
         }
-    )
+        series.append({"name": "change against the reference", "unit": "%", "values": ends.pop("ratio"), **ends})
     for name, value_of, unit, factor in columns:
         values = [value_of(point.case) for point in points]
         if any(value is not None for value in values):
