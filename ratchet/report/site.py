@@ -119,6 +119,8 @@ class Change:
     point: Point
     """The first one at the new level, as far as can be said; the change lies between ``good`` and ``bad``."""
     bad: Point
+    seam: str
+    """Why the series breaks there, if it does: then no commit need be the reason."""
 
     @property
     def is_slower(self) -> bool:
@@ -130,11 +132,8 @@ class Change:
 
     @property
     def bisect(self) -> str:
-        """The command that looks for the commit of a slowdown; empty where a name would not be one plain word.
-
-        Empty too where the machine, the anchor or the work changed there: no commit need be slower then.
-        """
-        plain = self.is_slower and is_plain(self.case) and not self.point.seam
+        """The command that looks for the commit of a slowdown; empty where none need be, or a name is not one plain word."""
+        plain = self.is_slower and is_plain(self.case) and not self.seam
         return f"ratchet bisect {self.case} {self.good.commit[:10]} {self.bad.commit[:10]}" if plain else ""
 
 
@@ -205,8 +204,9 @@ def _changes(series: Series) -> tuple[list[Change], list[Level]]:
         values = [math.log(point.index or 1) for _, point in known]
         found = change_points(values, [_error(point) for _, point in known])
         for each in found:
-            points = [known[number][1] for number in (each.earliest - 1, each.index, each.latest)]
-            changes.append(Change(series.case, known[each.index][0], each.ratio, *points))
+            good, point, bad = (known[number][1] for number in (each.earliest - 1, each.index, each.latest))
+            seam = next((point.seam for _, point in known[each.earliest : each.latest + 1] if point.seam), "")
+            changes.append(Change(series.case, known[each.index][0], each.ratio, good, point, bad, seam))
         cuts = [0, *(each.index for each in found), len(known)]
         means = [*(each.before for each in found), *(each.after for each in found[-1:])] or [sum(values) / len(values)]
         levels += [
@@ -217,7 +217,7 @@ def _changes(series: Series) -> tuple[list[Change], list[Level]]:
 
 
 def _error(point: Point) -> float:
-    return (math.log(point.high) - math.log(point.low)) / (2 * _NORMAL) if point.low and point.high else 0.0
+    return abs(math.log(point.high) - math.log(point.low)) / (2 * _NORMAL) if point.low and point.high else 0.0
 
 
 def _trend(values: Sequence[float]) -> str:

@@ -153,7 +153,7 @@ def test_a_change_of_the_machine_is_not_blamed_on_a_commit() -> None:
     summary = summary_of(broken, "cuda")
     assert summary.changes[0].bisect == ""
     page = Site("t", "m").case(summary, broken)
-    assert f"Not of the code alone: {seam}" in page
+    assert f"Perhaps not the code: {seam}" in page
     assert "ratchet bisect" not in page
 
 
