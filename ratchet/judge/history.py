@@ -107,6 +107,7 @@ def _history_case(case: CaseRun, verdict: CaseVerdict, reference: RatioTo | None
         gflops=_short(head.gflops) if head else None,
         gb_s=_short(head.gb_s) if head else None,
         workload=_digest(case.workload) if case.workload else "",
+        muted=verdict.muted,
     )
 
 
