@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 
 from ratchet import units
 from ratchet.errors import UsageError
-from ratchet.records.run import Policy
+from ratchet.records.run import Mute, Policy
 from ratchet.units import parse_size
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?\s*$")
@@ -143,6 +143,8 @@ class Settings(BaseModel):
     """Of the intervals in reports."""
     false_alarm: Fraction = 0.001
     """How often a whole run of unchanged code may be red."""
+    mute: tuple[Mute, ...] = ()
+    """Cases whose slowdowns fail nothing until a date, each with ``case``, ``owner``, ``reason`` and ``until``."""
     on_inconclusive: Literal["pass", "fail"] = "pass"
     """Whether inconclusive cases make a check exit 0 or 3. A case that looks slower without proof exits 3 in any case."""
     build: Annotated[tuple[str, ...], BeforeValidator(_parse_build)] = ()
@@ -208,6 +210,7 @@ _POLICY = {
     "false_alarm": "false_alarm",
     "on_inconclusive": "on_inconclusive",
     "memory_limit": "memory_limit_bytes",
+    "mute": "mutes",
 }
 """Setting → its field of a policy."""
 
@@ -236,7 +239,8 @@ def settings_from(text: str, name: str, environ: Mapping[str, str], options: Map
         key = str(first["loc"][0])
         near = units.did_you_mean(key, list(Settings.model_fields)) if first["type"] == "extra_forbidden" else ""
         hint = f"{near} See the settings in docs/settings.md.".strip()
-        raise UsageError(f"{_source(key, environ, options)}: {_sentence(first)}.", hint) from None
+        place = "".join(f", {part}" if isinstance(part, str) else f", number {part + 1}" for part in first["loc"][1:])
+        raise UsageError(f"{_source(key, environ, options)}{place}: {_sentence(first)}.", hint) from None
 
 
 @dataclass(frozen=True)
@@ -255,12 +259,13 @@ def explained(root: Path, environ: Mapping[str, str], options: Mapping[str, Any]
     path = _project_of(root, folder) / "pyproject.toml"
     given = _tool_table(_text_of(path), str(path)) or {}
     variables = _of_environment(environ)
+    values = settings.model_dump(mode="json")
     shown = []
     for name, field in Settings.model_fields.items():
         source = f"RATCHET_{name.upper()}" if name in variables else str(path) if name in given else "default"
         source = "option" if options.get(name) is not None else source
         meaning = " ".join((field.description or "").replace("``", "").split())
-        shown.append(SettingOrigin(name, getattr(settings, name), source, meaning))
+        shown.append(SettingOrigin(name, values[name], source, meaning))
     return shown
 
 

@@ -111,6 +111,7 @@ def _history_case(
         gb_s=_short(head.gb_s) if head else None,
         workload=_digest(case.workload) if case.workload else "",
         why=why,
+        muted=verdict.muted,
     )
 
 

@@ -33,8 +33,9 @@ def overview_lines(every: Sequence[Series]) -> list[str]:
 def case_lines(series: Series, last: int) -> list[str]:
     """Return a title, the trend, and a line for each of the last runs; a break of the series is a line of its own."""
     shown = series.points[-last:]
-    anchor = next((point.case.anchor.commit[:10] for point in reversed(shown) if point.case.anchor), None)
-    against = f"; change against the anchor {anchor}" if anchor else "; no anchor was measured yet"
+    segment = [point.case.anchor for point in series.points if point.segment == shown[-1].segment]
+    first = next((anchor.commit[:10] for anchor in segment if anchor), None)
+    against = f"; change against the anchor {first}" if first else "; no anchor was measured yet"
     head = f"{series.case} on {series.hardware}: {units.plural(len(series.points), 'run')}{against}"
     titles = ("run", "commit", "time", "change", "", "verdict", "", "roof", "memory", "subject")
     table = aligned([titles, *(_run_row(point) for point in shown)], "<<>>><>>><", indent="  ")

@@ -345,7 +345,7 @@ def _percent(ratio: float | None) -> float | None:
 
 def run_path(name: str) -> str:
     """Return the page of a run within the site."""
-    return f"run/{_slug(name)}.html"
+    return f"run/{_slug(name.rpartition('/')[2].removesuffix('.json'), name)}.html"
 
 
 def _slug(*names: str) -> str:

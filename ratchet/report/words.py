@@ -119,7 +119,7 @@ def mark(report: ReportRecord) -> str:
         return "❌"
     if any(case.outcome is Outcome.SLOWER for case in report.cases) and report.verdict != "pass":
         return "🟠"
-    if report.verdict == "not measured" or any(case.outcome in NO_ANSWER for case in report.cases):
+    if report.verdict == "not measured" or any(case.outcome in NO_ANSWER or case.is_silenced for case in report.cases):
         return "⚠️"
     return "✅" if compares(report) else "⏱️"
 

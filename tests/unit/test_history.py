@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ import pytest
 
 from ratchet.history.index import History
 from ratchet.history.store import FolderFiles, append, name_of
-from ratchet.judge.history import series_of
+from ratchet.judge.history import history_run, series_of
+from ratchet.records.baseline import Baseline
 from ratchet.records.environment import Fingerprint
 from ratchet.records.history import HistoryCase, HistoryRun, RatioTo
 from ratchet.records.verdict import Outcome
-from tests.examples import FINGERPRINT, STARTED
+from ratchet.report.history import case_lines, overview_lines, problem_lines, trend
+from tests import pages
+from tests.examples import FINGERPRINT, HOSTILE, STARTED
 from tests.history_examples import commit
 
 NAME = "attention/training_512"
@@ -215,3 +219,41 @@ def test_points_without_an_anchor_stay() -> None:
     points = only_series(runs).points
     assert [point.index for point in points] == [1.2, None, 1.3]
     assert [point.seam for point in points] == [None, None, None]
+
+
+# In the terminal.
+
+
+def eventful() -> Any:
+    """A case that gets faster, loses an anchor, meets another driver, and is muted in the end."""
+    ratios = (1.0, 1.001, 0.999, 0.9, 0.901, 0.95)
+    runs = [run_at(day, 1 + day, case_of(to(1, ratio), reference=to(max(1, day), 1.0))) for day, ratio in enumerate(ratios)]
+    runs.append(run_at(6, 7, case_of(to(4, 1.06), reference=to(6, 1.0), share_of_roof=0.93), machine=OTHER_DRIVER))
+    runs.append(run_at(7, 8, case_of(None, outcome=Outcome.SKIPPED, median_ms=None), machine=OTHER_DRIVER))
+    muted = {"muted": "Until 2026-12-01 by @jo: waits for driver 591", "outcome": Outcome.REGRESSED}
+    runs.append(run_at(8, 9, case_of(to(4, 1.2), reference=to(7, 1.13), peak_memory_bytes=2**26, **muted), machine=OTHER_DRIVER))
+    return only_series(runs)
+
+
+def test_lines(golden: Callable[[str, str], None]) -> None:
+    """The table of all cases and the runs of one are as written down; breaks and mutes are said."""
+    hostile = only_series([run_at(0, 1, case_of(to(1, 1.0), muted=HOSTILE))])
+    lines = [*overview_lines([eventful(), hostile]), "", *case_lines(eventful(), 6), "", *case_lines(hostile, 6)]
+    golden("history.txt", "\n".join([*lines, *problem_lines(["a.json is not JSON.", "b.json is not JSON."]), ""]))
+
+
+def test_trend_of_noise_stays_low() -> None:
+    """A series that moves by a thousandth fills no line with bars; one without an anchor is drawn by its times."""
+    quiet = only_series([run_at(day, 2 + day, case_of(to(1, 1 + day % 2 / 1000))) for day in range(4)])
+    assert trend(quiet.points) == "▁▁▁▁"
+    times = only_series([run_at(day, 2 + day, case_of(None, median_ms=1.0 + day)) for day in range(3)])
+    assert trend(times.points) == "▁▅█"
+
+
+def test_the_cause_of_a_change_is_kept() -> None:
+    """A case that was profiled keeps the likeliest cause of its change; one without a profile, or an explanation, has none."""
+    report = pages.h200_report()
+    kept = history_run(pages.h200_run(3), report, Baseline())
+    causes = {profile.case: profile.causes[0].what for profile in report.profiles if profile.causes}
+    assert causes
+    assert {case.name: case.why for case in kept.cases if case.why} == causes

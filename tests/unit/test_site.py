@@ -341,7 +341,7 @@ def test_a_phone_and_the_dark(site: Path, tab: Tab) -> None:
 
 
 def test_hostile_names_in_a_browser(site: Path, tab: Tab) -> None:
-    """No script of a name runs, no picture of one loads, and the name is read as it is."""
+    """No script of a name runs, no picture of one loads, and the name is read as it is. The policy of the page stops scripts, too."""
     tab.resize(1280, 900)
     hostile = [path for path in pages(site) if NASTY[:20] in Page(path).text]
     assert len(hostile) == 3
@@ -350,3 +350,5 @@ def test_hostile_names_in_a_browser(site: Path, tab: Tab) -> None:
         assert tab.evaluate("document.images.length") == 0
         assert tab.evaluate("document.body.textContent.includes('onerror=alert(1)')")
     assert tab.complaints() == []
+    tab.evaluate("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = 1'}))")
+    assert tab.evaluate("window.ran") is None  # nor would a script that got in

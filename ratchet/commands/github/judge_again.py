@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -313,7 +314,7 @@ def _other_thresholds(measured: Policy, judged: Policy) -> tuple[str, ...]:
 def _judge(intake: Intake, rules: BaseRules) -> ReportRecord:
     """Judge by the base ref's baseline and policy; the artifact's own verdict is not read."""
     run = intake.run
-    report = judge_run(run, rules.baseline, rules.settings.policy)
+    report = judge_run(run, rules.baseline, rules.settings.policy, datetime.now(UTC).date())
     warnings = list(report.warnings)
     if run.head.dirty:
         warnings.insert(0, "The tree had uncommitted changes when it was measured.")
