@@ -341,7 +341,7 @@ def test_a_phone_and_the_dark(site: Path, tab: Tab) -> None:
 
 
 def test_hostile_names_in_a_browser(site: Path, tab: Tab) -> None:
-    """No script of a name runs, no picture of one loads, and the name is read as it is. The policy of the page stops scripts, too."""
+    """No script of a name runs, no picture of one loads, and the name is read as it is; the policy of the page stops others."""
     tab.resize(1280, 900)
     hostile = [path for path in pages(site) if NASTY[:20] in Page(path).text]
     assert len(hostile) == 3
