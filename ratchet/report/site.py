@@ -57,7 +57,9 @@ class SiteRun:
 
     @property
     def mark(self) -> str:
-        return _MARKS[self.run.verdict]
+        """The sign before its headline; a pass with a case that is muted, accepted or without an answer gets no green one."""
+        in_doubt = any(_KINDS.get(case.outcome) in ("bad", "unsure") for case in self.run.cases)
+        return "⚠️" if in_doubt and self.run.verdict == "pass" else _MARKS[self.run.verdict]
 
     @property
     def hardware(self) -> str:

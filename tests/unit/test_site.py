@@ -15,6 +15,7 @@ from ratchet.commands.site import write_site
 from ratchet.errors import OutputError, UsageError
 from ratchet.judge.history import series_of
 from ratchet.records.history import Series
+from ratchet.records.verdict import Outcome
 from ratchet.report.site import Site, SiteRun, plot_data, summary_of
 from tests import site_examples as scenes
 from tests.browser import CHROMIUM, WITHOUT, Tab, browser
@@ -214,6 +215,16 @@ def test_a_trend_does_not_cross_a_break() -> None:
     assert len(summary_of(of.model_copy(update={"points": (*of.points[:25], *later)}), "cuda").trend.split()) == 5
     timed = [point.model_copy(update={"index": None}) for point in of.points]
     assert len(summary_of(of.model_copy(update={"points": tuple(timed)}), "cuda").trend.split()) == 30
+
+
+def test_a_pass_in_doubt_is_not_green() -> None:
+    """A run that passed with a muted regression, or a case without an answer, has a warning sign."""
+    run = runs_of(1, 2)[0].model_copy(update={"verdict": "pass"})
+    marks = []
+    for outcome in (Outcome.UNCHANGED, Outcome.INCONCLUSIVE, Outcome.REGRESSED):
+        cases = tuple(case.model_copy(update={"outcome": outcome}) for case in run.cases)
+        marks.append(SiteRun("a.json", run.model_copy(update={"cases": cases})).mark)
+    assert marks == ["✅", "⚠️", "⚠️"]
 
 
 def test_an_empty_history_has_a_page(tmp_path: Path) -> None:
