@@ -6,6 +6,7 @@ pyproject.toml and nothing else: the environment and the options are arguments. 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -91,6 +92,14 @@ def _parse_folders(value: object) -> object:
     return tuple(value.split(os.pathsep)) if isinstance(value, str) else value
 
 
+def _parse_mutes(value: object) -> object:
+    """Read a variable as JSON."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        raise ValueError("it is not JSON: write a list of tables in pyproject.toml") from None
+
+
 Fraction = Annotated[float, BeforeValidator(parse_fraction), Field(gt=0, lt=1)]
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
 
@@ -143,7 +152,7 @@ class Settings(BaseModel):
     """Of the intervals in reports."""
     false_alarm: Fraction = 0.001
     """How often a whole run of unchanged code may be red."""
-    mute: tuple[Mute, ...] = ()
+    mute: Annotated[tuple[Mute, ...], BeforeValidator(_parse_mutes)] = ()
     """Cases whose slowdowns fail nothing until a date, each with ``case``, ``owner``, ``reason`` and ``until``."""
     on_inconclusive: Literal["pass", "fail"] = "pass"
     """Whether inconclusive cases make a check exit 0 or 3. A case that looks slower without proof exits 3 in any case."""

@@ -10,7 +10,7 @@ import click
 
 from ratchet.cli.options import common, request_of
 from ratchet.cli.output import print_result
-from ratchet.commands.history import case_histories, open_history
+from ratchet.commands.history import case_histories, ended_mutes, open_history
 from ratchet.commands.site import site_of
 from ratchet.errors import Exit
 from ratchet.report.history import case_lines, overview_lines, problem_lines
@@ -28,18 +28,17 @@ def history_command(case: str | None, last: int, **options: Any) -> int:
     Without CASE, a line for each case: its latest time, how far it has moved from its anchor, and the trend. With a name or a
     pattern, a line for each of the last runs. The branch of the history is read as `git fetch` brought it.
     """
-    history = open_history(request_of((), options), os.environ)
+    request = request_of((), options)
+    history, ended = open_history(request, os.environ), ended_mutes(request, os.environ)
     series = case_histories(history, case)
     lines = [line for one in series for line in case_lines(one, last)] if case else overview_lines(series)
-    fields = {"series": [one.model_dump(mode="json") for one in series], "problems": history.problems}
-    print_result(fields, [*lines, *problem_lines(history.problems)], as_json=options["as_json"])
+    fields = {"series": [one.model_dump(mode="json") for one in series], "problems": history.problems, "ended_mutes": ended}
+    print_result(fields, [*lines, *problem_lines(history.problems, ended)], as_json=options["as_json"])
     return int(Exit.PASS)
 
 
 @click.command("site")
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="The folder to write. Default: site in the results."
-)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder to write (default: results/site).")
 @click.option("--title", help="The heading of the overview (default: the repository's name).")
 @common
 def site_command(out: Path | None, title: str | None, **options: Any) -> int:

@@ -10,6 +10,7 @@ import fnmatch
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 from ratchet.cache import cache_root
 from ratchet.commands.request import Request, root_of
@@ -20,6 +21,7 @@ from ratchet.forge.push import FileChange, PushTarget, Remote, RemoteFile, push_
 from ratchet.history.index import History
 from ratchet.history.store import LARGEST_RUN_BYTES, FolderFiles, RunFiles, name_of, text_of
 from ratchet.judge.history import history_run
+from ratchet.judge.mutes import warnings
 from ratchet.records.baseline import Baseline
 from ratchet.records.history import Series
 from ratchet.records.run import RunRecord
@@ -98,6 +100,12 @@ def case_histories(history: History, pattern: str | None) -> list[Series]:
     if not wanted:
         raise UsageError(f"The history has no case {pattern}.", did_you_mean(pattern or "", names) or "See `ratchet history`.")
     return [history.series(case.name, case.hardware) for case in wanted]
+
+
+def ended_mutes(request: Request, environ: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each mute of the settings that is over. Raises UsageError for wrong settings."""
+    settings = load_settings(root_of(request.folder), environ, request.options, request.folder)
+    return list(warnings((), settings.mute, datetime.now(UTC).date()))
 
 
 # Keeping runs on a branch of the remote.

@@ -46,12 +46,11 @@ def case_lines(series: Series, last: int) -> list[str]:
     return [*lines, *_muted(shown[-1])]
 
 
-def problem_lines(problems: Sequence[str]) -> list[str]:
-    """Return one line about the files that cannot be read; none where all can."""
-    if not problems:
-        return []
-    what = f"{units.plural(len(problems), 'file')} of the history cannot be read"
-    return [log_line(f"Warning: {what}, and the other runs are shown. {units.first_of(problems)}", 600)]
+def problem_lines(problems: Sequence[str], ended: Sequence[str] = ()) -> list[str]:
+    """Return one line about the files that cannot be read, and one for each mute that has ended."""
+    what = f"{units.plural(len(problems), 'file')} of the history cannot be read, and the other runs are shown."
+    unread = [f"{what} {units.first_of(problems)}"] if problems else []
+    return [log_line(f"Warning: {sentence}", 600) for sentence in (*unread, *ended)]
 
 
 def trend(points: Sequence[Point]) -> str:

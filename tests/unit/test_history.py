@@ -13,15 +13,17 @@ import pytest
 
 from ratchet.history.index import History
 from ratchet.history.store import FolderFiles, append, name_of
-from ratchet.judge.history import history_run, series_of
-from ratchet.records.baseline import Baseline
+from ratchet.judge.history import anchors_of, by_anchor, history_run, series_of
+from ratchet.judge.verdict import judge_run
+from ratchet.records.baseline import Baseline, Step, StepKind
 from ratchet.records.environment import Fingerprint
 from ratchet.records.history import HistoryCase, HistoryRun, RatioTo
+from ratchet.records.run import Tree
 from ratchet.records.verdict import Outcome
 from ratchet.report.history import case_lines, overview_lines, problem_lines, trend
 from tests import pages
-from tests.examples import FINGERPRINT, HOSTILE, STARTED
-from tests.history_examples import commit
+from tests.examples import FINGERPRINT, HOSTILE, STARTED, first_entry, stored
+from tests.history_examples import check_of, commit, timed
 
 NAME = "attention/training_512"
 OTHER_DRIVER = FINGERPRINT.model_copy(update={"driver": "590.10"})
@@ -158,6 +160,60 @@ def test_unreadable_files(tmp_path: Path, kind: str, words: str) -> None:
 def test_no_history_is_an_empty_one(tmp_path: Path) -> None:
     """A folder that is not there holds no run."""
     assert opened(tmp_path / "nothing").cases() == []
+
+
+# What is kept of a run.
+
+
+def step(kind: StepKind, number: int) -> Step:
+    return Step(kind=kind, commit=commit(number), timestamp=STARTED)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "anchors"),
+    [
+        ("first improved accepted", [1, 2, 3]),
+        ("first improved changed improved", [3, 4]),
+        ("first renamed improved", [3]),
+        ("first removed returned", [1]),
+        ("first renamed", []),
+    ],
+)
+def test_the_anchor_is_the_first_commit_of_the_chain(kinds: str, anchors: list[int]) -> None:
+    """The chain's first commit since the work changed, and under the present name; the later ones stand in for it."""
+    steps = tuple(step(StepKind(kind), number) for number, kind in enumerate(kinds.split(), 1))
+    assert anchors_of(first_entry().model_copy(update={"steps": steps})) == [commit(number) for number in anchors]
+
+
+def test_each_case_goes_to_its_own_anchor() -> None:
+    """Cases with one anchor are measured together; one that was compared with it, or whose head it is, is done."""
+    waiting = {"a/a": ["1", "2"], "a/b": ["1"], "a/c": ["3"], "a/d": ["4"], "a/e": []}
+    assert by_anchor(waiting, {"a/c": "3"}, head="4") == {"1": ["a/a", "a/b"]}
+
+
+def test_what_is_kept_of_a_run() -> None:
+    """Ratio to the reference and to the anchor, each with its commit; figures of the head; one that has no anchor has none."""
+    anchored = timed(1.2).model_copy(update={"reference_tree": Tree(commit=commit(1))})
+    run = check_of(timed(1.01), timed(1.0, "copy/a"), day=0, head=3, reference=2, anchors=(anchored,))
+    kept = history_run(run, judge_run(run, Baseline()), Baseline(), "https://example.org/1")
+    first, second = kept.cases
+    assert first.reference is not None
+    assert (first.reference.commit, first.reference.ratio) == (commit(2), pytest.approx(1.01))
+    assert first.anchor is not None
+    assert (first.anchor.commit, first.anchor.ratio) == (commit(1), pytest.approx(1.2))
+    assert second.anchor is None
+    assert (first.median_ms, kept.commit, kept.url) == (pytest.approx(1.005, rel=1e-3), commit(3), "https://example.org/1")
+
+
+@pytest.mark.parametrize(("chain", "ratio"), [([3], 1.0), ([2], 1.01)])
+def test_a_run_of_the_anchor_itself(chain: list[int], ratio: float) -> None:
+    """A run whose commit became the anchor is 1; one whose reference it is takes that ratio, and nothing is measured twice."""
+    steps = tuple(step(StepKind.FIRST, number) for number in chain)
+    baseline = stored({NAME: first_entry().model_copy(update={"steps": steps})})
+    run = check_of(timed(1.01), day=0, head=3, reference=2)
+    (case,) = history_run(run, judge_run(run, baseline), baseline).cases
+    assert case.anchor is not None
+    assert (case.anchor.commit, case.anchor.ratio) == (commit(chain[0]), pytest.approx(ratio))
 
 
 # The long-run index.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date, timedelta
 from typing import Any
 
@@ -86,6 +87,15 @@ def test_mutes_are_settings() -> None:
     assert policy.mutes[0].covers("norm/rows_4k")
     run = run_of(timed(1.0), policy=policy)
     assert RunRecord.model_validate_json(run.model_dump_json(), strict=True).policy.mutes == policy.mutes
+
+
+def test_a_job_takes_the_mutes_of_the_base_branch() -> None:
+    """A variable holds them as JSON and wins over the checkout, also where there is none; other text is a sentence."""
+    mutes = json.dumps([mute().model_dump(mode="json")])
+    assert settings_from(SETTINGS, "pyproject.toml", {"RATCHET_MUTE": mutes}, {}).mute == (mute(),)
+    assert settings_from(SETTINGS, "pyproject.toml", {"RATCHET_MUTE": "[]"}, {}).mute == ()
+    with pytest.raises(UsageError, match="environment variable RATCHET_MUTE: it is not JSON"):
+        settings_from(SETTINGS, "pyproject.toml", {"RATCHET_MUTE": "norm"}, {})
 
 
 @pytest.mark.parametrize(
