@@ -73,9 +73,9 @@ class CaseTask:
     traced: Undecided = lambda _: ()
     """Which measured cases are traced with torch.profiler at the end, for their profiles."""
     most_foreseen: int = 0
-    """If the code of no more cases than this differs, all of them are traced before the first pair."""
+    """Most cases that are traced before the last pair: if the code of no more than this differs, all of them at once."""
     foreseen: Undecided = lambda _: ()
-    """Otherwise, when fresh processes take over: which cases look as if they will be profiled. They are traced then."""
+    """Otherwise, when fresh processes take over: which cases look as if they will be profiled, `most_foreseen` at most."""
     on_foreseen: Callable[[Sequence[CaseRun], Traces], None] = lambda *_: None
     """Called with all cases and those traces, while pairs remain to be measured. It may keep other cores busy."""
 
@@ -144,23 +144,13 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
 
         # What keeps other cores busy could disturb blocks that wait for the host.
         has_spare_cores = gpu is not None and task.cores >= SPARE_CORES and not any(waits_for_host)
-        differ = {case.name for case in cases if not case.identical}
-        changed = [case.name for case in wanted if case.sides == SIDES and case.name in differ]
-        early = Traces()
-
-        def trace_early(so_far: Sequence[CaseRun], names: Sequence[str]) -> None:
-            nonlocal early
-            early = _traced(duet, hosts, names)
-            task.on_foreseen(so_far, early)
-
-        if has_spare_cores and 0 < len(changed) <= task.most_foreseen:
-            trace_early(cases, changed)
+        early = _EarlyTraces(duet, hosts, task) if has_spare_cores else None
+        if early:
+            early.before_pairs(cases, [case.name for case in wanted if case.sides == SIDES])
 
         def restart(names: Collection[str], results: Mapping[str, Measured]) -> Mapping[Side, HostClient]:
-            if has_spare_cores and not early.cases:
-                so_far = taken(results)
-                if likely := [name for name in task.foreseen(so_far) if name in names]:
-                    trace_early(so_far, likely)
+            if early:
+                early.between_sessions(taken(results), names)
             need = "needs" if len(names) == 1 else "need"
             progress.stage(f"Starting fresh processes for {plural(len(names), 'case')} that {need} more pairs")
             again = sessions.renew(hosts)
@@ -179,7 +169,8 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
         results = duet.measure(wanted, rounds)
         ecc_after = gpu.uncorrected_ecc() if gpu else None
         measured = taken(results)
-        traces = early.joined(_traced(duet, hosts, [name for name in task.traced(measured) if name not in early.cases]))
+        traces = early.traces if early else Traces()
+        traces = traces.joined(_traced(duet, hosts, [name for name in task.traced(measured) if name not in traces.cases]))
     done = [
         _completed(case, results[case.name], sampler, (ecc_before, ecc_after), task.confidence) if case.name in results else case
         for case in measured
@@ -213,6 +204,30 @@ def _traced(duet: Duet, hosts: Mapping[Side, HostClient], cases: Sequence[str]) 
         for name, one in found.items():
             traces[name][side] = one
     return Traces(traces, max(host.import_s for host in hosts.values()))
+
+
+class _EarlyTraces:
+    """Traces of cases that will probably be profiled, taken while pairs remain to be measured, so that profilers can start."""
+
+    def __init__(self, duet: Duet, hosts: Mapping[Side, HostClient], task: CaseTask) -> None:
+        self.traces = Traces()
+        self._duet = duet
+        self._hosts = hosts
+        self._task = task
+
+    def before_pairs(self, cases: Sequence[CaseRun], timed: Collection[str]) -> None:
+        """Trace all cases that are timed on both sides and whose code differs, if they are few."""
+        self._take(cases, [case.name for case in cases if case.name in timed and not case.identical])
+
+    def between_sessions(self, cases: Sequence[CaseRun], timed: Collection[str]) -> None:
+        """Trace those that look changed by now, unless that was done before the first pair."""
+        if not self.traces.cases:
+            self._take(cases, [name for name in self._task.foreseen(cases) if name in timed])
+
+    def _take(self, cases: Sequence[CaseRun], names: Sequence[str]) -> None:
+        if 0 < len(names) <= self._task.most_foreseen:
+            self.traces = _traced(self._duet, self._hosts, names)
+            self._task.on_foreseen(cases, self.traces)
 
 
 class _Sessions:
