@@ -108,12 +108,13 @@ def test_no_history_is_a_sentence(play: Playground) -> None:
 
 def test_the_history_as_pages(moved: Playground, tmp_path: Path) -> None:
     """`ratchet site` writes an overview, a page for the case and one for each run, and leaves the checkout as it is."""
+    runs = len(series(moved).points)
     answer = only_json(moved.ratchet("site", "--json").out)
     site = moved.repo / "results" / "site"
-    assert answer == {"overview": str(site / "index.html"), "cases": 1, "runs": 3, "problems": []}
+    assert answer == {"overview": str(site / "index.html"), "cases": 1, "runs": runs, "problems": []}
     assert len(list((site / "case").iterdir())) == 1
-    assert len(list((site / "run").iterdir())) == 3
+    assert len(list((site / "run").iterdir())) == runs
     assert moved.git("status", "--porcelain", "--untracked-files=no") == ""
     elsewhere = moved.ratchet("site", "--out", str(tmp_path / "pages"), "--title", "Adds & <more>")
-    assert elsewhere.out.startswith("1 case, 3 runs: ")
+    assert elsewhere.out.startswith(f"1 case, {runs} runs: ")
     assert "<h1>Adds &amp; &lt;more&gt;</h1>" in (tmp_path / "pages" / "index.html").read_text(encoding="utf-8")
