@@ -55,6 +55,7 @@ def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: s
     stored = baseline.entries(run.environment.fingerprint)
     cases = {case.name: case for case in run.cases}
     anchored = {case.name: case for case in run.anchors}
+    causes = {profile.case: profile.causes[0].what for profile in report.profiles if profile.causes}
     kept = []
     for verdict in report.cases:
         case, entry = cases[verdict.name], stored.get(verdict.name)
@@ -65,7 +66,7 @@ def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: s
             anchor = reference
         if anchor is None and anchors and anchors[0] == run.head.commit and (case.head or case.identical):
             anchor = RatioTo(commit=run.head.commit, ratio=1, low=1, high=1, pairs=0)
-        kept.append(_history_case(case, verdict, reference, anchor))
+        kept.append(_history_case(case, verdict, reference, anchor, causes.get(verdict.name)))
     return HistoryRun(
         commit=run.head.commit,
         subject=run.head.subject,
@@ -93,7 +94,9 @@ def _ratio(case: CaseRun, run: RunRecord, verdict: CaseVerdict | None = None) ->
     return RatioTo(commit=tree.commit, ratio=ratio, low=low, high=high, pairs=comparison.pairs)
 
 
-def _history_case(case: CaseRun, verdict: CaseVerdict, reference: RatioTo | None, anchor: RatioTo | None) -> HistoryCase:
+def _history_case(
+    case: CaseRun, verdict: CaseVerdict, reference: RatioTo | None, anchor: RatioTo | None, why: str | None
+) -> HistoryCase:
     head = verdict.head
     return HistoryCase(
         name=case.name,
@@ -107,6 +110,7 @@ def _history_case(case: CaseRun, verdict: CaseVerdict, reference: RatioTo | None
         gflops=_short(head.gflops) if head else None,
         gb_s=_short(head.gb_s) if head else None,
         workload=_digest(case.workload) if case.workload else "",
+        why=why,
         muted=verdict.muted,
     )
 

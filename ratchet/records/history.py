@@ -47,6 +47,8 @@ class HistoryCase(Record):
     gb_s: NotNegative | None = None
     workload: str = ""
     """Digest of the definition of the work: times of different ones do not compare."""
+    why: str | None = None
+    """The likeliest cause of the outcome, as its profile shows it."""
     muted: str | None = None
     """One sentence: until when, by whom and why."""
 

@@ -21,7 +21,7 @@ from ratchet.records.history import HistoryCase, HistoryRun, RatioTo
 from ratchet.records.run import Tree
 from ratchet.records.verdict import Outcome
 from ratchet.report.history import case_lines, overview_lines, problem_lines, trend
-from tests.examples import FINGERPRINT, HOSTILE, STARTED, first_entry, stored
+from tests.examples import FINGERPRINT, HOSTILE, STARTED, case_profile, first_entry, stored
 from tests.history_examples import check_of, commit, timed
 
 NAME = "attention/training_512"
@@ -194,13 +194,15 @@ def test_what_is_kept_of_a_run() -> None:
     """Ratio to the reference and to the anchor, each with its commit; figures of the head; one that has no anchor has none."""
     anchored = timed(1.2).model_copy(update={"reference_tree": Tree(commit=commit(1))})
     run = check_of(timed(1.01), timed(1.0, "copy/a"), day=0, head=3, reference=2, anchors=(anchored,))
-    kept = history_run(run, judge_run(run, Baseline()), Baseline(), "https://example.org/1")
+    report = judge_run(run, Baseline()).model_copy(update={"profiles": (case_profile(NAME),)})
+    kept = history_run(run, report, Baseline(), "https://example.org/1")
     first, second = kept.cases
     assert first.reference is not None
     assert (first.reference.commit, first.reference.ratio) == (commit(2), pytest.approx(1.01))
     assert first.anchor is not None
     assert (first.anchor.commit, first.anchor.ratio) == (commit(1), pytest.approx(1.2))
-    assert second.anchor is None
+    assert (second.anchor, second.why) == (None, None)
+    assert first.why == "Registers 128 → 255 and 1.2 MB of spills: occupancy halved."
     assert (first.median_ms, kept.commit, kept.url) == (pytest.approx(1.005, rel=1e-3), commit(3), "https://example.org/1")
 
 
