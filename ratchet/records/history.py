@@ -102,3 +102,5 @@ class Series(Record):
     hardware: str
     """Name of the hardware, for people: the GPU, or the CPU."""
     points: tuple[Point, ...]
+    runs: Count
+    """How many runs have the case; more than there are points where only the latest were asked for."""

@@ -36,7 +36,7 @@ def case_lines(series: Series, last: int) -> list[str]:
     segment = [point.case.anchor for point in series.points if point.segment == shown[-1].segment]
     first = next((anchor.commit[:10] for anchor in segment if anchor), None)
     against = f"; change against the anchor {first}" if first else "; no anchor was measured yet"
-    head = f"{series.case} on {series.hardware}: {units.plural(len(series.points), 'run')}{against}"
+    head = f"{series.case} on {series.hardware}: {units.plural(series.runs, 'run')}{against}"
     titles = ("run", "commit", "time", "change", "", "verdict", "", "roof", "memory", "subject")
     table = aligned([titles, *(_run_row(point) for point in shown)], "<<>>><>>><", indent="  ")
     lines = [log_line(head), f"  {trend(series.points[-TREND_RUNS:])}", table[0]]
@@ -75,7 +75,7 @@ def _row(series: Series) -> tuple[str, ...]:
     muted = f"muted: {latest.case.muted}" if latest.case.muted else ""
     return (
         clean(series.case, CELL),
-        str(len(series.points)),
+        str(series.runs),
         f"{latest.started_at:%Y-%m-%d}",
         _time(latest),
         *_change(latest),
