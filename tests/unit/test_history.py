@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from ratchet.commands.history import BranchFiles
+from ratchet.forge.git import Repository
 from ratchet.history.index import History
-from ratchet.history.store import FolderFiles, append, name_of
+from ratchet.history.store import FolderFiles, append, name_of, text_of
 from ratchet.judge.history import anchors_of, by_anchor, history_run, series_of
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline, Step, StepKind
@@ -23,6 +25,7 @@ from ratchet.records.verdict import Outcome
 from ratchet.report.history import case_lines, overview_lines, problem_lines, trend
 from tests.examples import FINGERPRINT, HOSTILE, STARTED, case_profile, first_entry, stored
 from tests.history_examples import check_of, commit, timed
+from tests.integration.playground import new_repository
 
 NAME = "attention/training_512"
 OTHER_DRIVER = FINGERPRINT.model_copy(update={"driver": "590.10"})
@@ -305,3 +308,23 @@ def test_trend_of_noise_stays_low() -> None:
     assert trend(quiet.points) == "▁▁▁▁"
     times = only_series([run_at(day, 2 + day, case_of(None, median_ms=1.0 + day)) for day in range(3)])
     assert trend(times.points) == "▁▅█"
+
+
+# On a branch.
+
+
+def test_a_branch_is_read_without_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its runs are read, of a subfolder's project those below it; what cannot be read is named, other files do not matter."""
+    runs = [run_at(day, 2 + day, case_of(to(1, 1.0))) for day in range(3)]
+    files = {name_of(run): text_of(run) for run in runs}
+    names = sorted(files)
+    files |= {names[0]: files[names[0]][:100], "README.md": "hello", f"sub/{names[1]}": files[names[1]]}
+    new_repository(tmp_path / "repo", files)
+    repository = Repository(tmp_path / "repo")
+    history = History([BranchFiles(repository, repository.head(), "")], None)
+    assert history.names() == names[1:]
+    assert [names[0] in problem for problem in history.problems] == [True]
+    assert [run.commit for run in map(history.run, names[1:])] == [commit(3), commit(4)]
+    assert History([BranchFiles(repository, repository.head(), "sub")], None).names() == [names[1]]
+    monkeypatch.setattr("ratchet.commands.history.LARGEST_RUN_BYTES", 200)
+    assert "larger than 16 MiB" in History([BranchFiles(repository, repository.head(), "")], None).problems[1]
