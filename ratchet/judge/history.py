@@ -85,7 +85,7 @@ def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: s
 def _ratio(case: CaseRun, run: RunRecord, verdict: CaseVerdict | None = None) -> RatioTo | None:
     """Return the head's time against that of the reference side; None where these were not timed side by side."""
     tree = case.reference_tree or run.reference
-    if tree is None or not tree.commit:
+    if tree is None or not tree.commit or case.unfit or case.failures:
         return None
     if case.identical:
         return RatioTo(commit=tree.commit, ratio=1, low=1, high=1, pairs=0)

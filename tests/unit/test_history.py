@@ -209,6 +209,13 @@ def test_what_is_kept_of_a_run() -> None:
     assert (first.median_ms, kept.commit, kept.url) == (pytest.approx(1.005, rel=1e-3), commit(3), "https://example.org/1")
 
 
+def test_an_unfit_anchor_counts_for_nothing() -> None:
+    """What was measured of the anchor on a machine that was not fit, or with a failure, is no ratio."""
+    anchored = timed(1.2).model_copy(update={"reference_tree": Tree(commit=commit(1)), "unfit": "The GPU is shared."})
+    run = check_of(timed(1.01), day=0, head=3, reference=2, anchors=(anchored,))
+    assert history_run(run, judge_run(run, Baseline()), Baseline()).cases[0].anchor is None
+
+
 @pytest.mark.parametrize(("chain", "ratio"), [([3], 1.0), ([2], 1.01)])
 def test_a_run_of_the_anchor_itself(chain: list[int], ratio: float) -> None:
     """A run whose commit became the anchor is 1; one whose reference it is takes that ratio, and nothing is measured twice."""
@@ -288,7 +295,7 @@ def eventful() -> Any:
     """A case that gets faster, loses an anchor, meets another driver, and is muted in the end."""
     ratios = (1.0, 1.001, 0.999, 0.9, 0.901, 0.95)
     runs = [run_at(day, 1 + day, case_of(to(1, ratio), reference=to(max(1, day), 1.0))) for day, ratio in enumerate(ratios)]
-    runs.append(run_at(6, 7, case_of(to(4, 1.06), reference=to(6, 1.0), share_of_roof=0.93), machine=OTHER_DRIVER))
+    runs.append(run_at(6, 7, case_of(to(4, 1.06), reference=to(6, 1.0), share_of_roof=0.93, gb_s=3912.0), machine=OTHER_DRIVER))
     runs.append(run_at(7, 8, case_of(None, outcome=Outcome.SKIPPED, median_ms=None), machine=OTHER_DRIVER))
     muted = {"muted": "Until 2026-12-01 by @jo: waits for driver 591", "outcome": Outcome.REGRESSED}
     runs.append(run_at(8, 9, case_of(to(4, 1.2), reference=to(7, 1.13), peak_memory_bytes=2**26, **muted), machine=OTHER_DRIVER))
