@@ -13,7 +13,7 @@ from ratchet.cli.output import print_result
 from ratchet.commands.history import case_histories, ended_mutes, open_history
 from ratchet.commands.site import site_of
 from ratchet.errors import Exit
-from ratchet.report.history import case_lines, overview_lines, problem_lines
+from ratchet.report.history import TREND_RUNS, case_lines, overview_lines, problem_lines
 from ratchet.units import plural
 from ratchet.untrusted import clean
 
@@ -30,7 +30,7 @@ def history_command(case: str | None, last: int, **options: Any) -> int:
     """
     request = request_of((), options)
     history, ended = open_history(request, os.environ), ended_mutes(request, os.environ)
-    series = case_histories(history, case)
+    series = case_histories(history, case, None if case else TREND_RUNS)
     lines = [line for one in series for line in case_lines(one, last)] if case else overview_lines(series)
     fields = {"series": [one.model_dump(mode="json") for one in series], "problems": history.problems, "ended_mutes": ended}
     print_result(fields, [*lines, *problem_lines(history.problems, ended)], as_json=options["as_json"])

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 from ratchet.commands.compare import judge_again
 from ratchet.commands.github.event import event_of
-from ratchet.commands.github.judge_again import acceptances_of, by_case
+from ratchet.commands.github.judge_again import acceptances_of, by_case, own_profiles
 from ratchet.commands.history import HISTORY, push_runs, run_url
 from ratchet.commands.request import BASELINE, Request, load_baseline, root_of
 from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, RecordError, UsageError
-from ratchet.forge.artifact import take_in
+from ratchet.forge.artifact import Intake, take_in
 from ratchet.forge.git import Repository
 from ratchet.forge.push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
 from ratchet.history.store import append
@@ -78,7 +78,8 @@ def push_baseline(
     target = PushTarget(way.mode or settings.baseline_mode, main, settings.baseline_branch)
     if target.mode != "push" and target.main == target.side:
         raise UsageError(f"{target.side} is the branch that was measured.", "Set baseline_branch to another one.")
-    runs = tuple(_taken_in(artifact, job, environ) for artifact in artifacts)
+    taken = [_taken_in(artifact, job, environ) for artifact in artifacts]
+    runs = tuple(intake.run for intake in taken)
     acceptances = _acceptances(github, _pushed_commits(clone, runs, environ)) if github else ()
     moving = BaselineChange(clone, target, _path_in(clone, settings), settings.policy, runs, acceptances)
     notes: tuple[str, ...] = ()
@@ -91,7 +92,11 @@ def push_baseline(
         target = replace(target, mode="pull-request")
         moving = replace(moving, target=target)
         pushed = push_file(clone, target, moving.path, moving)
-    kept = push_runs(clone, settings, target.main, moving.measured, moving.recorded.baseline, run_url(environ))
+    judged = [
+        (run, report.model_copy(update={"profiles": own_profiles(intake, report)}))
+        for intake, (run, report) in zip(taken, moving.measured, strict=True)
+    ]
+    kept = push_runs(clone, settings, target.main, judged, moving.recorded.baseline, run_url(environ))
     notes = (*notes, *moving.notes, *kept)
     done = PushSummary(moving.path, target.mode, pushed.branch, pushed.commit, moving.recorded, moving.accepted, notes)
     if target.mode != "pull-request" or pushed.commit is None:
@@ -139,16 +144,17 @@ def _run_of_main(onto: str | None, github: GitHub | None, environ: Mapping[str, 
     return run
 
 
-def _taken_in(artifact: Path, job: WorkflowRun | None, environ: Mapping[str, str]) -> RunRecord:
-    """Return the run of an artifact. Raises ArtifactError, and UsageError for another commit than the job's."""
+def _taken_in(artifact: Path, job: WorkflowRun | None, environ: Mapping[str, str]) -> Intake:
+    """Return the run of an artifact and its profiles. Raises ArtifactError; UsageError for another commit than the job's."""
     with tempfile.TemporaryDirectory(prefix="ratchet-artifact-", dir=environ.get("RUNNER_TEMP")) as workspace:
-        run = take_in(artifact, Path(workspace)).run
+        intake = take_in(artifact, Path(workspace))
+    run = intake.run
     if job and run.head.commit != job.head_sha:
         raise UsageError(
             f"The run is of {run.head.commit[:10] or 'no commit'}, and this job is for {job.head_sha[:10]}.",
             "Let the job that measures check out github.sha.",
         )
-    return run
+    return intake
 
 
 def _path_in(clone: Remote, settings: Settings) -> str:

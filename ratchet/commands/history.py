@@ -87,8 +87,11 @@ def open_history(request: Request, environ: Mapping[str, str]) -> History:
     return History(places, cache_root() / HISTORY / f"{key}.sqlite")
 
 
-def case_histories(history: History, pattern: str | None) -> list[Series]:
-    """Return the series of the cases that a pattern names (None: all). Raises UsageError where there is none."""
+def case_histories(history: History, pattern: str | None, last: int | None = None) -> list[Series]:
+    """Return the series of the cases that a pattern names (None: all), or their latest points.
+
+    Raises UsageError where there is none.
+    """
     cases = history.cases()
     names = list(dict.fromkeys(case.name for case in cases))
     if not names:
@@ -99,7 +102,7 @@ def case_histories(history: History, pattern: str | None) -> list[Series]:
     wanted = [case for case in cases if pattern is None or fnmatch.fnmatchcase(case.name, pattern)]
     if not wanted:
         raise UsageError(f"The history has no case {pattern}.", did_you_mean(pattern or "", names) or "See `ratchet history`.")
-    return [history.series(case.name, case.hardware) for case in wanted]
+    return [history.series(case.name, case.hardware, last) for case in wanted]
 
 
 def ended_mutes(request: Request, environ: Mapping[str, str]) -> list[str]:

@@ -163,8 +163,8 @@ class Repository:
     def listing(self, commit: str) -> dict[str, Blob]:
         """Return the files of a commit, by path."""
         entries = self._run("ls-tree", "-r", "-l", "-z", "--full-tree", commit).split("\0")
-        parts = (entry.partition("\t") for entry in entries if " blob " in entry)
-        return {path: Blob(words.split()[2], int(words.split()[3])) for words, _, path in parts}
+        parts = ((about.split(), path) for about, _, path in (entry.partition("\t") for entry in entries if entry))
+        return {path: Blob(name, int(size)) for (_, kind, name, size), path in parts if kind == "blob"}
 
     def contents(self, hashes: Sequence[str]) -> Iterator[bytes]:
         """Yield the content of these blobs, in this order, with one call of git."""

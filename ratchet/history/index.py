@@ -7,6 +7,7 @@ where that cannot be written, it is in memory.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,8 @@ CREATE TABLE cases (series INTEGER, file INTEGER, body TEXT, PRIMARY KEY (series
 """
 _COMMIT_EVERY = 500
 """Files after which what was read is kept, so that an interrupted build of a large history goes on where it was."""
+_MOST_ROWS = 100_000
+"""Cases that are held in memory at once."""
 _WAIT_S = 60.0
 """For another process that brings the same index up to date."""
 
@@ -81,14 +84,15 @@ class History:
         )
         return [IndexedCase(*row) for row in rows]
 
-    def series(self, name: str, hardware: str) -> Series:
-        """Return all runs of a case on one kind of hardware."""
+    def series(self, name: str, hardware: str, last: int | None = None) -> Series:
+        """Return all runs of a case on one kind of hardware, or the latest of them."""
         rows = self._database.execute(
             "SELECT files.name, files.id, cases.body FROM cases JOIN files ON files.id = cases.file "
             "WHERE cases.series = (SELECT id FROM series WHERE name = ? AND hardware = ?)",
             (name, hardware),
         )
-        return series_of(name, [(file, self._run(number), HistoryCase.model_validate_json(body)) for file, number, body in rows])
+        cases = [(file, self._run(number), HistoryCase.model_validate_json(body)) for file, number, body in rows]
+        return series_of(name, cases, last)
 
     def names(self) -> list[str]:
         """Return the name of every run's file, the oldest run first."""
@@ -124,9 +128,9 @@ class History:
             for start in range(0, len(own), _COMMIT_EVERY):
                 with _transaction(self._database):
                     read = place.contents(own[start : start + _COMMIT_EVERY])
-                    rows = [row for name, content in read for row in self._enter(name, states[name], content)]
-                    # In the order of the table: it is twice as fast.
-                    self._database.executemany("INSERT OR REPLACE INTO cases VALUES (?, ?, ?)", sorted(rows))
+                    rows = (row for name, content in read for row in self._enter(name, states[name], content))
+                    while part := sorted(itertools.islice(rows, _MOST_ROWS)):  # in the order of the table: twice as fast
+                        self._database.executemany("INSERT OR REPLACE INTO cases VALUES (?, ?, ?)", part)
 
     def _enter(self, name: str, state: str, content: bytes | RecordError) -> list[tuple[int, int | None, str]]:
         """Enter a file; return the rows of its cases."""

@@ -1,7 +1,7 @@
 """The files of the history: one for each judged run, with a name that no other run has, so that writers never meet.
 
 `append` adds a run to a folder. An index reads from `RunFiles`: a folder (`FolderFiles`), or a branch of a git repository, which
-`ratchet.commands.history` puts in. A file is never changed, so the same run kept twice is one file.
+`ratchet.commands.history` puts in. A file is never changed, and the same run kept twice is one file.
 """
 
 from __future__ import annotations
@@ -28,9 +28,13 @@ def text_of(run: HistoryRun) -> str:
 
 
 def name_of(run: HistoryRun) -> str:
-    """Return the path of a run's file within the history: ``2026-11/20261122T143005Z-0123456789-0123456789ab.json``."""
+    """Return the path of a run's file within the history: ``2026-11/20261122T143005Z-0123456789-0123456789ab.json``.
+
+    The digest is of machine, commit and start, to the microsecond: no two runs share them, and a run that is kept again, perhaps
+    judged by a later baseline, has the name that it had.
+    """
     at = run.started_at.astimezone(UTC)
-    digest = hashlib.sha256(text_of(run).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(f"{run.fingerprint.key} {run.commit} {at.isoformat()}".encode()).hexdigest()[:12]
     return f"{at:%Y-%m}/{at:%Y%m%dT%H%M%SZ}-{run.commit[:10]}-{digest}{SUFFIX}"
 
 

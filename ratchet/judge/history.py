@@ -8,7 +8,9 @@ measured both, or its own commit is the new anchor, which was measured against t
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from ratchet.judge.outcome import compared
 from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
@@ -66,7 +68,7 @@ def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: s
             anchor = reference
         if anchor is None and anchors and anchors[0] == run.head.commit and (case.head or case.identical):
             anchor = RatioTo(commit=run.head.commit, ratio=1, low=1, high=1, pairs=0)
-        kept.append(_history_case(case, verdict, reference, anchor, causes.get(case.name)))
+        kept.append(_history_case(case, verdict, reference, anchor, causes.get(verdict.name)))
     return HistoryRun(
         commit=run.head.commit,
         subject=run.head.subject,
@@ -83,7 +85,7 @@ def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: s
 def _ratio(case: CaseRun, run: RunRecord, verdict: CaseVerdict | None = None) -> RatioTo | None:
     """Return the head's time against that of the reference side; None where these were not timed side by side."""
     tree = case.reference_tree or run.reference
-    if tree is None or not tree.commit:
+    if tree is None or not tree.commit or case.unfit or case.failures:
         return None
     if case.identical:
         return RatioTo(commit=tree.commit, ratio=1, low=1, high=1, pairs=0)
@@ -127,13 +129,47 @@ def _short(value: float) -> float:
 # The series of one case.
 
 
-def series_of(case: str, rows: Iterable[tuple[str, HistoryRun, HistoryCase]]) -> Series:
-    """Return the series of a case on one kind of hardware. ``rows``: name of the file, its run, the case in it; in any order."""
+def series_of(case: str, rows: Iterable[tuple[str, HistoryRun, HistoryCase]], last: int | None = None) -> Series:
+    """Return the series of a case on one kind of hardware, or the latest points of it.
+
+    ``rows``: name of the file, its run, the case in it; in any order.
+    """
     ordered = sorted(rows, key=lambda row: (row[1].started_at, row[0]))
     links = _Links()
-    points = tuple(links.point(*row) for row in ordered)
+    placed = deque(((row, links.place(row[1], row[2])) for row in ordered), maxlen=last)
     machine = ordered[-1][1].fingerprint if ordered else None
-    return Series(case=case, hardware=(machine.gpu or machine.cpu) if machine else "", points=points)
+    name = (machine.gpu or machine.cpu) if machine else ""
+    keys = {fingerprint: fingerprint.key for fingerprint in {row[1].fingerprint for row, _ in placed}}
+    points = tuple(_point(*row, place, keys[row[1].fingerprint]) for row, place in placed)
+    return Series(case=case, hardware=name, points=points, runs=len(ordered))
+
+
+class _Place(NamedTuple):
+    """The place of a run in a series."""
+
+    scale: float
+    """The index of its anchor."""
+    segment: int
+    seam: str | None = None
+    bridged: bool = False
+
+
+def _point(name: str, run: HistoryRun, case: HistoryCase, place: _Place, machine: str) -> Point:
+    anchor = case.anchor
+    return Point(
+        run=name,
+        commit=run.commit,
+        subject=run.subject,
+        started_at=run.started_at,
+        machine=machine,
+        case=case,
+        index=place.scale * anchor.ratio if anchor else None,
+        low=place.scale * anchor.low if anchor else None,
+        high=place.scale * anchor.high if anchor else None,
+        segment=place.segment,
+        seam=place.seam,
+        bridged=place.bridged,
+    )
 
 
 class _Links:
@@ -146,31 +182,18 @@ class _Links:
         self._index: dict[str, float] = {}
         """Commit → its index in the present segment."""
 
-    def point(self, name: str, run: HistoryRun, case: HistoryCase) -> Point:
-        """Return the next point."""
+    def place(self, run: HistoryRun, case: HistoryCase) -> _Place:
+        """Return the place of the next run."""
         anchor = case.anchor
-        seam, bridged = self._enter(anchor, case, run) if anchor else (None, False)
-        scale = self._index[anchor.commit] if anchor else 1.0
-        if anchor:
-            self._last = (anchor, case.workload, run.fingerprint)
-            index = scale * anchor.ratio
-            self._index.setdefault(run.commit, index)
-            if case.reference:
-                self._index.setdefault(case.reference.commit, index / case.reference.ratio)
-        return Point(
-            run=name,
-            commit=run.commit,
-            subject=run.subject,
-            started_at=run.started_at,
-            machine=run.fingerprint.key,
-            case=case,
-            index=scale * anchor.ratio if anchor else None,
-            low=scale * anchor.low if anchor else None,
-            high=scale * anchor.high if anchor else None,
-            segment=self._segment,
-            seam=seam,
-            bridged=bridged,
-        )
+        if anchor is None:
+            return _Place(1.0, self._segment)
+        seam, bridged = self._enter(anchor, case, run)
+        self._last = (anchor, case.workload, run.fingerprint)
+        index = self._index[anchor.commit] * anchor.ratio
+        self._index.setdefault(run.commit, index)
+        if case.reference:
+            self._index.setdefault(case.reference.commit, index / case.reference.ratio)
+        return _Place(self._index[anchor.commit], self._segment, seam, bridged)
 
     def _enter(self, anchor: RatioTo, case: HistoryCase, run: HistoryRun) -> tuple[str | None, bool]:
         """Make the index of the anchor known; return why the series breaks here, if it does, and whether it is bridged."""
@@ -179,7 +202,7 @@ class _Links:
             return None, False
         before, workload, machine = self._last
         reasons = [f"the work itself changed at {run.commit[:10]}"] if workload != case.workload else []
-        if differences := run.fingerprint.differences(machine):
+        if run.fingerprint != machine and (differences := run.fingerprint.differences(machine)):
             reasons.append(f"another machine or software ({'; '.join(differences[:3])})")
         reasons += [f"the anchor was {before.commit[:10]} and is {anchor.commit[:10]}"] if before.commit != anchor.commit else []
         if not reasons:

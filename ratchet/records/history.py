@@ -48,7 +48,7 @@ class HistoryCase(Record):
     workload: str = ""
     """Digest of the definition of the work: times of different ones do not compare."""
     why: str | None = None
-    """The likeliest cause of its change, as its profile shows it; None without a profile, or where that explains nothing."""
+    """The likeliest cause of the outcome, as its profile shows it."""
     muted: str | None = None
     """One sentence: until when, by whom and why."""
 
@@ -102,3 +102,5 @@ class Series(Record):
     hardware: str
     """Name of the hardware, for people: the GPU, or the CPU."""
     points: tuple[Point, ...]
+    runs: Count
+    """How many runs have the case; more than there are points where only the latest were asked for."""

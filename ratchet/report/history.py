@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Sequence
 
 from ratchet import units
-from ratchet.records.history import Point, RatioTo, Series
+from ratchet.records.history import HistoryCase, Point, RatioTo, Series
 from ratchet.report.words import NOTHING, WORDS, aligned
 from ratchet.untrusted import CELL, clean, log_line
 
@@ -36,9 +36,9 @@ def case_lines(series: Series, last: int) -> list[str]:
     segment = [point.case.anchor for point in series.points if point.segment == shown[-1].segment]
     first = next((anchor.commit[:10] for anchor in segment if anchor), None)
     against = f"; change against the anchor {first}" if first else "; no anchor was measured yet"
-    head = f"{series.case} on {series.hardware}: {units.plural(len(series.points), 'run')}{against}"
-    titles = ("run", "commit", "time", "change", "", "verdict", "", "roof", "memory", "subject")
-    table = aligned([titles, *(_run_row(point) for point in shown)], "<<>>><>>><", indent="  ")
+    head = f"{series.case} on {series.hardware}: {units.plural(series.runs, 'run')}{against}"
+    titles = ("run", "commit", "time", "change", "", "verdict", "", "roof", "rate", "memory", "subject")
+    table = aligned([titles, *(_run_row(point) for point in shown)], "<<>>><>>>><", indent="  ")
     lines = [log_line(head), f"  {trend(series.points[-TREND_RUNS:])}", table[0]]
     for point, line in zip(shown, table[1:], strict=True):
         lines += [log_line(f"  {_BREAK} {point.seam}", 600)] if point.seam else []
@@ -75,7 +75,7 @@ def _row(series: Series) -> tuple[str, ...]:
     muted = f"muted: {latest.case.muted}" if latest.case.muted else ""
     return (
         clean(series.case, CELL),
-        str(len(series.points)),
+        str(series.runs),
         f"{latest.started_at:%Y-%m-%d}",
         _time(latest),
         *_change(latest),
@@ -95,6 +95,7 @@ def _run_row(point: Point) -> tuple[str, ...]:
         WORDS[case.outcome].text,
         _against(case.reference),
         _roof(point),
+        _rate(case),
         units.size(case.peak_memory_bytes) if case.peak_memory_bytes else "",
         clean(point.subject, 60),
     )
@@ -117,6 +118,13 @@ def _against(reference: RatioTo | None) -> str:
 
 def _roof(point: Point) -> str:
     return units.percent(point.case.share_of_roof) if point.case.share_of_roof is not None else ""
+
+
+def _rate(case: HistoryCase) -> str:
+    """Return the throughput that limits the case: arithmetic below the matmul's roof, else memory."""
+    if case.gflops and (case.roof == "matmul" or not case.gb_s):
+        return units.rate(case.gflops * 1e9, "FLOP/s")
+    return units.rate(case.gb_s * 1e9, "B/s") if case.gb_s else ""
 
 
 def _muted(point: Point) -> list[str]:

@@ -185,7 +185,7 @@ def summary_of(series: Series, hardware: str) -> CaseSummary:
         hardware=series.hardware,
         path=f"case/{_slug(series.case, hardware)}.html",
         last=last,
-        runs=len(series.points),
+        runs=series.runs,
         changes=tuple(changes),
         levels=tuple(levels),
         trend=_trend(recent),

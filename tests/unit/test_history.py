@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from ratchet.commands.history import BranchFiles
+from ratchet.forge.git import Repository
 from ratchet.history.index import History
-from ratchet.history.store import FolderFiles, append, name_of
+from ratchet.history.store import FolderFiles, append, name_of, text_of
 from ratchet.judge.history import anchors_of, by_anchor, history_run, series_of
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline, Step, StepKind
@@ -21,9 +23,9 @@ from ratchet.records.history import HistoryCase, HistoryRun, RatioTo
 from ratchet.records.run import Tree
 from ratchet.records.verdict import Outcome
 from ratchet.report.history import case_lines, overview_lines, problem_lines, trend
-from tests import pages
-from tests.examples import FINGERPRINT, HOSTILE, STARTED, first_entry, stored
+from tests.examples import FINGERPRINT, HOSTILE, STARTED, case_profile, first_entry, stored
 from tests.history_examples import check_of, commit, timed
+from tests.integration.playground import new_repository
 
 NAME = "attention/training_512"
 OTHER_DRIVER = FINGERPRINT.model_copy(update={"driver": "590.10"})
@@ -195,14 +197,23 @@ def test_what_is_kept_of_a_run() -> None:
     """Ratio to the reference and to the anchor, each with its commit; figures of the head; one that has no anchor has none."""
     anchored = timed(1.2).model_copy(update={"reference_tree": Tree(commit=commit(1))})
     run = check_of(timed(1.01), timed(1.0, "copy/a"), day=0, head=3, reference=2, anchors=(anchored,))
-    kept = history_run(run, judge_run(run, Baseline()), Baseline(), "https://example.org/1")
+    report = judge_run(run, Baseline()).model_copy(update={"profiles": (case_profile(NAME),)})
+    kept = history_run(run, report, Baseline(), "https://example.org/1")
     first, second = kept.cases
     assert first.reference is not None
     assert (first.reference.commit, first.reference.ratio) == (commit(2), pytest.approx(1.01))
     assert first.anchor is not None
     assert (first.anchor.commit, first.anchor.ratio) == (commit(1), pytest.approx(1.2))
-    assert second.anchor is None
+    assert (second.anchor, second.why) == (None, None)
+    assert first.why == "Registers 128 → 255 and 1.2 MB of spills: occupancy halved."
     assert (first.median_ms, kept.commit, kept.url) == (pytest.approx(1.005, rel=1e-3), commit(3), "https://example.org/1")
+
+
+def test_an_unfit_anchor_counts_for_nothing() -> None:
+    """What was measured of the anchor on a machine that was not fit, or with a failure, is no ratio."""
+    anchored = timed(1.2).model_copy(update={"reference_tree": Tree(commit=commit(1)), "unfit": "The GPU is shared."})
+    run = check_of(timed(1.01), day=0, head=3, reference=2, anchors=(anchored,))
+    assert history_run(run, judge_run(run, Baseline()), Baseline()).cases[0].anchor is None
 
 
 @pytest.mark.parametrize(("chain", "ratio"), [([3], 1.0), ([2], 1.01)])
@@ -284,7 +295,7 @@ def eventful() -> Any:
     """A case that gets faster, loses an anchor, meets another driver, and is muted in the end."""
     ratios = (1.0, 1.001, 0.999, 0.9, 0.901, 0.95)
     runs = [run_at(day, 1 + day, case_of(to(1, ratio), reference=to(max(1, day), 1.0))) for day, ratio in enumerate(ratios)]
-    runs.append(run_at(6, 7, case_of(to(4, 1.06), reference=to(6, 1.0), share_of_roof=0.93), machine=OTHER_DRIVER))
+    runs.append(run_at(6, 7, case_of(to(4, 1.06), reference=to(6, 1.0), share_of_roof=0.93, gb_s=3912.0), machine=OTHER_DRIVER))
     runs.append(run_at(7, 8, case_of(None, outcome=Outcome.SKIPPED, median_ms=None), machine=OTHER_DRIVER))
     muted = {"muted": "Until 2026-12-01 by @jo: waits for driver 591", "outcome": Outcome.REGRESSED}
     runs.append(run_at(8, 9, case_of(to(4, 1.2), reference=to(7, 1.13), peak_memory_bytes=2**26, **muted), machine=OTHER_DRIVER))
@@ -306,10 +317,21 @@ def test_trend_of_noise_stays_low() -> None:
     assert trend(times.points) == "▁▅█"
 
 
-def test_the_cause_of_a_change_is_kept() -> None:
-    """A case that was profiled keeps the likeliest cause of its change; one without a profile, or an explanation, has none."""
-    report = pages.h200_report()
-    kept = history_run(pages.h200_run(3), report, Baseline())
-    causes = {profile.case: profile.causes[0].what for profile in report.profiles if profile.causes}
-    assert causes
-    assert {case.name: case.why for case in kept.cases if case.why} == causes
+# On a branch.
+
+
+def test_a_branch_is_read_without_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its runs are read, of a subfolder's project those below it; what cannot be read is named, other files do not matter."""
+    runs = [run_at(day, 2 + day, case_of(to(1, 1.0))) for day in range(3)]
+    files = {name_of(run): text_of(run) for run in runs}
+    names = sorted(files)
+    files |= {names[0]: files[names[0]][:100], "README.md": "hello", f"sub/{names[1]}": files[names[1]]}
+    new_repository(tmp_path / "repo", files)
+    repository = Repository(tmp_path / "repo")
+    history = History([BranchFiles(repository, repository.head(), "")], None)
+    assert history.names() == names[1:]
+    assert [names[0] in problem for problem in history.problems] == [True]
+    assert [run.commit for run in map(history.run, names[1:])] == [commit(3), commit(4)]
+    assert History([BranchFiles(repository, repository.head(), "sub")], None).names() == [names[1]]
+    monkeypatch.setattr("ratchet.commands.history.LARGEST_RUN_BYTES", 200)
+    assert "larger than 16 MiB" in History([BranchFiles(repository, repository.head(), "")], None).problems[1]
