@@ -445,7 +445,7 @@ class Duet:
         return self._sample(side, prepared, "stage", wanted, name=stage)[0].samples_ms
 
     def _order(self, case: str, pair: int) -> tuple[bool, bool]:
-        return _order(self._plan.order_seed, case, pair)
+        return order_of_pair(self._plan.order_seed, case, pair)
 
     def _retire(self) -> None:
         self.workers.retire(self._crew)
@@ -472,7 +472,7 @@ class _Budget:
         return self._urgent is None or case in self._urgent
 
 
-def _order(seed: int, case: str, pair: int) -> tuple[bool, bool]:
+def order_of_pair(seed: int, case: str, pair: int) -> tuple[bool, bool]:
     """Return whether the head forks first in this pair, and whether it times first.
 
     Each of the four combinations comes once in every four pairs of a case, in random order. So neither side is favoured, whatever

@@ -25,7 +25,6 @@ from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
 from ratchet.records.files import loads
 from ratchet.records.forge import Acceptance, Comment, Pull
-from ratchet.records.profile import CaseProfile
 from ratchet.records.run import Policy, RunRecord
 from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 from ratchet.report.check_run import candidate_paths
@@ -319,19 +318,20 @@ def _judge(intake: Intake, rules: BaseRules) -> ReportRecord:
     warnings = list(report.warnings)
     if run.head.dirty:
         warnings.insert(0, "The tree had uncommitted changes when it was measured.")
-    return report.model_copy(update={"warnings": tuple(warnings), "profiles": own_profiles(intake, report)})
+    return with_sent_profiles(report.model_copy(update={"warnings": tuple(warnings)}), intake)
 
 
-def own_profiles(intake: Intake, report: ReportRecord) -> tuple[CaseProfile, ...]:
-    """Return the profiles of cases that changed, and of the code that was measured, with the direction of the verdict here."""
+def with_sent_profiles(report: ReportRecord, intake: Intake) -> ReportRecord:
+    """Add the profiles of cases that changed and of the code that was measured, with the direction of the verdict here."""
     run = intake.run
     ratios = {case.name: case.changed_ratio for case in report.cases if case.changed_ratio is not None}
     references = {case.name: case.reference_tree or run.reference for case in run.cases}
-    return tuple(
+    profiles = tuple(
         profile.model_copy(update={"ratio": ratios[profile.case]})
         for profile in intake.profiles
         if profile.case in ratios and (profile.head_tree, profile.reference_tree) == (run.head, references.get(profile.case))
     )
+    return report.model_copy(update={"profiles": profiles})
 
 
 def _is_edited(pull: Pull | None, rules: BaseRules, github: GitHub) -> bool:
