@@ -35,7 +35,7 @@ from ratchet.measure.device.environment import installed_version
 from ratchet.measure.suite import CaseTask, Suite, Traces
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.files import save
-from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Shard, Tree
+from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Plan, Policy, Shard, Tree
 from ratchet.report.progress import Progress
 from ratchet.units import plural
 
@@ -120,6 +120,8 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
             shard=plan.shard,
             bench_from=plan.bench_from,
         )
+        cards = tuple(machine.gpu.card() for machine in machines if machine.gpu)
+        record = record.model_copy(update={"environment": record.environment.model_copy(update={"cards": cards})})
         with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
             save(plan.results / CURRENT, record)
         report = judge_run(record, plan.baseline)
@@ -304,27 +306,14 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
             raise unbuilt
     reference = None if unbuilt else pairing.tree
     timing = plan_of(settings, machines[0].device, restart_after=SESSION_PAIRS)
-    pairs = min(pairing.pairs or timing.pairs, timing.pairs)
     policy = policy_of_part(settings.policy, len(machines))
     most_traced = settings.profile_cases if pairing.traced and settings.profile == "auto" else 0
     early = pairing.early if len(machines) == 1 and reference else None
 
     def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
-        task = CaseTask(
-            timing,
-            pairing.patterns,
-            settings.confidence,
-            looks(pairs),
-            lambda cases: (
-                {case.name for case in cases if case.reference}
-                if pairing.pairs
-                else undecided(cases, policy, pairs, pairing.drifts)
-            ),
-            lambda cases: () if pairing.pairs else urgent(cases, policy, pairs),
+        task = replace(
+            task_of(settings, machine, timing, pairing.patterns, policy, pairing.drifts),
             compared=not unbuilt,
-            gpu=machine.gpu,
-            peaks=machine.peaks,
-            idle=machine.idle,
             time_identical=settings.time_identical,
             shard=shard,
             cores=max(1, len(os.sched_getaffinity(0)) // len(machines)),
@@ -333,6 +322,13 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
             foreseen=lambda cases: likely_changed(cases, policy)[:most_traced] if early else (),
             on_foreseen=early.start if early else lambda *_: None,
         )
+        if pairing.pairs:
+            task = replace(
+                task,
+                looks=looks(min(pairing.pairs, timing.pairs)),
+                undecided=lambda cases: {case.name for case in cases if case.reference},
+                urgent=lambda _: (),
+            )
         trees = tree_specs(settings, machine, plan.repository.root, head, reference)
         return measure(settings, trees, task, progress, plan.environ)
 
@@ -344,3 +340,20 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     missing = str(unbuilt) if unbuilt else suites[0].reference_missing
     traces = reduce(Traces.joined, (suite.traces for suite in suites))
     return replace(suites[0], cases=cases, reference_missing=missing, traces=traces)
+
+
+def task_of(
+    settings: Settings, machine: Machine, timing: Plan, patterns: Sequence[str], policy: Policy, drifts: Mapping[str, Drift]
+) -> CaseTask:
+    """Return what a check measures on one machine, and after how many pairs it asks the judge: `ratchet soak` does the same."""
+    return CaseTask(
+        timing,
+        patterns,
+        settings.confidence,
+        looks(timing.pairs),
+        lambda cases: undecided(cases, policy, timing.pairs, drifts),
+        lambda cases: urgent(cases, policy, timing.pairs),
+        gpu=machine.gpu,
+        peaks=machine.peaks,
+        idle=machine.idle,
+    )
