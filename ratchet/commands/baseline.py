@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ratchet.commands.compare import judge_again
 from ratchet.commands.github.event import event_of
-from ratchet.commands.github.judge_again import acceptances_of, by_case, own_profiles
+from ratchet.commands.github.judge_again import acceptances_of, by_case, with_sent_profiles
 from ratchet.commands.history import HISTORY, push_runs, run_url
 from ratchet.commands.request import BASELINE, Request, load_baseline, root_of
 from ratchet.config import Settings, load_settings
@@ -69,7 +69,7 @@ def push_baseline(
     or a run that is not of the main branch, ArtifactError for a run that may not be judged, RecordError for a baseline that
     cannot be read, GitError where nothing could be recorded, ForgeError where GitHub refuses.
     """
-    job = _run_of_main(way.onto, github, environ)
+    job = run_of_main(way.onto, github, environ)
     clone = Remote(request.folder, way.remote)
     settings = load_settings(clone.root, environ, request.options, request.folder)
     main = job.head_branch if job else way.onto or clone.branch()
@@ -78,9 +78,9 @@ def push_baseline(
     target = PushTarget(way.mode or settings.baseline_mode, main, settings.baseline_branch)
     if target.mode != "push" and target.main == target.side:
         raise UsageError(f"{target.side} is the branch that was measured.", "Set baseline_branch to another one.")
-    taken = [_taken_in(artifact, job, environ) for artifact in artifacts]
+    taken = [taken_in(artifact, job, environ) for artifact in artifacts]
     runs = tuple(intake.run for intake in taken)
-    acceptances = _acceptances(github, _pushed_commits(clone, runs, environ)) if github else ()
+    acceptances = acceptances_of_push(github, clone, runs, environ) if github else ()
     moving = BaselineChange(clone, target, _path_in(clone, settings), settings.policy, runs, acceptances)
     notes: tuple[str, ...] = ()
     try:
@@ -92,10 +92,7 @@ def push_baseline(
         target = replace(target, mode="pull-request")
         moving = replace(moving, target=target)
         pushed = push_file(clone, target, moving.path, moving)
-    judged = [
-        (run, report.model_copy(update={"profiles": own_profiles(intake, report)}))
-        for intake, (run, report) in zip(taken, moving.measured, strict=True)
-    ]
+    judged = [(run, with_sent_profiles(report, intake)) for intake, (run, report) in zip(taken, moving.measured, strict=True)]
     kept = push_runs(clone, settings, target.main, judged, moving.recorded.baseline, run_url(environ))
     notes = (*notes, *moving.notes, *kept)
     done = PushSummary(moving.path, target.mode, pushed.branch, pushed.commit, moving.recorded, moving.accepted, notes)
@@ -115,13 +112,16 @@ def _pushed_commits(clone: Remote, runs: Sequence[RunRecord], environ: Mapping[s
     return list(dict.fromkeys(commit for commits in pushed for commit in commits))
 
 
-def _acceptances(github: GitHub, commits: Sequence[str]) -> tuple[Acceptance, ...]:
-    """Return the acceptances of the pull requests that these commits came with."""
+def acceptances_of_push(
+    github: GitHub, clone: Remote, runs: Sequence[RunRecord], environ: Mapping[str, str]
+) -> tuple[Acceptance, ...]:
+    """Return the acceptances of the pull requests that the measured commits, and those of the same push, came with."""
+    commits = _pushed_commits(clone, runs, environ)
     pulls = {pull.number: pull for commit in commits for pull in github.pulls_of_commit(commit) if pull.merged}.values()
     return tuple(acceptance for pull in pulls for acceptance in acceptances_of(github, pull, github.comments(pull.number)))
 
 
-def _run_of_main(onto: str | None, github: GitHub | None, environ: Mapping[str, str]) -> WorkflowRun | None:
+def run_of_main(onto: str | None, github: GitHub | None, environ: Mapping[str, str]) -> WorkflowRun | None:
     """Return the workflow run of this job as GitHub describes it; None outside a workflow.
 
     Raises UsageError unless a push to the default branch, or a dispatch on it, started it: on another branch the workflow file,
@@ -144,8 +144,8 @@ def _run_of_main(onto: str | None, github: GitHub | None, environ: Mapping[str, 
     return run
 
 
-def _taken_in(artifact: Path, job: WorkflowRun | None, environ: Mapping[str, str]) -> Intake:
-    """Return the run of an artifact and its profiles. Raises ArtifactError; UsageError for another commit than the job's."""
+def taken_in(artifact: Path, job: WorkflowRun | None, environ: Mapping[str, str]) -> Intake:
+    """Return the run of an artifact, and its profiles. Raises ArtifactError, UsageError for another commit than the job's."""
     with tempfile.TemporaryDirectory(prefix="ratchet-artifact-", dir=environ.get("RUNNER_TEMP")) as workspace:
         intake = take_in(artifact, Path(workspace))
     run = intake.run

@@ -62,7 +62,7 @@ def record_of(
         cases=suite.cases,
         best=tuple(best),
         anchors=tuple(anchors),
-        warnings=(*machine.warnings, *repeats((*suite.cases, *best, *anchors))),
+        warnings=(*machine.warnings, *suite.notes, *repeats((*suite.cases, *best, *anchors))),
     )
 
 
