@@ -135,6 +135,8 @@ def status_lines(status: StatusRecord) -> Iterator[str]:
     for ceiling in status.ceilings:
         name = f"{ceiling.name[:1].upper()}{ceiling.name[1:]}"
         yield f"{name}: {'reached' if ceiling.reached else 'not reached'} ({ceiling.figures})."
+    if status.kept and status.ceilings:
+        yield "That is from the profile at the start; ratchet experiment start CASE --again takes another."
     if status.rotation:
         rotation = status.rotation
         step = f"go on with {rotation.next}" if rotation.next else "nothing of the list is left"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from ratchet.measure.child.calls import TimedCall
-from ratchet.measure.child.experiment import compare_result, floors, profile_call, write_result
+from ratchet.measure.child.experiment import _of_device, compare_result, floors, profile_call, write_result
 from ratchet.measure.child.outputs import is_on_host
 from ratchet.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS
 from ratchet.workload import Workload
@@ -43,6 +44,23 @@ def test_a_profile_knows_lines_shapes_and_copies() -> None:
     assert len(times) <= LISTED
     assert [row.count for row in found.copies if row.name == "aten::copy_"] == [PROFILED_CALLS]
     assert not any(".py(" in spot.name for spot in found.by_cpu)
+    assert found.activity.launches == 3 * found.activity.calls  # numpy_T, matmul and clone, and not what these call
+
+
+def test_copies_and_occupancy_are_those_of_the_trace() -> None:
+    """Bytes are summed up by name, occupancy is weighted by the time of the kernels; it is not known where no kernel ran."""
+
+    class Taken:
+        def __init__(self, *events: dict[str, Any]) -> None:
+            self.events = events
+
+        def export_chrome_trace(self, path: str) -> None:
+            Path(path).write_text(json.dumps({"traceEvents": self.events}), encoding="utf-8")
+
+    copy = {"name": "Memcpy HtoD (Pinned -> Device)", "dur": 4, "args": {"bytes": 100}}
+    long, short = ({"name": "k", "dur": dur, "args": {"est. achieved occupancy %": full}} for dur, full in ((30, 100), (10, 20)))
+    assert _of_device(Taken(copy, copy, long, short)) == ({copy["name"]: 200}, 0.8)
+    assert _of_device(Taken({"name": "no arguments", "dur": 1}))[1] is None
 
 
 def test_floors_of_a_cpu_are_those_of_its_operators() -> None:

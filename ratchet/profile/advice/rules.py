@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ratchet.profile.advice.patterns import PATTERNS
+from ratchet.profile.advice.patterns import PATTERNS, QUICK_WIN_CASES
 from ratchet.profile.advice.timeline import ALLOCATIONS, LOADER, NOWHERE, Cause, Cover, Piece, Place, Timeline, grouped, top
 from ratchet.profile.advice.trace import Event
 from ratchet.profile.roofline import highest
@@ -94,6 +94,7 @@ def _finding(
         do=pattern.do,
         gain=pattern.gain,
         quick_win=pattern.quick_win,
+        quick_win_case=QUICK_WIN_CASES.get(pattern.quick_win or ""),
     )
 
 
