@@ -11,7 +11,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from ratchet.judge.evaluation import headline, is_confirmed, looks_that_decide, 
 from ratchet.measure.build import without_secrets
 from ratchet.measure.device.environment import describe
 from ratchet.measure.evaluation import SEEDS, FilesTask, MeasuredFiles, measure_files, write_tree
+from ratchet.measure.sanitizer import find_sanitizer
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.evaluation import EvaluationRecord, EvaluationTask, InputSpec, Rules, SourceFile, Violation
 from ratchet.records.files import load
@@ -54,6 +55,8 @@ class EvaluationRequest:
     rules: Rules
     seeds: tuple[int, ...] = ()
     """None: new ones are drawn."""
+    sanitize: bool = False
+    """Run the candidate under compute-sanitizer, too."""
 
 
 def read_source(path: Path) -> SourceFile:
@@ -80,10 +83,11 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
         machine_of(request, settings, f"ratchet evaluate {wanted.candidate.path}", progress, environ) as machine,
         scratch_folder("evaluate") as folder,
     ):
+        sanitizer = _sanitizer(machine, environ) if wanted.sanitize else None
         seeds = (*wanted.seeds, *(secrets.randbelow(2**31) for _ in range(SEEDS)))[:SEEDS]
         size = SIZE[machine.device]
         inputs = wanted.inputs or (() if wanted.maker else (InputSpec(shape=(size, size)),))
-        task = _task(settings, machine, wanted.rules, seeds)
+        task = replace(_task(settings, machine, wanted.rules, seeds), sanitizer=sanitizer)
         trees = _trees(wanted, inputs, settings, machine, folder, request.folder)
         measured = measure_files(trees, task, folder, progress, without_secrets(environ))
     if evaluator_digest() != evaluator:
@@ -155,6 +159,12 @@ def evaluator_digest() -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _sanitizer(machine: Machine, environ: Mapping[str, str]) -> Path:
+    if machine.device == "cpu":
+        raise UsageError("compute-sanitizer looks at kernels on a GPU, and this is the CPU.", "Leave --sanitize out.")
+    return find_sanitizer(environ)
 
 
 def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[int]) -> FilesTask:

@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ratchet import units
-from ratchet.errors import HostError
+from ratchet.errors import HostError, UnfitError
+from ratchet.measure.child.profile_target import ProfileTarget
 from ratchet.measure.client import CaseTrouble, Hosts, WorkerClient
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.measure.lost import beyond_hardware
 from ratchet.measure.messages import RULE, Compared, Prepared, Probed, Sampled
+from ratchet.measure.sanitizer import TOOLS, errors_of
 from ratchet.measure.survey import trace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.workers import Workers
@@ -66,6 +68,8 @@ class FilesTask:
     gpu: Gpu | None = None
     peaks: Peaks | None = None
     idle: Sequence[int] = ()
+    sanitizer: Path | None = None
+    """The program compute-sanitizer, where the candidate is to be run under it."""
 
 
 @dataclass
@@ -112,6 +116,8 @@ def measure_files(
         sampler = stack.enter_context(Sampler(task.gpu, idle=task.idle)) if task.gpu else None
         duet = Duet(hosts, task.plan, progress, sampler)
         _probe(duet.workers, task, folder, found, progress)
+        if task.sanitizer and not (found.violations or found.trouble):
+            _sanitize(trees, task.sanitizer, task.seeds[-1], folder, environ, found, progress)
         if found.violations or found.trouble:
             return found
         progress.start(1, task.looks[-1])
@@ -207,6 +213,30 @@ def _violations(probe: Probe, task: FilesTask, found: MeasuredFiles) -> Iterator
             message=f"precision is {error / max(own, 1.0):.0f} times worse than the baseline's",
             detail=f"error against float64 in units of the type's epsilon: {error:.3g}, the baseline's {own:.3g}",
         )
+
+
+def _sanitize(
+    trees: Mapping[Side, TreeSpec],
+    sanitizer: Path,
+    seed: int,
+    folder: Path,
+    environ: Mapping[str, str],
+    found: MeasuredFiles,
+    progress: MeasureProgress,
+) -> None:
+    """Run the candidate under each tool. What the baseline does as well is only noted: it may lie in a library."""
+    targets = {side: ProfileTarget(trees[side], (CASE,), seed) for side in SIDES}
+    for tool in TOOLS:
+        progress.stage(f"Running the candidate under compute-sanitizer ({tool})")
+        try:
+            error = errors_of(targets["head"], tool, sanitizer, folder, environ)
+            if error and (own := errors_of(targets["reference"], tool, sanitizer, folder, environ)):
+                found.notes.append(f"{tool} reports errors of both files, which is held against neither. The baseline: {own}")
+            elif error:
+                found.violations.append(Violation(rule="sanitizer", message=f"{tool}: {error}"))
+        except UnfitError as trouble:
+            found.trouble = str(trouble)
+            return
 
 
 def _note_failures(measured: Measured, found: MeasuredFiles) -> None:
