@@ -32,6 +32,14 @@ from ratchet.records.profile import Peaks
 from ratchet.records.run import SIDES, Plan, Side, WorkerSamples
 
 CASE = "evaluate/default"
+_HINTS = {
+    "has no function": "Name another function of both files with --function.",
+    "positional argument": "Repeat --input for each argument, or make them with --inputs FILE:FUNCTION.",
+    "hung: no answer": "It may be an endless loop; for code that is only slow raise --case-timeout.",
+    "allocate memory": "Give smaller inputs with --input.",
+    "out of memory": "Give smaller inputs with --input.",
+}
+"""Words of a failure, and what to try."""
 _BENCH = """\
 from pathlib import Path
 
@@ -254,7 +262,8 @@ def _note(error: CaseTrouble, found: MeasuredFiles) -> None:
     if error.side == "head":
         _broken(error.stage, error.message, found)
     else:
-        found.trouble = f"The baseline failed: {error.message}"
+        hint = _hint(error.message)
+        found.trouble = f"The baseline failed: {error.message}{f'. {hint}' if hint else ''}"
 
 
 def _broken(stage: str, message: str, found: MeasuredFiles) -> None:
@@ -264,7 +273,12 @@ def _broken(stage: str, message: str, found: MeasuredFiles) -> None:
     elif stage == "check":
         found.violations.append(Violation(rule="outputs", message="outputs differ between pairs", detail=message))
     else:
-        found.violations.append(Violation(rule="failed", message=message))
+        found.violations.append(Violation(rule="failed", message=message, detail=_hint(message)))
+
+
+def _hint(message: str) -> str:
+    """Return what to try where a file fails in a way that an option may mend; empty elsewhere."""
+    return next((hint for words, hint in _HINTS.items() if words in message), "")
 
 
 def _audit(workers: Workers, task: FilesTask, found: MeasuredFiles) -> None:

@@ -426,7 +426,7 @@ def _structural(written: Mapping[str, Mapping[str, Any]], expected: Mapping[str,
                 return f"failed: {place} is {other.get('value', other['dtype'])}, the baseline's {part.value!r}"[:300]
             continue
         mine = f"{str(part.dtype).removeprefix('torch.')} {tuple(part.shape)}"
-        its = f"{other['dtype'] or other.get('value')} {tuple(other['shape'])}"
+        its = f"{other['dtype']} {tuple(other['shape'])}" if other["dtype"] else other.get("value")
         if mine != its:
             return f"failed: {place} is {its}, the baseline's {mine}"
     return ""
