@@ -22,6 +22,7 @@ torch = pytest.importorskip("torch")
 
 from ratchet.measure.child import evaluation  # noqa: E402  after the skip: it needs torch
 from ratchet.measure.child.guard import Guard  # noqa: E402
+from ratchet.measure.child.outputs import Value  # noqa: E402
 from ratchet.measure.clocks import gpu  # noqa: E402
 
 
@@ -132,6 +133,33 @@ def test_lines_pinned_in_l2_break_a_rule(monkeypatch: pytest.MonkeyPatch) -> Non
         loader.check()
     monkeypatch.setattr(gpu, "_driver", lambda: None)
     loader.check()
+
+
+class Array:
+    """An array as CuPy has it: DLPack on its device, a comparison that gives an array, and no NumPy."""
+
+    def __init__(self, values: torch.Tensor) -> None:
+        self.values = values
+
+    def __dlpack__(self, **settings: Any) -> Any:
+        return self.values.__dlpack__(**settings)
+
+    def __dlpack_device__(self) -> Any:
+        return self.values.__dlpack_device__()
+
+    def __eq__(self, other: object) -> Any:
+        return Array(self.values == other)
+
+    __hash__ = None  # type: ignore[assignment]  # as CuPy's: no key of a table
+
+
+def test_arrays_of_other_libraries_are_results() -> None:
+    """Alone, and in tuples and dicts: each is the memory that it shares, and never an object that is compared by its text."""
+    x = torch.arange(6.0).reshape(2, 3)
+    assert evaluation.taken(Array(x), []).data_ptr() == x.data_ptr()
+    found = evaluation._parts(evaluation.taken({"a": Array(x), "b": (Array(x), 1)}, []), strict=True)
+    assert [type(part) for part in found.values()] == [torch.Tensor, torch.Tensor, Value]
+    assert all(torch.equal(part, x) for part in found.values() if isinstance(part, torch.Tensor))
 
 
 @pytest.mark.parametrize(("text", "size"), [("4000MB", 4000 << 20), ("1.5 GiB", 3 << 29), ("512", 512), (512, 512)])

@@ -217,9 +217,17 @@ def taken(result: Any, arguments: Sequence[Any]) -> Any:
     """Return a result as torch knows it: other libraries' arrays through DLPack, the arguments where the function gives none."""
     if result is None:
         return [one for one in arguments if isinstance(one, torch.Tensor)]
-    if hasattr(result, "__dlpack__") and not isinstance(result, torch.Tensor | np.ndarray):
-        return torch.utils.dlpack.from_dlpack(result)
-    return result
+    return _as_torch(result)
+
+
+def _as_torch(node: Any) -> Any:
+    if hasattr(node, "__dlpack__"):
+        return node if isinstance(node, torch.Tensor | np.ndarray) else torch.utils.dlpack.from_dlpack(node)
+    if isinstance(node, Mapping):
+        return {key: _as_torch(value) for key, value in node.items()}
+    if isinstance(node, tuple | list) and len(node) <= outputs.JOINED:
+        return [_as_torch(value) for value in node]
+    return node
 
 
 def _parts(result: Any, *, strict: bool) -> dict[str, Part]:
