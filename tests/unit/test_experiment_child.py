@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from ratchet.measure.child.calls import TimedCall
-from ratchet.measure.child.experiment import _of_device, compare_result, floors, profile_call, write_result
+from ratchet.measure.child.experiment import _copies, _of_device, compare_result, floors, profile_call, write_result
 from ratchet.measure.child.outputs import is_on_host
-from ratchet.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS
+from ratchet.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, HotSpot
 from ratchet.workload import Workload
 
 X = torch.linspace(0, 1, 1000).reshape(10, 100)
@@ -61,6 +61,14 @@ def test_copies_and_occupancy_are_those_of_the_trace() -> None:
     long, short = ({"name": "k", "dur": dur, "args": {"est. achieved occupancy %": full}} for dur, full in ((30, 100), (10, 20)))
     assert _of_device(Taken(copy, copy, long, short)) == ({copy["name"]: 200}, 0.8)
     assert _of_device(Taken({"name": "no arguments", "dur": 1}))[1] is None
+
+
+def test_copies_are_ranked_by_one_kind_of_time() -> None:
+    """Where a GPU copies, the time that the host spends in the call is no time of a copy."""
+    call = HotSpot(name="cudaMemcpyAsync", count=2, cuda_us=0, cpu_us=900)
+    there = HotSpot(name="Memcpy HtoD (Pageable -> Device)", count=2, cuda_us=300, cpu_us=0)
+    assert [(row.name, row.us) for row in _copies([call, there], {there.name: 8})] == [(there.name, 300)]
+    assert [row.us for row in _copies([call], {})] == [900]
 
 
 def test_floors_of_a_cpu_are_those_of_its_operators() -> None:

@@ -31,6 +31,7 @@ ATOL, RTOL = 1e-5, 1e-4
 LAUNCHES, LAUNCH_ROUNDS = 500, 5
 COPY_BYTES, COPIES = 64 << 20, 5
 _FRAME = re.compile(r"(?P<file>.+\.py)\((?P<line>\d+)\): (?P<function>.*)")
+_OF_THE_PROFILER = "Activity Buffer Request"
 _OCCUPANCY = "est. achieved occupancy %"
 """Of a kernel in a trace: torch.profiler computes it from the launch and the registers and shared memory of a block."""
 _MOST_TEXT = 160
@@ -68,7 +69,7 @@ def profile_call(call: Callable[[], object], device: Device, tree: Path) -> Prof
 
 
 def _is_operator(event: Any) -> bool:
-    return not _FRAME.match(event.name) and not event.name.startswith(("<", "nn.Module:"))
+    return not _FRAME.match(event.name) and not event.name.startswith(("<", "nn.Module:", _OF_THE_PROFILER))
 
 
 def _is_outermost(event: Any) -> bool:
@@ -134,9 +135,13 @@ def _of_device(taken: Any) -> tuple[dict[str, int], float | None]:
 
 
 def _copies(spots: Iterable[HotSpot], copied: Mapping[str, int]) -> tuple[CopyRow, ...]:
+    """Return what copies, by its time on the GPU; on a CPU by its own. A call of the runtime takes none on the GPU."""
     chosen = [spot for spot in spots if "copy" in spot.name.lower() or "memcpy" in spot.name.lower()]
+    on_gpu = any(spot.cuda_us for spot in chosen)
     rows = [
-        CopyRow(name=spot.name, count=spot.count, us=spot.cuda_us or spot.cpu_us, bytes=copied.get(spot.name)) for spot in chosen
+        CopyRow(name=spot.name, count=spot.count, us=us, bytes=copied.get(spot.name))
+        for spot in chosen
+        if (us := spot.cuda_us if on_gpu else spot.cpu_us)
     ]
     return tuple(sorted(rows, key=lambda row: -row.us)[:64])
 
