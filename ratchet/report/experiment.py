@@ -117,7 +117,7 @@ def _equality(equality: Equality) -> str:
     largest = "" if equality.largest is None else f", largest difference {equality.largest:.2e}"
     where = f" ({log_line(equality.note)})" if equality.note else ""
     if equality.close:
-        return f"Results are not the same bit for bit, but each value is within 1e-5 and 1e-4 of its size{largest}."
+        return f"Results are not the same bit for bit, but each value is within 1e-5 plus 1e-4 of its size{largest}."
     return f"Results are NOT within atol 1e-5 and rtol 1e-4{largest}{where}: keep it only if that is meant."
 
 

@@ -324,6 +324,8 @@ def test_ceilings_are_reached_by_their_figures() -> None:
     assert is_plateau(slow_bus.model_copy(update={"experiments": three}))
     assert not is_plateau(slow_bus)
     assert not is_plateau(session(*three))
+    on_cpu = session().baseline.model_copy(update={"by_cuda": ()})
+    assert ceilings(session(baseline=on_cpu, floors=Floors(launch_us=300.0))) == ()
     baseline = session().baseline
     inside = baseline.model_copy(
         update={"activity": baseline.activity.model_copy(update={"kernels": {"trt_conv": 0.9, "relu": 0.1}})}
