@@ -113,7 +113,7 @@ class Settings(BaseModel):
     budget: Duration = 90.0
     """After this long no further pair starts for undecided cases; every case gets its first six. 0: no limit."""
     blocks: Annotated[int, Field(ge=2, le=100)] = 8
-    """Turns that each side takes in one pair, in the order A B B A."""
+    """Turns that each side takes in one pair, in the order A B B A; half of them where a GPU does not wait for the host."""
     block_ms: Annotated[float, Field(gt=0, le=10_000)] = 6.0
     """Device time that one turn aims at."""
     placements: Annotated[int, Field(ge=1, le=64)] = 4

@@ -124,9 +124,9 @@ waiting = _options(
 
 measuring = _options(
     device,
-    click.option("--pairs", type=int, help="Most pairs of fresh processes for a case that stays undecided (default: 20)."),
+    click.option("--pairs", type=int, help="Most pairs of fresh processes for a case that stays undecided (default: 100)."),
     click.option("--budget", help="Start no more pairs for undecided cases after this long; 0: no limit (default: 90s)."),
-    click.option("--blocks", type=int, help="Turns that each side takes in a pair (default: 10)."),
+    click.option("--blocks", type=int, help="Turns that each side takes in a pair (default: 8)."),
     click.option(
         "--clock",
         type=click.Choice(["auto", "event", "graph", "cold-graph"]),

@@ -168,6 +168,39 @@ def pairs(result: Measured, side: Side) -> list[int]:
     return [one.pair for one in result.workers[side]]
 
 
+@pytest.mark.parametrize(
+    ("clock", "waits", "most", "blocks"),
+    [
+        ("event", (), 8, 4),
+        ("event", ("head",), 8, 8),
+        ("event", ("reference",), 8, 8),
+        ("event", (), 10, 6),  # half of them, but each order as often as the other
+        ("event", (), 4, 4),
+        ("event", (), 2, 2),
+        ("cpu", (), 8, 8),
+    ],
+)
+def test_half_of_the_blocks_suffice_on_a_gpu(clock: str, waits: tuple[Side, ...], most: int, blocks: int) -> None:
+    """Both sides of a pair have as many blocks; one that waits for the host, and the CPU, take all of the plan."""
+
+    class Timed(Worker):
+        def ask(self, op: str, expected: type[Any], **words: Any) -> Any:
+            answer = super().ask(op, expected, **words)
+            if op == "prepare":
+                return answer.model_copy(update={"workload": WORKLOAD.model_copy(update={"clock": clock})})
+            return answer
+
+    class TimedHost(Host):
+        def fork(self) -> Worker:
+            return Timed(self.side, self.script)
+
+    script = Script(sampled=lambda side, count: Sampled(samples_ms=(1e-4,) * count, exposed=side in waits))
+    hosts: Any = {side: TimedHost(side, script) for side in SIDES}
+    duet = Duet(hosts, plan().model_copy(update={"blocks": most}), Quiet(), None)
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
+    assert {len(one.blocks) for side in SIDES for one in result.workers[side]} == {blocks}
+
+
 def test_results_without_a_reference_are_compared_in_each_pair() -> None:
     """Sides that agree on fresh inputs are measured, with the error between them; sides that do not are a failure of the head."""
     result = measured(Script(results={"head": 1.05, "reference": 1.0}))
@@ -559,7 +592,7 @@ def test_on_a_gpu_the_workers_of_several_pairs_get_ready_at_once_and_wait_for_th
     script = Script()
     duet = duet_of(script, plan(8, restart_after=5, clock="auto"))
     hosts: Any = {side: Host(side, script) for side in SIDES}
-    rounds = Rounds((6, 8), 0, lambda _: [CASE], restart=lambda _: hosts, ahead=4)
+    rounds = Rounds((6, 8), 0, lambda _: [CASE], restart=lambda *_: hosts, ahead=4)
     result = duet.measure([CaseSides(CASE, SIDES)], rounds)[CASE]
     assert [pairs(result, side) for side in SIDES] == [list(range(8))] * 2
     assert [of for _, of in script.timed] == sorted(of for _, of in script.timed)
