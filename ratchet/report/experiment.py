@@ -100,8 +100,8 @@ def experiment_lines(one: ExperimentRecord) -> Iterator[str]:
     if one.equality:
         yield f"  {_equality(one.equality)}"
     if one.graph:
-        was = "" if one.graph.head == one.graph.reference else f", {one.graph.reference} before this change"
-        why = f": {log_line(one.graph.why)}" if one.graph.why else ""
+        was = "" if one.graph.head == one.graph.reference else f" (before this change: {one.graph.reference})"
+        why = f": {log_line(one.graph.why).rstrip('.')}" if one.graph.why else ""
         yield f"  CUDA graph of {log_line(one.stage)}: {one.graph.head}{was}{why}."
     elif one.e2e:
         yield "  CUDA graph: not tested, since there is no GPU."
@@ -125,7 +125,7 @@ def status_lines(status: StatusRecord) -> Iterator[str]:
     """Yield what is known so far and what to try next."""
     times = f"{status.e2e_ms:.3f}ms a call, {status.speedup:.3f} times as fast as at the start"
     yield f"{log_line(status.case)}: {units.plural(status.experiments, 'experiment')}, {status.kept} kept; {times}."
-    dirty = " with uncommitted changes" if status.reference.dirty else ""
+    dirty = " and the uncommitted changes that were kept" if status.reference.dirty else ""
     yield f"The next change is compared with {status.reference.commit[:10]}{dirty}."
     if status.minutes_left is not None:
         yield f"Budget: {status.minutes_left:.0f} min left."
