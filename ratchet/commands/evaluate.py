@@ -35,7 +35,7 @@ from ratchet.report.progress import Progress
 from ratchet.stats.comparison import medians_ms
 
 BUDGET_S = {"cuda": 12.0, "cpu": 5.0}
-"""No pair begins after so many seconds of them, beyond the first eight."""
+"""No pair begins after so many seconds of them, beyond the first eight, unless --pairs asks for them."""
 BLOCKS = {"cuda": 8, "cpu": 4}
 SIZE = {"cuda": 4096, "cpu": 1024}
 """Rows and columns of the argument, where nothing else is asked for."""
@@ -87,7 +87,8 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
         seeds = (*wanted.seeds, *(secrets.randbelow(2**31) for _ in range(SEEDS)))[:SEEDS]
         size = SIZE[machine.device]
         inputs = wanted.inputs or (() if wanted.maker else (InputSpec(shape=(size, size)),))
-        task = replace(_task(settings, machine, wanted.rules, seeds), sanitizer=sanitizer)
+        budget_s = 0.0 if "pairs" in given else BUDGET_S[machine.device]
+        task = replace(_task(settings, machine, wanted.rules, seeds, budget_s), sanitizer=sanitizer)
         trees = _trees(wanted, inputs, settings, machine, folder, request.folder)
         measured = measure_files(trees, task, folder, progress, without_secrets(environ))
     if evaluator_digest() != evaluator:
@@ -167,7 +168,7 @@ def _sanitizer(machine: Machine, environ: Mapping[str, str]) -> Path:
     return find_sanitizer(environ)
 
 
-def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[int]) -> FilesTask:
+def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[int], budget_s: float) -> FilesTask:
     on_cpu = machine.device == "cpu"
     plan = Plan(
         pairs=settings.pairs,
@@ -183,7 +184,6 @@ def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[in
     def undecided(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> bool:
         return timed_verdict(head, reference)[0] == "inconclusive"
 
-    budget_s = BUDGET_S[machine.device]
     times = looks_that_decide(settings.pairs)
     return FilesTask(plan, rules, seeds, times, budget_s, undecided, machine.gpu, machine.peaks, machine.idle)
 
