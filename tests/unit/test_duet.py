@@ -15,9 +15,10 @@ import pytest
 from ratchet.errors import HostError
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
-from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, _order
+from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, order_of_pair
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import Checked, Evidence, HostParts, Identified, Prepared, Sampled, Traced
+from ratchet.measure.planted import Planted
 from ratchet.measure.suite import _pairs_ahead
 from ratchet.measure.survey import PreparedCase, UnpreparedCase, survey, trace
 from ratchet.records.baseline import Baseline
@@ -309,6 +310,30 @@ def test_what_is_measured_is_what_files_keep() -> None:
     assert CaseRun.model_validate_json(dumps(case)).head == case.head
 
 
+def test_a_planted_slowdown_is_work() -> None:
+    """Each turn gives one sample; the head's holds four calls more in twenty, each of the length that the worker reports."""
+    asked: Counter[tuple[Side, int]] = Counter()
+
+    def sampled(side: Side, count: int) -> Sampled:
+        asked[side, count] += 1
+        return Sampled(samples_ms=(1e-4,) * count)
+
+    result = measured(Script(sampled=sampled), planted={CASE: Planted.nearest(0.2), "another": Planted.nearest(1)})
+    turns = PAIRS * plan().blocks
+    assert (asked["head", 24], asked["reference", 20], asked["head", 20], asked["reference", 24]) == (turns, turns, 0, 0)
+    blocks = {side: [taken.block for one in result.workers[side] for taken in one.blocks] for side in SIDES}
+    assert {block.samples_ms for block in blocks["reference"]} == {(1e-4,)}
+    assert {block.samples_ms for block in blocks["head"]} == {(1.2e-4,)}
+
+
+@pytest.mark.parametrize(("share", "calls", "more"), [(0.035, 29, 1), (0.2, 20, 4), (1.0, 20, 20), (0.005, 200, 1)])
+def test_planted_slowdowns(share: float, calls: int, more: int) -> None:
+    """The nearest slowdown of the form 1/n, over twenty calls at least."""
+    planted = Planted.nearest(share)
+    assert (planted.calls, planted.more) == (calls, more)
+    assert planted.share == pytest.approx(share, rel=0.02)
+
+
 @pytest.mark.parametrize(("side", "fails"), [("head", True), ("reference", False)])
 def test_nonsense(side: Side, fails: bool) -> None:
     """A head that speaks nonsense fails; of a reference that does, nothing is known, which is no pass either."""
@@ -419,14 +444,16 @@ def test_each_order_comes_once_in_four_pairs() -> None:
     """Of who forks first and who times first each combination comes once in four pairs, in an order that is drawn."""
     combinations = set(product((False, True), repeat=2))
     orders = [
-        tuple(_order(1, f"case/{case}", 4 * block + place) for place in range(4)) for case in range(9) for block in range(9)
+        tuple(order_of_pair(1, f"case/{case}", 4 * block + place) for place in range(4))
+        for case in range(9)
+        for block in range(9)
     ]
     assert all(set(order) == combinations for order in orders)
     assert len(set(orders)) > 12
     assert orders == [
-        tuple(_order(1, f"case/{case}", 4 * b + place) for place in range(4)) for case in range(9) for b in range(9)
+        tuple(order_of_pair(1, f"case/{case}", 4 * b + place) for place in range(4)) for case in range(9) for b in range(9)
     ]
-    assert orders[:9] != [tuple(_order(2, "case/0", 4 * block + place) for place in range(4)) for block in range(9)]
+    assert orders[:9] != [tuple(order_of_pair(2, "case/0", 4 * block + place) for place in range(4)) for block in range(9)]
 
 
 def test_pairs_follow_the_order_that_was_drawn() -> None:
@@ -434,7 +461,7 @@ def test_pairs_follow_the_order_that_was_drawn() -> None:
     script = Script()
     result = measured(script)
     for pair in range(PAIRS):
-        forks, times = _order(plan().order_seed, CASE, pair)
+        forks, times = order_of_pair(plan().order_seed, CASE, pair)
         assert [side for side, of in script.built if of == pair] == list(SIDES[::-1] if forks else SIDES)
         assert next(side for side, of in script.timed if of == pair) == ("head" if times else "reference")
         assert {side: result.workers[side][pair].started_first for side in SIDES} == {"reference": not forks, "head": forks}
@@ -444,7 +471,7 @@ def test_a_repeat_exchanges_the_sides() -> None:
     """A pair that is repeated has the other side first, so that what always takes the first one is not the code's doing."""
     script = Script(lambda at, pair, tries: killed(at) if (at, pair) == ("head", 1) and tries <= 2 else None)
     measured(script)
-    forks, _ = _order(plan().seed, CASE, 1)
+    forks, _ = order_of_pair(plan().seed, CASE, 1)
     head_first = ["head", "reference", "head", "head", "reference"]
     reference_first = ["reference", "head", "head", "reference", "head"]
     assert [at for at, of in script.built if of == 1] == (head_first if forks else reference_first)
@@ -600,7 +627,7 @@ def test_on_a_gpu_the_workers_of_several_pairs_get_ready_at_once_and_wait_for_th
     assert script.happened[:first_timed].count("built") == 8
     assert script.alive == 0
     for pair in range(8):
-        forks, _ = _order(plan().order_seed, CASE, pair)
+        forks, _ = order_of_pair(plan().order_seed, CASE, pair)
         assert {side: result.workers[side][pair].started_first for side in SIDES} == {"reference": not forks, "head": forks}
 
 
