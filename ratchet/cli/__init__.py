@@ -52,6 +52,7 @@ COMMANDS = {
     "roofline": ("profile:roofline_command", "Draw how near each case comes to what the machine can do."),
     "run": ("check:run_command", "Time this checkout alone and write results/current.json."),
     "settings": ("show:settings_command", "Show every setting: its value, where that comes from, and what it means."),
+    "site": ("history:site_command", "Write the history of main as pages: an overview, a page a case, a page a run."),
     "soak": ("soak:soak_command", "Check unchanged code again and again: how often is the gate red for nothing?"),
     "study": ("variants:study_command", "Time all variants of a benchmark, and show where each stands below the roofline."),
     "sweep": ("variants:sweep_command", "Time all variants of a case at many sizes."),

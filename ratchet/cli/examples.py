@@ -70,6 +70,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "roofline": ("ratchet roofline", "ratchet roofline 'norm/*' --out pictures"),
     "run": ("ratchet run", "ratchet run norm --pairs 12 --device cpu"),
     "settings": ("ratchet settings", "ratchet settings --json", "RATCHET_PAIRS=40 ratchet settings"),
+    "site": ("ratchet site", "ratchet site --out _site --title 'Kernels on H200'"),
     "soak": ("ratchet soak --time 2h --plant 3.5%", "ratchet soak --report"),
     "study": ("ratchet study normalize", "ratchet study normalize --results pictures"),
     "sweep": ("ratchet sweep normalize/rows_4k --over columns=2**7..2**14",),

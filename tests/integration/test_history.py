@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ratchet.records.history import Series
@@ -102,3 +104,17 @@ def test_no_history_is_a_sentence(play: Playground) -> None:
     none = play.ratchet("history")
     assert none.code == 2
     assert none.sentence.startswith("There is no judged run of main yet.")
+
+
+def test_the_history_as_pages(moved: Playground, tmp_path: Path) -> None:
+    """`ratchet site` writes an overview, a page for the case and one for each run, and leaves the checkout as it is."""
+    runs = len(series(moved).points)
+    answer = only_json(moved.ratchet("site", "--json").out)
+    site = moved.repo / "results" / "site"
+    assert answer == {"overview": str(site / "index.html"), "cases": 1, "runs": runs, "problems": []}
+    assert len(list((site / "case").iterdir())) == 1
+    assert len(list((site / "run").iterdir())) == runs
+    assert moved.git("status", "--porcelain", "--untracked-files=no") == ""
+    elsewhere = moved.ratchet("site", "--out", str(tmp_path / "pages"), "--title", "Adds & <more>")
+    assert elsewhere.out.startswith(f"1 case, {runs} runs: ")
+    assert "<h1>Adds &amp; &lt;more&gt;</h1>" in (tmp_path / "pages" / "index.html").read_text(encoding="utf-8")
