@@ -206,7 +206,7 @@ def plateaus(seed: int) -> RecordedSpace:
 
 
 def cliffs(seed: int) -> RecordedSpace:
-    """A bowl with edges: just beyond the best products of two parameters, registers spill and everything takes twice to four times."""
+    """A bowl with edges: beyond some products of two parameters everything takes twice to four times as long."""
     rng = np.random.default_rng(600 + seed)
     values = (1, 2, 3, 4, 6, 8, 12, 16)
     space = Space({**dict.fromkeys("abcd", values), "e": (0, 1), "f": (0, 1, 2, 3)})
