@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet.errors import UsageError
 from ratchet.tune.space import Candidates, Places, Value
 
 if TYPE_CHECKING:
@@ -69,6 +68,8 @@ class Strategy(ABC):
     """A choice of the next candidate from the history. It never marks one as handed out: the search does."""
 
     name: ClassVar[str]
+    needs: ClassVar[str] = ""
+    """The package, if any, that must be installed for it; the extra ``tune`` has all of them."""
 
     def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
         """Begin with a budget of about so many evaluations; None where it is not known."""
@@ -226,13 +227,7 @@ class Forest:
     def __init__(self, candidates: Candidates, rng: np.random.Generator) -> None:
         self._rng = rng
         self._features = Features(candidates, rng)
-        try:
-            self._sklearn: Any = importlib.import_module("sklearn")
-        except ImportError:
-            raise UsageError(
-                "Trees guide this search, and they need scikit-learn, which is not installed.",
-                "Install it with pip install 'gpu-ratchet[tune]', or use auto or climb.",
-            ) from None
+        self._sklearn: Any = importlib.import_module("sklearn")
         self._tree: Any = importlib.import_module("sklearn.tree").ExtraTreeRegressor
         self._grown: list[Any] = []
 
@@ -294,6 +289,7 @@ class TreeSearch(Strategy):
     """
 
     name = "trees"
+    needs = "sklearn"
     first = 15
     """Random configurations before the forest is asked; of a small budget no more than a third."""
     fewest = 3
@@ -348,18 +344,13 @@ TRIES = 20
 class Tpe(Strategy):
     """Optuna's sampler over the place of each parameter's value, an integer; a suggestion that is not valid counts as failed."""
 
-    name = "optuna"
+    name = "tpe"
+    needs = "optuna"
 
     def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
-        """Begin a study of Optuna's. Raises UsageError where Optuna is not installed."""
         super().__init__(seen, rng, budget)
-        try:
-            import optuna
-        except ImportError:
-            raise UsageError(
-                "The strategy optuna needs Optuna, which is not installed.",
-                "Install it with pip install 'gpu-ratchet[tune]', or use auto.",
-            ) from None
+        import optuna
+
         self._optuna = optuna
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         with warnings.catch_warnings():

@@ -170,6 +170,9 @@ def tune(request: TuneRequest, progress: Progress, environ: Mapping[str, str]) -
     Raises UsageError for a case that cannot be tuned, UnfitError where no configuration gives a time, BusyError for a device
     that others hold.
     """
+    from ratchet.tune.search import strategy_called
+
+    strategy_called(request.strategy)  # before anything starts
     root = root_of(request.request.folder)
     settings = load_settings(root, environ, request.request.options, request.request.folder)
     folder = writable(request.folder or root / FOLDER)
