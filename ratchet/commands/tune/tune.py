@@ -12,6 +12,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ratchet.cache import scratch_folder
@@ -208,7 +209,8 @@ def _tuned(request: TuneRequest, site: TuningSite, folder: Path, started: float)
         search = Search(restored(space, codes), request.strategy, request.seed, expected)
         session.resume(search)
         # Noted now, so that a killed session has them too.
-        session.record = _with_session(session.record, strategy=search.strategy, startup_s=startup_s)
+        began = datetime.now(UTC) - timedelta(seconds=startup_s)
+        session.record = _with_session(session.record, strategy=search.strategy, started_at=began, startup_s=startup_s)
         where = f"on {', '.join(executor.places)}, after {wall(startup_s)} to start"
         site.progress.stage(f"Tuning {case.name}: {space.count} configurations, {where}")
         ended = session.search(search, executor)
