@@ -72,6 +72,12 @@ class CaseTask:
     """Cores for what is not timed: all, or a share of them where several GPUs are measured at once."""
     traced: Undecided = lambda _: ()
     """Which measured cases are traced with torch.profiler at the end, for their profiles."""
+    most_foreseen: int = 0
+    """If the code of no more cases than this differs, all of them are traced before the first pair."""
+    foreseen: Undecided = lambda _: ()
+    """Otherwise, when fresh processes take over: which cases look as if they will be profiled. They are traced then."""
+    on_foreseen: Callable[[Sequence[CaseRun], Traces], None] = lambda *_: None
+    """Called with all cases and those traces, while pairs remain to be measured. It may keep other cores busy."""
 
 
 @dataclass(frozen=True)
@@ -130,12 +136,31 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
             return [_with_samples(case, results[case.name], sampler) if case.name in results else case for case in cases]
 
         ecc_before = gpu.uncorrected_ecc() if gpu else None
+        waits_for_host = [_waits_for_host(surveyed[case.name]) for case in wanted]
         if wanted:
-            if any(_waits_for_host(surveyed[case.name]) for case in wanted):
+            if any(waits_for_host):
                 sessions.wait_for_spare()
             progress.start(len(wanted), task.looks[-1])
 
-        def restart(names: Collection[str]) -> Mapping[Side, HostClient]:
+        # What keeps other cores busy could disturb blocks that wait for the host.
+        has_spare_cores = gpu is not None and task.cores >= SPARE_CORES and not any(waits_for_host)
+        differ = {case.name for case in cases if not case.identical}
+        changed = [case.name for case in wanted if case.sides == SIDES and case.name in differ]
+        early = Traces()
+
+        def trace_early(so_far: Sequence[CaseRun], names: Sequence[str]) -> None:
+            nonlocal early
+            early = _traced(duet, hosts, names)
+            task.on_foreseen(so_far, early)
+
+        if has_spare_cores and 0 < len(changed) <= task.most_foreseen:
+            trace_early(cases, changed)
+
+        def restart(names: Collection[str], results: Mapping[str, Measured]) -> Mapping[Side, HostClient]:
+            if has_spare_cores and not early.cases:
+                so_far = taken(results)
+                if likely := [name for name in task.foreseen(so_far) if name in names]:
+                    trace_early(so_far, likely)
             need = "needs" if len(names) == 1 else "need"
             progress.stage(f"Starting fresh processes for {plural(len(names), 'case')} that {need} more pairs")
             again = sessions.renew(hosts)
@@ -154,7 +179,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
         results = duet.measure(wanted, rounds)
         ecc_after = gpu.uncorrected_ecc() if gpu else None
         measured = taken(results)
-        traces = _traced(duet, hosts, list(task.traced(measured)))
+        traces = early.joined(_traced(duet, hosts, [name for name in task.traced(measured) if name not in early.cases]))
     done = [
         _completed(case, results[case.name], sampler, (ecc_before, ecc_after), task.confidence) if case.name in results else case
         for case in measured
