@@ -1,8 +1,8 @@
 """The search: a space and what is known of it → which configurations to try next.
 
 ``ratchet tune`` and the replay of a recorded space ask it for configurations and report their times. `Auto` tries every
-configuration if the budget allows it; else it uses what did best on recorded and made-up spaces: trees, or hill-climbing where
-scikit-learn is not installed. Pure: no clock, no files.
+configuration if the budget allows it; else it uses what did best on recorded and made-up spaces: a portfolio, or hill-climbing
+where scikit-learn is not installed. Pure: no clock, no files.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import math
 import numpy as np
 
 from ratchet.errors import UsageError
+from ratchet.tune.models import History
 from ratchet.tune.space import Candidates, Configuration, Value
-from ratchet.tune.strategies import Climb, Exhaustive, History, Random, Strategy, Tpe, TreeSearch
+from ratchet.tune.strategies import Climb, Exhaustive, Portfolio, Random, Strategy, Tpe
 
 
 class Auto(Strategy):
@@ -41,11 +42,11 @@ class Auto(Strategy):
         fits = self.to_come is not None and self.seen.candidates.exact and self.seen.left <= self.to_come
         if fits:
             return Exhaustive
-        return TreeSearch if _is_installed(TreeSearch.needs) else Climb
+        return Portfolio if _is_installed(Portfolio.needs) else Climb
 
 
 STRATEGIES: dict[str, type[Strategy]] = {
-    strategy.name: strategy for strategy in (Auto, Exhaustive, Random, Climb, TreeSearch, Tpe)
+    strategy.name: strategy for strategy in (Auto, Exhaustive, Random, Climb, Portfolio, Tpe)
 }
 """Name → strategy. The search calls ``next()`` only while there is a candidate that was not handed out."""
 

@@ -100,7 +100,7 @@ def test_auto_tries_everything_that_fits() -> None:
     """Where the budget is enough for the whole space, the search is exhaustive."""
     found = candidates(SPACE)
     assert Search(found, "auto", budget=found.count).strategy == "exhaustive"
-    assert Search(found, "auto", budget=found.count - 1).strategy == "trees"
+    assert Search(found, "auto", budget=found.count - 1).strategy == "portfolio"
 
 
 def test_auto_changes_its_mind_with_the_pace() -> None:
@@ -110,11 +110,11 @@ def test_auto_changes_its_mind_with_the_pace() -> None:
     tried = search.ask(5)
     for each in tried:
         search.tell(each, 1.0)
-    assert search.strategy == "trees"
+    assert search.strategy == "portfolio"
     search.expect(found.count - 5)
     rest = [each for each in map(found.configuration, range(found.count)) if each not in tried]
     assert search.ask(3) == rest[:3]
-    assert search.strategy == "trees, then exhaustive"
+    assert search.strategy == "portfolio, then exhaustive"
     search.expect(2)
     assert search.ask(10) != rest[3:13]
 
@@ -150,7 +150,7 @@ def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     assert search.strategy == "climb"
 
 
-@pytest.mark.parametrize(("strategy", "needed"), [("trees", "scikit-learn"), ("tpe", "Optuna")])
+@pytest.mark.parametrize(("strategy", "needed"), [("portfolio", "scikit-learn"), ("tpe", "Optuna")])
 def test_a_strategy_names_what_it_needs(monkeypatch: pytest.MonkeyPatch, strategy: str, needed: str) -> None:
     """A strategy whose package is missing names it, and the extra to install."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
