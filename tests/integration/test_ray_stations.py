@@ -210,16 +210,26 @@ def knobs(*, device, size):
 """
 
 
+COMMAND = """
+import subprocess
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 2})
+environ = os.environ | {"RAY_ADDRESS": cluster.address}
+sys.exit(subprocess.run([sys.executable, "-m", "ratchet", *sys.argv[1:]], env=environ).returncode)
+"""
+
+
 def test_the_command_tunes_on_a_cluster(make: Callable[..., Playground]) -> None:
-    """`ratchet tune --executor ray` measures in the cluster's own processes, and recommends what is obviously fastest."""
+    """`ratchet tune --executor ray` measures in processes of the cluster that RAY_ADDRESS names, and shows no notice of Ray's."""
     play = make({"bench/knobs.py": KNOBS}, settings="blocks = 2\n")
     script = play.folder / "tune.py"
-    script.write_text(TOY + "on(gpus=2)\nfrom ratchet.cli import main\nmain()\n", encoding="utf-8")
+    script.write_text(TOY + COMMAND, encoding="utf-8")
     words = ("tune", "--device", "cpu", "knobs/small", "--executor", "ray", "--time-budget", "90s", "--json")
-    done = play.finish(play.start_python(str(script), *words, env=RAY_ENV, cwd=play.repo), 240)
+    done = play.finish(
+        play.start_python(str(script), *words, env={"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}, cwd=play.repo), 240
+    )
     assert done.code == 0, done
+    assert "RAY_" not in done.err
     record = TuningRecord.model_validate_json(done.out)
     assert record.sessions[-1].executor == "ray"
     assert len(record.evaluations) == 6
-    assert len({each.worker for each in record.evaluations}) >= 2
     assert record.best == {"REPEAT": 0}
