@@ -87,12 +87,30 @@ _ELSEWHERE = ("-t", "--target", "--prefix", "--root")
 """Options of pip that install into a folder."""
 
 
+def _parse_harness(value: object) -> object:
+    """Read a command, and refuse one whose results nobody could find."""
+    command = _parse_command(value)
+    if (
+        isinstance(command, tuple | list)
+        and command
+        and not any("{out}" in str(word) or "{dir}" in str(word) for word in command)
+    ):
+        raise ValueError(
+            "it names no place for its results: write {out} for the file, or {dir} for the folder, that it writes to"
+        )
+    return command
+
+
 def _parse_folders(value: object) -> object:
     return tuple(value.split(os.pathsep)) if isinstance(value, str) else value
 
 
 Fraction = Annotated[float, BeforeValidator(parse_fraction), Field(gt=0, lt=1)]
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
+
+
+Format = Literal["nvbench", "google-benchmark", "pytest-benchmark", "hyperfine", "triton", "pytorch", "json"]
+"""What another harness writes."""
 
 
 class Settings(BaseModel):
@@ -107,13 +125,13 @@ class Settings(BaseModel):
     python_path: Annotated[tuple[str, ...], BeforeValidator(_parse_folders)] = (".", "src")
     """Folders of each tree from which its own packages are imported; as one string, separated as in PATH."""
     device: Literal["auto", "cuda", "cpu"] = "auto"
-    """What to measure on; ``auto``: a GPU if there is one."""
+    """Device to measure on; ``auto``: a GPU if there is one."""
     pairs: Annotated[int, Field(ge=3, le=200)] = 100
     """Most pairs of fresh processes, one per side, that an undecided case gets. Fewer than 20 can prove no change."""
     budget: Duration = 90.0
     """After this long no further pair starts for undecided cases; every case gets its first six. 0: no limit."""
     blocks: Annotated[int, Field(ge=2, le=100)] = 8
-    """Turns that each side takes in one pair, in the order A B B A."""
+    """Turns that each side takes in one pair, in the order A B B A; half of them where a GPU does not wait for the host."""
     block_ms: Annotated[float, Field(gt=0, le=10_000)] = 6.0
     """Device time that one turn aims at."""
     placements: Annotated[int, Field(ge=1, le=64)] = 4
@@ -140,7 +158,7 @@ class Settings(BaseModel):
     memory_limit: Annotated[int | None, BeforeValidator(parse_size), Field(gt=0)] = None
     """Most memory that a call may hold, for cases that name no limit of their own; None: no limit."""
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
-    """Of the intervals in reports."""
+    """Confidence level of the intervals in reports."""
     false_alarm: Fraction = 0.001
     """How often a whole run of unchanged code may be red."""
     on_inconclusive: Literal["pass", "fail"] = "pass"
@@ -153,6 +171,12 @@ class Settings(BaseModel):
     """What the build writes for the benchmarks: files, folders with a slash at the end, patterns. Without it nothing is kept."""
     build_cache: bool | Literal["read"] = True
     """Keep these outputs and reuse them for a tree with the same content; ``read`` reuses and keeps nothing new."""
+    command: Annotated[tuple[str, ...], BeforeValidator(_parse_harness)] = ()
+    """Command of another harness, timed in place of ``bench``; its results go to ``{out}``, a file, or ``{dir}``."""
+    format: Format | None = None
+    """What that command writes; None: recognised by its content."""
+    command_timeout: Duration = 1800.0
+    """Longest that one process of that command may take."""
     case_timeout: Duration = 120.0
     """Longest that one step of one case may take in a worker."""
     host_timeout: Duration = 300.0
@@ -163,6 +187,10 @@ class Settings(BaseModel):
     """Most cases that one check profiles: the worst regressions, then the largest improvements."""
     profile_timeout: Annotated[float, BeforeValidator(parse_duration), Field(ge=1)] = 120.0
     """Longest that profiling all cases of one run may take, besides importing the trees."""
+    models: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,40}$")], ...], BeforeValidator(_parse_command)
+    ] = ()
+    """GPU models that measure a pull request, by the names that their jobs give; it is red if one of them is, or is missing."""
     baseline_mode: Literal["push", "pull-request", "branch"] = "push"
     """The way that the next baseline reaches the remote: onto the main branch, as a pull request, or on a branch of its own."""
     baseline_branch: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$")] = (
@@ -271,7 +299,9 @@ def _project_of(root: Path, folder: Path) -> Path:
     return root
 
 
-OTHER_VARIABLES = frozenset({"CACHE_DIR", "BUILDS_DIR", "LOCK_DIR", "LOCK_CLOCKS", "EPHEMERAL", "APP_ID", "APP_PRIVATE_KEY"})
+OTHER_VARIABLES = frozenset(
+    {"CACHE_DIR", "BUILDS_DIR", "LOCK_DIR", "LOCK_CLOCKS", "EPHEMERAL", "APP_ID", "APP_PRIVATE_KEY", "WEBHOOK_URL"}
+)
 """Ends of variables that begin with RATCHET_ and are no settings."""
 
 

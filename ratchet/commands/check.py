@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
-from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +22,7 @@ from ratchet.commands.machine import Machine, environment_of, in_parallel, machi
 from ratchet.commands.output import record_of
 from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite, with_profiles
 from ratchet.commands.request import CURRENT, CommandResult, Request, apart_of, load_baseline, reference_of, watched, writable
-from ratchet.commands.trees import build, tree_specs
+from ratchet.commands.trees import build, cases_of, measure, tree_specs
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, GitError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
@@ -31,10 +30,11 @@ from ratchet.judge.consistency import policy_of_part
 from ratchet.judge.sequential import Drift, by_commit, drifting, likely_changed, looks, suspects, undecided, urgent
 from ratchet.judge.verdict import changed_cases, judge_run
 from ratchet.measure.build import without_secrets
-from ratchet.measure.suite import CaseTask, Suite, Traces, list_cases, measure_suite
+from ratchet.measure.device.environment import installed_version
+from ratchet.measure.suite import CaseTask, Suite, Traces
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.files import save
-from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Shard, Tree
+from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Plan, Policy, Shard, Tree
 from ratchet.report.progress import Progress
 from ratchet.units import plural
 
@@ -114,6 +114,8 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
             shard=plan.shard,
             bench_from=plan.bench_from,
         )
+        cards = tuple(machine.gpu.card() for machine in machines if machine.gpu)
+        record = record.model_copy(update={"environment": record.environment.model_copy(update={"cards": cards})})
         with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
             save(plan.results / CURRENT, record)
         report = judge_run(record, plan.baseline)
@@ -126,6 +128,8 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
 def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
     repository = Repository(request.folder)
     settings = load_settings(repository.root, environ, request.options, request.folder)
+    if settings.command:  # another harness: its kernels are not ours to launch under a profiler
+        settings = settings.model_copy(update={"profile": "never"})
     if request.shard:  # all shards together may be falsely red no more often than one whole check
         settings = settings.model_copy(update={"false_alarm": settings.false_alarm / request.shard.of})
     results = writable(repository.root / settings.results)
@@ -189,7 +193,7 @@ def _unbuilt(error: BuildError) -> Suite:
     """Return the suite of a head that does not build, which is red: one failed entry stands for all its cases."""
     failure = Failure(side="head", stage="build", message=error.message)
     stand_in = CaseRun(name="build/*", benchmark="build", config=Config(name="*"), failures=(failure,))
-    return Suite((stand_in,), torch=metadata.version("torch"), cuda=None, triton=None)
+    return Suite((stand_in,), torch=installed_version("torch") or "", cuda=None, triton=None)
 
 
 def _against_baseline(
@@ -201,7 +205,7 @@ def _against_baseline(
     """
     progress.stage("Listing the cases")
     tree = tree_specs(plan.settings, machines[0], plan.repository.root, trees.head)["head"]
-    names = [case.name for case in list_cases(tree, plan.patterns, plan.environ)]
+    names = [case.name for case in cases_of(plan.settings, tree, plan.patterns, plan.environ)]
     if not plan.patterns:
         names += [name for name, entry in stored.items() if not entry.removed and name not in names]
     groups = by_commit(plan.shard.part(names) if plan.shard else names, stored)
@@ -260,17 +264,9 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     early = pairing.early if len(machines) == 1 and reference else None
 
     def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
-        task = CaseTask(
-            timing,
-            pairing.patterns,
-            settings.confidence,
-            looks(timing.pairs),
-            lambda cases: undecided(cases, policy, timing.pairs, pairing.drifts),
-            lambda cases: urgent(cases, policy, timing.pairs),
+        task = replace(
+            task_of(settings, machine, timing, pairing.patterns, policy, pairing.drifts),
             compared=not unbuilt,
-            gpu=machine.gpu,
-            peaks=machine.peaks,
-            idle=machine.idle,
             time_identical=settings.time_identical,
             shard=shard,
             cores=max(1, len(os.sched_getaffinity(0)) // len(machines)),
@@ -280,7 +276,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
             on_foreseen=early.start if early else lambda *_: None,
         )
         trees = tree_specs(settings, machine, plan.repository.root, head, reference)
-        return measure_suite(trees, task, progress, plan.environ)
+        return measure(settings, trees, task, progress, plan.environ)
 
     count, whole = len(machines), pairing.shard or Shard(number=1, of=1)
     parts = [Shard(number=whole.number + index * whole.of, of=whole.of * count) for index in range(count)]
@@ -290,3 +286,20 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     missing = str(unbuilt) if unbuilt else suites[0].reference_missing
     traces = reduce(Traces.joined, (suite.traces for suite in suites))
     return replace(suites[0], cases=cases, reference_missing=missing, traces=traces)
+
+
+def task_of(
+    settings: Settings, machine: Machine, timing: Plan, patterns: Sequence[str], policy: Policy, drifts: Mapping[str, Drift]
+) -> CaseTask:
+    """Return what a check measures on one machine, and after how many pairs it asks the judge: `ratchet soak` does the same."""
+    return CaseTask(
+        timing,
+        patterns,
+        settings.confidence,
+        looks(timing.pairs),
+        lambda cases: undecided(cases, policy, timing.pairs, drifts),
+        lambda cases: urgent(cases, policy, timing.pairs),
+        gpu=machine.gpu,
+        peaks=machine.peaks,
+        idle=machine.idle,
+    )

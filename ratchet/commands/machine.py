@@ -50,12 +50,16 @@ class Machine:
 
 @contextlib.contextmanager
 def machine_of(
-    request: Request, settings: Settings, what: str, progress: Progress, environ: Mapping[str, str]
+    request: Request, settings: Settings, what: str, progress: Progress, environ: Mapping[str, str], *, gives_way: bool = False
 ) -> Iterator[Machine]:
-    """Hold the chosen device while the body runs. Raises BusyError where others hold it, UnfitError where it is not fit."""
+    """Hold the chosen device while the body runs. Raises BusyError where others hold it, UnfitError where it is not fit.
+
+    With ``gives_way``, `lock.Wanted` interrupts the body when another run wants the device.
+    """
     device, gpu, warnings = choose(request, settings, environ)
     key, name = (f"gpu-{gpu.uuid}", f"GPU {gpu.index}") if gpu else ("cpu", "The CPU")
-    with hold(key, what, request.wait_s, progress.stage, device=name, folder=lock_folder(environ)):
+    folder = lock_folder(environ)
+    with hold(key, what, request.wait_s, progress.stage, device=name, folder=folder, gives_way=gives_way):
         idle: tuple[int, ...] = ()
         if gpu is not None:
             condition = fitness.inspect(gpu)
@@ -109,7 +113,7 @@ def _called(machine: Machine) -> str:
 def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> tuple[Device, Gpu | None, tuple[str, ...]]:
     """Return the device, its GPU and warnings. Raises UnfitError without torch, or without the GPU that was asked for."""
     torch = installed_version("torch")
-    if torch is None:
+    if torch is None and not settings.command:
         raise UnfitError(
             "Measuring needs PyTorch.",
             "Install any build for your CUDA with `pip install torch`; without a GPU add "
@@ -118,7 +122,7 @@ def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> 
     if settings.device == "cpu":
         return "cpu", None, ()
     gpu = choose_gpu(request.gpu, environ.get("CUDA_VISIBLE_DEVICES"))
-    blind = torch.endswith("+cpu")
+    blind = bool(torch and torch.endswith("+cpu")) and not settings.command
     if gpu is not None and not blind:
         return "cuda", gpu, ()
     why = "the installed torch has no CUDA in it" if gpu else "no NVIDIA GPU was found here"

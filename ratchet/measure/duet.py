@@ -35,12 +35,15 @@ from ratchet.measure.lost import (
     worth_repeating,
 )
 from ratchet.measure.messages import Checked, KernelTimes, Prepared, Sampled
+from ratchet.measure.planted import Planted
 from ratchet.measure.workers import Crew, Variant, Workers
 from ratchet.records.profile import Peaks
 from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples, stored_ms
 
 FEWEST, MOST = 3, 30
 """Samples in one block."""
+FEWEST_BLOCKS = 4
+"""Blocks of each side in a pair, at least, unless the plan has fewer: both orders come twice."""
 BLOCK_WALL = 2.5
 """Times the wanted length of a block that it may take with all that is not timed: a call of 0.2 ms may take 1 ms to launch."""
 SETTLED = 0.005
@@ -168,10 +171,12 @@ class Duet:
         sampler: Sampler | None,
         variants: Mapping[str, Variant] | None = None,
         peaks: Peaks | None = None,
+        planted: Mapping[str, Planted] | None = None,
     ) -> None:
         self.workers = Workers(hosts, plan, sampler, variants or {})
         self.progress = progress
         self._peaks = peaks
+        self._planted = planted or {}
         self._plan = plan
         self._random = random.Random(plan.order_seed)  # noqa: S311  an order of cases, not a secret
         self._crew = Crew()
@@ -333,6 +338,7 @@ class Duet:
 
         ``at_once`` lets both sides build and check at the same time, which takes the memory of both checks.
         """
+        planted = self._planted.get(case.name)
         forks, times = (flipped != mirrored for flipped in self._order(case.name, pair))
         sides = _turn(case.sides, flipped=forks)
         prepared = self._prepare_sides(sides, case.name, self._plan.seed + 2 * pair, at_once=at_once)
@@ -345,17 +351,23 @@ class Duet:
         position, places = 0, min(one.places for one in prepared.values())  # the side that takes less memory may have more
         for index in range(self._plan.blocks):
             for side in _turn(first, flipped=index % 2 == 1):
-                sampled, window = self._sample(side, prepared[side], "block", count, place=index % places)
-                samples_ms = tuple(map(stored_ms, sampled.samples_ms))
+                asked = planted.count(side) if planted else count
+                sampled, window = self._sample(side, prepared[side], "block", asked, place=index % places)
+                times_ms = planted.sample(sampled.samples_ms) if planted else sampled.samples_ms
+                samples_ms = tuple(map(stored_ms, times_ms))
                 block = Block(index=index, position=position, samples_ms=samples_ms, exposed=sampled.exposed)
                 workers[side].blocks.append(TimedBlock(block, window))
                 position += 1
+            if self._suffices(index + 1, workers.values(), prepared):
+                break
         for side in first:
             for stage in prepared[side].stages:
                 workers[side].stages_ms[stage] = self._sample_stage(side, prepared[side], stage, count)
         times_kernels = pair < KERNEL_PAIRS and all(worker.waited_for_host for worker in workers.values())
         for side in first if times_kernels else ():
-            workers[side].kernels_ms = self._crew.workers[side].ask("kernels", KernelTimes, samples=KERNEL_SAMPLES).samples_ms
+            asked = planted.count(side) if planted else KERNEL_SAMPLES
+            kernels = self._crew.workers[side].ask("kernels", KernelTimes, samples=asked)
+            workers[side].kernels_ms = planted.sample(kernels.samples_ms) if planted else kernels.samples_ms
         seed = self._plan.seed + 2 * pair + 1
         compared = len(sides) == 2 and not prepared["head"].has_reference
         checks = [partial(self._crew.workers[side].ask, "finish", Checked, seed=seed, evidence=compared) for side in sides]
@@ -370,6 +382,17 @@ class Duet:
         if times_kernels:
             self._retire()  # the tracer stays in a process, and must not be there when the next case is timed
         return workers
+
+    def _suffices(self, blocks: int, workers: Collection[WorkerResult], prepared: Mapping[Side, Prepared]) -> bool:
+        """Return whether a pair has enough blocks before the last: half of them, on a GPU that never waited for the host.
+
+        There, blocks of one process hardly differ: half of eight leave the spread of pairs as it is within a few per cent
+        (docs/decisions/0019-at-once.md). On both sides alike, so it favours neither.
+        """
+        if any(one.workload.clock == "cpu" for one in prepared.values()):
+            return False
+        half = max(FEWEST_BLOCKS, self._plan.blocks // 2)
+        return blocks >= half and blocks % 2 == 0 and not any(one.block.exposed for worker in workers for one in worker.blocks)
 
     def _prepare_sides(self, sides: Sequence[Side], case: str, seed: int, *, at_once: bool) -> dict[Side, Prepared]:
         """Build the case in a worker of each side, forked if there is none. Raises CaseTrouble."""
@@ -430,7 +453,7 @@ class Duet:
         return self._sample(side, prepared, "stage", wanted, name=stage)[0].samples_ms
 
     def _order(self, case: str, pair: int) -> tuple[bool, bool]:
-        return _order(self._plan.order_seed, case, pair)
+        return order_of_pair(self._plan.order_seed, case, pair)
 
     def _retire(self) -> None:
         self.workers.retire(self._crew)
@@ -457,7 +480,7 @@ class _Budget:
         return self._urgent is None or case in self._urgent
 
 
-def _order(seed: int, case: str, pair: int) -> tuple[bool, bool]:
+def order_of_pair(seed: int, case: str, pair: int) -> tuple[bool, bool]:
     """Return whether the head forks first in this pair, and whether it times first.
 
     Each of the four combinations comes once in every four pairs of a case, in random order. So neither side is favoured, whatever

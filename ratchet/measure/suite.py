@@ -21,6 +21,7 @@ from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
+from ratchet.measure.planted import Planted
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.survey import PreparedCase, SideTrace, UnpreparedCase, survey, trace
 from ratchet.measure.tree_spec import TreeSpec
@@ -40,6 +41,8 @@ SPARE_CORES = 8
 """With so many cores, the second session's processes import the benchmarks during the survey, before anything is timed."""
 
 
+Surveyed = dict[str, dict[Side, PreparedCase | UnpreparedCase]]
+"""Case → side → how building and checking it went."""
 Undecided = Callable[[Sequence[CaseRun]], Collection[str]]
 """Returns the names of those cases that more pairs could still decide."""
 
@@ -72,10 +75,12 @@ class CaseTask:
     """Cores for what is not timed: all, or a share of them where several GPUs are measured at once."""
     traced: Undecided = lambda _: ()
     """Which measured cases are traced with torch.profiler at the end, for their profiles."""
+    planted: Mapping[str, Planted] = field(default_factory=dict)
+    """Case → a slowdown of the head that is planted on purpose."""
     most_foreseen: int = 0
-    """If the code of no more cases than this differs, all of them are traced before the first pair."""
+    """Most cases that are traced before the last pair: if the code of no more than this differs, all of them at once."""
     foreseen: Undecided = lambda _: ()
-    """Otherwise, when fresh processes take over: which cases look as if they will be profiled. They are traced then."""
+    """Otherwise, when fresh processes take over: which cases look as if they will be profiled, `most_foreseen` at most."""
     on_foreseen: Callable[[Sequence[CaseRun], Traces], None] = lambda *_: None
     """Called with all cases and those traces, while pairs remain to be measured. It may keep other cores busy."""
 
@@ -105,11 +110,20 @@ class Suite:
     l2_bytes: int | None = None
     """Size of the GPU's L2 cache."""
     traces: Traces = Traces()
+    notes: tuple[str, ...] = ()
+    """Sentences for readers of the whole run."""
 
 
-def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: MeasureProgress, environ: Mapping[str, str]) -> Suite:
+def measure_suite(
+    trees: Mapping[Side, TreeSpec],
+    task: CaseTask,
+    progress: MeasureProgress,
+    environ: Mapping[str, str],
+    sessions: Sessions | None = None,
+) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
+    ``sessions`` are the hosts, where the caller has them (`resident.ResidentSessions`); else they are started here, and ended.
     Trouble with one case stays in its record. Raises HostError where the head's process cannot be used (HostLost also for the
     reference's, if it ended without a reason), ForeignModuleError for a module from outside its tree, UsageError for a pattern
     that matches nothing.
@@ -117,7 +131,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
     plan, gpu = task.plan, task.gpu
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
-        sessions = stack.enter_context(_Sessions(trees, environ))
+        sessions = stack.enter_context(sessions or Sessions(trees, environ))
         hosts = sessions.open()
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
@@ -126,8 +140,9 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
         if plan.restart_after and gpu is not None and task.cores >= SPARE_CORES:
             sessions.start_spare()
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
-        duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks)
-        surveyed = _survey(cases, duet, hosts, task)
+        duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks, planted=task.planted)
+        surveyed = sessions.surveyed(lambda: _survey(cases, duet, hosts, task))
+        duet.workers.prepared_alone |= {name for name, sides in surveyed.items() if any(map(_times_itself, sides.values()))}
         free = gpu.free_memory_bytes() if gpu else None
         cases = [_with_survey(case, surveyed.get(case.name, {}), free) for case in cases]
         wanted = [CaseSides(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
@@ -144,23 +159,13 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
 
         # What keeps other cores busy could disturb blocks that wait for the host.
         has_spare_cores = gpu is not None and task.cores >= SPARE_CORES and not any(waits_for_host)
-        differ = {case.name for case in cases if not case.identical}
-        changed = [case.name for case in wanted if case.sides == SIDES and case.name in differ]
-        early = Traces()
-
-        def trace_early(so_far: Sequence[CaseRun], names: Sequence[str]) -> None:
-            nonlocal early
-            early = _traced(duet, hosts, names)
-            task.on_foreseen(so_far, early)
-
-        if has_spare_cores and 0 < len(changed) <= task.most_foreseen:
-            trace_early(cases, changed)
+        early = _EarlyTraces(duet, hosts, task) if has_spare_cores else None
+        if early:
+            early.before_pairs(cases, [case.name for case in wanted if case.sides == SIDES])
 
         def restart(names: Collection[str], results: Mapping[str, Measured]) -> Mapping[Side, HostClient]:
-            if has_spare_cores and not early.cases:
-                so_far = taken(results)
-                if likely := [name for name in task.foreseen(so_far) if name in names]:
-                    trace_early(so_far, likely)
+            if early:
+                early.between_sessions(taken(results), names)
             need = "needs" if len(names) == 1 else "need"
             progress.stage(f"Starting fresh processes for {plural(len(names), 'case')} that {need} more pairs")
             again = sessions.renew(hosts)
@@ -179,7 +184,8 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
         results = duet.measure(wanted, rounds)
         ecc_after = gpu.uncorrected_ecc() if gpu else None
         measured = taken(results)
-        traces = early.joined(_traced(duet, hosts, [name for name in task.traced(measured) if name not in early.cases]))
+        traces = early.traces if early else Traces()
+        traces = traces.joined(_traced(duet, hosts, [name for name in task.traced(measured) if name not in traces.cases]))
     done = [
         _completed(case, results[case.name], sampler, (ecc_before, ecc_after), task.confidence) if case.name in results else case
         for case in measured
@@ -215,7 +221,31 @@ def _traced(duet: Duet, hosts: Mapping[Side, HostClient], cases: Sequence[str]) 
     return Traces(traces, max(host.import_s for host in hosts.values()))
 
 
-class _Sessions:
+class _EarlyTraces:
+    """Traces of cases that will probably be profiled, taken while pairs remain to be measured, so that profilers can start."""
+
+    def __init__(self, duet: Duet, hosts: Mapping[Side, HostClient], task: CaseTask) -> None:
+        self.traces = Traces()
+        self._duet = duet
+        self._hosts = hosts
+        self._task = task
+
+    def before_pairs(self, cases: Sequence[CaseRun], timed: Collection[str]) -> None:
+        """Trace all cases that are timed on both sides and whose code differs, if they are few."""
+        self._take(cases, [case.name for case in cases if case.name in timed and not case.identical])
+
+    def between_sessions(self, cases: Sequence[CaseRun], timed: Collection[str]) -> None:
+        """Trace those that look changed by now, unless that was done before the first pair."""
+        if not self.traces.cases:
+            self._take(cases, [name for name in self._task.foreseen(cases) if name in timed])
+
+    def _take(self, cases: Sequence[CaseRun], names: Sequence[str]) -> None:
+        if 0 < len(names) <= self._task.most_foreseen:
+            self.traces = _traced(self._duet, self._hosts, names)
+            self._task.on_foreseen(cases, self.traces)
+
+
+class Sessions:
     """The hosts of a suite, which can be ended and replaced by fresh ones. Use it as a context manager, as `Hosts`."""
 
     def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
@@ -224,7 +254,7 @@ class _Sessions:
         self._held = contextlib.ExitStack()
         self._spare: Hosts | None = None
 
-    def __enter__(self) -> _Sessions:
+    def __enter__(self) -> Sessions:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -236,6 +266,10 @@ class _Sessions:
     def open(self) -> dict[Side, HostClient]:
         """Start a host for each side that has a tree."""
         return dict(self._held.enter_context(self._started(SIDES)).sides)
+
+    def surveyed(self, survey: Callable[[], Surveyed]) -> Surveyed:
+        """Return what a survey with these hosts finds."""
+        return survey()
 
     def start_spare(self) -> None:
         """Start the hosts that `renew` will take. Nobody needs them where nothing has to be timed, so nobody waits here."""
@@ -298,10 +332,8 @@ def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:
             raise HostError(f"The {host.side} no longer offers {name}.", "Its benchmarks must be the same at every import.")
 
 
-def _survey(
-    cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], task: CaseTask
-) -> dict[str, dict[Side, PreparedCase | UnpreparedCase]]:
-    """Prepare every case on every side that has it. Return case → side → how that went."""
+def _survey(cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], task: CaseTask) -> Surveyed:
+    """Prepare every case on every side that has it."""
     duet.progress.stage("Compiling and checking the cases")
     wanted = {
         side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in reversed(SIDES) if side in hosts
@@ -315,6 +347,10 @@ def _survey(
 def _bytes_of_pair(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> int:
     """Return the GPU memory that the workers of a pair need together; those of a CPU are counted too, and nobody asks."""
     return sum(one.prepared.peak_memory_bytes + CONTEXT_BYTES for one in answers.values() if isinstance(one, PreparedCase))
+
+
+def _times_itself(answer: PreparedCase | UnpreparedCase) -> bool:
+    return isinstance(answer, PreparedCase) and answer.prepared.times_itself
 
 
 def _waits_for_host(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:

@@ -16,7 +16,7 @@ from ratchet.records.baseline import Commit
 
 Level = Literal["notice", "warning", "failure"]
 Conclusion = Literal["success", "failure", "neutral", "action_required"]
-"""Of a check run. GitHub lets ``success`` and ``neutral`` satisfy a required check, and the other two block it."""
+"""Conclusions of a check run. GitHub lets ``success`` and ``neutral`` satisfy a required check, and the other two block it."""
 
 LARGEST_CHECK_TEXT = 65_535
 """Characters of a check run's summary, and of its text."""
@@ -42,6 +42,21 @@ class Pull:
     base_sha: str
     base_ref: str
     labels: tuple[str, ...]
+    url: str
+
+
+@dataclass(frozen=True)
+class Issue:
+    """An issue, or a pull request, which GitHub lists among them."""
+
+    number: int
+    author: str
+    """The login; ``ghost`` where the account is gone."""
+    title: str
+    body: str
+    is_open: bool
+    state_reason: str
+    """``completed``, ``not_planned``, ``reopened``, … or empty."""
     url: str
 
 

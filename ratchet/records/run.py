@@ -79,6 +79,7 @@ class Plan(Record):
     pairs: Count
     """Most pairs of one case: a case that is decided earlier is measured no further."""
     blocks: Count
+    """Most blocks of each side in a pair; half of them where a GPU did not wait for the host."""
     block_ms: Positive
     placements: Count = 1
     """Most places in memory at which a worker builds a workload, taken in turn by its blocks."""
@@ -87,7 +88,7 @@ class Plan(Record):
     restart_after: Count = 0
     """Pairs with this number and later ones come from processes that were started later; 0: all come from the first."""
     seed: int
-    """Of the random inputs."""
+    """Seed of the random inputs."""
     order_seed: Count = 0
     """Drew which side started and was timed first in each pair, and the order of cases."""
     clock: str
@@ -141,6 +142,11 @@ class WorkloadIdentity(Record):
     def declares_work(self) -> bool:
         """Return whether it says how much there is to do, so that it has a place on a roofline."""
         return bool(self.flops or self.bytes)
+
+    @property
+    def intensity(self) -> float | None:
+        """FLOPs for each byte, where both are declared."""
+        return (self.flops or 0.0) / self.bytes if self.bytes else None
 
     def differences(self, other: WorkloadIdentity) -> list[str]:
         """Return one line for each part that differs: ``flops: 2 → 3``."""

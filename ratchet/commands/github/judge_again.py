@@ -48,7 +48,7 @@ class RunHistory:
     run: RunRecord
     subject: Subject
     baseline: Baseline
-    """Of the base branch."""
+    """The baseline of the base branch."""
     github: GitHub
     _had: dict[str, bool | None] = field(default_factory=dict)
     """Commit → whether the base branch had it when the head left it."""
@@ -239,7 +239,13 @@ class PageSources:
     comments: tuple[Comment, ...]
     """All comments of the pull request."""
     report_id: str
-    options: Mapping[str, Any]
+    model: str = ""
+    """The GPU model whose artifact this is, where there are several."""
+
+    @property
+    def artifact(self) -> str:
+        """The name under which its job uploads."""
+        return f"{ARTIFACT}-{self.model}" if self.model else ARTIFACT
 
 
 def blank_page(subject: Subject, github: GitHub, report_id: str, problem: str) -> CommentPage:
@@ -248,13 +254,12 @@ def blank_page(subject: Subject, github: GitHub, report_id: str, problem: str) -
     return CommentPage(None, github.repository, run.head_sha, subject.base_ref, run.url, run.id, problem, report_id=report_id)
 
 
-def page_of(material: PageSources, github: GitHub, environ: Mapping[str, str]) -> CommentPage:
+def page_of(material: PageSources, rules: BaseRules, github: GitHub, environ: Mapping[str, str]) -> CommentPage:
     """Return the page with its verdict, or with the sentence why the artifact gives none.
 
-    Raises UsageError and RecordError where the rules of the base ref cannot be read, ForgeError where GitHub does not answer.
+    Raises ForgeError where GitHub does not answer.
     """
     subject = material.subject
-    rules = rules_at(github, subject.base_ref, environ, material.options)
     page = replace(
         blank_page(subject, github, material.report_id, ""),
         artifact_url=f"{subject.run.url}#artifacts",
@@ -287,17 +292,19 @@ def page_of(material: PageSources, github: GitHub, environ: Mapping[str, str]) -
 def _take_in(material: PageSources, github: GitHub, environ: Mapping[str, str]) -> Intake:
     run = material.subject.run
     stored = github.artifacts(run.id)
-    ours = [artifact for artifact in stored if artifact.name == ARTIFACT] or stored
+    ours = [artifact for artifact in stored if artifact.name == material.artifact] or ([] if material.model else stored)
     if ours and max(artifact.created_at for artifact in ours) < run.started_at:
         raise ArtifactError(
             f"The results of run {run.id} are those of an earlier attempt: attempt {run.attempt} left none. Its log says why."
         )
     if material.place is None:
-        if ARTIFACT in {artifact.name for artifact in stored}:
+        if material.artifact in {artifact.name for artifact in stored}:
             raise ArtifactError(
                 f"Run {run.id} left an artifact, but it could not be fetched: it may have expired. Measure again."
             )
         ended = f"ended with “{run.conclusion}”" if run.conclusion else "has not ended"
+        if material.model:
+            raise ArtifactError(f"No runner of this model gave results in time: run {run.id} {ended}.")
         raise ArtifactError(f"The job that measures {ended} and left no results: its log says why.")
     with tempfile.TemporaryDirectory(prefix="ratchet-artifact-", dir=environ.get("RUNNER_TEMP")) as workspace:
         intake = take_in(material.place, Path(workspace))
@@ -328,7 +335,12 @@ def _judge(intake: Intake, rules: BaseRules) -> ReportRecord:
     warnings = list(report.warnings)
     if run.head.dirty:
         warnings.insert(0, "The tree had uncommitted changes when it was measured.")
-    # Profiles only of cases that changed and of the code that was measured, with the direction of the verdict here.
+    return with_sent_profiles(report.model_copy(update={"warnings": tuple(warnings)}), intake)
+
+
+def with_sent_profiles(report: ReportRecord, intake: Intake) -> ReportRecord:
+    """Add the profiles of cases that changed and of the code that was measured, with the direction of the verdict here."""
+    run = intake.run
     ratios = {case.name: case.changed_ratio for case in report.cases if case.changed_ratio is not None}
     references = {case.name: case.reference_tree or run.reference for case in run.cases}
     profiles = tuple(
@@ -336,7 +348,7 @@ def _judge(intake: Intake, rules: BaseRules) -> ReportRecord:
         for profile in intake.profiles
         if profile.case in ratios and (profile.head_tree, profile.reference_tree) == (run.head, references.get(profile.case))
     )
-    return report.model_copy(update={"warnings": tuple(warnings), "profiles": profiles})
+    return report.model_copy(update={"profiles": profiles})
 
 
 def _is_edited(pull: Pull | None, rules: BaseRules, github: GitHub) -> bool:
