@@ -1,4 +1,4 @@
-"""Made-up recorded spaces, on which ``python research/tuning.py --parts`` lets one choose the constants of a search.
+"""Made-up recorded spaces, on which ``research/tuning.py --chosen`` and ``--aside`` compare searches.
 
 Each is a family: a seed draws the device and the kernel's habits. Times follow what such kernels are known to depend on
 (occupancy, coalescing, traffic, registers, what a compiler does with one combination), with noise of one to two percent.
