@@ -1,0 +1,223 @@
+"""How well changes of level are found in a history: ``python research/change_points.py`` prints the tables of docs/trust.md.
+
+Draws histories of one case, plants steps, and asks `ratchet.stats.changes` for them: which share is found within five runs of its
+place, how many of the points are false, how many runs after a step its point appears, and how often one appears in a history
+without any. The constants of that file were chosen on the histories of development; those kept aside were drawn once, afterwards.
+``--otava PYTHON`` asks Apache Otava too, which that interpreter has (``pip install apache-otava==0.8.0``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from common import checks, row, table
+from numpy.typing import NDArray
+
+from ratchet.stats.changes import change_points
+from ratchet.stats.estimate import estimate
+
+RUNS, LEAST_GAP, MEAN_GAP = 500, 20, 100
+"""Runs of a history, and between its steps."""
+BEFORE, AFTER = 60, 15
+"""Runs before and after the step of a history whose last run is looked at again and again."""
+NEAR = 5
+"""A point this many runs from a step is that step's."""
+PAIRS = 6
+"""Pairs of a run that is drawn from recorded ones."""
+OUTLIERS, OUTLIER_SIZES = 0.01, (0.03, 0.3)
+"""Share of runs that are off, and by what."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Log ratios of runs of unchanged code, with their standard errors where they are known."""
+
+    values: Floats
+    errors: Floats | None = None
+
+
+Draw = Callable[[np.random.Generator, int], Noise]
+
+
+def normal(sd: float) -> Draw:
+    """Normal noise, with outliers."""
+    return lambda rng, runs: Noise(with_outliers(rng, rng.normal(0, sd, runs)))
+
+
+def with_outliers(rng: np.random.Generator, values: Floats, length: int = 1) -> Floats:
+    """Move one run in a hundred by 3 % to 30 %; with a ``length``, that many neighbours at a time."""
+    starts = rng.random(values.size) < OUTLIERS / length
+    hit = np.convolve(starts, np.ones(length))[: values.size] > 0
+    sizes = rng.uniform(*OUTLIER_SIZES, values.size) * rng.choice([-1, 1, 1, 1], values.size)
+    return np.where(hit, values + sizes, values)
+
+
+def recorded(parity: int) -> Draw:
+    """Runs of pairs that an H200 measured of unchanged code: each history is of one case, of every second one in the file."""
+    pools = [np.array([pair.log_ratio for pair in pairs]) for pairs in list(checks().values())[parity::2]]
+
+    def draw(rng: np.random.Generator, runs: int) -> Noise:
+        pool = pools[rng.integers(len(pools))]
+        drawn = rng.choice(pool, (runs, PAIRS)) * rng.choice([-1, 1], (runs, 1))
+        estimates = [estimate(run, 0.95) for run in drawn.tolist()]
+        values = np.array([one.centre for one in estimates])
+        return Noise(with_outliers(rng, values), np.array([one.error for one in estimates]))
+
+    return draw
+
+
+def heavy_tails(rng: np.random.Generator, runs: int) -> Noise:
+    """Student's t with three degrees of freedom, as wide in the middle as normal noise of 0.2 %."""
+    return Noise(with_outliers(rng, 0.002 * rng.standard_t(3, runs)))
+
+
+def in_bursts(rng: np.random.Generator, runs: int) -> Noise:
+    """Outliers come two at a time, as on a machine that something else keeps busy."""
+    return Noise(with_outliers(rng, rng.normal(0, 0.003, runs), length=2))
+
+
+def persistent(rng: np.random.Generator, runs: int) -> Noise:
+    """Each run's noise holds 0.3 of that of the run before; 0.3 % in all."""
+    fresh, values = rng.normal(0, 0.003 * np.sqrt(1 - 0.3**2), runs), np.zeros(runs)
+    for run in range(1, runs):
+        values[run] = 0.3 * values[run - 1] + fresh[run]
+    return Noise(with_outliers(rng, values))
+
+
+def of_unlike_runs(rng: np.random.Generator, runs: int) -> Noise:
+    """One run in five has few pairs, and three times the noise of the others; its standard error says so."""
+    errors = np.where(rng.random(runs) < 0.2, 0.009, 0.003)
+    return Noise(with_outliers(rng, rng.normal(0, errors)), errors)
+
+
+DEVELOPMENT: dict[str, Draw] = {f"normal, {sd:.1%}": normal(sd) for sd in (0.001, 0.002, 0.004)} | {"H200": recorded(0)}
+KEPT_ASIDE: dict[str, Draw] = {
+    "normal, 0.3 %": normal(0.003),
+    "H200, other cases": recorded(1),
+    "heavy tails": heavy_tails,
+    "bursts": in_bursts,
+    "persistent": persistent,
+    "unlike runs": of_unlike_runs,
+}
+
+
+Finder = Callable[[Sequence[Noise]], list[list[int]]]
+
+
+def ratchet(histories: Sequence[Noise]) -> list[list[int]]:
+    """Return the points that ratchet finds in each history."""
+    return [[point.index for point in change_points(one.values.tolist(), errors_of(one))] for one in histories]
+
+
+def errors_of(one: Noise) -> list[float] | None:
+    return None if one.errors is None else one.errors.tolist()
+
+
+def otava(python: Path) -> Finder:
+    """Return a finder that asks Apache Otava with its own settings, in another interpreter."""
+    program = (
+        "import json, sys; from otava.analysis import compute_change_points as find\n"
+        "print(json.dumps([[int(p.index) for p in find(s, window_len=50, max_pvalue=0.001)[0]] for s in json.load(sys.stdin)]))"
+    )
+
+    def find(histories: Sequence[Noise]) -> list[list[int]]:
+        text = json.dumps([np.exp(one.values).tolist() for one in histories])
+        done = subprocess.run([python, "-c", program], input=text, capture_output=True, text=True, check=True)
+        points: list[list[int]] = json.loads(done.stdout)
+        return points
+
+    return find
+
+
+def planted(rng: np.random.Generator, draw: Draw, size: float) -> tuple[Noise, list[int]]:
+    """Return a history with steps of this size, up and down, and their places."""
+    gaps = LEAST_GAP + rng.exponential(MEAN_GAP - LEAST_GAP, RUNS // LEAST_GAP)
+    places = [int(place) for place in np.cumsum(gaps) if place < RUNS - LEAST_GAP]
+    noise = draw(rng, RUNS)
+    level = sum((np.log1p(size) * rng.choice([-1, 1]) * (np.arange(RUNS) >= place) for place in places), np.zeros(RUNS))
+    return Noise(noise.values + level, noise.errors), places
+
+
+def f1(found: Sequence[Sequence[int]], true: Sequence[Sequence[int]]) -> float:
+    """Return the harmonic mean of the shares of steps that were found and of points that are true."""
+    hits = sum(matches(points, places) for points, places in zip(found, true, strict=True))
+    return 2 * hits / max(1, sum(map(len, found)) + sum(map(len, true)))
+
+
+def matches(points: Sequence[int], places: Sequence[int]) -> int:
+    """Count the steps that have a point of their own near them."""
+    left = list(points)
+    for place in places:
+        near = min(left, key=lambda point: abs(point - place), default=None)
+        if near is not None and abs(near - place) <= NEAR:
+            left.remove(near)
+    return len(points) - len(left)
+
+
+def delays(find: Finder, rng: np.random.Generator, draw: Draw, size: float, count: int) -> list[int]:
+    """Return how many runs after each step its point appears; `AFTER` + 1 where none does."""
+    found = []
+    for _ in range(count):
+        noise = draw(rng, BEFORE + AFTER)
+        values = noise.values + np.log1p(size) * (np.arange(BEFORE + AFTER) >= BEFORE)
+        ends = range(BEFORE + 1, BEFORE + AFTER + 1)
+        points = find([Noise(values[:end], None if noise.errors is None else noise.errors[:end]) for end in ends])
+        seen = [number for number, one in enumerate(points, 1) if any(abs(point - BEFORE) <= NEAR for point in one)]
+        found.append(seen[0] if seen else AFTER + 1)
+    return found
+
+
+def false_alarms(find: Finder, rng: np.random.Generator, draw: Draw, runs: int) -> float:
+    """Return how many points appear in 1,000 runs without a step, if somebody looks after each run."""
+    length, alarms = 200, 0
+    for _ in range(max(1, runs // length)):
+        noise = draw(rng, length)
+        known: set[int] = set()
+        for points in find(
+            [Noise(noise.values[:end], None if noise.errors is None else noise.errors[:end]) for end in range(8, length)]
+        ):
+            alarms += sum(all(abs(point - other) > NEAR for other in known) for point in points)
+            known.update(points)
+    return 1000 * alarms / (max(1, runs // length) * length)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the histories to draw")
+    parser.add_argument("--otava", type=Path, metavar="PYTHON", help="interpreter that has Apache Otava")
+    parser.add_argument("--only", choices=["development", "aside"])
+    options = parser.parse_args()
+    finders: dict[str, Finder] = {"ratchet": ratchet} | ({"Otava": otava(options.otava)} if options.otava else {})
+    count = max(1, round(100 * options.scale))
+    for seed, name, families in ((1, "development", DEVELOPMENT), (2, "aside", KEPT_ASIDE)):
+        if options.only not in (None, name):
+            continue
+        print(f"\n{name}: {count} histories of {RUNS} runs each\n")
+        table("noise", "by", "F1, 2 %", "F1, 1 %", "false in 1,000", "while it grows", "delay, 2 %", "delay, 1 %", "90 % at 1 %")
+        for family, draw in families.items():
+            for label, find in finders.items():
+                rng = np.random.default_rng((seed, len(family)))
+                scores = []
+                for size in (0.02, 0.01):
+                    histories = [planted(rng, draw, size) for _ in range(count)]
+                    scores.append(f1(find([one for one, _ in histories]), [places for _, places in histories]))
+                still = find([draw(rng, RUNS) for _ in range(4 * count)])
+                steady = sum(map(len, still)) / (4 * count * RUNS) * 1000
+                growing = false_alarms(find, rng, draw, 100 * count) if label == "ratchet" else float("nan")
+                late = [delays(find, rng, draw, size, count) for size in (0.02, 0.01)]
+                row(
+                    family, label, *(f"{score:.3f}" for score in scores), f"{steady:.2f}", f"{growing:.2f}",
+                    *(f"{np.median(one):g}" for one in late), f"{np.quantile(late[1], 0.9):g}",
+                )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
