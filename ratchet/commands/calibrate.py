@@ -16,7 +16,7 @@ from pathlib import Path
 from ratchet.commands.machine import machine_of, plan_of
 from ratchet.commands.output import record_of
 from ratchet.commands.request import CALIBRATION, CALIBRATION_SAMPLES, Request, apart_of, watched, writable
-from ratchet.commands.trees import build, tree_specs
+from ratchet.commands.trees import build_twice, tree_specs
 from ratchet.config import load_settings
 from ratchet.errors import UnfitError
 from ratchet.forge.git import Repository, worktrees
@@ -25,7 +25,7 @@ from ratchet.judge.replay import calibrate as judge
 from ratchet.judge.sequential import looks
 from ratchet.measure.suite import CaseTask, measure_suite
 from ratchet.records.files import save
-from ratchet.records.run import RunRecord, Side
+from ratchet.records.run import RunRecord
 from ratchet.records.verdict import Calibration
 from ratchet.report.progress import Progress
 
@@ -58,10 +58,7 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
         worktrees(repository, code, code) as trees,
         watched(repository.root, results, progress),
     ):
-        sides: dict[Side, Path | None] = {"head": trees.head, "reference": trees.reference}
-        for side, tree in sides.items():
-            if tree and (broken := build(settings, side, tree, code, progress, environ)):
-                raise broken
+        build_twice(settings, trees, code, progress, environ)
         plan = plan_of(settings, machine.device).model_copy(update={"pairs": MOST_PAIRS, "budget_s": seconds})
         rounds = (looks(settings.pairs)[0], MOST_PAIRS)
         task = CaseTask(

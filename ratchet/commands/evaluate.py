@@ -22,8 +22,7 @@ from ratchet.commands.request import Request, root_of
 from ratchet.commands.trees import tree_spec
 from ratchet.config import Settings, load_settings
 from ratchet.errors import RecordError, UsageError
-from ratchet.judge.evaluation import FEWEST, headline, is_confirmed, timed_verdict
-from ratchet.judge.sequential import looks
+from ratchet.judge.evaluation import headline, is_confirmed, looks_that_decide, timed_verdict
 from ratchet.measure.build import without_secrets
 from ratchet.measure.device.environment import describe
 from ratchet.measure.evaluation import SEEDS, FilesTask, MeasuredFiles, measure_files, write_tree
@@ -175,7 +174,7 @@ def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[in
         return timed_verdict(head, reference)[0] == "inconclusive"
 
     budget_s = BUDGET_S[machine.device]
-    times = tuple(pairs for pairs in looks(settings.pairs) if pairs >= FEWEST) or (settings.pairs,)
+    times = looks_that_decide(settings.pairs)
     return FilesTask(plan, rules, seeds, times, budget_s, undecided, machine.gpu, machine.peaks, machine.idle)
 
 

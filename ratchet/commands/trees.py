@@ -12,7 +12,7 @@ from pathlib import Path
 from ratchet.commands.machine import Machine
 from ratchet.config import Settings
 from ratchet.errors import BuildError, UsageError
-from ratchet.forge.git import Snapshot
+from ratchet.forge.git import Snapshot, Trees
 from ratchet.measure.build import build_tree
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side
@@ -41,6 +41,14 @@ def build(
     except BuildError as error:
         return error
     return None
+
+
+def build_twice(settings: Settings, trees: Trees, snapshot: Snapshot, progress: Progress, environ: Mapping[str, str]) -> None:
+    """Build the two checkouts of one snapshot. Raises BuildError."""
+    sides: dict[Side, Path | None] = {"head": trees.head, "reference": trees.reference}
+    for side, tree in sides.items():
+        if tree and (broken := build(settings, side, tree, snapshot, progress, environ)):
+            raise broken
 
 
 def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path) -> TreeSpec:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from ratchet import units
 from ratchet.errors import Exit
+from ratchet.judge.sequential import looks
 from ratchet.records.evaluation import EvaluationVerdict, Slope, Violation
 from ratchet.records.run import WorkerSamples
 from ratchet.records.verdict import Comparison
@@ -29,6 +30,11 @@ FEWEST, CHANCE = 8, 0.005
 On a busy machine a few pairs scatter too little by chance: the bound alone, of six pairs, was wrong in one run of twenty-four."""
 AGREE = 0.7
 """Share of the time that a candidate seems to save which the parent's clock has to see as well."""
+
+
+def looks_that_decide(pairs: int) -> tuple[int, ...]:
+    """Return the numbers of pairs at which an evaluation or an experiment of so many pairs at most is looked at."""
+    return tuple(number for number in looks(pairs) if number >= FEWEST) or (pairs,)
 
 
 def timed_verdict(

@@ -8,10 +8,12 @@ the other. The host code of the other cases can be told only in workers that hav
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from ratchet.errors import RatchetError
 from ratchet.measure.client import CaseTrouble, Lost, WorkerClient
@@ -21,6 +23,7 @@ from ratchet.measure.workers import Crew, Workers
 from ratchet.records.profile import Activity
 from ratchet.records.run import SIDES, Failure, LostWorker, Side
 
+T = TypeVar("T")
 NOT_LOOKED_AT = HostParts(unknown="it was not looked at")
 
 
@@ -96,11 +99,17 @@ def survey(
     return {side: {name: surveys[side].cases[name] for name in names} for side, names in cases.items()}
 
 
+def _taken(left: deque[T]) -> Iterator[T]:
+    """Yield from the left of a queue that several lanes share, until it is empty."""
+    with contextlib.suppress(IndexError):  # asking first whether it is empty would let another lane take the last one meanwhile
+        while True:
+            yield left.popleft()
+
+
 def _survey_lane(workers: Workers, survey: _Survey) -> None:
     """Survey cases with a worker of its own. Those that fail, or that time their own code, are left to be done alone."""
     worker: WorkerClient | None = None
-    while survey.left:
-        name = survey.left.popleft()
+    for name in _taken(survey.left):
         try:
             is_fresh = worker is None
             worker = worker or workers.fork(survey.side)
@@ -168,11 +177,7 @@ def _compare_host_code(workers: Workers, surveys: Mapping[Side, _Survey], lanes:
             wanted += [(survey, name) for survey, case in zip(surveys.values(), found, strict=True) if case.host is NOT_LOOKED_AT]
 
     def lane() -> None:
-        while wanted:
-            try:
-                survey, name = wanted.popleft()
-            except IndexError:  # another lane was faster
-                return
+        for survey, name in _taken(wanted):
             case = survey.cases[name]
             if isinstance(case, PreparedCase):
                 survey.cases[name] = replace(case, host=_host_code(workers, survey.side, name))

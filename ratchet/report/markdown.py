@@ -234,14 +234,20 @@ def reasons(report: ReportRecord, shown: Sequence[CaseVerdict]) -> list[Reason]:
 
 
 def reproduce(report: ReportRecord, listed: Sequence[CaseVerdict]) -> Markdown | None:
+    """Return the commands that measure the worst cases again, as Markdown."""
+    lines = commands_again(report, listed)
+    return untrusted.fenced(lines, language="bash") if lines else None
+
+
+def commands_again(report: ReportRecord, listed: Sequence[CaseVerdict]) -> list[str]:
     """Return the commands that measure the worst cases again. People paste them, so only hashes and plain names get in."""
     if not is_hash(report.head) or (report.reference and not is_hash(report.reference)):
-        return None
+        return []
     base = f"check --base {report.reference.commit}" if report.reference else "check" if words.compares(report) else "run"
     base += " --bench-from head" if report.bench_from else ""
     worst = [case.name for case in listed if case.outcome in _WORST and is_plain(case.name)][:_COMMAND_CASES]
     lines = [f"git checkout {report.head.commit} &&", f"ratchet {base}", *worst]
-    return untrusted.fenced([lines[0], " \\\n  ".join(lines[1:])], language="bash")
+    return [lines[0], " \\\n  ".join(lines[1:])]
 
 
 def is_hash(tree: Tree) -> bool:

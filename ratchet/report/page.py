@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import math
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,7 +21,7 @@ from ratchet.records.profile import CaseProfile
 from ratchet.records.run import SESSION_PAIRS, Tree
 from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord
 from ratchet.report import profile, words
-from ratchet.report.markdown import is_hash, is_plain, machine
+from ratchet.report.markdown import commands_again, machine
 from ratchet.untrusted import clean
 
 MOST_CASES = 200
@@ -99,7 +98,7 @@ def render_page(report: ReportRecord, data: PageData) -> str:
         cases=shown,
         hidden=len(listed) - len(shown),
         machine=machine(report.environment.fingerprint),
-        again=_again(report, listed),
+        again=commands_again(report, listed),
     )
 
 
@@ -119,34 +118,24 @@ def pair_plot(ratios: Sequence[float], comparison: Comparison | None, report: Re
     return PairPlot(
         height=ROW * len(ratios),
         dots=tuple(
-            (at(ratio), ROW * (number + 0.5), f"pair {number + 1}: {_percent(ratio)}") for number, ratio in enumerate(ratios)
+            (at(ratio), ROW * (number + 0.5), f"pair {number + 1}: {units.change(ratio, 1)}")
+            for number, ratio in enumerate(ratios)
         ),
         same=at(1.0),
-        gates=tuple((at(ratio), f"{name} {_percent(ratio)}") for ratio, name in thresholds if low <= math.log(ratio) <= high),
+        gates=tuple(
+            (at(ratio), f"{name} {units.change(ratio, 1)}") for ratio, name in thresholds if low <= math.log(ratio) <= high
+        ),
         interval=(at(comparison.low), at(comparison.high)) if comparison else None,
         ends=tuple(
-            (at(ratio), _percent(ratio), "start" if ratio < 1 else "end")
+            (at(ratio), units.change(ratio, 1), "start" if ratio < 1 else "end")
             for ratio in (math.exp(low), math.exp(high))
             if abs(at(ratio) - at(1.0)) > LABEL
         ),
     )
 
 
-def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.1f} %".replace("-", "−")
-
-
 def _data_url(picture: bytes) -> str:
     return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
-
-
-def _again(report: ReportRecord, listed: Sequence[CaseVerdict]) -> list[str]:
-    """Return the commands that measure the worst cases again; none where a hash or a name would not be one plain word."""
-    if not is_hash(report.head) or report.reference is None or not is_hash(report.reference):
-        return []
-    worst = [case.name for case in listed if case.changed_ratio and is_plain(case.name)][:5]
-    check = ["ratchet", "check", "--base", report.reference.commit, *worst]
-    return [shlex.join(["git", "checkout", report.head.commit]), shlex.join(check)]
 
 
 def _tree(code: Tree) -> Iterator[str]:

@@ -22,7 +22,7 @@ from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings
 from ratchet.errors import UsageError
 from ratchet.forge.git import Repository, Snapshot, worktrees
-from ratchet.judge.evaluation import FEWEST
+from ratchet.judge.evaluation import looks_that_decide
 from ratchet.judge.experiment import (
     MICRO,
     RERUNS,
@@ -35,7 +35,6 @@ from ratchet.judge.experiment import (
     settled,
     wants_reruns,
 )
-from ratchet.judge.sequential import looks
 from ratchet.measure.build import without_secrets
 from ratchet.measure.experiment import ExperimentTask, MeasuredCase, Samples, measure_change
 from ratchet.records.experiment import WHOLE, Category, ExperimentRecord, SessionRecord, StageChange, SuiteOutcome
@@ -179,7 +178,7 @@ def _measure(
     task = ExperimentTask(
         session.case,
         plan_of(settings, machine, min(budget_s, left_s) if left_s else budget_s),
-        tuple(number for number in looks(settings.pairs) if number >= FEWEST),
+        looks_that_decide(settings.pairs),
         lambda samples: settled(_evidence(wanted.stage, samples)),
         wanted.stage,
         lambda samples: RERUNS if wants_reruns(_evidence(wanted.stage, samples)) else 0,

@@ -14,7 +14,7 @@ from pathlib import Path
 from ratchet.commands.experiment.session import SESSION, save_session
 from ratchet.commands.machine import Machine, environment_of, machine_of
 from ratchet.commands.request import Request, apart_of, watched, writable
-from ratchet.commands.trees import build, tree_specs
+from ratchet.commands.trees import build_twice, tree_specs
 from ratchet.config import Settings, load_settings
 from ratchet.errors import UnfitError, UsageError
 from ratchet.forge.git import Repository, worktrees
@@ -23,7 +23,7 @@ from ratchet.measure.build import without_secrets
 from ratchet.measure.experiment import ExperimentTask, Samples, measure_start
 from ratchet.records.experiment import WHOLE, Noise, ResultRow, SessionRecord
 from ratchet.records.files import load
-from ratchet.records.run import Plan, Side
+from ratchet.records.run import Plan
 from ratchet.report.experiment import read_table, row_of
 from ratchet.report.progress import Progress
 from ratchet.stats.comparison import Pair, pairs_of, stage_pairs
@@ -64,10 +64,7 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
         worktrees(repository, code, code) as trees,
         watched(repository.root, results, progress),
     ):
-        sides: dict[Side, Path | None] = {"head": trees.head, "reference": trees.reference}
-        for side, tree in sides.items():
-            if tree and (broken := build(settings, side, tree, code, progress, environ)):
-                raise broken
+        build_twice(settings, trees, code, progress, environ)
         specs = tree_specs(settings, machine, repository.root, trees.head, trees.reference)
         case = request.patterns[0]
         pairs = min(NOISE_PAIRS, settings.pairs)

@@ -16,7 +16,6 @@ import signal
 import sys
 import time
 import types
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -25,7 +24,7 @@ from unittest import mock
 from ratchet.error_lines import described
 from ratchet.errors import RatchetError, TraceError
 from ratchet.measure.child.loader import load_tree, use_last_cores
-from ratchet.measure.child.trace import settle, warmed
+from ratchet.measure.child.trace import profiled, settle, warmed
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.workload import Device
 
@@ -105,7 +104,7 @@ def _trace_case(spec: TreeSpec, name: str, seed: int, out: Path, trace_for_s: fl
     if spec.device == "cpu":
         use_last_cores(spec.threads)
     call = TimedCall(tree.build(name, seed))
-    _profiled(call, spec.device)  # the first one sets the tracer up, and its events are late
+    profiled(call, spec.device, detailed=True)  # the first one sets the tracer up, and its events are late
     calls = max(3, min(MOST_CALLS, int(trace_for_s / max(warmed(call, spec.device), 1e-9))))
 
     def body() -> None:
@@ -116,17 +115,6 @@ def _trace_case(spec: TreeSpec, name: str, seed: int, out: Path, trace_for_s: fl
 
 
 # Tracing, and what is written.
-
-
-def _profiled(body: Callable[[], object], device: Device) -> Any:
-    from torch.profiler import ProfilerActivity, profile
-
-    wanted = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")  # there is one cycle
-        with profile(activities=wanted, with_stack=True, record_shapes=True) as taken:
-            body()
-        return taken
 
 
 def _save(body: Callable[[], None], device: Device, out: Path, trace_for_s: float) -> None:
@@ -147,7 +135,7 @@ def _save(body: Callable[[], None], device: Device, out: Path, trace_for_s: floa
             if torch.cuda.is_initialized():
                 torch.cuda.synchronize()
 
-    taken = _profiled(limited, device)
+    taken = profiled(limited, device, detailed=True)
     taken.export_chrome_trace(str(out))
     used: Device = "cuda" if torch.cuda.is_initialized() else "cpu"
     with out.open("r+b") as stream:
@@ -203,7 +191,7 @@ def _overhead_us(device: Device) -> float:
     work()
     plain_s = min(work() for _ in range(3))
     traced: list[float] = []
-    taken = _profiled(lambda: traced.extend(work() for _ in range(3)), device)
+    taken = profiled(lambda: traced.extend(work() for _ in range(3)), device, detailed=True)
     waiting, count = list(taken.profiler.kineto_results.experimental_event_tree()), 0
     while waiting:
         event = waiting.pop()

@@ -9,7 +9,6 @@ import json
 import math
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -22,7 +21,8 @@ from ratchet.measure.child import outputs
 from ratchet.measure.child.calls import TimedCall, seed_all
 from ratchet.measure.child.evaluation import apart, read_parts, write_parts
 from ratchet.measure.child.outputs import Part, Value
-from ratchet.measure.child.trace import settle, trace
+from ratchet.measure.child.trace import profiled, settle, trace
+from ratchet.measure.clocks.gpu import warm_up
 from ratchet.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, CopyRow, Equality, Floors, HotSpot, ProfileBaseline
 from ratchet.untrusted import clean
 from ratchet.workload import Device
@@ -36,23 +36,20 @@ _MOST_TEXT = 160
 
 def profile_call(call: Callable[[], object], device: Device, tree: Path) -> ProfileBaseline:
     """Return the profile of some calls with stacks and shapes, right after warm-up."""
-    from torch.profiler import ProfilerActivity, profile
-
     activity = trace(call, device)  # without stacks, which slow the host down, and so that the tracer is set up
     for _ in range(WARM_UPS):
         call()
     settle(device)
-    on_gpu = device == "cuda"
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")  # there is one cycle
-        with profile(activities=activities, with_stack=True, record_shapes=True) as taken:
-            for _ in range(PROFILED_CALLS):
-                call()
-            settle(device)
-        events: list[Any] = list(taken.events())
+
+    def calls() -> None:
+        for _ in range(PROFILED_CALLS):
+            call()
+        settle(device)
+
+    taken = profiled(calls, device, detailed=True)
+    events: list[Any] = list(taken.events())
     operators = [one for one in events if not _FRAME.match(one.name) and not one.name.startswith(("<", "nn.Module:"))]
-    copied = _copied_bytes(taken) if on_gpu else {}
+    copied = _copied_bytes(taken) if device == "cuda" else {}
     spots = _hot_spots(operators, tree)
     by_cuda = sorted((spot for spot in spots if spot.cuda_us), key=lambda spot: -spot.cuda_us)[:LISTED]
     by_cpu = sorted((spot for spot in spots if spot.cpu_us), key=lambda spot: -spot.cpu_us)[:LISTED]
@@ -201,13 +198,7 @@ def capture(call: Callable[[], object]) -> tuple[str, str]:
 
     After a capture that failed the process may be unusable.
     """
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            call()
-    torch.cuda.current_stream().wait_stream(stream)
-    torch.cuda.synchronize()
+    warm_up(call)
     graph = torch.cuda.CUDAGraph()
     try:
         with torch.cuda.graph(graph):

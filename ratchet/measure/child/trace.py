@@ -1,7 +1,8 @@
 """Trace calls of one case with torch.profiler: its kernels, launches, copies and gaps, summed up by name.
 
 A worker carries it out on a case that it has prepared, so a trace costs no import of its own. `kernels_ms` is the clock that
-stands beside the others where the GPU waits for the host. `profile_target` uses `warmed`.
+stands beside the others where the GPU waits for the host. `profile_target` uses
+`warmed`, and what else runs torch.profiler uses `profiled`.
 """
 
 from __future__ import annotations
@@ -77,16 +78,25 @@ def kernels_ms(call: Callable[[], object], before: Callable[[], object] | None, 
 
 def _events(call: Callable[[], object], device: Device, *, on_host: bool = True) -> Iterable[Any]:
     """Return what torch.profiler sees while a call runs and until the device is done."""
+
+    def body() -> None:
+        call()
+        settle(device)
+
+    events: Iterable[Any] = profiled(body, device, on_host=on_host).events()
+    return events
+
+
+def profiled(body: Callable[[], object], device: Device, *, on_host: bool = True, detailed: bool = False) -> Any:
+    """Run ``body`` under torch.profiler, ``detailed`` with stacks and shapes. Return the profiler."""
     from torch.profiler import ProfilerActivity, profile
 
     wanted = [*([ProfilerActivity.CPU] if on_host else []), *([ProfilerActivity.CUDA] if device == "cuda" else [])]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")  # there is one cycle
-        with profile(activities=wanted) as taken:
-            call()
-            settle(device)
-        events: Iterable[Any] = taken.events()
-        return events
+        with profile(activities=wanted, with_stack=detailed, record_shapes=detailed) as taken:
+            body()
+        return taken
 
 
 def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:

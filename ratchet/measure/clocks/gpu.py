@@ -180,7 +180,7 @@ class GraphClock:
     def __init__(self, call: Call, before: Call | None = None) -> None:
         self._before = before
         self._calls = CALLS if before is None else 1
-        _warm_up(call, before)
+        warm_up(call, before)
         self._graph = _new_graph()
         with _capture(self._graph):
             for _ in range(self._calls):
@@ -218,7 +218,7 @@ class ColdGraphClock:
 
     def __init__(self, call: Call, before: Call | None = None) -> None:
         flush = L2Flush()
-        _warm_up(call, before)
+        warm_up(call, before)
         self._graph, self._flush = _new_graph(), flush
         # An external event keeps its time in a graph; without that it only orders what is captured.
         self._events = [(TimedEvent(external=True), TimedEvent(external=True)) for _ in range(CALLS)]
@@ -242,7 +242,7 @@ class ColdGraphClock:
         return sum(start.elapsed_ms(end) for start, end in self._events) / CALLS
 
 
-def _warm_up(call: Call, before: Call | None) -> None:
+def warm_up(call: Call, before: Call | None = None) -> None:
     """Call a few times on a stream of its own, as a capture wants it (torch.cuda.graphs, Warmup)."""
     stream = _new_stream()
     stream.wait_stream(current_stream())
