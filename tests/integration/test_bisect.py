@@ -1,0 +1,102 @@
+"""`ratchet bisect` in a repository with a planted slowdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ratchet.records.bisection import SearchRecord
+from ratchet.records.files import load
+from tests.integration.playground import PATIENCE_S, Finished, Playground, new_repository, wait_until
+
+BENCH = """\
+import torch
+from ratchet import Workload, benchmark
+from work import work
+
+
+@benchmark(configs={"small": {}}, devices=("cpu",))
+def adds(*, device):
+    x = torch.ones(16)
+    return Workload(run=lambda: work(x), reference=lambda: x.double() + 1, dtype="float32", flops=16, bytes=128)
+"""
+WORK = "import time\n\n\ndef work(x):\n    time.sleep(0.002)\n    return x + 1\n"
+SLOW = WORK.replace("0.002", "0.003")
+BUILD = {"build.py": "raise SystemExit(0)\n"}
+QUICK = ("--device", "cpu", "--pairs", "20", "--blocks", "2", "--budget", "0")
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A search that was killed after its first commits, and then gone on with."""
+
+    play: Playground
+    commits: dict[str, str]
+    """Subject → commit."""
+    before: SearchRecord
+    """The state that the kill left."""
+    done: Finished
+
+    @property
+    def search(self) -> SearchRecord:
+        return load(_state(self.play), SearchRecord)
+
+
+def _state(play: Playground) -> Path:
+    (path,) = play.repo.glob("results/bisect/*/search.json")
+    return path
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
+    folder = tmp_path_factory.mktemp("bisect")
+    files = {"bench/adds.py": BENCH.replace("def adds", "def earlier"), "work.py": WORK, **BUILD}
+    new_repository(folder / "repo", files, settings='build = "python3 build.py"\n')
+    play, commits = Playground(folder), {}
+    for subject, change in (
+        ("same code as GOOD", {"work.py": f"# of no matter\n{WORK}"}),
+        ("other code", {"work.py": WORK.replace("return x + 1", "return 1 + x")}),
+        ("does not build", {"build.py": "raise SystemExit('no compiler')\n"}),
+        ("slower", {"work.py": SLOW, **BUILD}),
+        ("same code as BAD", {"work.py": f"# of no matter\n{SLOW}"}),
+        ("the same files again", {"work.py": SLOW}),
+        ("documents", {"notes.md": "of no matter\n"}),
+        ("a benchmark that no earlier commit had", {"bench/adds.py": BENCH}),
+    ):
+        commits[subject] = play.commit(change, subject)
+    child = play.start("bisect", "adds/small", "HEAD~8", *QUICK)
+    saved = lambda: list(play.repo.glob("results/bisect/*/search.json"))  # noqa: E731
+    wait_until(lambda: saved() or child.poll() is not None, "nothing was measured", PATIENCE_S)
+    child.kill()
+    child.communicate()
+    before = load(_state(play), SearchRecord)
+    return Searched(play, commits, before, play.ratchet("bisect", "adds/small", "HEAD~8", *QUICK))
+
+
+def test_the_planted_slowdown_is_named(searched: Searched) -> None:
+    """The search exits 1 and names the one commit that made the case slower, though no commit of the range had the benchmark."""
+    done, found = searched.done, searched.commits["slower"]
+    assert done.code == 1, done
+    assert f"One of these 2 commits made adds/small slower:\n  {searched.commits['does not build'][:10]}" in done.out
+    assert f'{found[:10]} "slower"' in done.out
+    print(done.out, done.err)  # noqa: T201
+
+
+def test_only_commits_with_other_code_are_timed(searched: Searched) -> None:
+    """A commit that does not build is skipped; those with the code of GOOD, BAD or a measured commit are not timed."""
+    search, subjects = searched.search, {commit: subject for subject, commit in searched.commits.items()}
+    timed = {subjects[one.tree.commit] for one in search.looked_at if one.comparison}
+    skipped = {subjects[one.tree.commit] for one in search.looked_at if one.verdict == "skipped"}
+    assert timed == {"a benchmark that no earlier commit had", "other code"}
+    assert skipped == {"does not build"}
+
+
+def test_a_killed_search_goes_on_where_it_was(searched: Searched) -> None:
+    """What was measured before kill -9 is not measured again, and stays in the state file as it was."""
+    kept = len(searched.before.looked_at)
+    assert kept >= 1
+    assert searched.search.looked_at[:kept] == searched.before.looked_at
+    commits = [one.tree.commit for one in searched.search.looked_at]
+    assert len(commits) == len(set(commits))
