@@ -136,7 +136,7 @@ def _resumed(search: SearchRecord, folder: Path, progress: Progress, *, again: b
         earlier = load(folder / SEARCH, SearchRecord)
     except RecordError:  # there is none, or it was not written by us: it is made anew
         return search
-    if again:
+    if again or (earlier.case, earlier.commits) != (search.case, search.commits):
         return search
     for what, before, now in (
         ("benchmarks", earlier.benchmarks, search.benchmarks),
@@ -146,18 +146,14 @@ def _resumed(search: SearchRecord, folder: Path, progress: Progress, *, again: b
             progress.announce(f"An earlier run of this search used other {what}: it starts from the beginning.")
             return search
     if earlier.looked_at:
-        progress.announce(
-            f"{units.plural(len(earlier.looked_at), 'commit')} of this search measured before (--again forgets them)."
-        )
+        progress.announce(f"{units.plural(len(earlier.looked_at), 'commit')} were looked at before; --again would forget that.")
     return search.model_copy(update={"looked_at": earlier.looked_at})
 
 
 def _searched(search: SearchRecord, site: _Site) -> SearchRecord:
     """Look at one commit after the other, BAD first, until the change is between two of them or there is none."""
-    count, closed = (
-        len(search.commits),
-        {search.commits.index(one.tree.commit) for one in search.looked_at if one.verdict == "skipped"},
-    )
+    count = len(search.commits)
+    closed = {search.commits.index(one.tree.commit) for one in search.looked_at if one.verdict == "skipped"}
     with contextlib.ExitStack() as stack:
         trees: Trees | None = None
         while (place := next_place(count, ends_of(search), closed)) is not None:
@@ -172,13 +168,11 @@ def _searched(search: SearchRecord, site: _Site) -> SearchRecord:
         return search
     low, high = bounds(count, ends)
     trees_of = [site.repository.commit_snapshot(commit).tree for commit in search.commits[low + 1 : high + 1]]
-    return search.model_copy(
-        update={
-            "suspects": tuple(trees_of),
-            "parent": site.repository.commit_snapshot(search.commits[low]).tree if low >= 0 else search.good,
-            "merged": site.repository.merged(trees_of[0].commit) if len(trees_of) == 1 else None,
-        }
-    )
+    parent = site.repository.commit_snapshot(search.commits[low]).tree if low >= 0 else search.good
+    merged = site.repository.merged(trees_of[0].commit) if len(trees_of) == 1 else None
+    search = search.model_copy(update={"suspects": tuple(trees_of), "parent": parent, "merged": merged})
+    save(site.folder / SEARCH, search)
+    return search
 
 
 @contextlib.contextmanager
@@ -199,7 +193,7 @@ def _looked_at(search: SearchRecord, place: int, trees: Trees, site: _Site) -> C
     snapshot, is_bad = site.snapshot(search.commits[place]), place == len(search.commits) - 1
     same = next((one for one in search.looked_at if one.tree.content == snapshot.tree.content and one.end), None)
     if same or snapshot.tree.content == search.good.content:
-        other = f"{same.tree.commit[:10]}" if same else "GOOD"
+        other = same.tree.commit[:10] if same else "GOOD"
         return _verdict(snapshot, same.verdict if same else "good", f"It has the same files as {other}.")
     with contextlib.nullcontext(trees.head) if is_bad else worktree(site.repository, trees, snapshot) as tree:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
     child.kill()
     child.communicate()
     before = load(_state(play), SearchRecord)
-    return Searched(play, commits, before, play.ratchet("bisect", "adds/small", "HEAD~8", *QUICK))
+    return Searched(play, commits, before, play.finish(play.start("bisect", "adds/small", "HEAD~8", *QUICK)))
 
 
 def test_the_planted_slowdown_is_named(searched: Searched) -> None:
@@ -81,11 +82,10 @@ def test_the_planted_slowdown_is_named(searched: Searched) -> None:
     assert done.code == 1, done
     assert f"One of these 2 commits made adds/small slower:\n  {searched.commits['does not build'][:10]}" in done.out
     assert f'{found[:10]} "slower"' in done.out
-    print(done.out, done.err)  # noqa: T201
 
 
 def test_only_commits_with_other_code_are_timed(searched: Searched) -> None:
-    """A commit that does not build is skipped; those with the code of GOOD, BAD or a measured commit are not timed."""
+    """A commit that does not build is skipped; those with the code of BAD are not timed, nor those that need not be looked at."""
     search, subjects = searched.search, {commit: subject for subject, commit in searched.commits.items()}
     timed = {subjects[one.tree.commit] for one in search.looked_at if one.comparison}
     skipped = {subjects[one.tree.commit] for one in search.looked_at if one.verdict == "skipped"}
@@ -100,3 +100,45 @@ def test_a_killed_search_goes_on_where_it_was(searched: Searched) -> None:
     assert searched.search.looked_at[:kept] == searched.before.looked_at
     commits = [one.tree.commit for one in searched.search.looked_at]
     assert len(commits) == len(set(commits))
+
+
+def test_ranges_that_cannot_be_searched_are_refused(make: Callable[..., Playground]) -> None:
+    """Unknown, equal, swapped and unrelated commits, several cases, an unknown case and too few pairs: one sentence, exit 2."""
+    play = make(
+        {"bench/adds.py": BENCH + BENCH.partition("\n\n\n")[2].replace("adds", "more"), "work.py": WORK}, {"notes.md": "x\n"}
+    )
+    play.git("checkout", "--quiet", "--orphan", "other")
+    play.commit({"notes.md": "y\n"}, "another root")
+    play.git("checkout", "--quiet", "main")
+    for words, sentence in (
+        (("adds/small", "nowhere"), "nowhere names no commit"),
+        (("adds/small", "main"), "GOOD and BAD are the same commit"),
+        (("adds/small", "main", "main~1"), "is not an ancestor of BAD"),
+        (("adds/small", "other"), "is not an ancestor of BAD"),
+        (("adds/small", "main~1", "main", "--pairs", "12"), "A search takes 20 pairs or more, not 12."),
+        (("small", "main~1"), "small names 2 cases: adds/small, more/small."),
+        (("nothing", "main~1"), "nothing"),
+    ):
+        done = play.ratchet("bisect", "--device", "cpu", *words)
+        assert done.code == 2, done
+        assert sentence in done.sentence
+    assert "Swap them" in play.ratchet("bisect", "adds/small", "main", "main~1").sentence
+
+
+def test_without_a_change_there_is_nothing_to_search_for(make: Callable[..., Playground]) -> None:
+    """BAD with the code of GOOD: nothing is timed, no other commit is looked at, exit 0, and it says so."""
+    play = make({"bench/adds.py": BENCH, "work.py": WORK}, {"work.py": SLOW}, {"work.py": f"# as before\n{WORK}"})
+    done = play.ratchet("bisect", "adds/small", "HEAD~2", "--device", "cpu")
+    assert done.code == 0, done
+    assert "adds/small: there is no change to search for." in done.out
+    assert len(load(_state(play), SearchRecord).looked_at) == 1
+
+
+def test_ends_that_do_not_build_cannot_be_searched(make: Callable[..., Playground]) -> None:
+    """GOOD or BAD that does not build ends the search with a sentence that names the side, and exit 3."""
+    broken = {"build.py": "raise SystemExit('no compiler')\n"}
+    play = make({"bench/adds.py": BENCH, "work.py": WORK, **broken}, BUILD, broken, settings='build = "python3 build.py"\n')
+    for words in (("HEAD~2", "HEAD~1"), ("HEAD~1", "HEAD")):
+        done = play.ratchet("bisect", "adds/small", *words, "--device", "cpu")
+        assert done.code == 3, done
+        assert "no compiler" in done.sentence
