@@ -18,6 +18,7 @@ from pathlib import Path
 from ratchet import units
 from ratchet.commands.check import CheckPlan, CheckSuite, Pairing, compare, explained
 from ratchet.commands.machine import Machine, environment_of, machine_of, plan_of
+from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite
 from ratchet.commands.profile.results import stem_of
 from ratchet.commands.request import CommandResult, Request, apart_of, watched, writable
 from ratchet.commands.trees import build, tree_specs
@@ -305,10 +306,13 @@ def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...])
     )
     site.progress.announce(f"{named(head.tree)} against {named(reference.tree)}")
     started, clock = datetime.now(UTC), time.monotonic()
-    with worktrees(site.repository, head, reference) as trees:
+    with (
+        worktrees(site.repository, head, reference) as trees,
+        EarlyProfilers(ProfileSite(site.repository, settings, site.machine, trees, site.progress, site.environ)) as early,
+    ):
         if broken := build(settings, "head", trees.head, head, site.progress, site.environ):
             raise broken
-        suite = compare(plan, (site.machine,), trees.head, Pairing(reference, trees.reference, (search.case,)), site.progress)
+        pairing = Pairing(reference, trees.reference, (search.case,), early=early)
+        suite = compare(plan, (site.machine,), trees.head, pairing, site.progress)
         timing = started, time.monotonic() - clock
-        measured = CheckSuite(suite, reference.tree)
-        return explained(plan, command, site.machine, trees, measured, timing, site.progress)
+        return explained(plan, command, site.machine, CheckSuite(suite, reference.tree), timing, early)

@@ -20,14 +20,14 @@ from typing import Literal
 
 from ratchet.commands.machine import Machine, environment_of, in_parallel, machines_of, plan_of
 from ratchet.commands.output import record_of
-from ratchet.commands.profile.cases import ProfileSite, with_profiles
+from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite, with_profiles
 from ratchet.commands.request import CURRENT, CommandResult, Request, apart_of, load_baseline, reference_of, watched, writable
 from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, GitError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.consistency import policy_of_part
-from ratchet.judge.sequential import Drift, by_commit, drifting, looks, suspects, undecided, urgent
+from ratchet.judge.sequential import Drift, by_commit, drifting, likely_changed, looks, suspects, undecided, urgent
 from ratchet.judge.verdict import changed_cases, judge_run
 from ratchet.measure.build import without_secrets
 from ratchet.measure.suite import CaseTask, Suite, Traces, list_cases, measure_suite
@@ -69,6 +69,8 @@ class Pairing:
     shard: Shard | None = None
     traced: bool = True
     """Whether the cases that changed are traced for their profiles."""
+    early: EarlyProfilers | None = None
+    """Gets the traces of cases that will probably be profiled, before the last pairs are measured."""
 
 
 @dataclass(frozen=True)
@@ -94,12 +96,13 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
         machines_of(request, plan.settings, f"ratchet check in {root}", progress, environ) as machines,
         worktrees(plan.repository, plan.head, plan.reference) as trees,
         watched(root, plan.results, progress) as watch,
+        EarlyProfilers(ProfileSite(plan.repository, plan.settings, machines[0], trees, progress, plan.environ)) as early,
     ):
-        measured = _measure(plan, machines, trees, progress)
+        measured = _measure(plan, machines, trees, progress, early)
         if plan.shard and not measured.suite.cases:
             raise UsageError(f"Shard {plan.shard} has no case: there are fewer cases than shards.", "Take fewer shards.")
         timing = started, time.monotonic() - clock
-        done = explained(plan, request.command, machines[0], trees, measured, timing, progress)
+        done = explained(plan, request.command, machines[0], measured, timing, early)
         changes = watch.changes()
     return done.with_changes(changes.notes, changes.damage)
 
@@ -108,10 +111,9 @@ def explained(
     plan: CheckPlan,
     command: tuple[str, ...],
     machine: Machine,
-    trees: Trees,
     measured: CheckSuite,
     timing: tuple[datetime, float],
-    progress: Progress,
+    early: EarlyProfilers,
 ) -> CommandResult:
     """Save what was measured, judge it and profile what changed, which takes the trees, and the device to itself."""
     record = record_of(
@@ -129,8 +131,8 @@ def explained(
     )
     with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
         save(plan.results / CURRENT, record)
-    site = ProfileSite(plan.repository, plan.settings, machine, trees, progress, plan.environ)
-    report = with_profiles(site, judge_run(record, plan.baseline), record, plan.baseline, plan.results, measured.suite.traces)
+    report = judge_run(record, plan.baseline)
+    report = with_profiles(early.site, report, record, plan.baseline, plan.results, measured.suite.traces, early.ready)
     return CommandResult(record, report, plan.results)
 
 
@@ -178,7 +180,7 @@ def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:
     return plan.repository.with_folder(reference, plan.head, plan.settings.bench) if plan.bench_from else reference
 
 
-def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progress: Progress) -> CheckSuite:
+def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progress: Progress, early: EarlyProfilers) -> CheckSuite:
     """Build the head, and measure it against the reference, or against the baseline's commits."""
     if broken := build(plan.settings, "head", trees.head, plan.head, progress, plan.environ):
         return CheckSuite(_unbuilt(broken), plan.reference.tree if plan.reference else None)
@@ -187,7 +189,7 @@ def _measure(plan: CheckPlan, machines: Sequence[Machine], trees: Trees, progres
     if plan.reference is None:
         return _against_baseline(plan, machines, trees, stored, progress)
     drifts = drifting(stored, plan.reference.tree, plan.head.tree)
-    pairing = Pairing(plan.reference, trees.reference, plan.patterns, drifts, plan.shard)
+    pairing = Pairing(plan.reference, trees.reference, plan.patterns, drifts, plan.shard, early=early)
     suite = compare(plan, machines, trees.head, pairing, progress)
     return CheckSuite(suite, plan.reference.tree, _against_best(plan, machines, trees, suite.cases, drifts, progress))
 
@@ -264,6 +266,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     timing = plan_of(settings, machines[0].device, restart_after=SESSION_PAIRS)
     policy = policy_of_part(settings.policy, len(machines))
     most_traced = settings.profile_cases if pairing.traced and settings.profile == "auto" else 0
+    early = pairing.early if len(machines) == 1 and reference else None
 
     def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
         task = CaseTask(
@@ -281,6 +284,8 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
             shard=shard,
             cores=max(1, len(os.sched_getaffinity(0)) // len(machines)),
             traced=lambda cases: changed_cases(cases, policy, timing.pairs)[:most_traced],
+            foreseen=lambda cases: likely_changed(cases, policy)[:most_traced] if early else (),
+            on_foreseen=early.start if early else lambda *_: None,
         )
         trees = tree_specs(settings, machine, plan.repository.root, head, reference)
         return measure_suite(trees, task, progress, plan.environ)

@@ -67,6 +67,21 @@ def urgent(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
     return sorted(suspects, key=lambda name: suspects[name], reverse=True)[:MOST_URGENT]
 
 
+def likely_changed(cases: Sequence[CaseRun], policy: Policy) -> list[str]:
+    """Return the names of the cases whose interval and estimate already speak of a change, the largest change first.
+
+    This is no verdict, which takes more pairs; it says for which cases a profile is worth preparing.
+    """
+    changes = {
+        name: abs(math.log(comparison.ratio))
+        for name, comparison in _comparisons(cases, policy).items()
+        if comparison
+        if (comparison.low > 1 and comparison.ratio >= 1 + policy.regression)
+        or (comparison.high < 1 and comparison.ratio <= 1 - policy.improvement)
+    }
+    return sorted(changes, key=lambda name: changes[name], reverse=True)
+
+
 def _comparisons(cases: Sequence[CaseRun], policy: Policy) -> dict[str, Comparison | None]:
     """Compare each case that has a reference; None where there are too few pairs."""
     return {case.name: compared(case, policy.confidence) for case in cases if case.reference}

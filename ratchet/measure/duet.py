@@ -135,8 +135,8 @@ class Measured:
         return () if self.unfit or "head" in failed else tuple(side for side in sides if side not in failed)
 
 
-Restart = Callable[[Collection[str]], Mapping[Side, HostClient]]
-"""Ends the hosts and starts new ones, for the cases that are named. Raises HostError."""
+Restart = Callable[[Collection[str], Mapping[str, "Measured"]], Mapping[Side, HostClient]]
+"""Ends the hosts and starts new ones, for the cases that are named; gets all results so far. Raises HostError."""
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ class Duet:
     def _restarted(self, pair: int, order: list[CaseSides], results: Mapping[str, Measured], restart: Restart) -> list[CaseSides]:
         """Start new hosts, which measure these cases from this pair on. Return none, and note why, where that fails."""
         try:
-            self.workers.hosts = restart([case.name for case in order])
+            self.workers.hosts = restart([case.name for case in order], results)
         except HostError as error:
             for case in order:
                 results[case.name].unfit = f"After {pair} pairs its processes could not be started anew: {error}"

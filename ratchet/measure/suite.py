@@ -74,6 +74,10 @@ class CaseTask:
     """Whether a case need not be timed, because the caller knows its code."""
     traced: Undecided = lambda _: ()
     """Which measured cases are traced with torch.profiler at the end, for their profiles."""
+    foreseen: Undecided = lambda _: ()
+    """Which cases look as if they will be profiled, once fresh processes take over: they are traced then already."""
+    on_foreseen: Callable[[Sequence[CaseRun], Traces], None] = lambda *_: None
+    """Called with all cases and those traces, while pairs remain to be measured. It may keep other cores busy."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,15 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
                 sessions.wait_for_spare()
             progress.start(len(wanted), task.looks[-1])
 
-        def restart(names: Collection[str]) -> Mapping[Side, HostClient]:
+        early = Traces()
+
+        def restart(names: Collection[str], results: Mapping[str, Measured]) -> Mapping[Side, HostClient]:
+            nonlocal early
+            if gpu is not None and task.cores >= SPARE_CORES and not any(_waits_for_host(surveyed[case.name]) for case in wanted):
+                so_far = taken(results)
+                early = _traced(duet, hosts, [name for name in task.foreseen(so_far) if name in names])
+                if early.cases:
+                    task.on_foreseen(so_far, early)
             need = "needs" if len(names) == 1 else "need"
             progress.stage(f"Starting fresh processes for {plural(len(names), 'case')} that {need} more pairs")
             again = sessions.renew(hosts)
@@ -157,7 +169,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
         results = duet.measure(wanted, rounds)
         ecc_after = gpu.uncorrected_ecc() if gpu else None
         measured = taken(results)
-        traces = _traced(duet, hosts, list(task.traced(measured)))
+        traces = early.joined(_traced(duet, hosts, [name for name in task.traced(measured) if name not in early.cases]))
     done = [
         _completed(case, results[case.name], sampler, (ecc_before, ecc_after), task.confidence) if case.name in results else case
         for case in measured

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from ratchet.errors import RatchetError
 from ratchet.records.profile import Profile
@@ -178,16 +178,48 @@ def find_ncu(environ: Mapping[str, str]) -> Path:
     return program
 
 
+@dataclass(frozen=True)
+class Started(Generic[Key]):
+    """Processes of ncu that run."""
+
+    programs: Mapping[Key, Program]
+    errors: Mapping[Key, ProfileError]
+    """Why the others could not be started."""
+
+
+def start(
+    ncu: Path, tasks: Mapping[Key, NcuTask], options: NcuOptions, where: Surroundings, running: contextlib.ExitStack
+) -> Started[Key]:
+    """Start a process of ncu for each task; they end with ``running``."""
+    programs: dict[Key, Program] = {}
+    errors: dict[Key, ProfileError] = {}
+    for key, task in tasks.items():
+        task.report.unlink(missing_ok=True)
+        try:
+            command: list[str | Path] = [ncu, *_options(options, task.report), *task.command(where.time_limit_s)]
+            programs[key] = _started(command, where, running)
+        except ProfileError as error:
+            errors[key] = error
+    return Started(programs, errors)
+
+
 def take(
-    ncu: Path, tasks: Mapping[Key, NcuTask], options: NcuOptions, where: Surroundings, *, own_error: str
+    ncu: Path,
+    tasks: Mapping[Key, NcuTask],
+    options: NcuOptions,
+    where: Surroundings,
+    *,
+    own_error: str,
+    begun: Started[Key] | None = None,
 ) -> dict[Key, ProfileError | None]:
     """Profile what each command marks, all at once. Return each one's error in a sentence; None where there is a report.
 
     Processes of ncu wait for each other's replays. Where one refuses to, it is run again alone. Beside an error there may be a
     report too, of what came before it. ``own_error`` is how a line begins on which the command says why it cannot be called.
+    ``begun`` are processes of these tasks that run already.
     """
     ends = time.monotonic() + where.time_limit_s
-    errors = _taken(ncu, tasks, options, where, own_error)
+    errors = _taken(ncu, tasks, options, where, own_error, begun)
     for key, error in errors.items():
         left = ends - time.monotonic()
         if isinstance(error, CountersHeldError) and len(tasks) > 1 and left > 0:
@@ -196,20 +228,18 @@ def take(
 
 
 def _taken(
-    ncu: Path, tasks: Mapping[Key, NcuTask], options: NcuOptions, where: Surroundings, own_error: str
+    ncu: Path,
+    tasks: Mapping[Key, NcuTask],
+    options: NcuOptions,
+    where: Surroundings,
+    own_error: str,
+    begun: Started[Key] | None = None,
 ) -> dict[Key, ProfileError | None]:
     ends = time.monotonic() + where.time_limit_s + WRITE_S
-    errors: dict[Key, ProfileError | None] = {}
     with contextlib.ExitStack() as running:
-        programs = {}
-        for key, task in tasks.items():
-            task.report.unlink(missing_ok=True)
-            try:
-                command: list[str | Path] = [ncu, *_options(options, task.report), *task.command(where.time_limit_s)]
-                programs[key] = _started(command, where, running)
-            except ProfileError as error:
-                errors[key] = error
-        for key, program in programs.items():
+        begun = begun or start(ncu, tasks, options, where, running)
+        errors: dict[Key, ProfileError | None] = dict(begun.errors)
+        for key, program in begun.programs.items():
             ended = program.wait(ends - time.monotonic())
             errors[key] = _trouble(ended, where.time_limit_s, own_error)
             report = tasks[key].report

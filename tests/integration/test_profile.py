@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import fcntl
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,9 +15,17 @@ from pathlib import Path
 import pytest
 
 from ratchet.commands.profile.results import FOLDER, INDEX, add_to_index, stem_of, write_metrics
-from ratchet.commands.profile.sides import INSTEAD, NOT_IN_TIME, ProfileRequest, SideProfile, TimeBudget, profile_sides
+from ratchet.commands.profile.sides import (
+    INSTEAD,
+    NOT_IN_TIME,
+    ProfileRequest,
+    SideProfile,
+    TimeBudget,
+    profile_sides,
+    start_profilers,
+)
 from ratchet.config import Settings
-from ratchet.measure.child.profile_target import MARK, SEPARATOR, TROUBLE, ProfileTarget, read_status
+from ratchet.measure.child.profile_target import MARK, SEPARATOR, TROUBLE, GoFile, ProfileTarget, read_status
 from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile.ncu import NcuOptions
@@ -232,6 +242,33 @@ def test_processes_of_one_turn_use_the_device_one_after_the_other(make: Callable
     assert called(play, tmp_path, "adds/small")[1] == {"adds/small": ""}
 
 
+def test_the_profiled_process_imports_ahead_and_calls_what_it_is_told_to(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """It calls nothing until it may go, and then the named cases alone, in its own order."""
+    play = make({"bench/adds.py": ADDS, "bench/extra.py": EXTRA, "bench/more.py": ADDS.replace("def adds", "def more")})
+    target = ProfileTarget(spec(play), ("more/small", "adds/small", "extra/small"), seed=1)
+    go = GoFile(tmp_path / "go")
+    command = target.command(60, status=tmp_path / "status", turn=tmp_path / "turn", go=go.path)
+    process = play.start_python(*command[1:])
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(2)
+    assert read_status(tmp_path / "status") == {}
+    go.release(["extra/small", "more/small"], 60)
+    done = play.finish(process)
+    assert (done.code, read_status(tmp_path / "status")) == (0, {"more/small": "", "extra/small": ""}), done
+
+
+def test_a_profiled_process_that_nobody_needs_ends(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """Where the file is closed without cases, as by the kernel when its owner dies, nothing is called, and that is no error."""
+    play = make({"bench/adds.py": ADDS})
+    go = GoFile(tmp_path / "go")
+    go.close()
+    command = ProfileTarget(spec(play), ("adds/small",), seed=1).command(
+        60, status=tmp_path / "status", turn=tmp_path / "turn", go=go.path
+    )
+    done = play.finish(play.start_python(*command[1:]))
+    assert (done.code, done.err, read_status(tmp_path / "status")) == (0, "", {})
+
+
 # Counters, with programs that stand in for ncu: they do as it does with the cases in its argument.
 
 SCALE = "scale(const float *, float *)"
@@ -274,9 +311,13 @@ def profiled(
     *,
     options: NcuOptions = NcuOptions(),  # noqa: B008  frozen
     timeout_s: float = 60,
+    begun_for: Mapping[str, Mapping[Side, SideTrace]] | None = None,
     **tools: str,
 ) -> dict[str, dict[Side, SideProfile]]:
-    """Profile with programs of these names, which run this Python code, ahead of any installed ones."""
+    """Profile with programs of these names, which run this Python code, ahead of any installed ones.
+
+    With ``begun_for``, ncu is started for these cases before.
+    """
     folder = tmp_path / "tools"
     folder.mkdir()
     for name, body in {"nsys": "sys.exit(1)", **tools}.items():
@@ -285,7 +326,41 @@ def profiled(
     environ = play.environ({"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"})
     trees: dict[Side, TreeSpec] = {side: spec(play, "cuda") for side in next(iter(traced.values()))}
     request = ProfileRequest(trees, 1, environ, tmp_path, TimeBudget(timeout_s))
-    return profile_sides(request, dict.fromkeys(traced, options), traced)
+    with contextlib.ExitStack() as running:
+        ready = start_profilers(request, dict.fromkeys(begun_for, options), begun_for, running) if begun_for else None
+        return profile_sides(request, dict.fromkeys(traced, options), traced, ready)
+
+
+WAITS = """
+import fcntl, json
+go = json.loads(sys.argv[-1])["go"]
+if go:
+    with open(go) as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        pathlib.Path(go).with_suffix(".read").write_text(file.read())
+"""
+
+
+@pytest.mark.parametrize(
+    ("begun", "served"),
+    [
+        ({"a/b": {"scale": 1}}, True),
+        ({"a/b": {"scale": 1}, "a/c": {"other": 2}}, True),  # more cases and kernels than turned out to be needed
+        ({"a/c": {"scale": 1}}, False),
+        ({"a/b": {"other": 1}}, False),
+    ],
+)
+def test_processes_that_began_before_the_verdict_serve_it_if_they_can(
+    play: Playground, tmp_path: Path, begun: dict[str, dict[str, int]], served: bool
+) -> None:
+    """They get the cases that changed after all; where they lack a case or a kernel, others are started."""
+    traces = {case: head(activity(**kernels)) for case, kernels in begun.items()}
+    found = profiled(play, tmp_path, {"a/b": head(activity(scale=1))}, begun_for=traces, ncu=WAITS + RECORDED)["a/b"]["head"]
+    assert found.profile is not None
+    assert found.profile.tool == "ncu"
+    assert found.profile.kernels[0].function == "scale"
+    released = tmp_path / "go.read"
+    assert (json.loads(released.read_text() or "{}").get("cases") if released.exists() else None) == (["a/b"] if served else None)
 
 
 def head(found: Activity | None, trouble: str = "") -> dict[Side, SideTrace]:

@@ -460,7 +460,8 @@ def renewed(
     """
     script, calls = Script(), []
 
-    def restart(names: Collection[str]) -> Any:
+    def restart(names: Collection[str], so_far: Mapping[str, Measured]) -> Any:
+        assert {len(pairs(result, "head")) for name, result in so_far.items() if name in names} == {8}
         calls.append((sorted(names), script.alive, max(of for _, of in script.built)))
         return {side: Host(side, script) for side in SIDES}
 
@@ -513,7 +514,7 @@ def test_within_the_budget_all_that_is_undecided_goes_on() -> None:
 def test_hosts_that_cannot_be_renewed_cost_the_open_cases_only() -> None:
     """What was decided before stays; what was not says that its processes could not be started anew."""
 
-    def restart(_: Collection[str]) -> Any:
+    def restart(_: Collection[str], __: object) -> Any:
         raise HostError("The head no longer offers b/x.")
 
     duet = duet_of(Script(), plan(12, restart_after=8))

@@ -83,7 +83,7 @@ def test_unknown_revision(repo: Path, name: str) -> None:
     with pytest.raises(UsageError, match="names no commit in ") as caught:
         Repository(repo).resolve(name)
     assert caught.value.message.startswith(f"{name} names no commit")
-    assert "--base" in caught.value.hint
+    assert "git log" in caught.value.hint
 
 
 def test_first_commit(tmp_path: Path) -> None:

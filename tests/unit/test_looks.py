@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from ratchet.judge.outcome import compared, decide
-from ratchet.judge.sequential import Drift, is_decided, looks, looks_for_change, suspects, thresholds_of_run, undecided, urgent
+from ratchet.judge.sequential import (
+    Drift,
+    is_decided,
+    likely_changed,
+    looks,
+    looks_for_change,
+    suspects,
+    thresholds_of_run,
+    undecided,
+    urgent,
+)
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline
 from ratchet.records.run import CaseRun, Policy
@@ -155,6 +165,20 @@ def test_no_case_without_an_interval_is_urgent() -> None:
     """A case that chance explains, that has two pairs or no reference asks for nothing."""
     wild = examples.compared(0.8, 1.4, 0.9, 1.5, 0.85, 1.2, name="a/wild")
     assert urgent([wild, suspect("a/two", 50, 2), history_examples.new("a/new")], POLICY, 100) == []
+
+
+def test_likely_changed() -> None:
+    """Before there are pairs for a verdict, a case is worth a profile if interval and estimate are past a gate on one side."""
+    cases = [
+        suspect("a/slower", 10, 8),
+        suspect("a/much faster", -40, 8),
+        suspect("a/wide", 10, 8, noise=300),
+        suspect("a/below the gate", 2, 8),
+        suspect("a/unchanged", 0, 8),
+        suspect("a/two", 50, 2),
+        history_examples.new("a/new"),
+    ]
+    assert likely_changed(cases, POLICY) == ["a/much faster", "a/slower"]
 
 
 # Held to the best commit

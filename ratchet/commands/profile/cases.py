@@ -17,7 +17,14 @@ from pathlib import Path
 
 from ratchet.commands.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.commands.profile.results import Background, add_to_index, background_of, diagnosed, save_case
-from ratchet.commands.profile.sides import ProfileRequest, SideProfile, TimeBudget, profile_sides
+from ratchet.commands.profile.sides import (
+    ProfileRequest,
+    SideProfile,
+    TimeBudget,
+    WaitingProfilers,
+    profile_sides,
+    start_profilers,
+)
 from ratchet.commands.request import Request, apart_of, load_baseline, reference_of, watched, writable
 from ratchet.commands.trees import build, tree_spec, tree_specs
 from ratchet.config import Settings, load_settings
@@ -27,6 +34,7 @@ from ratchet.judge.profile import matched
 from ratchet.judge.verdict import worst_first
 from ratchet.measure.build import benchmark_environ
 from ratchet.measure.suite import Traces, list_cases, trace_cases
+from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile.diagnosis import diagnose
 from ratchet.profile.ncu import NcuOptions, SetName
 from ratchet.profile.readers import read
@@ -166,8 +174,41 @@ class ProfileContext:
     background: Background
 
 
+class EarlyProfilers:
+    """Profilers that start before the verdict. Use it as a context manager, which ends them.
+
+    Importing a large package takes longer than the replays, and ncu needs processes of its own. So they import while the last
+    pairs are measured, on other cores, and touch the GPU only once the verdict is known.
+    """
+
+    def __init__(self, site: ProfileSite) -> None:
+        self.site = site
+        self._running = contextlib.ExitStack()
+        self.ready: WaitingProfilers | None = None
+
+    def __enter__(self) -> EarlyProfilers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    def start(self, cases: Sequence[CaseRun], traces: Traces) -> None:
+        """Start them for those of the cases that were traced, on both sides."""
+        trees = _tree_specs(self.site, self.site.trees.reference)
+        options = {case.name: _options_of(case) for case in cases if case.name in traces.cases}
+        budget = TimeBudget(self.site.settings.profile_timeout, traces.import_s)
+        with contextlib.suppress(OSError):  # a full disk, say: then `profile_sides` starts others, and says what fails
+            self.ready = start_profilers(_request(self.site, trees, budget), options, traces.cases, self._running)
+
+
 def with_profiles(
-    site: ProfileSite, report: ReportRecord, run: RunRecord, baseline: Baseline, results: Path, traces: Traces
+    site: ProfileSite,
+    report: ReportRecord,
+    run: RunRecord,
+    baseline: Baseline,
+    results: Path,
+    traces: Traces,
+    ready: WaitingProfilers | None = None,
 ) -> ReportRecord:
     """Return the report with a profile of each case that changed, as far as the settings allow; the worst first."""
     if site.settings.profile == "never":
@@ -178,12 +219,14 @@ def with_profiles(
         return report
     background = background_of(run, run.environment, run.started_at, baseline, results)
     context = ProfileContext(site, run.head, run.reference, background)
-    taken = profile_cases(context, [_wanted(verdict, run) for verdict in chosen], traces)
+    taken = profile_cases(context, [_wanted(verdict, run) for verdict in chosen], traces, ready)
     left_out = tuple(verdict.name for verdict in changed[len(chosen) :])
     return report.model_copy(update={"profiles": tuple(taken), "unprofiled": left_out})
 
 
-def profile_cases(context: ProfileContext, wanted: Sequence[Wanted], traces: Traces = NO_TRACES) -> list[CaseProfile]:
+def profile_cases(
+    context: ProfileContext, wanted: Sequence[Wanted], traces: Traces = NO_TRACES, ready: WaitingProfilers | None = None
+) -> list[CaseProfile]:
     """Profile each case. Return the profiles in this order. An error is a sentence in the profile and never costs a verdict.
 
     ``traces`` has what torch.profiler saw already; where a side of a case is not in it, the trees are imported once more.
@@ -193,7 +236,7 @@ def profile_cases(context: ProfileContext, wanted: Sequence[Wanted], traces: Tra
     for reference in dict.fromkeys(one.reference for one in wanted):
         with _checked_out(context, reference) as (tree, why):
             group = [replace(one, no_reference=one.no_reference or why) for one in wanted if one.reference == reference]
-            done |= _profiled(context, group, tree, traces, budget)
+            done |= _profiled(context, group, tree, traces, budget, ready)
     profiles = [done[one.verdict.name] for one in wanted]
     with contextlib.suppress(RatchetError):  # each profile already says that its files could not be written
         add_to_index(context.background.folder, profiles)
@@ -202,10 +245,14 @@ def profile_cases(context: ProfileContext, wanted: Sequence[Wanted], traces: Tra
 
 def _wanted(verdict: CaseVerdict, run: RunRecord) -> Wanted:
     case = next(candidate for candidate in run.cases if candidate.name == verdict.name)
-    options = NcuOptions(cold_cache=case.workload is None or case.workload.cache == "cold")
+    options = _options_of(case)
     if run.reference_missing:
         return Wanted(verdict, options, case, None, run.reference_missing)
     return Wanted(verdict, options, case, case.reference_tree or run.reference)
+
+
+def _options_of(case: CaseRun) -> NcuOptions:
+    return NcuOptions(cold_cache=case.workload is None or case.workload.cache == "cold")
 
 
 @contextlib.contextmanager
@@ -229,27 +276,35 @@ def _checked_out(context: ProfileContext, reference: Tree | None) -> Iterator[tu
 
 
 def _profiled(
-    context: ProfileContext, group: Sequence[Wanted], reference: Path | None, traces: Traces, budget: TimeBudget
+    context: ProfileContext,
+    group: Sequence[Wanted],
+    reference: Path | None,
+    traces: Traces,
+    budget: TimeBudget,
+    ready: WaitingProfilers | None,
 ) -> dict[str, CaseProfile]:
     """Profile cases with the same reference, which take turns in the same processes."""
     site = context.site
-    roots: dict[Side, Path] = {**({"reference": reference} if reference else {}), "head": site.trees.head}
-    trees = {side: tree_spec(site.settings, site.machine, site.repository.root, path) for side, path in roots.items()}
+    trees = _tree_specs(site, reference)
     untraced = [one.verdict.name for one in group if not trees.keys() <= traces.cases.get(one.verdict.name, {}).keys()]
     if untraced:
         plan = plan_of(site.settings, site.machine.device)
         traces = traces.joined(trace_cases(trees, untraced, plan, site.progress, site.environ))
     budget.import_s = traces.import_s
     site.progress.stage(f"Profiling {plural(len(group), 'case')}: {', '.join(one.verdict.name for one in group)}")
-    request = ProfileRequest(
-        trees,
-        site.settings.seed,
-        benchmark_environ(site.environ, trees["head"]),
-        Path(tempfile.mkdtemp(prefix="profile-", dir=site.trees.logs)),  # gone with the trees
-        budget,
-    )
-    sides = profile_sides(request, {one.verdict.name: one.options for one in group}, traces.cases)
+    request = _request(site, trees, budget)
+    sides = profile_sides(request, {one.verdict.name: one.options for one in group}, traces.cases, ready)
     return {one.verdict.name: _saved(context, one, sides[one.verdict.name]) for one in group}
+
+
+def _tree_specs(site: ProfileSite, reference: Path | None) -> dict[Side, TreeSpec]:
+    roots: dict[Side, Path] = {**({"reference": reference} if reference else {}), "head": site.trees.head}
+    return {side: tree_spec(site.settings, site.machine, site.repository.root, path) for side, path in roots.items()}
+
+
+def _request(site: ProfileSite, trees: Mapping[Side, TreeSpec], budget: TimeBudget) -> ProfileRequest:
+    folder = Path(tempfile.mkdtemp(prefix="profile-", dir=site.trees.logs))  # gone with the trees
+    return ProfileRequest(trees, site.settings.seed, benchmark_environ(site.environ, trees["head"]), folder, budget)
 
 
 def _saved(context: ProfileContext, wanted: Wanted, sides: Mapping[Side, SideProfile]) -> CaseProfile:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ratchet.commands.profile.results import stem_of
 from ratchet.errors import RatchetError
-from ratchet.measure.child.profile_target import MARK, SEPARATOR, ProfileTarget, read_status
+from ratchet.measure.child.profile_target import MARK, SEPARATOR, GoFile, ProfileTarget, read_status
 from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile import ncu, traces
@@ -95,27 +95,71 @@ Waiting = Mapping[str, Mapping[Side, Activity | None]]
 Results = Mapping[str, Mapping[Side, SideProfile]]
 
 
+@dataclass(frozen=True)
+class WaitingProfilers:
+    """Processes of ncu, one a side, that import the trees while pairs are still measured, and then wait for their cases."""
+
+    trees: Mapping[Side, TreeSpec]
+    group: CaseGroup
+    tasks: Mapping[Side, NcuTask]
+    statuses: Mapping[Side, Path]
+    started: ncu.Started[Side]
+    go: GoFile
+
+    def can_serve(self, request: ProfileRequest, group: CaseGroup) -> bool:
+        """Return whether these processes can profile the group: they know its cases, and replay at least its kernels."""
+        ours, others = self.group.options, group.options
+        return (
+            self.trees == request.trees
+            and set(group.cases) <= set(self.group.cases)
+            and (not ours.kernels or (bool(others.kernels) and set(others.kernels) <= set(ours.kernels)))
+            and replace(ours, kernels=(), launches=0) == replace(others, kernels=(), launches=0)
+        )
+
+
+def start_profilers(
+    request: ProfileRequest, options_of: Mapping[str, NcuOptions], traced: TracedCases, running: contextlib.ExitStack
+) -> WaitingProfilers | None:
+    """Start ncu on all sides for cases that `profile_sides` will probably profile; it ends with ``running``.
+
+    None where no case may have counters, or there is no ncu: `profile_sides` says so.
+    """
+    _, waiting = _first_results(request, options_of, traced)
+    group = next(_groups(waiting, options_of), None)
+    if group is None:
+        return None
+    try:
+        program = ncu.find_ncu(request.environ)
+    except ProfileError:
+        return None
+    group = _in_time(request.budget, group, waiting)
+    go = GoFile(request.folder / "go")
+    running.callback(go.close)
+    tasks, statuses = _tasks(request, group, waiting, go.path)
+    where = Surroundings(request.environ, request.folder, request.budget.left_s + 2 * request.budget.import_s)
+    return WaitingProfilers(request.trees, group, tasks, statuses, ncu.start(program, tasks, group.options, where, running), go)
+
+
 def profile_sides(
-    request: ProfileRequest, options_of: Mapping[str, NcuOptions], traced: TracedCases
+    request: ProfileRequest,
+    options_of: Mapping[str, NcuOptions],
+    traced: TracedCases,
+    ready: WaitingProfilers | None = None,
 ) -> dict[str, dict[Side, SideProfile]]:
     """Profile each case that has options on each side, within the time limit. Each failure is a sentence in ``steps_down``.
 
     ``traced`` is what torch.profiler saw: it names the kernels to count, and it is all that is left where ncu gives nothing.
     """
-    results = {
-        case: {side: _from_trace(traced[case][side], request.trees[side]) for side in request.trees} for case in options_of
-    }
-    waiting = {
-        case: {side: traced[case][side].activity for side, result in sides.items() if _may_have_counters(result)}
-        for case, sides in results.items()
-    }
-    waiting = {case: sides for case, sides in waiting.items() if sides}
+    results, waiting = _first_results(request, options_of, traced)
     if waiting:
         try:
             program = ncu.find_ncu(request.environ)
             for group in _groups(waiting, options_of):
                 if request.budget.left_s:
-                    _count(program, request, _in_time(request.budget, group, waiting), waiting, results)
+                    timely = _in_time(request.budget, group, waiting)
+                    serves = ready is not None and ready.can_serve(request, timely)
+                    _count(program, request, timely, waiting, results, ready if serves else None)
+                    ready = None if serves else ready
                 else:
                     _note(NOT_IN_TIME, group.cases, waiting, results)
         except ProfileError as error:  # ncu is not installed
@@ -128,6 +172,20 @@ def profile_sides(
             elif not result.profile.kernels:
                 result.steps_down.append(INSTEAD)
     return results
+
+
+def _first_results(
+    request: ProfileRequest, options_of: Mapping[str, NcuOptions], traced: TracedCases
+) -> tuple[dict[str, dict[Side, SideProfile]], dict[str, dict[Side, Activity | None]]]:
+    """Return what the traces alone give, and the cases and sides that may have counters."""
+    results = {
+        case: {side: _from_trace(traced[case][side], request.trees[side]) for side in request.trees} for case in options_of
+    }
+    waiting = {
+        case: {side: traced[case][side].activity for side, result in sides.items() if _may_have_counters(result)}
+        for case, sides in results.items()
+    }
+    return results, {case: sides for case, sides in waiting.items() if sides}
 
 
 def _from_trace(trace: SideTrace, tree: TreeSpec) -> SideProfile:
@@ -204,22 +262,47 @@ def _in_time(budget: TimeBudget, group: CaseGroup, waiting: Waiting) -> CaseGrou
     return replace(group, options=replace(group.options, is_brief=True), warnings=(warning,))
 
 
-def _count(program: Path, request: ProfileRequest, group: CaseGroup, waiting: Waiting, results: Results) -> None:
+def _tasks(
+    request: ProfileRequest, group: CaseGroup, waiting: Waiting, go: Path | None = None
+) -> tuple[dict[Side, NcuTask], dict[Side, Path]]:
+    """Return what ncu has to run for a group on each side, and the files in which the cases' statuses will be."""
+    tasks, stem = {}, group.stem()
+    statuses: dict[Side, Path] = {side: request.folder / f"{stem}.{side}.status" for side in request.trees}
+    for side, tree in request.trees.items():
+        if cases := _cases_of(side, group, waiting):
+            target = ProfileTarget(tree, tuple(cases), request.seed)
+            command = partial(target.command, status=statuses[side], turn=request.folder / "turn", go=go)
+            tasks[side] = NcuTask(command, request.folder / f"{stem}.{side}.ncu-rep")
+    return tasks, statuses
+
+
+def _cases_of(side: Side, group: CaseGroup, waiting: Waiting) -> list[str]:
+    return [case for case in group.cases if side in waiting[case]]
+
+
+def _count(
+    program: Path,
+    request: ProfileRequest,
+    group: CaseGroup,
+    waiting: Waiting,
+    results: Results,
+    ready: WaitingProfilers | None,
+) -> None:
     """Run ncu over a group on all sides at once, and put the counters into the results."""
-    cases = {side: [case for case in group.cases if side in waiting[case]] for side in request.trees}
-    stem = group.stem()
-    tasks, statuses = {}, {side: request.folder / f"{stem}.{side}.status" for side in cases}
-    for side in (side for side in request.trees if cases[side]):
-        target = ProfileTarget(request.trees[side], tuple(cases[side]), request.seed)
-        command = partial(target.command, status=statuses[side], turn=request.folder / "turn")
-        tasks[side] = NcuTask(command, request.folder / f"{stem}.{side}.ncu-rep")
+    if ready:  # in the order in which its processes call them
+        cases_in_order = tuple(case for case in ready.group.cases if case in group.cases)
+        group = replace(group, cases=cases_in_order, options=ready.group.options)
+    tasks, statuses = (ready.tasks, ready.statuses) if ready else _tasks(request, group, waiting)
     with request.budget.spend() as time_limit_s:
+        if ready:
+            ready.go.release(group.cases, time_limit_s)
         where = Surroundings(request.environ, request.folder, time_limit_s)
-        errors = ncu.take(program, tasks, group.options, where, own_error=MARK)
+        errors = ncu.take(program, tasks, group.options, where, own_error=MARK, begun=ready.started if ready else None)
     is_over = not request.budget.left_s
     for side, task in tasks.items():
         error = ProfileError(NOT_IN_TIME) if is_over else errors[side]
-        counted = _counted(task.report, cases[side], read_status(statuses[side]), error, request.environ)
+        cases = _cases_of(side, group, waiting)
+        counted = _counted(task.report, cases, read_status(statuses[side]), error, request.environ)
         for case, profile in counted.items():
             result, activity = results[case][side], waiting[case][side]
             try:

@@ -15,7 +15,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -49,15 +49,41 @@ class ProfileTarget:
     cases: tuple[str, ...]
     seed: int
 
-    def command(self, time_limit_s: float, *, status: Path, turn: Path) -> list[str]:
+    def command(self, time_limit_s: float, *, status: Path, turn: Path, go: Path | None = None) -> list[str]:
         """Return the argument list; after ``time_limit_s`` seconds the process ends itself, whoever started it.
 
         ``status`` is the file that `read_status` reads. Processes of one ``turn`` import at once, and use the GPU one after the
-        other: what one does would count in the other's memory traffic.
+        other: what one does would count in the other's memory traffic. With ``go``, the path of a `GoFile`, the process imports
+        the tree and then waits until it may go on.
         """
         limit = max(1, round(time_limit_s))
         module = "ratchet.measure.child.profile_target"
-        return child_command(module, target=self, time_limit_s=limit, status=status.resolve(), turn=turn.resolve())
+        paths = {"status": status.resolve(), "turn": turn.resolve(), "go": go and go.resolve()}
+        return child_command(module, target=self, time_limit_s=limit, **paths)
+
+
+class GoFile:
+    """A file for which processes wait once they have imported their tree. `release` lets them call the cases that it names.
+
+    It is locked until then, and the kernel unlocks it when this process ends; those that wait then find it empty, and end.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("w", encoding="utf-8")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def release(self, cases: Sequence[str], time_limit_s: float) -> None:
+        """Let the processes go on, with so many seconds for these of their cases."""
+        json.dump({"cases": list(cases), "time_limit_s": max(1, round(time_limit_s))}, self._file)
+        self.close()
+
+    def close(self) -> None:
+        """Unlock the file; if nothing was released, those that wait for it end."""
+        if not self._file.closed:
+            self._file.flush()
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # a process forked meanwhile may hold the descriptor too
+            self._file.close()
 
 
 class CaseStatus(Record):
@@ -90,8 +116,7 @@ class _TimeIsOver(BaseException):
 def main() -> None:
     argument = json.loads(sys.argv[1])
     signal.signal(signal.SIGALRM, _time_is_over)
-    signal.alarm(argument["time_limit_s"])
-    faulthandler.dump_traceback_later(argument["time_limit_s"] + LAST_S, exit=True)
+    _limit_time(argument["time_limit_s"])
     spec = TreeSpec.read(argument["target"]["tree"])
     cases, seed = argument["target"]["cases"], argument["target"]["seed"]
     came_through = 0
@@ -99,6 +124,8 @@ def main() -> None:
     with Path(argument["status"]).open("w", encoding="utf-8") as status, Path(argument["turn"]).open("w") as turn:
         try:
             tree = load_tree(spec)
+            if argument["go"]:
+                cases = _cases_to_call(Path(argument["go"]), cases)
             fcntl.flock(turn, fcntl.LOCK_EX)
             if spec.device == "cpu":
                 use_last_cores(spec.threads)
@@ -117,6 +144,25 @@ def main() -> None:
 
 def _time_is_over(*_: object) -> NoReturn:
     raise _TimeIsOver
+
+
+def _limit_time(seconds: int) -> None:
+    signal.alarm(seconds)
+    faulthandler.dump_traceback_later(seconds + LAST_S, exit=True)
+
+
+def _cases_to_call(go: Path, cases: Sequence[str]) -> list[str]:
+    """Wait until the file is unlocked. Return those of the cases that it names, and limit the time as it says."""
+    signal.alarm(0)  # what the other processes measure meanwhile is not this one's time
+    faulthandler.cancel_dump_traceback_later()
+    with go.open(encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        text = file.read()
+    if not text:
+        raise SystemExit(0)
+    order = json.loads(text)
+    _limit_time(order["time_limit_s"])
+    return [case for case in cases if case in order["cases"]]
 
 
 def _visited(tree: LoadedTree, case: str, seed: int, *, is_one_of_many: bool) -> str:
