@@ -23,13 +23,12 @@ from ratchet.commands.profile.results import stem_of
 from ratchet.commands.request import CommandResult, Request, apart_of, watched, writable
 from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings, load_settings
-from ratchet.errors import BuildError, HostError, RecordError, UnfitError, UsageError
+from ratchet.errors import BuildError, ForeignModuleError, HostError, RecordError, UnfitError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.bisection import ERROR, bounds, differs, end_of, ends_of, half_of, level_of, next_place
 from ratchet.judge.outcome import CHANGE_PAIRS, compared, decide, thresholds_for
 from ratchet.judge.sequential import looks, looks_for_change
 from ratchet.measure.build import without_secrets
-from ratchet.measure.client import HostLost
 from ratchet.measure.suite import CaseTask, list_cases, measure_suite
 from ratchet.records.baseline import Baseline
 from ratchet.records.bisection import CommitVerdict, End, SearchRecord, VerdictName
@@ -133,11 +132,14 @@ def _range(repository: Repository, good: Snapshot, bad: Snapshot) -> list[str]:
 
 def _resumed(search: SearchRecord, folder: Path, progress: Progress, *, again: bool) -> SearchRecord:
     """Return the search with what an earlier run of it has measured, where the benchmarks and the machine are still the same."""
+    if again or not (folder / SEARCH).exists():
+        return search
     try:
         earlier = load(folder / SEARCH, SearchRecord)
-    except RecordError:  # there is none, or it was not written by us: it is made anew
+    except RecordError as error:
+        progress.announce(f"{error.message} The search starts from the beginning.")
         return search
-    if again or (earlier.case, earlier.commits) != (search.case, search.commits):
+    if (earlier.case, earlier.commits) != (search.case, search.commits):
         return search
     for what, before, now in (
         ("benchmarks", earlier.benchmarks, search.benchmarks),
@@ -147,7 +149,7 @@ def _resumed(search: SearchRecord, folder: Path, progress: Progress, *, again: b
             progress.announce(f"An earlier run of this search used other {what}: it starts from the beginning.")
             return search
     if earlier.looked_at:
-        progress.announce(f"{units.plural(len(earlier.looked_at), 'commit')} were looked at before; --again would forget that.")
+        progress.announce(f"{len(earlier.looked_at)} of them were looked at before; --again would forget that.")
     return search.model_copy(update={"looked_at": earlier.looked_at})
 
 
@@ -204,9 +206,7 @@ def _looked_at(search: SearchRecord, place: int, trees: Trees, site: _Site) -> C
             if is_bad and len(names := [case.name for case in list_cases(specs["head"], [search.case], site.environ)]) > 1:
                 raise UsageError(f"{search.case} names {len(names)} cases: {units.listed(names)}.", "Name one of them.")
             suite = measure_suite(specs, _task(search, site, is_bad=is_bad), site.progress, site.environ)
-        except HostLost:  # killed from outside, which says nothing of the code
-            raise
-        except (BuildError, HostError, UsageError) as error:
+        except (BuildError, ForeignModuleError, HostError, UsageError) as error:
             if is_bad:
                 raise
             return _verdict(snapshot, "skipped", error.message)

@@ -204,7 +204,7 @@ class Repository:
         """Return a snapshot that has the ``folder`` of another one in place of its own. UsageError if the other has none."""
         folder = str(PurePosixPath(folder))
         if not self._hash_of(f"{other.revision}:{folder}"):
-            raise UsageError(f"{other.revision[:10]} has no folder {folder}/.", "Commit one, or leave --bench-from out.")
+            raise UsageError(f"{other.revision[:10]} has no folder {folder}/.", "`ratchet init` writes a first benchmark.")
         with contextlib.ExitStack() as stack:
             try:
                 extra = {"GIT_INDEX_FILE": str(stack.enter_context(scratch_folder("index")) / "index")}

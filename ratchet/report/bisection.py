@@ -23,8 +23,7 @@ def search_lines(search: SearchRecord) -> Iterator[str]:
     for commit in sorted(last, key=lambda commit: order[commit]):
         one = last[commit]
         yield f"{one.verdict:<10}{named(one.tree)}: {log_line(one.reason)}"
-    unlooked = len(search.commits) - len(last)
-    yield f"{units.plural(len(search.commits), 'commit')} in the range; {unlooked} of them need not be looked at."
+    yield f"{units.plural(len(search.commits), 'commit')} in the range, of which {len(last)} had to be looked at."
     case = log_line(search.case, CELL)
     if not search.suspects:
         is_same = search.looked_at[-1].verdict == "good"

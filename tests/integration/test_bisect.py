@@ -126,12 +126,21 @@ def test_ranges_that_cannot_be_searched_are_refused(make: Callable[..., Playgrou
 
 
 def test_without_a_change_there_is_nothing_to_search_for(make: Callable[..., Playground]) -> None:
-    """BAD with the code of GOOD: nothing is timed, no other commit is looked at, exit 0, and it says so."""
+    """BAD with the code of GOOD: exit 0, nothing is timed, BAD is looked at once; a damaged state is made anew."""
     play = make({"bench/adds.py": BENCH, "work.py": WORK}, {"work.py": SLOW}, {"work.py": f"# as before\n{WORK}"})
     done = play.ratchet("bisect", "adds/small", "HEAD~2", "--device", "cpu")
     assert done.code == 0, done
     assert "adds/small: there is no change to search for." in done.out
-    assert len(load(_state(play), SearchRecord).looked_at) == 1
+    kept = load(_state(play), SearchRecord)
+    assert len(kept.looked_at) == 1
+    again = play.ratchet("bisect", "adds/small", "HEAD~2", "--device", "cpu")
+    assert "1 of them were looked at before" in again.err
+    assert "Importing benchmarks" not in again.err
+    _state(play).write_text('{"schema_version": 99}', encoding="utf-8")
+    damaged = play.ratchet("bisect", "adds/small", "HEAD~2", "--device", "cpu")
+    assert "The search starts from the beginning." in damaged.err
+    assert (again.code, damaged.code) == (0, 0)
+    assert load(_state(play), SearchRecord).looked_at == kept.looked_at
 
 
 def test_ends_that_do_not_build_cannot_be_searched(make: Callable[..., Playground]) -> None:
