@@ -67,7 +67,7 @@ def attention(*, device: torch.device, batch: int, heads: int, seq: int, head_di
 
 
 class Limits(NamedTuple):
-    """Of the GPU, for one block."""
+    """Limits of the GPU for one block."""
 
     shared_bytes: int
     whole_stages: bool
@@ -82,7 +82,7 @@ class Limits(NamedTuple):
 
 
 def _constraints(head_dim: int, size: int, limits: Limits) -> tuple[Callable[..., bool], ...]:
-    """What cannot work: tiles of ``head_dim`` × ``size`` bytes a row beyond the shared memory, sums beyond the registers.
+    """Return the tests of a tuning: tiles of ``head_dim`` × ``size`` bytes a row fit the shared memory, sums the registers.
 
     The bytes are those that Triton reports of a compiled kernel, or a few less; tiles of 32 queries do not reach the tensor
     cores of Hopper. The sums are the result and the logits, in float32; what else a thread holds is not counted.

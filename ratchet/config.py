@@ -107,7 +107,7 @@ class Settings(BaseModel):
     python_path: Annotated[tuple[str, ...], BeforeValidator(_parse_folders)] = (".", "src")
     """Folders of each tree from which its own packages are imported; as one string, separated as in PATH."""
     device: Literal["auto", "cuda", "cpu"] = "auto"
-    """What to measure on; ``auto``: a GPU if there is one."""
+    """Device to measure on; ``auto``: a GPU if there is one."""
     pairs: Annotated[int, Field(ge=3, le=200)] = 100
     """Most pairs of fresh processes, one per side, that an undecided case gets. Fewer than 20 can prove no change."""
     budget: Duration = 90.0
@@ -140,7 +140,7 @@ class Settings(BaseModel):
     memory_limit: Annotated[int | None, BeforeValidator(parse_size), Field(gt=0)] = None
     """Most memory that a call may hold, for cases that name no limit of their own; None: no limit."""
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = 0.95
-    """Of the intervals in reports."""
+    """Confidence level of the intervals in reports."""
     false_alarm: Fraction = 0.001
     """How often a whole run of unchanged code may be red."""
     on_inconclusive: Literal["pass", "fail"] = "pass"

@@ -35,7 +35,7 @@ _FOLLOWS = re.compile(
     r"Compile with `TORCH_USE|Developer debug context:|Exception raised from ).*",
     re.DOTALL,
 )
-"""What torch adds to every message of a kind."""
+"""Sentences that torch adds to every message of a kind."""
 _GOT = re.compile(r": got (\w+\(.*\))$", re.MULTILINE)
 """The error that torch.compile met while it traced."""
 _NOT_THEIRS = ("/site-packages/", "/dist-packages/", f"{__file__.rpartition('/')[0]}/")

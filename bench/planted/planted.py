@@ -26,7 +26,7 @@ MI = 1 << 20
 
 @dataclass(frozen=True)
 class Data:
-    """What the kernels of one cause read and write."""
+    """The tensors that the kernels of one cause read and write."""
 
     x: torch.Tensor
     out: torch.Tensor

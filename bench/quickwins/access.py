@@ -28,7 +28,7 @@ def vector_access(*, device: torch.device, mib: int, variant: str) -> Workload:
     variants=("improved", "naive"),
 )
 def shared_prefetch(*, device: torch.device, mib: int, before: int, variant: str) -> Workload:
-    """The same: 16 bytes at a time through shared memory, beside the kernels with 4 bytes and with 16 that do without."""
+    """Scale a vector through shared memory, 16 bytes at a time, beside the kernels with 4 bytes and with 16 that do without."""
     return _scaled(device, mib, {"WAY": 2 if variant == "improved" else before})
 
 

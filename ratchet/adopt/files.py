@@ -40,7 +40,7 @@ class PlannedFile:
 
 @dataclass(frozen=True)
 class WorkflowValues:
-    """What differs from one repository's workflows to the next."""
+    """The values that differ from one repository's workflows to the next."""
 
     repository: str
     """Where ratchet is on GitHub: owner and name."""

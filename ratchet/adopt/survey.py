@@ -61,7 +61,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a folder of a repository holds."""
+    """The contents of a folder of a repository, as far as `ratchet init` cares."""
 
     tools: dict[str, tuple[str, ...]]
     """Name → the files that show it."""
@@ -73,7 +73,7 @@ class Survey:
 
     @property
     def is_monorepo(self) -> bool:
-        """Whether projects lie below the folder."""
+        """Return whether projects lie below the folder."""
         return any(project != "." for project in self.projects)
 
 

@@ -38,12 +38,12 @@ _FOREIGN = (".nsys-rep", ".sqlite", ".qdrep", ".ncu-rep", ".qdstrm")
 
 @dataclass(frozen=True)
 class AdviceRequest:
-    """What to look at, and for how long."""
+    """The script, case or trace to look at, and for how long."""
 
     subject: str
     """A script (.py), a trace (.json, .json.gz), or the name of a case."""
     arguments: tuple[str, ...] = ()
-    """Of the script."""
+    """Arguments of the script."""
     trace_for_s: float = 10.0
     time_limit_s: float = STARTING_S
     save: Path | None = None

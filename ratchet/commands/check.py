@@ -284,6 +284,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
             shard=shard,
             cores=max(1, len(os.sched_getaffinity(0)) // len(machines)),
             traced=lambda cases: changed_cases(cases, policy, timing.pairs)[:most_traced],
+            most_foreseen=most_traced if early else 0,
             foreseen=lambda cases: likely_changed(cases, policy)[:most_traced] if early else (),
             on_foreseen=early.start if early else lambda *_: None,
         )

@@ -50,7 +50,7 @@ class InitRequest:
 
 @dataclass(frozen=True)
 class InitPlan:
-    """What ``ratchet init`` found, and what it would write."""
+    """The findings of ``ratchet init``, and the files that it would write."""
 
     root: Path
     """The folder that the files' paths start from."""
@@ -61,7 +61,7 @@ class InitPlan:
     kept: tuple[str, ...]
     """Files that are there and differ from what would be written."""
     to_do: tuple[str, ...]
-    """What only a person can do, in its order."""
+    """Steps that only a person can do, in their order."""
 
 
 def plan_init(request: InitRequest, environ: Mapping[str, str], may_try: Callable[[Sequence[Function]], bool]) -> InitPlan:

@@ -34,7 +34,7 @@ CONFIDENCE = 0.95
 PAIRS = 6
 """Pairs of a variant, unless the command line says otherwise: what is compared here differs by more than a gate."""
 FOLDER, CLAIMS = "quickwins", "claims.json"
-"""Of the quick wins, in the folder of the benchmarks."""
+"""Folder of the quick wins, below that of the benchmarks."""
 
 
 @dataclass(frozen=True)

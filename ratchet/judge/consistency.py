@@ -23,7 +23,7 @@ MOST_PAIRS = 1_000
 MOST_BLOCKS = 1_000
 MOST_WARNINGS = 5_000
 MOST_FAILURES = 1_000
-"""Of one case, lost workers included: each pair may lose some."""
+"""Most failures of one case, lost workers included: each pair may lose some."""
 CASE_NAME = re.compile(r"[\w.+-]{1,100}/(?:[\w.+-]{1,100}|\*)")
 """Names that `ratchet.workload.benchmark` accepts; ``*`` stands for the configs of a file that could not be read."""
 

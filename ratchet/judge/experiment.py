@@ -46,7 +46,7 @@ class ChangeEvidence:
     confirmation: Comparison | None = None
     micro: Comparison | None = None
     share: float | None = None
-    """Of the whole call that the stage takes, before the change."""
+    """Share of the whole call that the stage takes, before the change."""
 
 
 def decide(evidence: ChangeEvidence) -> Decision:

@@ -1,4 +1,4 @@
-"""What to try next in a session of experiments: which kind of change is exhausted, and which limit of the machine is reached.
+"""The next step in a session of experiments: which kind of change is exhausted, and which limit of the machine is reached.
 
 `ratchet experiment run` and `status` call it. The figures come from the profile with which the session began. Pure.
 """

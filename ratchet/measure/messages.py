@@ -87,7 +87,7 @@ class Evidence(Record):
     norm: NotNegative = 0.0
     sketch: Annotated[tuple[float, ...], Field(max_length=256)] = ()
     digest: str = ""
-    """Of a part that has to be the same."""
+    """Digest of a part that has to be the same."""
 
 
 class Prepared(Record):
@@ -238,7 +238,7 @@ class Compared(Record):
 
     peak_bytes: Bytes
     output_bytes: Bytes
-    """Of results that are not memory of an argument: at least these are written."""
+    """Bytes of results that are not memory of an argument: at least these are written."""
     problem: Line = ""
     """``rule: what is wrong``."""
     skipped: Line = ""
@@ -265,7 +265,7 @@ class SameResult(Equality):
 
 
 class Captured(Record):
-    """Whether a stage can be captured in a CUDA graph."""
+    """The answer to: can a stage be captured in a CUDA graph?"""
 
     verdict: Literal["safe", "breaks", "depends"]
     why: Line = ""

@@ -74,8 +74,10 @@ class CaseTask:
     """Whether a case need not be timed, because the caller knows its code."""
     traced: Undecided = lambda _: ()
     """Which measured cases are traced with torch.profiler at the end, for their profiles."""
+    most_foreseen: int = 0
+    """Most cases that are traced before the last pair: if the code of no more than this differs, all of them at once."""
     foreseen: Undecided = lambda _: ()
-    """Which cases look as if they will be profiled, once fresh processes take over: they are traced then already."""
+    """Otherwise, when fresh processes take over: which cases look as if they will be profiled, `most_foreseen` at most."""
     on_foreseen: Callable[[Sequence[CaseRun], Traces], None] = lambda *_: None
     """Called with all cases and those traces, while pairs remain to be measured. It may keep other cores busy."""
 
@@ -137,20 +139,21 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
             return [_with_samples(case, results[case.name], sampler) if case.name in results else case for case in cases]
 
         ecc_before = gpu.uncorrected_ecc() if gpu else None
+        waits_for_host = [_waits_for_host(surveyed[case.name]) for case in wanted]
         if wanted:
-            if any(_waits_for_host(surveyed[case.name]) for case in wanted):
+            if any(waits_for_host):
                 sessions.wait_for_spare()
             progress.start(len(wanted), task.looks[-1])
 
-        early = Traces()
+        # What keeps other cores busy could disturb blocks that wait for the host.
+        has_spare_cores = gpu is not None and task.cores >= SPARE_CORES and not any(waits_for_host)
+        early = _EarlyTraces(duet, hosts, task) if has_spare_cores else None
+        if early:
+            early.before_pairs(cases, [case.name for case in wanted if case.sides == SIDES])
 
         def restart(names: Collection[str], results: Mapping[str, Measured]) -> Mapping[Side, HostClient]:
-            nonlocal early
-            if gpu is not None and task.cores >= SPARE_CORES and not any(_waits_for_host(surveyed[case.name]) for case in wanted):
-                so_far = taken(results)
-                early = _traced(duet, hosts, [name for name in task.foreseen(so_far) if name in names])
-                if early.cases:
-                    task.on_foreseen(so_far, early)
+            if early:
+                early.between_sessions(taken(results), names)
             need = "needs" if len(names) == 1 else "need"
             progress.stage(f"Starting fresh processes for {plural(len(names), 'case')} that {need} more pairs")
             again = sessions.renew(hosts)
@@ -169,7 +172,8 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
         results = duet.measure(wanted, rounds)
         ecc_after = gpu.uncorrected_ecc() if gpu else None
         measured = taken(results)
-        traces = early.joined(_traced(duet, hosts, [name for name in task.traced(measured) if name not in early.cases]))
+        traces = early.traces if early else Traces()
+        traces = traces.joined(_traced(duet, hosts, [name for name in task.traced(measured) if name not in traces.cases]))
     done = [
         _completed(case, results[case.name], sampler, (ecc_before, ecc_after), task.confidence) if case.name in results else case
         for case in measured
@@ -203,6 +207,30 @@ def _traced(duet: Duet, hosts: Mapping[Side, HostClient], cases: Sequence[str]) 
         for name, one in found.items():
             traces[name][side] = one
     return Traces(traces, max(host.import_s for host in hosts.values()))
+
+
+class _EarlyTraces:
+    """Traces of cases that will probably be profiled, taken while pairs remain to be measured, so that profilers can start."""
+
+    def __init__(self, duet: Duet, hosts: Mapping[Side, HostClient], task: CaseTask) -> None:
+        self.traces = Traces()
+        self._duet = duet
+        self._hosts = hosts
+        self._task = task
+
+    def before_pairs(self, cases: Sequence[CaseRun], timed: Collection[str]) -> None:
+        """Trace all cases that are timed on both sides and whose code differs, if they are few."""
+        self._take(cases, [case.name for case in cases if case.name in timed and not case.identical])
+
+    def between_sessions(self, cases: Sequence[CaseRun], timed: Collection[str]) -> None:
+        """Trace those that look changed by now, unless that was done before the first pair."""
+        if not self.traces.cases:
+            self._take(cases, [name for name in self._task.foreseen(cases) if name in timed])
+
+    def _take(self, cases: Sequence[CaseRun], names: Sequence[str]) -> None:
+        if 0 < len(names) <= self._task.most_foreseen:
+            self.traces = _traced(self._duet, self._hosts, names)
+            self._task.on_foreseen(cases, self.traces)
 
 
 class _Sessions:

@@ -122,7 +122,7 @@ SECTIONS = (
     "InstructionStats",
     "ComputeWorkloadAnalysis",
 )
-"""What the diagnosis reads first: a fraction of the replays of a full set, which adds rooflines and single instructions."""
+"""Sections that the diagnosis reads first: most replays of a full set, which adds rooflines and single instructions."""
 SPEED_OF_LIGHT = ("SpeedOfLight", "SpeedOfLight_RooflineChart", "LaunchStats")
 """The set of that name, which releases since 2022 no longer have, and the grid, without which a launch is not recognised."""
 FULL_PASSES = 38

@@ -34,7 +34,7 @@ class AdviceFinding(Record):
     """How often it happens in the steady part."""
     lost_us: NotNegative
     share: NotNegative
-    """Of the steady part."""
+    """Share of the steady part."""
     what: str
     """One sentence with the figures."""
     do: str
@@ -53,7 +53,7 @@ class Answer(Record):
 
 
 class Advice(Record):
-    """What a trace shows."""
+    """The findings in a trace, and the answers to the checklist."""
 
     schema_version: Literal[1] = 1
     source: str

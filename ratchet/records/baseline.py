@@ -84,7 +84,7 @@ class Step(Record):
     by: str | None = None
     reason: str | None = None
     previous_name: str | None = None
-    """Of a renamed case."""
+    """The earlier name, where the case was renamed."""
     figures: Digest | None = None
     """Digest of the figures that this step set."""
     predecessor: Digest | None = None

@@ -98,7 +98,7 @@ class Probe(Record):
     baseline_error: NotNegative | None = None
     """Relative errors of both results against the baseline in float64, in units of the type's epsilon, where that works."""
     output_bytes: Count = 0
-    """Of the results that are new memory."""
+    """Bytes of the results that are new memory."""
     skipped: str = ""
     """Why these inputs say nothing."""
 
@@ -151,7 +151,7 @@ class EvaluationRecord(Record):
     inputs: tuple[InputSpec, ...] = ()
     rules: Rules
     seeds: tuple[int, ...]
-    """Of all inputs; drawn after the sources were read."""
+    """Seeds of all inputs; drawn after the sources were read."""
     verdict: EvaluationVerdict
     headline: str
     """One sentence."""

@@ -36,7 +36,7 @@ class HotSpot(Record):
     cuda_us: NotNegative
     cpu_us: NotNegative
     shapes: str = ""
-    """Of the arguments of one of its calls."""
+    """Shapes of the arguments of one of its calls."""
     where: str = ""
     """The function of the tree that calls it, with its first line: ``bench/pipe.py:17 infer``."""
 
@@ -83,7 +83,7 @@ class Equality(Record):
 
 
 class GraphCheck(Record):
-    """Whether the changed stage can be captured in a CUDA graph, on each side."""
+    """Answers of both sides to: can the changed stage be captured in a CUDA graph?"""
 
     head: Literal["safe", "breaks", "depends"]
     reference: Literal["safe", "breaks", "depends"]
@@ -120,14 +120,14 @@ class Noise(Record):
 
 
 class Decision(Record):
-    """What becomes of a change, and why."""
+    """The decision about a change, and why."""
 
     status: Status
     branch: Branch
     reason: str
     """One sentence."""
     note: str = ""
-    """What the whole call hides, or what to look at."""
+    """A remark about what the whole call hides, or what to look at."""
 
 
 class ExperimentRecord(Record):
@@ -204,7 +204,7 @@ class SessionRecord(Record):
     baseline: ProfileBaseline
     floors: Floors
     noise: tuple[Noise, ...]
-    """Of the whole call first, then of each stage."""
+    """The whole call first, then each stage."""
     experiments: tuple[ExperimentRecord, ...] = ()
     earlier: tuple[ResultRow, ...] = ()
     """Lines of sessions before this one, or of another tool."""
@@ -239,7 +239,7 @@ class Luck(Record):
 
 
 class Rotation(Record):
-    """What to try next after a kind of change was discarded several times in a row."""
+    """The kind of change to try next after a kind of change was discarded several times in a row."""
 
     exhausted: Kind
     next: Kind | None

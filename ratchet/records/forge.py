@@ -16,7 +16,7 @@ from ratchet.records.baseline import Commit
 
 Level = Literal["notice", "warning", "failure"]
 Conclusion = Literal["success", "failure", "neutral", "action_required"]
-"""Of a check run. GitHub lets ``success`` and ``neutral`` satisfy a required check, and the other two block it."""
+"""Conclusions of a check run. GitHub lets ``success`` and ``neutral`` satisfy a required check, and the other two block it."""
 
 LARGEST_CHECK_TEXT = 65_535
 """Characters of a check run's summary, and of its text."""

@@ -138,7 +138,7 @@ class Profile(Record):
     tool: Literal["ncu", "nsys", "torch"]
     tool_version: str | None = None
     reader: str = ""
-    """What read the file: ``ncu_report``, ``csv`` or ``torch``."""
+    """The reader of the file: ``ncu_report``, ``csv`` or ``torch``."""
     gpu: str | None = None
     compute_capability: str | None = None
     sm_count: Count | None = None
@@ -161,7 +161,7 @@ class Finding(Record):
     why: str
     """Why it costs time."""
     advice: str
-    """What to try."""
+    """Something to try."""
     confidence: Literal["high", "medium", "low"]
     weight: NotNegative
     """From 1 to 2: a difference between the sides, by how much of the case's change it may explain. Below 1: it stands out in the
@@ -169,7 +169,7 @@ class Finding(Record):
     """
     kernel: str | None = None
     effect: Effect | None = None
-    """What a difference between the sides does to the head; None for what stands out in the head alone."""
+    """The effect that a difference between the sides does to the head; None for what stands out in the head alone."""
 
     @property
     def needs_action(self) -> bool:
@@ -246,7 +246,7 @@ class Roof(Record):
     rate: Positive
     """Bytes per second; FLOP per second where ``kind`` is ``compute``."""
     precision: str | None = None
-    """Of a compute roof: ``fp32``, ``tensor_bf16`` … (as in `Peaks`)."""
+    """Precision of a compute roof: ``fp32``, ``tensor_bf16`` … (as in `Peaks`)."""
 
     @property
     def key(self) -> str:
@@ -260,7 +260,7 @@ class RooflinePoint(Record):
     case: str
     side: Side | None = None
     flops: NotNegative
-    """Of one call, in ``precision``."""
+    """Operations of one call, in ``precision``."""
     precision: str
     """The one whose roof it is read against: of several, the one that takes the most time there."""
     bytes: NotNegative

@@ -87,7 +87,7 @@ class Plan(Record):
     restart_after: Count = 0
     """Pairs with this number and later ones come from processes that were started later; 0: all come from the first."""
     seed: int
-    """Of the random inputs."""
+    """Seed of the random inputs."""
     order_seed: Count = 0
     """Drew which side started and was timed first in each pair, and the order of cases."""
     clock: str

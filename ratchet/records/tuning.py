@@ -36,7 +36,7 @@ class Evaluation(Record):
     configuration: Configuration
     outcome: Ending
     reason: str = ""
-    """Of what was dropped or failed: one line, perhaps in the words of a compiler."""
+    """Reason why it was dropped or failed: one line, perhaps in the words of a compiler."""
     samples_ms: tuple[SampleMs, ...] = ()
     median_ms: Positive | None = None
     normalised: Positive | None = None
@@ -123,9 +123,9 @@ class TuningRecord(Record):
     evaluations: tuple[Evaluation, ...] = ()
     """In the order in which they ended."""
     confirmations: tuple[Confirmation, ...] = ()
-    """Of the best few, on this config; best first."""
+    """The best few on this config; best first."""
     others: tuple[Confirmation, ...] = ()
-    """Of the winner, on the benchmark's other configs."""
+    """The winner on the benchmark's other configs."""
     best: Configuration | None = None
     """What is recommended in place of the default; None: no change."""
     verdict: str = ""
@@ -307,7 +307,7 @@ class TunedCase(Record):
     confidence: Positive
     pairs: Count
     default: dict[str, Parameter]
-    """What it was compared with."""
+    """The candidate that it was compared with."""
     commit: str
     """Of the tree in which it was measured."""
     date: AwareDatetime

@@ -95,7 +95,7 @@ class Claim(Record):
     cpu: str = ""
     """Why its figure is another one on a CPU."""
     note: str = ""
-    """What to know where it holds."""
+    """A remark for where it holds."""
 
 
 class Claims(Record):
@@ -117,9 +117,9 @@ class VariantsRecord(Record):
     plan: Plan
     cases: tuple[VariantsCase, ...]
     claims: tuple[Claim, ...] = ()
-    """Of quick wins, in the guide's order."""
+    """The quick wins, in the guide's order."""
     roofs: tuple[Roof, ...] = ()
-    """Of a study: the memory's, and that of the precision of its cases, from a datasheet or measured."""
+    """Roofs of a study: the memory's, and that of the precision of its cases, from a datasheet or measured."""
     parameter: str = ""
-    """Of a sweep: the parameter that changes from case to case."""
+    """Parameter of a sweep: the one that changes from case to case."""
     warnings: tuple[str, ...] = ()

@@ -151,7 +151,7 @@ class ReportRecord(Record):
     """As in the run."""
     warnings: tuple[str, ...] = ()
     profiles: tuple[CaseProfile, ...] = ()
-    """Of cases that changed, worst first; without the metrics that have no field of their own."""
+    """Profiles of cases that changed, worst first; without the metrics that have no field of their own."""
     unprofiled: tuple[str, ...] = ()
     """Cases that changed and were left out, because a run profiles only so many."""
 

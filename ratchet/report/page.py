@@ -27,7 +27,7 @@ from ratchet.untrusted import clean
 MOST_CASES = 200
 """Cases that a page shows, the worst first: more would load slowly, and nobody reads them."""
 WIDTH, ROW, MARGIN = 560.0, 7.0, 24.0
-"""Of a plot, in its own units: its width, the height of a pair, and what is left free at each side."""
+"""Sizes of a plot, in its own units: its width, the height of a pair, and what is left free at each side."""
 LABEL = 110.0
 """Room that two labels of an axis take."""
 LEAST_SPAN = 0.01

@@ -50,7 +50,7 @@ _COUNT = re.compile(r"\b(\d+) (passed|failed|errors?)\b")
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What was changed, and where its gain should show."""
+    """A change, and the place where its gain should show."""
 
     description: str
     stage: str

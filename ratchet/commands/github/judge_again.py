@@ -48,7 +48,7 @@ class RunHistory:
     run: RunRecord
     subject: Subject
     baseline: Baseline
-    """Of the base branch."""
+    """The baseline of the base branch."""
     github: GitHub
     _had: dict[str, bool | None] = field(default_factory=dict)
     """Commit → whether the base branch had it when the head left it."""

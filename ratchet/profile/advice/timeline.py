@@ -46,10 +46,10 @@ class Place(NamedTuple):
 
     file: str
     line: int
-    """Of the call where the trace has it, else the first of the function."""
+    """Line of the call where the trace has it, else the first of the function."""
     function: str
     call: str
-    """What is called there, such as ``item``; empty for an operator such as ``+``."""
+    """The function that is called there, such as ``item``; empty for an operator such as ``+``."""
     is_exact: bool
 
 
@@ -98,7 +98,7 @@ class Timeline:
     end: float = 0.0
     pieces: list[Piece] = field(default_factory=list)
     window_us: float = 0.0
-    """What the steady part would take without the profiler."""
+    """Seconds that the steady part would take without the profiler."""
     is_steady: bool = False
     """Whether something repeats, so that its first repetitions could be left out."""
     claimed: set[int] = field(default_factory=set)

@@ -21,7 +21,7 @@ from ratchet.errors import RecordError
 from ratchet.untrusted import clean
 
 LARGEST_BYTES = 2**30
-"""Of text, after decompression."""
+"""Most bytes of text, after decompression."""
 MOST_EVENTS = 6_000_000
 CALLERS = "ratchetCallers"
 """Field of traces that ratchet took: [start in ns, line of the caller] of calls from files that are not torch's."""
@@ -50,7 +50,7 @@ class Event:
     start: float
     end: float
     thread: str
-    """Of the host; of the GPU its stream."""
+    """Thread of the host, or stream of the GPU."""
     parent: Event | None = None
     """The span of the same thread around it."""
     python: Event | None = None
@@ -67,7 +67,7 @@ class Event:
     line: int = 0
     """Line of the caller of a Python function; 0: not in the file."""
     call: Event | None = None
-    """Of GPU work: the call that launched it."""
+    """The call that launched it, if it is work of the GPU."""
 
     @property
     def dur(self) -> float:
@@ -81,10 +81,10 @@ class Trace:
     host: list[Event] = field(default_factory=list)
     gpu: list[Event] = field(default_factory=list)
     overheads: list[Event] = field(default_factory=list)
-    """What the profiler did meanwhile, such as asking for buffers."""
+    """Work of the profiler itself, such as asking for buffers."""
     gpu_name: str = ""
     capability: tuple[int, int] = (0, 0)
-    """Of the first GPU; (0, 0) where the file does not say."""
+    """Compute capability of the first GPU; (0, 0) where the file does not say."""
     overhead_us: float = USUAL_OVERHEAD_US
     """Time of the host that each of its events took because of the profiler."""
 
