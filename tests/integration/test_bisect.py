@@ -10,6 +10,7 @@ import pytest
 
 from ratchet.records.bisection import SearchRecord
 from ratchet.records.files import load
+from ratchet.records.verdict import Outcome, ReportRecord
 from tests.integration.playground import PATIENCE_S, Finished, Playground, new_repository, wait_until
 
 BENCH = """\
@@ -58,9 +59,9 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
     play, commits = Playground(folder), {}
     for subject, change in (
         ("same code as GOOD", {"work.py": f"# of no matter\n{WORK}"}),
-        ("other code", {"work.py": WORK.replace("return x + 1", "return 1 + x")}),
         ("does not build", {"build.py": "raise SystemExit('no compiler')\n"}),
-        ("slower", {"work.py": SLOW, **BUILD}),
+        ("other code", {"work.py": WORK.replace("return x + 1", "return 1 + x"), **BUILD}),
+        ("slower", {"work.py": SLOW}),
         ("same code as BAD", {"work.py": f"# of no matter\n{SLOW}"}),
         ("the same files again", {"work.py": SLOW}),
         ("documents", {"notes.md": "of no matter\n"}),
@@ -78,19 +79,25 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
 
 def test_the_planted_slowdown_is_named(searched: Searched) -> None:
     """The search exits 1 and names the one commit that made the case slower, though no commit of the range had the benchmark."""
-    done, found = searched.done, searched.commits["slower"]
+    done, found, parent = searched.done, searched.commits["slower"], searched.commits["other code"]
     assert done.code == 1, done
-    assert f"One of these 2 commits made adds/small slower:\n  {searched.commits['does not build'][:10]}" in done.out
-    assert f'{found[:10]} "slower"' in done.out
+    assert f'This commit made adds/small slower:\n  {found[:10]} "slower"' in done.out
+    assert f"ratchet bisect adds/small {parent[:10]} {found[:10]} --again" in done.out
+    report = load(_state(searched.play).with_name("report.json"), ReportRecord)
+    assert report.reference is not None
+    assert (report.reference.commit, report.head.commit) == (parent, found)
+    assert report.counts == {Outcome.REGRESSED: 1}
 
 
 def test_only_commits_with_other_code_are_timed(searched: Searched) -> None:
-    """A commit that does not build is skipped; those with the code of BAD are not timed, nor those that need not be looked at."""
+    """A commit that does not build is skipped; those with the code of GOOD or BAD are looked at, and not timed."""
     search, subjects = searched.search, {commit: subject for subject, commit in searched.commits.items()}
     timed = {subjects[one.tree.commit] for one in search.looked_at if one.comparison}
     skipped = {subjects[one.tree.commit] for one in search.looked_at if one.verdict == "skipped"}
     assert timed == {"a benchmark that no earlier commit had", "other code"}
     assert skipped == {"does not build"}
+    assert {"slower", "same code as GOOD"} <= {subjects[one.tree.commit] for one in search.looked_at}
+    searched.play.assert_clean()
 
 
 def test_a_killed_search_goes_on_where_it_was(searched: Searched) -> None:
