@@ -107,6 +107,7 @@ def bisect(wanted: BisectRequest, request: Request, progress: Progress, environ:
             bad=site.snapshot(bad.revision).tree,
             benchmarks=repository.tree_of(f"{head.revision}:{settings.bench}") or "",
             fingerprint=environment_of(machine, settings).fingerprint,
+            plan=plan_of(settings, machine.device, restart_after=SESSION_PAIRS),
             error=ERROR,
             commits=tuple(commits),
             started_at=datetime.now(UTC),
@@ -142,11 +143,12 @@ def _resumed(search: SearchRecord, folder: Path, progress: Progress, *, again: b
     if (earlier.case, earlier.commits) != (search.case, search.commits):
         return search
     for what, before, now in (
-        ("benchmarks", earlier.benchmarks, search.benchmarks),
+        ("folder of benchmarks", earlier.benchmarks, search.benchmarks),
         ("machine or software", earlier.fingerprint, search.fingerprint),
+        ("clock", (earlier.plan.clock, earlier.plan.cache), (search.plan.clock, search.plan.cache)),
     ):
         if before != now:
-            progress.announce(f"An earlier run of this search used other {what}: it starts from the beginning.")
+            progress.announce(f"An earlier run of this search had another {what}: it starts from the beginning.")
             return search
     if earlier.looked_at:
         progress.announce(f"{len(earlier.looked_at)} of them were looked at before; --again would forget that.")
@@ -237,7 +239,7 @@ def _task(search: SearchRecord, site: _Site, *, is_bad: bool) -> CaseTask:
     """Return how to time a commit against GOOD: until it is shown which end it is like."""
     machine, pairs = site.machine, site.settings.pairs
     return CaseTask(
-        plan_of(site.settings, machine.device, restart_after=SESSION_PAIRS),
+        search.plan,
         (search.case,),
         site.settings.confidence,
         looks(pairs),

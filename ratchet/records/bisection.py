@@ -12,7 +12,7 @@ from pydantic import AwareDatetime
 
 from ratchet.records.base import Positive, Record
 from ratchet.records.environment import Fingerprint
-from ratchet.records.run import Tree
+from ratchet.records.run import Plan, Tree
 from ratchet.records.verdict import Comparison
 
 End = Literal["good", "bad"]
@@ -49,6 +49,7 @@ class SearchRecord(Record):
     benchmarks: str
     """The hash of the folder of benchmarks that every commit is measured with."""
     fingerprint: Fingerprint
+    plan: Plan
     error: Positive
     """The probability that the search names a wrong commit is at most this."""
     commits: tuple[str, ...]

@@ -12,6 +12,7 @@ from ratchet.records.bisection import SearchRecord
 from ratchet.records.files import load
 from ratchet.records.verdict import Outcome, ReportRecord
 from tests.integration.playground import PATIENCE_S, Finished, Playground, new_repository, wait_until
+from tests.once import once
 
 BENCH = """\
 import torch
@@ -53,7 +54,11 @@ def _state(play: Playground) -> Path:
 
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
-    folder = tmp_path_factory.mktemp("bisect")
+    done: Searched = once(tmp_path_factory, "bisect", _killed_and_gone_on_with)
+    return done
+
+
+def _killed_and_gone_on_with(folder: Path) -> Searched:
     files = {"bench/adds.py": BENCH.replace("def adds", "def earlier"), "work.py": WORK, **BUILD}
     new_repository(folder / "repo", files, settings='build = "python3 build.py"\n')
     play, commits = Playground(folder), {}

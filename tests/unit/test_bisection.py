@@ -13,7 +13,7 @@ from ratchet.judge.sequential import looks
 from ratchet.records.bisection import CommitVerdict, End, SearchRecord, VerdictName
 from ratchet.records.run import Tree
 from ratchet.report.bisection import search_lines
-from tests.examples import FINGERPRINT
+from tests.examples import FINGERPRINT, PLAN
 from tests.reports import comparison
 
 
@@ -107,7 +107,8 @@ def _search(*verdicts: tuple[int, VerdictName, float | None], **changes: object)
         for place, verdict, ratio in verdicts
     )
     fields = {
-        "case": "norm/rows", "good": trees[0], "bad": trees[4], "benchmarks": "b", "fingerprint": FINGERPRINT, "error": 0.01,
+        "case": "norm/rows", "good": trees[0], "bad": trees[4], "benchmarks": "b", "fingerprint": FINGERPRINT,
+        "plan": PLAN, "error": 0.01,
         "commits": tuple(tree.commit for tree in trees[1:]), "looked_at": looked_at,
         "started_at": datetime(2026, 1, 1, tzinfo=UTC), "command": ("ratchet", "bisect"),
     }  # fmt: skip
