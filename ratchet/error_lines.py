@@ -38,6 +38,8 @@ _FOLLOWS = re.compile(
 """Sentences that torch adds to every message of a kind."""
 _GOT = re.compile(r": got (\w+\(.*\))$", re.MULTILINE)
 """The error that torch.compile met while it traced."""
+_CARETS = re.compile(r"\s*[~^]{2,}\s*")
+"""A line below a line of source, in which Python marks what it ran. Compilers mark one place, with one caret."""
 _NOT_THEIRS = ("/site-packages/", "/dist-packages/", f"{__file__.rpartition('/')[0]}/")
 """Parts of the paths of installed packages, and of this one, which may lie in the author's tree too."""
 
@@ -52,7 +54,8 @@ def described(error: BaseException, tree: str) -> tuple[str, tuple[str, ...]]:
     # A SyntaxError begins with its place and source, and notes come after the message.
     text = next((part for part in parts if not part.startswith(" ")), parts[-1]).partition(": ")[2]
     sources = _loaded_sources(tree) if _TRITON.search("\n".join(lines)) else {}
-    return error_line(type(error).__name__, text, "\n".join(lines), tree, sources), tuple(line[:LONGEST] for line in lines[-12:])
+    shown = [line.replace(f"{tree}/", "") for line in lines if not _CARETS.fullmatch(line)]
+    return error_line(type(error).__name__, text, "\n".join(lines), tree, sources), tuple(line[:LONGEST] for line in shown[-12:])
 
 
 def _loaded_sources(tree: str) -> dict[str, list[str]]:

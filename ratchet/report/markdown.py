@@ -246,8 +246,10 @@ def commands_again(report: ReportRecord, listed: Sequence[CaseVerdict]) -> list[
     base = f"check --base {report.reference.commit}" if report.reference else "check" if words.compares(report) else "run"
     base += " --bench-from head" if report.bench_from else ""
     worst = [case.name for case in listed if case.outcome in _WORST and is_plain(case.name)][:_COMMAND_CASES]
-    lines = [f"git checkout {report.head.commit} &&", f"ratchet {base}", *worst]
-    return [lines[0], " \\\n  ".join(lines[1:])]
+    command = " \\\n  ".join([f"ratchet {base}", *worst])
+    if report.reference and report.reference.commit == report.head.commit:  # only uncommitted changes were compared
+        return [command]
+    return [f"git checkout {report.head.commit} &&", command]
 
 
 def is_hash(tree: Tree) -> bool:

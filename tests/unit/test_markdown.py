@@ -110,6 +110,15 @@ def test_commands_to_paste_hold_only_plain_names() -> None:
     ]
 
 
+def test_uncommitted_changes_alone_are_measured_again_where_they_are() -> None:
+    """Nothing is checked out where both sides are one commit, since that would compare the commit with itself."""
+    head = examples.REFERENCE.model_copy(update={"dirty": True})
+    text = render_markdown(reports.red_report().model_copy(update={"head": head}))
+    assert "git checkout" not in text
+    assert f"```bash\nratchet check --base {head.commit} " in text
+    assert "they must be in the working tree again" in text
+
+
 def test_no_command_without_true_hashes() -> None:
     """A head that is no hash gives no command at all."""
     assert "git checkout" not in render_markdown(reports.hostile_report())

@@ -13,6 +13,7 @@ from ratchet.commands.profile.results import diagnosed
 from ratchet.profile.diagnosis.rule import ADVICE_AGAINST_SLOWER, ADVICE_WHEN_FASTER
 from ratchet.records.profile import CaseProfile, Profile
 from ratchet.report.profile import first_sentence
+from tests import examples
 from tests.why_scenarios import SCENARIOS, Scenario, counted, traced
 
 KINDS: dict[str, Callable[[str], Profile]] = {
@@ -42,6 +43,17 @@ def test_the_first_sentence_names_the_cause(scenario: Scenario, kind: str) -> No
         assert said.startswith("The profiles show no difference that explains the ")
     rest = re.sub(r"[Rr]eplaced .*? by ", "", said)
     assert [name for name in scenario.not_the_cause if names(rest, name)] == [], said
+
+
+@pytest.mark.parametrize(("timed_ms", "is_idle"), [(0.02, False), (0.025, False), (0.1, True), (None, True)])
+def test_the_device_is_idle_for_no_longer_than_the_timed_call_leaves(timed_ms: float | None, is_idle: bool) -> None:
+    """torch.profiler slows the host down, so gaps of its own making are no finding; without times, all gaps count."""
+    profile = examples.traced(10, 2e-5, gaps_s=1e-3, wall_s=1.5e-3)
+    case = None
+    if timed_ms:
+        case = examples.compared(1.0, 1.0).model_copy(update={"performance": examples.performance(timed_ms)})
+    found = diagnosed(CaseProfile(case="a/b", head=profile, reference=None, ratio=None), case)
+    assert any(finding.key == "gaps" for finding in found.findings) == is_idle
 
 
 SIDE = st.dictionaries(st.sampled_from(("kappa", "lambda", "sigma", "omega")), st.integers(20, 4000), min_size=1).map(

@@ -326,7 +326,7 @@ def _saved(context: ProfileContext, wanted: Wanted, sides: Mapping[Side, SidePro
         failed=failed,
     )
     reports = {side: one.reports for side, one in sides.items()}
-    return save_case(diagnosed(profile), wanted.verdict, wanted.case, context.background, reports)
+    return save_case(diagnosed(profile, wanted.case), wanted.verdict, wanted.case, context.background, reports)
 
 
 def _steps_down(sides: Mapping[Side, SideProfile]) -> tuple[str, ...]:

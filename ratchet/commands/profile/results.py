@@ -24,7 +24,7 @@ from ratchet.records.baseline import Baseline
 from ratchet.records.environment import Environment
 from ratchet.records.files import load, replaced, save, save_text
 from ratchet.records.profile import CaseProfile, Profile, Profiles, Roof, Roofline, without_metrics
-from ratchet.records.run import SIDES, CaseRun, RunRecord, Side
+from ratchet.records.run import SIDES, CaseRun, Performance, RunRecord, Side
 from ratchet.records.verdict import CaseVerdict, ReportRecord
 from ratchet.untrusted import clean
 
@@ -58,14 +58,25 @@ def background_of(
     return Background(results / FOLDER, environment, when, (*roofs, *(pure.roofs_from("datasheet", peaks) if peaks else ())))
 
 
-def diagnosed(profile: CaseProfile) -> CaseProfile:
-    """Return the profile with its findings, the likeliest cause first."""
+def diagnosed(profile: CaseProfile, case: CaseRun | None = None) -> CaseProfile:
+    """Return the profile with its findings, the likeliest cause first. ``case`` has the times without a profiler."""
     from ratchet.profile.diagnosis import diagnose
 
     head, reference = _alike(profile.head, profile.reference)
     if head is None:
         return profile
+    head = _without_own_gaps(head, case.performance if case else None)
+    reference = _without_own_gaps(reference, case.reference_performance if case else None) if reference else None
     return profile.model_copy(update={"findings": diagnose(head, reference, profile.ratio)})
+
+
+def _without_own_gaps(profile: Profile, timed: Performance | None) -> Profile:
+    """Return the profile with no more time between kernels than the timed call leaves: torch.profiler slows the host down."""
+    activity = profile.activity
+    if timed is None or activity is None or activity.gaps_s is None:
+        return profile
+    left_s = max(0.0, activity.calls * timed.median_time_ms / 1e3 - sum(activity.kernels.values()))
+    return profile.model_copy(update={"activity": activity.model_copy(update={"gaps_s": min(activity.gaps_s, left_s)})})
 
 
 def save_case(
