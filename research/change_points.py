@@ -13,6 +13,7 @@ import json
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from ratchet.stats.changes import change_points
 from ratchet.stats.comparison import Pair
-from ratchet.stats.estimate import estimate
+from ratchet.stats.estimate import without_outliers
 
 RUNS, LEAST_GAP, MEAN_GAP = 500, 20, 100
 """Runs of a history, and between its steps."""
@@ -68,9 +69,9 @@ def recorded(cases: Sequence[Sequence[Pair]]) -> Draw:
     def draw(rng: np.random.Generator, runs: int) -> Noise:
         pool = pools[rng.integers(len(pools))]
         drawn = rng.choice(pool, (runs, PAIRS)) * rng.choice([-1, 1], (runs, 1))
-        estimates = [estimate(run, 0.95) for run in drawn.tolist()]
-        values = np.array([one.centre for one in estimates])
-        return Noise(with_outliers(rng, values), np.array([one.error for one in estimates]))
+        kept = [without_outliers(run) for run in drawn]
+        values, spreads = (np.array([figure(run) for run in kept]) for figure in (np.mean, partial(np.std, ddof=1)))
+        return Noise(with_outliers(rng, values), spreads / np.sqrt([run.size for run in kept]))
 
     return draw
 
