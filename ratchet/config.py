@@ -87,12 +87,30 @@ _ELSEWHERE = ("-t", "--target", "--prefix", "--root")
 """Options of pip that install into a folder."""
 
 
+def _parse_harness(value: object) -> object:
+    """Read a command, and refuse one whose results nobody could find."""
+    command = _parse_command(value)
+    if (
+        isinstance(command, tuple | list)
+        and command
+        and not any("{out}" in str(word) or "{dir}" in str(word) for word in command)
+    ):
+        raise ValueError(
+            "it names no place for its results: write {out} for the file, or {dir} for the folder, that it writes to"
+        )
+    return command
+
+
 def _parse_folders(value: object) -> object:
     return tuple(value.split(os.pathsep)) if isinstance(value, str) else value
 
 
 Fraction = Annotated[float, BeforeValidator(parse_fraction), Field(gt=0, lt=1)]
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
+
+
+Format = Literal["nvbench", "google-benchmark", "pytest-benchmark", "hyperfine", "triton", "pytorch", "json"]
+"""What another harness writes."""
 
 
 class Settings(BaseModel):
@@ -113,7 +131,7 @@ class Settings(BaseModel):
     budget: Duration = 90.0
     """After this long no further pair starts for undecided cases; every case gets its first six. 0: no limit."""
     blocks: Annotated[int, Field(ge=2, le=100)] = 8
-    """Turns that each side takes in one pair, in the order A B B A."""
+    """Turns that each side takes in one pair, in the order A B B A; half of them where a GPU does not wait for the host."""
     block_ms: Annotated[float, Field(gt=0, le=10_000)] = 6.0
     """Device time that one turn aims at."""
     placements: Annotated[int, Field(ge=1, le=64)] = 4
@@ -153,6 +171,12 @@ class Settings(BaseModel):
     """What the build writes for the benchmarks: files, folders with a slash at the end, patterns. Without it nothing is kept."""
     build_cache: bool | Literal["read"] = True
     """Keep these outputs and reuse them for a tree with the same content; ``read`` reuses and keeps nothing new."""
+    command: Annotated[tuple[str, ...], BeforeValidator(_parse_harness)] = ()
+    """Command of another harness, timed in place of ``bench``; its results go to ``{out}``, a file, or ``{dir}``."""
+    format: Format | None = None
+    """What that command writes; None: recognised by its content."""
+    command_timeout: Duration = 1800.0
+    """Longest that one process of that command may take."""
     case_timeout: Duration = 120.0
     """Longest that one step of one case may take in a worker."""
     host_timeout: Duration = 300.0
@@ -271,7 +295,9 @@ def _project_of(root: Path, folder: Path) -> Path:
     return root
 
 
-OTHER_VARIABLES = frozenset({"CACHE_DIR", "BUILDS_DIR", "LOCK_DIR", "LOCK_CLOCKS", "EPHEMERAL", "APP_ID", "APP_PRIVATE_KEY"})
+OTHER_VARIABLES = frozenset(
+    {"CACHE_DIR", "BUILDS_DIR", "LOCK_DIR", "LOCK_CLOCKS", "EPHEMERAL", "APP_ID", "APP_PRIVATE_KEY", "WEBHOOK_URL"}
+)
 """Ends of variables that begin with RATCHET_ and are no settings."""
 
 

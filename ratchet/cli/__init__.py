@@ -26,6 +26,7 @@ from ratchet.errors import Exit, RatchetError
 
 COMMANDS = {
     "advise": ("advise:advise_command", "Name the antipatterns in a script, a case or a saved trace, and what each costs."),
+    "badge": ("show:badge_command", "Write the verdict of the last check as a badge."),
     "baseline": ("baseline:baseline_group", "Show, move and verify the best commit of every case."),
     "bisect": ("bisect:bisect_command", "Search a range of commits for the one that changed a case."),
     "calibrate": ("check:calibrate_command", "Measure this checkout against itself: can this machine hold the gate?"),
@@ -35,9 +36,12 @@ COMMANDS = {
     "doctor": ("show:doctor_command", "Say what this machine can and cannot do, and what to do about it."),
     "evaluate": ("evaluate:evaluate_command", "Evaluate a candidate file against a baseline file: faster, and the same?"),
     "experiment": ("experiment:experiment_group", "Try changes one by one on a pipeline: keep or discard, and why."),
+    "export": ("harness:export_command", "Write a recorded run in the format of PyTorch's benchmark database."),
+    "import": ("harness:import_command", "Make a recorded run of files that another harness wrote."),
     "init": ("init:init_command", "Write a first benchmark, settings, and the workflows of a repository."),
     "list": ("show:list_command", "List the cases of this checkout."),
     "merge": ("check:merge_command", "Join the shards of one check into one run and one verdict."),
+    "notify": ("github:notify_command", "Tell people of a regression of main: one issue a cause, and a webhook."),
     "open": ("show:open_command", "Open the report of the last check in a browser."),
     "profile": ("profile:profile_command", "Profile cases, alone or beside an earlier commit, or read report files."),
     "publish": ("github:publish_command", "Judge what a GPU job measured again, and publish the verdict on GitHub."),

@@ -14,7 +14,18 @@ from typing import Any
 
 import click
 
-from ratchet.cli.options import common, duration, gpu_list, judging, measuring, reference, request_of, shard
+from ratchet.cli.options import (
+    common,
+    duration,
+    gpu_list,
+    harness,
+    harness_format,
+    judging,
+    measuring,
+    reference,
+    request_of,
+    shard,
+)
 from ratchet.cli.output import print_paths, print_result, progressing, show
 from ratchet.commands.calibrate import calibrate, write_calibration
 from ratchet.commands.check import check
@@ -46,6 +57,7 @@ from ratchet.report.calibration import (
 @click.option(
     "--shard", type=shard, metavar="I/N", help="Measure every N-th case only, from the I-th on; `ratchet merge` joins the shards."
 )
+@harness
 @measuring
 @judging
 @common
@@ -61,6 +73,7 @@ def check_command(cases: tuple[str, ...], **options: Any) -> int:
 
 @click.command("run")
 @click.argument("cases", nargs=-1)
+@harness
 @measuring
 @common
 def run_command(cases: tuple[str, ...], **options: Any) -> int:
@@ -86,6 +99,7 @@ def _measure(command: Callable[..., CommandResult], cases: tuple[str, ...], opti
 @click.command("calibrate")
 @click.argument("cases", nargs=-1)
 @click.option("--time", "time_s", type=duration, default="10m", show_default=True, help="How long to measure.")
+@harness
 @measuring
 @judging
 @common
@@ -109,11 +123,12 @@ def calibrate_command(cases: tuple[str, ...], time_s: float, **options: Any) -> 
 @click.command("compare")
 @click.argument("reference", type=click.Path(path_type=Path), metavar="A.json")
 @click.argument("head", type=click.Path(path_type=Path), metavar="B.json")
+@harness_format
 @judging
 @common
 def compare_command(reference: Path, head: Path, **options: Any) -> int:
-    """Compare two recorded runs of one machine: is B slower than A?"""
-    report = compare(reference, head, request_of((), options), os.environ)
+    """Compare two recorded runs of one machine, or two files of another harness: is B slower than A?"""
+    report = compare(reference, head, options.pop("format"), request_of((), options), os.environ)
     show(report, as_json=options["as_json"])
     return report.exit_code
 

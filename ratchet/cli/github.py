@@ -12,15 +12,18 @@ from typing import Any
 
 import click
 
-from ratchet.cli.options import judging
+from ratchet.cli.options import common, judging, request_of
 from ratchet.cli.output import print_result
 from ratchet.commands.github.command import answer
 from ratchet.commands.github.event import event_of
+from ratchet.commands.github.notify import NotifyRequest, notify
 from ratchet.commands.github.publish import PublishRequest, lines_of, outputs_of, publish, summary_of, write_published
 from ratchet.errors import Exit
 from ratchet.forge.actions import append_summary, write_outputs
 from ratchet.forge.github import GitHub
+from ratchet.forge.webhook import send
 from ratchet.report.check_run import workflow_commands
+from ratchet.report.notice import notice_lines
 from ratchet.untrusted import log_line
 
 _report_id = click.option("--id", "report_id", default="default", help="Name of the report, if a pull request has several.")
@@ -71,4 +74,26 @@ def answer_command(report_id: str) -> int:
     """
     reply = answer(event_of(os.environ), GitHub.from_environ(os.environ), os.environ, report_id)
     print_result(None, [log_line(reply.sentence)], as_json=False)
+    return int(Exit.PASS)
+
+
+@click.command("notify")
+@click.argument("artifacts", type=click.Path(path_type=Path), metavar="ARTIFACT...", nargs=-1, required=True)
+@click.option("--issues", is_flag=True, help="Open, renew and close one issue for each cause.")
+@click.option(
+    "--webhook", type=click.Choice(["slack", "json"]), help="Send news to the address in RATCHET_WEBHOOK_URL, in this form."
+)
+@common
+def notify_command(artifacts: tuple[Path, ...], issues: bool, webhook: Any, **options: Any) -> int:
+    """Tell people of a regression of main that two runs have shown, and of its end.
+
+    ARTIFACTS are those of the two runs that the job of the baseline has: it works in a job of the default branch alone. Exits
+    with 0 whatever it tells; with 2 or 3 where something could not be told.
+    """
+    told = notify(
+        NotifyRequest(artifacts, issues, webhook), GitHub.from_environ(os.environ), send, request_of((), options), os.environ
+    )
+    print_result(told.notice or {}, notice_lines(told.notice, told.done), as_json=options["as_json"])
+    if told.failed:
+        raise told.failed
     return int(Exit.PASS)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import click
 from pydantic import ValidationError
 
 from ratchet.commands.request import Request
-from ratchet.config import parse_duration
+from ratchet.config import Format, parse_duration
 from ratchet.records.run import Shard
 
 Command = Callable[..., Any]
@@ -32,6 +32,8 @@ def request_of(cases: tuple[str, ...], options: dict[str, Any]) -> Request:
         "clock",
         "cache",
         "case_timeout",
+        "command",
+        "format",
         "seed",
         "regression_threshold",
         "improvement_threshold",
@@ -124,9 +126,9 @@ waiting = _options(
 
 measuring = _options(
     device,
-    click.option("--pairs", type=int, help="Most pairs of fresh processes for a case that stays undecided (default: 20)."),
+    click.option("--pairs", type=int, help="Most pairs of fresh processes for a case that stays undecided (default: 100)."),
     click.option("--budget", help="Start no more pairs for undecided cases after this long; 0: no limit (default: 90s)."),
-    click.option("--blocks", type=int, help="Turns that each side takes in a pair (default: 10)."),
+    click.option("--blocks", type=int, help="Turns that each side takes in a pair (default: 8)."),
     click.option(
         "--clock",
         type=click.Choice(["auto", "event", "graph", "cold-graph"]),
@@ -138,6 +140,19 @@ measuring = _options(
     click.option("--case-timeout", help="Time limit for one step of a case (default: 120s)."),
     click.option("--seed", type=int, help="Seed of the random inputs."),
     waiting,
+)
+
+harness_format = click.option(
+    "--format", type=click.Choice(get_args(Format)), help="What another harness writes (default: recognised by its content)."
+)
+
+harness = _options(
+    click.option(
+        "--command",
+        metavar="COMMAND",
+        help="Time another harness: a command that writes its results to {out}, or into the folder {dir}. See docs/harnesses.md.",
+    ),
+    harness_format,
 )
 
 judging = _options(

@@ -1,7 +1,7 @@
-"""Commands that look at the checkout, at the machine and at the last report: list, settings, doctor, open.
+"""Commands that look at the checkout, at the machine and at the last report: list, settings, doctor, badge, open.
 
-Loaded by `ratchet.cli` when one of them is called. They print to stdout; what they look at is in `ratchet.commands.run` and
-`ratchet.measure.device.doctor`.
+Loaded by `ratchet.cli` when one of them is called. They print to stdout, and `badge` writes a file; what they look at is in
+`ratchet.commands.run` and `ratchet.measure.device.doctor`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 import json
 import os
 import webbrowser
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ratchet.cli.options import common, device, request_of
 from ratchet.cli.output import print_result
-from ratchet.commands.request import PAGE, root_of
+from ratchet.commands.request import PAGE, REPORT, root_of
 from ratchet.commands.run import cases_of_checkout
 from ratchet.config import explained, load_settings
 from ratchet.errors import Exit, UsageError
 from ratchet.measure.device import doctor
+from ratchet.records.files import load, save_text
+from ratchet.records.verdict import ReportRecord
+from ratchet.report.badge import LABEL, badge_json, badge_svg
 from ratchet.untrusted import clean
 
 
@@ -72,6 +76,27 @@ def doctor_command(**options: Any) -> int:
     root = options["repo"].resolve()
     checks = doctor.examine(root, options["gpu"], results=root / (options["results"] or "results"))
     click.echo(doctor.to_json(checks) if options["as_json"] else doctor.render(checks), nl=False)
+    return int(Exit.PASS)
+
+
+@click.command("badge")
+@click.argument("report", type=click.Path(path_type=Path), metavar="[REPORT.json]", required=False)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The file: NAME.svg, or NAME.json for shields.io (default: badge.svg)."
+)
+@click.option("--label", default=LABEL, show_default=True, help="The words on its left.")
+@common
+def badge_command(report: Path | None, out: Path | None, label: str, **options: Any) -> int:
+    """Write the verdict of a check as a badge (default: of results/report.json, into that folder)."""
+    request = request_of((), options)
+    root = root_of(request.folder)
+    results = root / load_settings(root, os.environ, request.options, request.folder).results
+    place = out or results / "badge.svg"
+    if place.suffix not in (".svg", ".json"):
+        raise UsageError(f"{clean(place)} ends neither in .svg nor in .json.", "Choose one of them.")
+    verdict = load(report or results / REPORT, ReportRecord)
+    save_text(place, badge_svg(verdict, label) if place.suffix == ".svg" else badge_json(verdict, label))
+    print_result({"path": str(place)}, [f"Badge: {clean(place)}"], as_json=options["as_json"])
     return int(Exit.PASS)
 
 

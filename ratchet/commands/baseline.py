@@ -22,7 +22,7 @@ from ratchet.commands.github.judge_again import acceptances_of, baseline_from, b
 from ratchet.commands.request import BASELINE, Request, load_baseline, root_of
 from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, RecordError, UsageError
-from ratchet.forge.artifact import take_in
+from ratchet.forge.artifact import Intake, take_in
 from ratchet.forge.git import Repository
 from ratchet.forge.push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
 from ratchet.judge.baseline import steps
@@ -65,7 +65,7 @@ def push_baseline(
     or a run that is not of the main branch, ArtifactError for a run that may not be judged, RecordError for a baseline that
     cannot be read, GitError where nothing could be recorded, ForgeError where GitHub refuses.
     """
-    job = _run_of_main(way.onto, github, environ)
+    job = run_of_main(way.onto, github, environ)
     clone = Remote(request.folder, way.remote)
     settings = load_settings(clone.root, environ, request.options, request.folder)
     main = job.head_branch if job else way.onto or clone.branch()
@@ -74,8 +74,8 @@ def push_baseline(
     target = PushTarget(way.mode or settings.baseline_mode, main, settings.baseline_branch)
     if target.mode != "push" and target.main == target.side:
         raise UsageError(f"{target.side} is the branch that was measured.", "Set baseline_branch to another one.")
-    runs = tuple(_taken_in(artifact, job, environ) for artifact in artifacts)
-    acceptances = _acceptances(github, _pushed_commits(clone, runs, environ)) if github else ()
+    runs = tuple(taken_in(artifact, job, environ).run for artifact in artifacts)
+    acceptances = acceptances_of_push(github, clone, runs, environ) if github else ()
     moving = BaselineChange(clone, target, _path_in(clone, settings), settings.policy, runs, acceptances)
     notes: tuple[str, ...] = ()
     try:
@@ -105,13 +105,16 @@ def _pushed_commits(clone: Remote, runs: Sequence[RunRecord], environ: Mapping[s
     return list(dict.fromkeys(commit for commits in pushed for commit in commits))
 
 
-def _acceptances(github: GitHub, commits: Sequence[str]) -> tuple[Acceptance, ...]:
-    """Return the acceptances of the pull requests that these commits came with."""
+def acceptances_of_push(
+    github: GitHub, clone: Remote, runs: Sequence[RunRecord], environ: Mapping[str, str]
+) -> tuple[Acceptance, ...]:
+    """Return the acceptances of the pull requests that the measured commits, and those of the same push, came with."""
+    commits = _pushed_commits(clone, runs, environ)
     pulls = {pull.number: pull for commit in commits for pull in github.pulls_of_commit(commit) if pull.merged}.values()
     return tuple(acceptance for pull in pulls for acceptance in acceptances_of(github, pull, github.comments(pull.number)))
 
 
-def _run_of_main(onto: str | None, github: GitHub | None, environ: Mapping[str, str]) -> WorkflowRun | None:
+def run_of_main(onto: str | None, github: GitHub | None, environ: Mapping[str, str]) -> WorkflowRun | None:
     """Return the workflow run of this job as GitHub describes it; None outside a workflow.
 
     Raises UsageError unless a push to the default branch, or a dispatch on it, started it: on another branch the workflow file,
@@ -134,16 +137,17 @@ def _run_of_main(onto: str | None, github: GitHub | None, environ: Mapping[str, 
     return run
 
 
-def _taken_in(artifact: Path, job: WorkflowRun | None, environ: Mapping[str, str]) -> RunRecord:
-    """Return the run of an artifact. Raises ArtifactError, and UsageError for another commit than the job's."""
+def taken_in(artifact: Path, job: WorkflowRun | None, environ: Mapping[str, str]) -> Intake:
+    """Return the run of an artifact, and its profiles. Raises ArtifactError, UsageError for another commit than the job's."""
     with tempfile.TemporaryDirectory(prefix="ratchet-artifact-", dir=environ.get("RUNNER_TEMP")) as workspace:
-        run = take_in(artifact, Path(workspace)).run
+        intake = take_in(artifact, Path(workspace))
+    run = intake.run
     if job and run.head.commit != job.head_sha:
         raise UsageError(
             f"The run is of {run.head.commit[:10] or 'no commit'}, and this job is for {job.head_sha[:10]}.",
             "Let the job that measures check out github.sha.",
         )
-    return run
+    return intake
 
 
 def _path_in(clone: Remote, settings: Settings) -> str:

@@ -16,14 +16,14 @@ from pathlib import Path
 from ratchet.commands.machine import machine_of, plan_of
 from ratchet.commands.output import record_of
 from ratchet.commands.request import CALIBRATION, CALIBRATION_SAMPLES, Request, apart_of, watched, writable
-from ratchet.commands.trees import build_twice, tree_specs
+from ratchet.commands.trees import build_twice, measure, tree_specs
 from ratchet.config import load_settings
 from ratchet.errors import UnfitError
 from ratchet.forge.git import Repository, worktrees
 from ratchet.judge.replay import CHECKS, FEWEST
 from ratchet.judge.replay import calibrate as judge
 from ratchet.judge.sequential import looks
-from ratchet.measure.suite import CaseTask, measure_suite
+from ratchet.measure.suite import CaseTask
 from ratchet.records.files import save
 from ratchet.records.run import RunRecord
 from ratchet.records.verdict import Calibration
@@ -73,7 +73,7 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
             time_identical=True,
         )
         specs = tree_specs(settings, machine, repository.root, trees.head, trees.reference)
-        suite = measure_suite(specs, task, progress, environ)
+        suite = measure(settings, specs, task, progress, environ)
     timing = (started, time.monotonic() - clock)
     run = record_of("check", request.command, settings, machine, suite, timing, code.tree, code.tree)
     run = run.model_copy(update={"plan": plan})

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
-from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
@@ -22,7 +21,7 @@ from ratchet.commands.machine import Machine, environment_of, in_parallel, machi
 from ratchet.commands.output import record_of
 from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite, with_profiles
 from ratchet.commands.request import CURRENT, CommandResult, Request, apart_of, load_baseline, reference_of, watched, writable
-from ratchet.commands.trees import build, tree_specs
+from ratchet.commands.trees import build, cases_of, measure, tree_specs
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, GitError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
@@ -30,7 +29,8 @@ from ratchet.judge.consistency import policy_of_part
 from ratchet.judge.sequential import Drift, by_commit, drifting, likely_changed, looks, suspects, undecided, urgent
 from ratchet.judge.verdict import changed_cases, judge_run
 from ratchet.measure.build import without_secrets
-from ratchet.measure.suite import CaseTask, Suite, Traces, list_cases, measure_suite
+from ratchet.measure.device.environment import installed_version
+from ratchet.measure.suite import CaseTask, Suite, Traces
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.files import save
 from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Shard, Tree
@@ -139,6 +139,8 @@ def explained(
 def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
     repository = Repository(request.folder)
     settings = load_settings(repository.root, environ, request.options, request.folder)
+    if settings.command:  # another harness: its kernels are not ours to launch under a profiler
+        settings = settings.model_copy(update={"profile": "never"})
     if request.shard:  # all shards together may be falsely red no more often than one whole check
         settings = settings.model_copy(update={"false_alarm": settings.false_alarm / request.shard.of})
     results = writable(repository.root / settings.results)
@@ -198,7 +200,7 @@ def _unbuilt(error: BuildError) -> Suite:
     """Return the suite of a head that does not build, which is red: one failed entry stands for all its cases."""
     failure = Failure(side="head", stage="build", message=error.message)
     stand_in = CaseRun(name="build/*", benchmark="build", config=Config(name="*"), failures=(failure,))
-    return Suite((stand_in,), torch=metadata.version("torch"), cuda=None, triton=None)
+    return Suite((stand_in,), torch=installed_version("torch") or "", cuda=None, triton=None)
 
 
 def _against_baseline(
@@ -210,7 +212,7 @@ def _against_baseline(
     """
     progress.stage("Listing the cases")
     tree = tree_specs(plan.settings, machines[0], plan.repository.root, trees.head)["head"]
-    names = [case.name for case in list_cases(tree, plan.patterns, plan.environ)]
+    names = [case.name for case in cases_of(plan.settings, tree, plan.patterns, plan.environ)]
     if not plan.patterns:
         names += [name for name, entry in stored.items() if not entry.removed and name not in names]
     groups = by_commit(plan.shard.part(names) if plan.shard else names, stored)
@@ -289,7 +291,7 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
             on_foreseen=early.start if early else lambda *_: None,
         )
         trees = tree_specs(settings, machine, plan.repository.root, head, reference)
-        return measure_suite(trees, task, progress, plan.environ)
+        return measure(settings, trees, task, progress, plan.environ)
 
     count, whole = len(machines), pairing.shard or Shard(number=1, of=1)
     parts = [Shard(number=whole.number + index * whole.of, of=whole.of * count) for index in range(count)]

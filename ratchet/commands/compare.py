@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ratchet.commands.harness import load_run
 from ratchet.commands.profile import results as profile_files
 from ratchet.commands.profile.results import with_stored_profiles
 from ratchet.commands.request import CURRENT, CommandResult, Request, load_baseline, root_of, writable
@@ -20,11 +21,15 @@ from ratchet.records.run import RunRecord
 from ratchet.records.verdict import ReportRecord
 
 
-def compare(first: Path, second: Path, request: Request, environ: Mapping[str, str]) -> ReportRecord:
-    """Judge two recorded runs of one machine, ``first`` being the reference. Raises RecordError for an unreadable file."""
+def compare(first: Path, second: Path, format_: str | None, request: Request, environ: Mapping[str, str]) -> ReportRecord:
+    """Judge two runs of one machine, ``first`` being the reference: recorded ones, or files that another harness wrote.
+
+    ``format_`` names that harness; None: by their content. Raises RecordError for an unreadable file.
+    """
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options, request.folder)
-    return judge_two(load(first, RunRecord), load(second, RunRecord), settings.policy)
+    reference, head = (load_run(path, format_, settings, request.command) for path in (first, second))
+    return judge_two(reference, head, settings.policy)
 
 
 def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, str]) -> CommandResult:

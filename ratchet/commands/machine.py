@@ -109,7 +109,7 @@ def _called(machine: Machine) -> str:
 def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> tuple[Device, Gpu | None, tuple[str, ...]]:
     """Return the device, its GPU and warnings. Raises UnfitError without torch, or without the GPU that was asked for."""
     torch = installed_version("torch")
-    if torch is None:
+    if torch is None and not settings.command:
         raise UnfitError(
             "Measuring needs PyTorch.",
             "Install any build for your CUDA with `pip install torch`; without a GPU add "
@@ -118,7 +118,7 @@ def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> 
     if settings.device == "cpu":
         return "cpu", None, ()
     gpu = choose_gpu(request.gpu, environ.get("CUDA_VISIBLE_DEVICES"))
-    blind = torch.endswith("+cpu")
+    blind = bool(torch and torch.endswith("+cpu")) and not settings.command
     if gpu is not None and not blind:
         return "cuda", gpu, ()
     why = "the installed torch has no CUDA in it" if gpu else "no NVIDIA GPU was found here"

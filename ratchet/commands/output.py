@@ -60,7 +60,7 @@ def record_of(
         reference_missing=f"The reference could not be measured: {missing}" if missing else None,
         cases=suite.cases,
         best=tuple(best),
-        warnings=(*machine.warnings, *repeats((*suite.cases, *best))),
+        warnings=(*machine.warnings, *suite.notes, *repeats((*suite.cases, *best))),
     )
 
 

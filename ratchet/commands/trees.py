@@ -1,12 +1,12 @@
-"""Build the trees that a command measures or profiles, and describe them for child programs.
+"""Build the trees that a command measures or profiles, describe them for child programs, and measure them.
 
-`check`, `run`, `calibrate` and the profile commands call it. `build` runs the repository's build command in a tree; the rest only
-looks whether there are benchmarks.
+`check`, `run`, `calibrate` and the profile commands call it. `build` runs the repository's build command in a tree; `measure`
+times its own benchmarks or, where the settings have a command, what another harness reports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ratchet.commands.machine import Machine
@@ -14,8 +14,10 @@ from ratchet.config import Settings
 from ratchet.errors import BuildError, UsageError
 from ratchet.forge.git import Snapshot, Trees
 from ratchet.measure.build import build_tree
+from ratchet.measure.harness.pairs import Harness, list_harness, measure_harness
+from ratchet.measure.suite import CaseTask, Suite, list_cases, measure_suite
 from ratchet.measure.tree_spec import TreeSpec
-from ratchet.records.run import Side
+from ratchet.records.run import CaseRun, Side
 from ratchet.report.progress import Progress
 
 
@@ -64,12 +66,34 @@ def tree_specs(
 
     Raises UsageError where the head has no benchmarks.
     """
+    specs: dict[Side, TreeSpec] = {"head": tree_spec(settings, machine, checkout, head)}
+    if settings.command:
+        return specs | ({"reference": tree_spec(settings, machine, checkout, reference)} if reference else {})
     if not (head / settings.bench).is_dir():
         raise UsageError(
             f"There is no folder {settings.bench}/ in this repository.",
-            "`ratchet init` writes a first benchmark; or set bench in [tool.ratchet].",
+            "`ratchet init` writes a first benchmark; or set bench in [tool.ratchet]; or time another harness with --command.",
         )
-    specs: dict[Side, TreeSpec] = {"head": tree_spec(settings, machine, checkout, head)}
     if reference and (reference / settings.bench).is_dir():
         specs["reference"] = tree_spec(settings, machine, checkout, reference)
     return specs
+
+
+def measure(
+    settings: Settings, trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Progress, environ: Mapping[str, str]
+) -> Suite:
+    """Measure the benchmarks of these trees, or what the command of the settings reports. Raises as either does."""
+    if settings.command:
+        return measure_harness(trees, _harness(settings), task, progress, environ)
+    return measure_suite(trees, task, progress, environ)
+
+
+def cases_of(settings: Settings, tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:
+    """List the cases of a tree; a command of the settings has to run once for that. Raises as `measure` does."""
+    if settings.command:
+        return list_harness(tree, _harness(settings), patterns, environ)
+    return list_cases(tree, patterns, environ)
+
+
+def _harness(settings: Settings) -> Harness:
+    return Harness(settings.command, settings.format, settings.command_timeout, settings.project)

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import requests
 from github import Auth, BadAttributeException, Github, GithubException
 from github.Artifact import Artifact
+from github.Issue import Issue as ApiIssue
 from github.IssueComment import IssueComment
 from github.NamedUser import NamedUser
 from github.Organization import Organization
@@ -40,7 +41,7 @@ from ratchet.errors import (
     UnreachableError,
     UsageError,
 )
-from ratchet.records.forge import Annotation, CheckOutput, Comment, Pull, StoredArtifact, WorkflowRun
+from ratchet.records.forge import Annotation, CheckOutput, Comment, Issue, Pull, StoredArtifact, WorkflowRun
 from ratchet.untrusted import clean
 
 DEFAULT_API = "https://api.github.com"
@@ -286,7 +287,7 @@ def _line(text: str, secret: str) -> str:
 # PyGithub's objects as our own values. GitHub gives null for an account or a fork that is gone. PyGithub asks GitHub again for
 # an attribute that an answer left out: call these within a try of `Tries`.
 
-V = TypeVar("V", Pull, Comment, WorkflowRun, StoredArtifact)
+V = TypeVar("V", Pull, Comment, Issue, WorkflowRun, StoredArtifact)
 
 
 def pull_of(api: PullRequest) -> Pull:
@@ -319,6 +320,21 @@ def comment_of(api: IssueComment) -> Comment:
             body=api.body,
             created_at=api.created_at,
             updated_at=api.updated_at,
+            url=api.html_url,
+        )
+    )
+
+
+def issue_of(api: ApiIssue) -> Issue:
+    """Convert an issue; one without a text has an empty one."""
+    return _whole(
+        Issue(
+            number=api.number,
+            author=_login(api.user),
+            title=api.title,
+            body=api.body or "",
+            is_open=api.state == "open",
+            state_reason=api.state_reason or "",
             url=api.html_url,
         )
     )

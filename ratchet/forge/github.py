@@ -23,11 +23,12 @@ from ratchet.forge.connection import (
     artifact_of,
     check_output_of,
     comment_of,
+    issue_of,
     known,
     pull_of,
     workflow_run_of,
 )
-from ratchet.records.forge import ANNOTATIONS_A_CALL, CheckOutput, Comment, Conclusion, Pull, StoredArtifact, WorkflowRun
+from ratchet.records.forge import ANNOTATIONS_A_CALL, CheckOutput, Comment, Conclusion, Issue, Pull, StoredArtifact, WorkflowRun
 
 T = TypeVar("T")
 _ROLES = ("admin", "maintain", "write", "triage", "read", "none")
@@ -143,6 +144,41 @@ class GitHub(Connection):
     def react(self, comment_id: int, content: str) -> None:
         """Put a reaction (``+1``, ``eyes``, ``confused``, …) under a comment; a second time changes nothing."""
         self._tries().call(f"Reacting to comment {comment_id}", lambda: self._api_comment(comment_id).create_reaction(content))
+
+    # Issues: only those of our own bot that begin with a marker are written
+
+    def issues(self, label: str, marker: str) -> tuple[Issue, ...]:
+        """Return our bot's issues with a label that begin with the marker, open or closed."""
+        return self._issues(label, marker, self._tries())
+
+    def open_issue(self, title: str, body: str, label: str, marker: str) -> Issue:
+        """Open an issue once: with the same marker again, return the one that is there."""
+        if not body.startswith(marker):
+            raise ValueError("the body has to begin with the marker, or it is never found again")
+        tries = self._tries()
+        while True:
+            if ours := self._issues(label, marker, tries):
+                return ours[0]
+            try:
+                return tries.call_once(
+                    "Opening an issue", lambda: issue_of(self._api.create_issue(title, body=body, labels=[label]))
+                )
+            except UnreachableError as error:
+                tries.wait(error)
+
+    def edit_issue(self, number: int, title: str, body: str, *, is_open: bool) -> Issue:
+        """Give an issue this title and text, and open it again or close it as done."""
+
+        def edit() -> Issue:
+            issue = self._api.get_issue(number)
+            state, reason = ("open", "reopened") if is_open else ("closed", "completed")
+            if issue.state == state:
+                issue.edit(title=title, body=body)
+            else:
+                issue.edit(title=title, body=body, state=state, state_reason=reason)
+            return issue_of(issue)
+
+        return self._tries().call(f"Updating issue {number}", edit)
 
     # Runs, files, people
 
@@ -288,6 +324,13 @@ class GitHub(Connection):
                 run.external_id or "" for run in self._api.get_commit(sha).get_check_runs(check_name=name, filter="all", **status)
             ),
         )
+
+    def _issues(self, label: str, marker: str, tries: Tries) -> tuple[Issue, ...]:
+        found = tries.call(
+            f"Reading the issues called {label}",
+            lambda: tuple(map(issue_of, self._api.get_issues(state="all", labels=[label]))),
+        )
+        return tuple(issue for issue in found if issue.author == self.bot and issue.body.startswith(marker))
 
     def _comments(self, number: int, tries: Tries) -> tuple[Comment, ...]:
         return tries.call(

@@ -192,7 +192,13 @@ def _judge_apart(case: CaseRun, thresholds: CaseThresholds) -> Judgement:
         return Outcome.INCONCLUSIVE, "The reference run has no time of this case.", None
     comparison = compare_stored(medians_ms(case.head), medians_ms(case.reference), thresholds.policy.confidence)
     if comparison is None:
-        return Outcome.INCONCLUSIVE, "Fewer than three workers were measured on a side, too few for an interval.", None
+        ours, theirs = medians_ms(case.head), medians_ms(case.reference)
+        apart = (
+            f"; the medians differ by {units.change(statistics.median(ours) / statistics.median(theirs))}"
+            if ours and theirs
+            else ""
+        )
+        return Outcome.INCONCLUSIVE, f"Fewer than three workers were measured on a side, too few for an interval{apart}.", None
     return (*decide_apart(comparison, thresholds), comparison)
 
 

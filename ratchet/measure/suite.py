@@ -107,6 +107,8 @@ class Suite:
     l2_bytes: int | None = None
     """Size of the GPU's L2 cache."""
     traces: Traces = Traces()
+    notes: tuple[str, ...] = ()
+    """Sentences for readers of the whole run."""
 
 
 def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: MeasureProgress, environ: Mapping[str, str]) -> Suite:

@@ -161,6 +161,19 @@ def _check(path: Path, text: str, record_type: type[Record]) -> None:
         raise RecordError(f"{path} does not hold a JSON object.", _UNDO)
     if "schema_version" in record_type.model_fields:
         _check_version(path, document)
+        wanted, wanted_keys = _KINDS.get(record_type.__name__, ("", set()))
+        found = next((what for what, keys in _KINDS.values() if keys <= document.keys()), None)
+        if found and not wanted_keys <= document.keys():
+            raise RecordError(f"{path} is {found}.", f"Give {wanted}.")
+
+
+_KINDS: dict[str, tuple[str, set[str]]] = {
+    "RunRecord": ("a recorded run, such as current.json", {"kind", "plan", "cases"}),
+    "ReportRecord": ("the verdict of a run (report.json), without its samples", {"verdict", "headline"}),
+    "Baseline": ("a baseline (baseline.json)", {"fingerprints"}),
+    "Calibration": ("a calibration (calibration.json)", {"holds", "gate"}),
+}
+"""Name of a record's class → what its file is, and the fields that tell it from the others."""
 
 
 def _check_version(path: Path, document: dict[str, Any]) -> None:

@@ -46,6 +46,21 @@ class Pull:
 
 
 @dataclass(frozen=True)
+class Issue:
+    """An issue, or a pull request, which GitHub lists among them."""
+
+    number: int
+    author: str
+    """The login; ``ghost`` where the account is gone."""
+    title: str
+    body: str
+    is_open: bool
+    state_reason: str
+    """``completed``, ``not_planned``, ``reopened``, … or empty."""
+    url: str
+
+
+@dataclass(frozen=True)
 class Comment:
     """A comment of a pull request's conversation."""
 

@@ -79,6 +79,7 @@ class Plan(Record):
     pairs: Count
     """Most pairs of one case: a case that is decided earlier is measured no further."""
     blocks: Count
+    """Most blocks of each side in a pair; half of them where a GPU did not wait for the host."""
     block_ms: Positive
     placements: Count = 1
     """Most places in memory at which a worker builds a workload, taken in turn by its blocks."""

@@ -245,6 +245,7 @@ def commands_again(report: ReportRecord, listed: Sequence[CaseVerdict]) -> list[
         return []
     base = f"check --base {report.reference.commit}" if report.reference else "check" if words.compares(report) else "run"
     base += " --bench-from head" if report.bench_from else ""
+    base += ' --command "…"' if "--command" in report.command else ""  # as the report's own table has it, and nobody pastes it
     worst = [case.name for case in listed if case.outcome in _WORST and is_plain(case.name)][:_COMMAND_CASES]
     command = " \\\n  ".join([f"ratchet {base}", *worst])
     if report.reference and report.reference.commit == report.head.commit:  # only uncommitted changes were compared
@@ -296,7 +297,9 @@ def _roof(side: SideSummary) -> Markdown:
 
 
 def _memory(case: CaseVerdict) -> str:
-    sides = [units.size(side.peak_memory_bytes) for side in (case.reference, case.head) if side]
+    sides = [units.size(side.peak_memory_bytes) for side in (case.reference, case.head) if side and side.peak_memory_bytes]
+    if not sides:
+        return words.NOTHING  # another harness does not say
     return sides[0] if len(set(sides)) == 1 else " → ".join(sides)
 
 

@@ -16,6 +16,8 @@ from openapi_core.testing import MockRequest, MockResponse
 DESCRIPTION = Path(__file__).parents[1] / "data" / "github_openapi.json.gz"
 RUNNERS = DESCRIPTION.with_name("github_openapi_runners.json")
 """The part about runners, with the components that the other file does not have."""
+ISSUES = DESCRIPTION.with_name("github_openapi_issues.json")
+"""The part about issues, likewise."""
 _HOST = "https://api.github.com"
 _WITH_SLASHES = ("contents", "ref", "branches", "compare")
 """The last part of these addresses may hold slashes, which a template of OpenAPI does not match."""
@@ -25,10 +27,11 @@ _WITH_SLASHES = ("contents", "ref", "branches", "compare")
 def description() -> dict[str, Any]:
     """The document, read once a process, with what it leaves out and GitHub does."""
     document = json.loads(gzip.decompress(DESCRIPTION.read_bytes()))
-    runners = json.loads(RUNNERS.read_text(encoding="utf-8"))
-    document["paths"] |= runners["paths"]
-    for kind, parts in runners["components"].items():
-        document["components"][kind] |= parts
+    for more in (json.loads(place.read_text(encoding="utf-8")) for place in (RUNNERS, ISSUES)):
+        for path, operations in more["paths"].items():
+            document["paths"].setdefault(path, {}).update(operations)
+        for kind, parts in more["components"].items():
+            document["components"][kind] |= parts
     schemas = document["components"]["schemas"]
     # The head's repository is null where the fork was deleted.
     for fields, name, kind in (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.fake_github.script import Answer
-from tests.fake_github.state import BOT, TOKEN, State
+from tests.fake_github.state import BOT, TOKEN, Issue, State
 
 if TYPE_CHECKING:
     from ratchet.forge.github import GitHub
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MARKER = "<!-- ratchet:report:default -->"
 REPLY = "<!-- ratchet:reply:1 -->"
+ISSUE = "<!-- ratchet:regression:1 -->"
 FIRST = 1001
 """The number of the comment, and of the check run after it, that `populate` makes."""
 
@@ -45,6 +46,7 @@ def populate(state: State) -> None:
     """All that the operations need."""
     state.add_pull(7, files=["bench/copy.py"])
     state.add_comment(7, BOT, f"{MARKER}\nfirst")
+    state.issues[3] = Issue(3, labels=["bench"])
     state.add_run(5, artifacts=["benchmark-ratchet-results"])
     state.branches["ratchet/baseline"] = "e" * 40
     state.workflows.append("cuda_profile.yml")
@@ -72,6 +74,9 @@ OPERATIONS: dict[str, Operation] = {
     "comment": Operation(lambda g: g.comment(FIRST), "Reading comment 1001", absent=None),
     "upsert_comment": Operation(lambda g: g.upsert_comment(7, MARKER, MARKER), "Reading the comments of pull request 7"),
     "reply": Operation(lambda g: g.reply(7, REPLY, REPLY), "Reading the comments of pull request 7"),
+    "issues": Operation(lambda g: g.issues("bench", ISSUE), "Reading the issues called bench"),
+    "open_issue": Operation(lambda g: g.open_issue("t", ISSUE, "bench", ISSUE), "Reading the issues called bench"),
+    "edit_issue": Operation(lambda g: g.edit_issue(3, "t", ISSUE, is_open=True), "Updating issue 3"),
     "react": Operation(lambda g: g.react(FIRST, "eyes"), "Reacting to comment 1001", answered=False),
     "workflow_run": Operation(lambda g: g.workflow_run(5), "Reading workflow run 5"),
     "artifacts": Operation(lambda g: g.artifacts(5), "Reading the artifacts of workflow run 5"),

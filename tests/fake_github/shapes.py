@@ -7,7 +7,7 @@ import hashlib
 from typing import Any
 
 from tests.fake_github.contract import description, resolve
-from tests.fake_github.state import Check, Comment, Pull, Run, State
+from tests.fake_github.state import Check, Comment, Issue, Pull, Run, State
 
 _SAMPLES = {"date-time": "2026-11-21T08:00:00Z", "uri": "https://example.org/", "email": "octocat@example.org"}
 
@@ -99,10 +99,11 @@ class Shapes:
         }  # fmt: skip
         return fill("pull-request-simple", known) if simple else fill("pull-request", known | {"merged": pull.merged})
 
-    def issue(self, pull: Pull) -> dict[str, Any]:
-        known = {"number": pull.number, "title": pull.title, "state": pull.state, "user": self.user(pull.author)}
-        known |= {"labels": [self.label(name) for name in pull.labels], "url": f"{self._api}/issues/{pull.number}"}
-        return fill("issue", known)
+    def issue(self, issue: Pull | Issue) -> dict[str, Any]:
+        known = {"number": issue.number, "title": issue.title, "state": issue.state, "user": self.user(issue.author)}
+        known |= {"labels": [self.label(name) for name in issue.labels], "url": f"{self._api}/issues/{issue.number}"}
+        known |= {"body": issue.body, "html_url": f"{self._web}/issues/{issue.number}"}
+        return fill("issue", known | ({"state_reason": issue.state_reason} if isinstance(issue, Issue) else {}))
 
     def label(self, name: str) -> dict[str, Any]:
         return fill("label", {"name": name, "id": _number(name), "color": "ededed", "description": ""})

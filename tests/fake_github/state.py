@@ -60,6 +60,17 @@ class Comment:
 
 
 @dataclass
+class Issue:
+    number: int
+    title: str = "Something"
+    body: str | None = None
+    author: str = BOT
+    labels: list[str] = field(default_factory=list)
+    state: str = "open"
+    state_reason: str | None = None
+
+
+@dataclass
 class Check:
     id: int
     name: str
@@ -107,6 +118,8 @@ class State:
         self.permissions: dict[str, str] = {}
         """login → admin, maintain, write, triage or read."""
         self.pulls: dict[int, Pull] = {}
+        self.issues: dict[int, Issue] = {}
+        """Those that are no pull requests."""
         self.comments: dict[int, Comment] = {}
         self.checks: dict[int, Check] = {}
         self.runs: dict[int, Run] = {}

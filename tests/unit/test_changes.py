@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import change_points as study
 import numpy as np
 import pytest
 
@@ -57,6 +58,16 @@ def test_a_step_of_five_spreads_is_found_after_three_runs() -> None:
     """A history that ends three runs after a step of 1 % in noise of 0.2 % shows it in most cases."""
     shown = [bool(change_points(_stepped(seed, 103, {100: 0.01}))) for seed in range(40)]
     assert sum(shown) >= 35
+
+
+@pytest.mark.parametrize(("size", "goal"), [(0.02, 0.95), (0.01, 0.9)])
+def test_the_goals_hold_in_few_histories(size: float, goal: float) -> None:
+    """What research/change_points.py shows with many histories, with ten: steps in noise of 0.4 % with outliers are found."""
+    rng = np.random.default_rng(9)
+    histories = [study.planted(rng, study.normal(0.004), size) for _ in range(10)]
+    assert study.f1(study.ratchet([one for one, _ in histories]), [places for _, places in histories]) >= goal
+    assert study.false_alarms(study.ratchet, rng, study.normal(0.004), 400) <= 2.5  # one point that comes and goes
+    assert np.median(study.delays(study.ratchet, rng, study.normal(0.004), size, 5)) <= 6
 
 
 def test_short_series_have_no_points() -> None:

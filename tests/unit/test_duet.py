@@ -15,7 +15,7 @@ import pytest
 from ratchet.errors import HostError
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
-from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, _order
+from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, order_of_pair
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import Checked, Evidence, HostParts, Identified, Prepared, Sampled, Traced
 from ratchet.measure.suite import _pairs_ahead
@@ -166,6 +166,39 @@ def measured(script: Script, sides: tuple[Side, ...] = SIDES, **more: Any) -> Me
 
 def pairs(result: Measured, side: Side) -> list[int]:
     return [one.pair for one in result.workers[side]]
+
+
+@pytest.mark.parametrize(
+    ("clock", "waits", "most", "blocks"),
+    [
+        ("event", (), 8, 4),
+        ("event", ("head",), 8, 8),
+        ("event", ("reference",), 8, 8),
+        ("event", (), 10, 6),  # half of them, but each order as often as the other
+        ("event", (), 4, 4),
+        ("event", (), 2, 2),
+        ("cpu", (), 8, 8),
+    ],
+)
+def test_half_of_the_blocks_suffice_on_a_gpu(clock: str, waits: tuple[Side, ...], most: int, blocks: int) -> None:
+    """Both sides of a pair have as many blocks; one that waits for the host, and the CPU, take all of the plan."""
+
+    class Timed(Worker):
+        def ask(self, op: str, expected: type[Any], **words: Any) -> Any:
+            answer = super().ask(op, expected, **words)
+            if op == "prepare":
+                return answer.model_copy(update={"workload": WORKLOAD.model_copy(update={"clock": clock})})
+            return answer
+
+    class TimedHost(Host):
+        def fork(self) -> Worker:
+            return Timed(self.side, self.script)
+
+    script = Script(sampled=lambda side, count: Sampled(samples_ms=(1e-4,) * count, exposed=side in waits))
+    hosts: Any = {side: TimedHost(side, script) for side in SIDES}
+    duet = Duet(hosts, plan().model_copy(update={"blocks": most}), Quiet(), None)
+    result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
+    assert {len(one.blocks) for side in SIDES for one in result.workers[side]} == {blocks}
 
 
 def test_results_without_a_reference_are_compared_in_each_pair() -> None:
@@ -386,14 +419,16 @@ def test_each_order_comes_once_in_four_pairs() -> None:
     """Of who forks first and who times first each combination comes once in four pairs, in an order that is drawn."""
     combinations = set(product((False, True), repeat=2))
     orders = [
-        tuple(_order(1, f"case/{case}", 4 * block + place) for place in range(4)) for case in range(9) for block in range(9)
+        tuple(order_of_pair(1, f"case/{case}", 4 * block + place) for place in range(4))
+        for case in range(9)
+        for block in range(9)
     ]
     assert all(set(order) == combinations for order in orders)
     assert len(set(orders)) > 12
     assert orders == [
-        tuple(_order(1, f"case/{case}", 4 * b + place) for place in range(4)) for case in range(9) for b in range(9)
+        tuple(order_of_pair(1, f"case/{case}", 4 * b + place) for place in range(4)) for case in range(9) for b in range(9)
     ]
-    assert orders[:9] != [tuple(_order(2, "case/0", 4 * block + place) for place in range(4)) for block in range(9)]
+    assert orders[:9] != [tuple(order_of_pair(2, "case/0", 4 * block + place) for place in range(4)) for block in range(9)]
 
 
 def test_pairs_follow_the_order_that_was_drawn() -> None:
@@ -401,7 +436,7 @@ def test_pairs_follow_the_order_that_was_drawn() -> None:
     script = Script()
     result = measured(script)
     for pair in range(PAIRS):
-        forks, times = _order(plan().order_seed, CASE, pair)
+        forks, times = order_of_pair(plan().order_seed, CASE, pair)
         assert [side for side, of in script.built if of == pair] == list(SIDES[::-1] if forks else SIDES)
         assert next(side for side, of in script.timed if of == pair) == ("head" if times else "reference")
         assert {side: result.workers[side][pair].started_first for side in SIDES} == {"reference": not forks, "head": forks}
@@ -411,7 +446,7 @@ def test_a_repeat_exchanges_the_sides() -> None:
     """A pair that is repeated has the other side first, so that what always takes the first one is not the code's doing."""
     script = Script(lambda at, pair, tries: killed(at) if (at, pair) == ("head", 1) and tries <= 2 else None)
     measured(script)
-    forks, _ = _order(plan().seed, CASE, 1)
+    forks, _ = order_of_pair(plan().seed, CASE, 1)
     head_first = ["head", "reference", "head", "head", "reference"]
     reference_first = ["reference", "head", "head", "reference", "head"]
     assert [at for at, of in script.built if of == 1] == (head_first if forks else reference_first)
@@ -559,7 +594,7 @@ def test_on_a_gpu_the_workers_of_several_pairs_get_ready_at_once_and_wait_for_th
     script = Script()
     duet = duet_of(script, plan(8, restart_after=5, clock="auto"))
     hosts: Any = {side: Host(side, script) for side in SIDES}
-    rounds = Rounds((6, 8), 0, lambda _: [CASE], restart=lambda _: hosts, ahead=4)
+    rounds = Rounds((6, 8), 0, lambda _: [CASE], restart=lambda *_: hosts, ahead=4)
     result = duet.measure([CaseSides(CASE, SIDES)], rounds)[CASE]
     assert [pairs(result, side) for side in SIDES] == [list(range(8))] * 2
     assert [of for _, of in script.timed] == sorted(of for _, of in script.timed)
@@ -567,7 +602,7 @@ def test_on_a_gpu_the_workers_of_several_pairs_get_ready_at_once_and_wait_for_th
     assert script.happened[:first_timed].count("built") == 8
     assert script.alive == 0
     for pair in range(8):
-        forks, _ = _order(plan().order_seed, CASE, pair)
+        forks, _ = order_of_pair(plan().order_seed, CASE, pair)
         assert {side: result.workers[side][pair].started_first for side in SIDES} == {"reference": not forks, "head": forks}
 
 

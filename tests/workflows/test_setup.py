@@ -257,3 +257,21 @@ def test_a_mode_that_only_the_workflows_know(scene: Scene) -> None:
     second = scene.pushed("ratchet_baseline.yml", scene.push({"notes.txt": "as before\n"}))
     assert second.conclusion == "success", second.log
     assert "results/baseline.json is that of ratchet-baseline." in second.log
+
+
+def test_a_regression_of_main_gets_an_issue_where_the_file_asks_for_it(scene: Scene) -> None:
+    """What regressed is measured once more, and the job that tells of it may write issues and nothing else; without the line
+    nothing is told.
+    """
+    scene.workflows = written(scene.repo / ".github" / "workflows")
+    first = scene.pushed("ratchet_baseline.yml", scene.main)
+    assert first.conclusion == "success", first.log
+    path = scene.workflows / "ratchet_baseline.yml"
+    path.write_text(f"{path.read_text()}      issues: true\n")
+    git(scene.repo, "pull", "--quiet", "origin", "main")
+    run = scene.pushed("ratchet_baseline.yml", scene.push({"bench/adds.py": SLOW_ADDS}))
+    assert run.conclusion == "success", run.log
+    assert "benchmark-ratchet-results-again" in scene.actions.store.names[run.id]
+    [issue] = scene.fake.state.issues.values()
+    assert issue.title.startswith("main is slower: adds/small +")
+    assert issue.author == "github-actions[bot]"

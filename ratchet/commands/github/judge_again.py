@@ -328,7 +328,12 @@ def _judge(intake: Intake, rules: BaseRules) -> ReportRecord:
     warnings = list(report.warnings)
     if run.head.dirty:
         warnings.insert(0, "The tree had uncommitted changes when it was measured.")
-    # Profiles only of cases that changed and of the code that was measured, with the direction of the verdict here.
+    return with_sent_profiles(report.model_copy(update={"warnings": tuple(warnings)}), intake)
+
+
+def with_sent_profiles(report: ReportRecord, intake: Intake) -> ReportRecord:
+    """Add the profiles of cases that changed and of the code that was measured, with the direction of the verdict here."""
+    run = intake.run
     ratios = {case.name: case.changed_ratio for case in report.cases if case.changed_ratio is not None}
     references = {case.name: case.reference_tree or run.reference for case in run.cases}
     profiles = tuple(
@@ -336,7 +341,7 @@ def _judge(intake: Intake, rules: BaseRules) -> ReportRecord:
         for profile in intake.profiles
         if profile.case in ratios and (profile.head_tree, profile.reference_tree) == (run.head, references.get(profile.case))
     )
-    return report.model_copy(update={"warnings": tuple(warnings), "profiles": profiles})
+    return report.model_copy(update={"profiles": profiles})
 
 
 def _is_edited(pull: Pull | None, rules: BaseRules, github: GitHub) -> bool:

@@ -10,8 +10,8 @@ from tests.fake_github.script import error
 
 @route("GET", r"/issues/(\d+)")
 def _issue(routes: Routes, _: Call, match: re.Match[str]) -> Reply:
-    pull = routes.pull(match[1])
-    return Reply(200, routes.shapes.issue(pull)) if pull else MISSING
+    found = routes.pull(match[1]) or routes.state.issues.get(int(match[1]))
+    return Reply(200, routes.shapes.issue(found)) if found else MISSING
 
 
 @route("GET", r"/issues/(\d+)/comments")

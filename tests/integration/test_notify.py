@@ -1,0 +1,172 @@
+"""`ratchet notify` in a job of main: two runs, a baseline, issues on a stand-in for GitHub, and a webhook that takes notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.commands.github.notify import LABEL, Notified, NotifyRequest, notify
+from ratchet.commands.request import Request
+from ratchet.errors import RatchetError, UnreachableError
+from ratchet.forge.github import GitHub
+from tests.fake_github import Answer, FakeGitHub, State
+from tests.history_examples import new, timed
+from tests.integration.playground import git
+from tests.integration.test_baseline_push import NAME, Origin, accepted_pull, job_of
+
+ADDRESS = "https://hooks.example/services/SECRET"
+
+
+class Main:
+    """A baseline of two cases, and jobs of later commits."""
+
+    def __init__(self, folder: Path, fake: FakeGitHub, origin: Origin) -> None:
+        self.fake, self.origin = fake, origin
+        self.sent: list[tuple[str, Any]] = []
+        self.day = 1.0
+        origin.push(origin.run(new(), new("copy/a"), head=origin.commits[0], day=0))
+
+    def pushed(
+        self, ratio: float, other: float = 1.0, *, again: float | None = None, name: str = "next"
+    ) -> tuple[list[Path], str]:
+        """Two runs of a new commit, whose cases take so many times as long as in the baseline."""
+        head = self.origin.merge(name)
+        ratios = (ratio, ratio if again is None else again)
+        self.day += 2
+        runs = [
+            self.origin.run(timed(one), timed(other, "copy/a"), head=head, day=self.day + number)
+            for number, one in enumerate(ratios)
+        ]
+        return runs, head
+
+    def notify(self, runs: list[Path], head: str, webhook: Any = "slack", **env: str) -> Notified:
+        environ = job_of(self.fake, event="push", head_branch="main", head_sha=head) | {"RATCHET_WEBHOOK_URL": ADDRESS} | env
+        request = Request(self.origin.job().repo, ("ratchet", "notify"))
+        return notify(
+            NotifyRequest(runs, issues=True, webhook=webhook), GitHub.from_environ(environ), self.send, request, environ
+        )
+
+    def send(self, address: str, document: Any) -> str:
+        self.sent.append((address, document))
+        return "hooks.example"
+
+    @property
+    def issues(self) -> list[tuple[int, str, str]]:
+        return [(one.number, one.state, one.title) for one in self.fake.state.issues.values()]
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Iterator[Main]:
+    origin = Origin(tmp_path)
+    with FakeGitHub(State(origin=origin.bare)) as fake:
+        yield Main(tmp_path, fake, origin)
+
+
+def test_a_regression_has_one_issue_from_its_first_commit_to_its_end(main: Main) -> None:
+    """Opened when two runs show it, renewed without news while it lasts, closed when it is gone, opened again when it returns."""
+    told = main.notify(*main.pushed(1.1))
+    [(number, state, title)] = main.issues
+    assert (state, title) == ("open", f"main is slower: {NAME} +10.0 %")
+    assert told.done == (f"Opened #{number}: {title}", "Told the webhook at hooks.example.")
+    issue = main.fake.state.issues[number]
+    assert issue.labels == [LABEL]
+    assert issue.body
+    assert f"{main.origin.commits[0]} … {main.origin.commits[1]}" in issue.body
+    assert [address for address, _ in main.sent] == [ADDRESS]
+    assert f"1 case of main became slower: {NAME.replace('_', '')}" in main.sent[0][1]["text"].replace("\u200b", "").replace(
+        "_", ""
+    )
+
+    told = main.notify(*main.pushed(1.12))
+    assert (told.notice, [number for number, _, _ in main.issues]) == (None, [number])
+    assert main.fake.state.issues[number].title == f"main is slower: {NAME} +12.0 %"
+    assert f"{main.origin.commits[0]} … {main.origin.commits[1]}" in (main.fake.state.issues[number].body or "")
+    assert f"Seen last at {main.origin.commits[2]}" in (main.fake.state.issues[number].body or "")
+    assert len(main.sent) == 1
+
+    told = main.notify(*main.pushed(1.0), webhook="json")
+    assert (issue.state, issue.state_reason) == ("closed", "completed")
+    assert told.notice
+    assert (main.sent[1][1]["event"], main.sent[1][1]["fixed"]) == ("fixed", [NAME])
+
+    main.notify(*main.pushed(1.1))
+    assert (issue.state, len(main.issues), len(main.sent)) == ("open", 1, 3)
+
+
+def test_what_a_second_run_does_not_confirm_is_not_told(main: Main) -> None:
+    """Nor what one run alone shows."""
+    runs, head = main.pushed(1.1, again=1.0)
+    assert main.notify(runs, head) == Notified(None)
+    assert main.notify(runs[:1], head) == Notified(None)
+    assert (main.issues, main.sent) == ([], [])
+
+
+def test_the_same_job_again_tells_nothing_twice(main: Main) -> None:
+    """A job that is run again finds its issue, and an answer that was lost on the way makes no second one."""
+    runs, head = main.pushed(1.1)
+    main.fake.script("POST", r"/issues$", [Answer(502, done=True)])
+    main.notify(runs, head)
+    main.notify(runs, head)
+    assert (len(main.issues), len(main.sent)) == (1, 1)
+
+
+def test_a_person_who_closes_it_as_not_planned_hears_no_more(main: Main) -> None:
+    """It stays closed while the same regression lasts."""
+    main.notify(*main.pushed(1.1))
+    [issue] = main.fake.state.issues.values()
+    issue.state, issue.state_reason = "closed", "not_planned"
+    told = main.notify(*main.pushed(1.1))
+    assert (told.notice, issue.state, len(main.issues)) == (None, "closed", 1)
+    assert told.done == (f"#{issue.number} was closed as not planned: it stays closed.",)
+
+
+def test_an_issue_of_somebody_else_is_left_alone(main: Main) -> None:
+    """Whatever it begins with, and whatever its label is."""
+    main.notify(*main.pushed(1.1))
+    [ours] = main.fake.state.issues.values()
+    ours.author = "a-stranger"
+    before = ours.body
+    main.notify(*main.pushed(1.1))
+    assert (len(main.issues), ours.body) == (2, before)
+
+
+def test_what_a_pull_request_accepted_is_not_told(main: Main) -> None:
+    """The baseline moves to it in the same job."""
+    runs, head = main.pushed(1.1)
+    accepted_pull(main.fake, head, git(main.origin.work, "rev-parse", "HEAD"))
+    assert main.notify(runs, head).notice is None
+    assert main.issues == []
+
+
+def test_what_could_not_be_told_is_an_error_of_the_job(main: Main) -> None:
+    """A webhook that fails costs no issue, and a token without the right costs no webhook."""
+    runs, head = main.pushed(1.1)
+
+    def fail(*_: object) -> str:
+        raise UnreachableError("The webhook at hooks.example answered 500.")
+
+    main.send = fail  # type: ignore[method-assign]
+    told = main.notify(runs, head)
+    assert (len(main.issues), str(told.failed)) == (1, "The webhook at hooks.example answered 500.")
+    told = main.notify(*main.pushed(1.1, 1.2), RATCHET_WEBHOOK_URL="")
+    assert isinstance(told.failed, RatchetError)
+    assert "RATCHET_WEBHOOK_URL is not set" in str(told.failed)
+    main.fake.state.tokens[main.fake.token].rights = frozenset()
+    told = main.notify(*main.pushed(1.1, 1.2))
+    assert "permissions:" in str(told.failed)
+
+
+def test_the_command_in_a_job_of_main(main: Main) -> None:
+    """As the workflow calls it; outside the default branch it refuses."""
+    runs, head = main.pushed(1.1)
+    job = main.origin.job()
+    env = job_of(main.fake, event="push", head_branch="main", head_sha=head)
+    done = job.ratchet("notify", *map(str, runs), "--issues", env=env)
+    assert done.code == 0, done
+    assert done.out.splitlines()[0] == f"1 case of main became slower: {NAME}."
+    assert main.fake.token not in done.out + done.err
+    env = job_of(main.fake, event="push", head_branch="topic", head_sha=head)
+    assert job.ratchet("notify", *map(str, runs), "--issues", env=env).code == 2

@@ -1,0 +1,133 @@
+"""Saved files of other harnesses as recorded runs: what compares, what a verdict on them lacks, and what goes out again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.commands.compare import compare
+from ratchet.commands.harness import exported, import_results
+from ratchet.commands.request import Request
+from ratchet.errors import FingerprintError, RecordError
+from ratchet.measure.harness.results import read_results
+from ratchet.records.base import Record
+from ratchet.records.files import load, save
+from ratchet.records.run import RunRecord
+from ratchet.records.verdict import Outcome, ReportRecord
+from tests.unit.test_harness_results import DATA
+
+Write = Callable[[str, Mapping[str, list[float]]], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def make(name: str, cases: Mapping[str, list[float]]) -> Path:
+        place = tmp_path / name
+        place.write_text(json.dumps({"unit": "ms", "benchmarks": cases}))
+        return place
+
+    return make
+
+
+@pytest.fixture
+def request_here(tmp_path: Path) -> Request:
+    return Request(tmp_path, ("ratchet", "import"))
+
+
+def imported(write: Write, here: Request, folder: Path, name: str, ms: float) -> Path:
+    """A run of five processes."""
+    files = [write(f"{name}-{number}.json", {"a/b": [ms * (1 + number * 1e-4)] * 3}) for number in range(5)]
+    save(folder / name, import_results(files, None, here, {}))
+    return folder / name
+
+
+def test_runs_of_several_processes_are_judged_and_say_what_they_lack(write: Write, request_here: Request, tmp_path: Path) -> None:
+    """Each file is a process; a slowdown that the whole interval shows is red, and the report says that nothing cancelled."""
+    before, after = (imported(write, request_here, tmp_path, name, ms) for name, ms in (("before", 1.0), ("after", 1.2)))
+    report = compare(before, after, None, request_here, {})
+    assert [case.outcome for case in report.cases] == [Outcome.REGRESSED]
+    assert any("ratchet did not start the processes, so the sides took no turns" in warning for warning in report.warnings)
+    assert not any("a verdict takes 3 processes" in warning for warning in report.warnings)
+    assert compare(before, before, None, request_here, {}).cases[0].outcome is Outcome.UNCHANGED
+
+
+def test_two_files_of_one_process_each_give_no_verdict_but_a_figure(write: Write, request_here: Request) -> None:
+    """The medians are shown with the reason why no verdict can rest on them."""
+    before, after = write("before.json", {"a/b": [1.0, 1.0]}), write("after.json", {"a/b": [1.2, 1.2]})
+    report = compare(before, after, None, request_here, {})
+    assert report.cases[0].outcome is Outcome.INCONCLUSIVE
+    assert report.cases[0].reason.endswith("too few for an interval; the medians differ by +20.00 %.")
+    assert any("a verdict takes 3 processes a side" in warning for warning in report.warnings)
+
+
+def test_files_of_different_machines_are_not_compared(request_here: Request) -> None:
+    """nvbench names its GPU and pytest-benchmark its CPU."""
+    with pytest.raises(FingerprintError, match="NVIDIA H200"):
+        compare(DATA / "pytest-benchmark.json", DATA / "nvbench.json", None, request_here, {})
+
+
+def test_files_that_are_no_processes_of_one_run_are_refused(write: Write, request_here: Request) -> None:
+    """The same file twice would look like perfect agreement, and two harnesses time different things."""
+    one, other = write("one.json", {"a/b": [1.0]}), write("other.json", {"a/b": [1.0]})
+    with pytest.raises(RecordError, match="Two of the files hold the same times"):
+        import_results([one, other], None, request_here, {})
+    with pytest.raises(RecordError, match="The files are of hyperfine and of json"):
+        import_results([one, DATA / "hyperfine.json"], None, request_here, {})
+
+
+def test_what_failed_or_was_skipped_stays_so(request_here: Request, tmp_path: Path) -> None:
+    """A benchmark that its harness could not time is red, and one that it skipped is not."""
+    done = compare(DATA / "google-benchmark.json", DATA / "google-benchmark.json", None, request_here, {})
+    assert {case.name: case.outcome for case in done.cases}["BM_broken/default"] is Outcome.FAILED
+    done = compare(DATA / "nvbench.json", DATA / "nvbench.json", "nvbench", request_here, {})
+    assert {case.name: case.outcome for case in done.cases}["copy/T_F32-Elements_1073741824"] is Outcome.SKIPPED
+
+
+KEYS = {"benchmark": {"name", "mode", "dtype", "extra_info"}, "model": {"name", "type", "backend", "origins", "extra_info"}}
+KEYS |= {"metric": {"name", "benchmark_values", "target_value", "extra_info"}}
+"""The tuples of oss_ci_benchmark_v3/schema.sql."""
+
+
+def test_an_export_keeps_to_the_schema_and_can_be_read_again(write: Write, request_here: Request, tmp_path: Path) -> None:
+    """Each process is one of `benchmark_values`, extra information is text, and the times survive the way back."""
+    run = load(imported(write, request_here, tmp_path, "run", 1.0), RunRecord)
+    out = tmp_path / "pytorch.json"
+    out.write_text(exported(run))
+    (record,) = json.loads(out.read_text())
+    for part, keys in KEYS.items():
+        assert set(record[part]) <= keys
+        assert all(isinstance(value, str) for value in record[part]["extra_info"].values())
+    assert set(record) <= {*KEYS, "runners", "dependencies"}
+    assert len(record["metric"]["benchmark_values"]) == 5
+    assert read_results(out).cases[0].samples_ms == pytest.approx([1.0, 1.0001, 1.0002, 1.0003, 1.0004])
+
+
+WRONG: list[tuple[dict[str, Any], type[Record], str]] = [
+    (
+        {"verdict": "pass", "headline": ""},
+        RunRecord,
+        "is the verdict of a run (report.json), without its samples. Give a recorded run",
+    ),
+    ({"fingerprints": {}}, RunRecord, "is a baseline (baseline.json). Give a recorded run, such as current.json."),
+    (
+        {"kind": "run", "plan": {}, "cases": []},
+        ReportRecord,
+        "is a recorded run, such as current.json. Give the verdict of a run",
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "wanted", "sentence"), WRONG)
+def test_a_file_of_ours_of_the_wrong_kind_says_what_it_is(
+    document: dict[str, Any], wanted: type[Record], sentence: str, tmp_path: Path
+) -> None:
+    """Instead of naming the first field that is missing."""
+    place = tmp_path / "some.json"
+    place.write_text(json.dumps({"schema_version": 1} | document))
+    with pytest.raises(RecordError) as caught:
+        load(place, wanted)
+    assert sentence in str(caught.value)

@@ -1,0 +1,269 @@
+"""Files of other harnesses: what is read from those that the real tools wrote, and one sentence for any other."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from ratchet.config import Format
+from ratchet.errors import RecordError
+from ratchet.judge.consistency import CASE_NAME
+from ratchet.measure.harness.formats import FORMATS, unit_of
+from ratchet.measure.harness.results import MOST_SAMPLES, case_name, read_results
+
+DATA = Path(__file__).parents[1] / "data" / "harness"
+READ: dict[str, tuple[str, dict[str, int]]] = {
+    "google-benchmark.json": (
+        "google-benchmark",
+        {"BM_wait/200": 3, "BM_wait/400": 3, "BM_copy/default": 3, "BM_broken/default": 0},
+    ),
+    "google-benchmark-plain.json": ("google-benchmark", {"BM_wait/200": 1, "BM_wait/400": 1}),
+    "hyperfine.json": ("hyperfine", {"sleep-0.010/ms_10": 5, "sleep-0.020/ms_20": 5}),
+    "hyperfine-named.json": ("hyperfine", {"fast/default": 5, "sleep-0.02/default": 5}),
+    "pytest-benchmark.json": (
+        "pytest-benchmark",
+        {"tests.test_wait.test_wait/1": 6, "tests.test_wait.test_wait/2": 6, "tests.test_wait.TestSums.test_sum/default": 6},
+    ),
+    "softmax.csv": ("triton", {"perf_report/Triton-M_128-N_256": 1, "perf_report/Triton-M_256-N_512": 1}),
+    "vector-add-performance.csv": (
+        "triton",
+        {f"perf_report/{line}-size_{size}": 1 for size in (4096, 8192) for line in ("Triton", "Torch")},
+    ),
+    "tritonbench.json": (
+        "triton",
+        {
+            "softmax_fwd/torch_softmax-256-256": 1,
+            "softmax_fwd/triton_softmax-256-256": 1,
+            "softmax_fwd/torch_softmax-512-512": 1,
+            "softmax_fwd/triton_softmax-512-512": 0,
+        },
+    ),
+    "tritonbench.csv": (
+        "triton",
+        {f"tritonbench/{line}_softmax-{size}-{size}": 1 for size in (256, 512) for line in ("torch", "triton")},
+    ),
+    "nvbench.json": (
+        "nvbench",
+        {"copy/T_F32-Elements_1048576": 1, "copy/T_F32-Elements_16777216": 1, "copy/T_F32-Elements_1073741824": 0},
+    ),
+    "nvbench-bulk.json": (
+        "nvbench",
+        {"copy/T_F32-Elements_1048576": 12, "copy/T_F32-Elements_16777216": 12, "copy/T_F32-Elements_1073741824": 0},
+    ),
+    "pytorch-lines.json": (
+        "pytorch",
+        {
+            "TorchAO-benchmark/Meta-Llama-3.1-8B-inference-int8-tok-s": 1,
+            "TorchAO-benchmark/vit_h-inference-bfloat16-avg-time-ms": 1,
+        },
+    ),
+    "pytorch-list.json": ("pytorch", {"pr_time_benchmarks/sum_floordiv-compile_time_ms": 3}),
+    "json.json": ("json", {"copy/1k": 3, "scan/default": 1}),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_recorded_file_gives_its_cases(name: str) -> None:
+    """Each format is recognised by its content, and every benchmark becomes a case with all of its samples."""
+    kind, cases = READ[name]
+    results = read_results(DATA / name)
+    assert results.format == kind
+    assert {case.name: len(case.samples_ms) for case in results.cases} == cases
+    assert read_results(DATA / name, kind) == results
+    assert all(CASE_NAME.fullmatch(case.name) for case in results.cases)
+
+
+def test_every_recorded_file_is_read_and_every_format_has_one() -> None:
+    """No recording lies there unread, and what the settings offer is what can be read."""
+    assert {file.name for file in DATA.glob("*.json")} | {file.name for file in DATA.glob("*.csv")} == set(READ)
+    assert {kind for kind, _ in READ.values()} == set(FORMATS) == set(get_args(Format))
+
+
+def times(name: str) -> dict[str, tuple[float, ...]]:
+    return {case.name: case.samples_ms for case in read_results(DATA / name).cases}
+
+
+def test_times_are_in_milliseconds_whatever_the_file_says() -> None:
+    """Seconds, microseconds and nanoseconds are converted, by the file's own word."""
+    assert times("json.json")["copy/1k"] == (0.52, 0.5305, 0.525)
+    assert times("hyperfine-named.json")["fast/default"][0] == pytest.approx(13.37651)
+    assert times("google-benchmark.json")["BM_wait/200"][0] == pytest.approx(0.29373804)
+    assert times("google-benchmark.json")["BM_copy/default"][0] == pytest.approx(0.004968365)
+    assert times("pytest-benchmark.json")["tests.test_wait.test_wait/2"][0] == pytest.approx(2.0900940)
+    assert times("nvbench.json")["copy/T_F32-Elements_1048576"] == pytest.approx((0.0055,))
+    assert times("nvbench-bulk.json")["copy/T_F32-Elements_1048576"][:2] == pytest.approx((0.005489, 0.0055))
+    assert times("tritonbench.json")["softmax_fwd/torch_softmax-256-256"] == (0.007168,)
+
+
+def test_a_rate_is_the_time_of_one_unit_of_work() -> None:
+    """816.596 GB/s move one GB in 1/816.596 s, so that half the rate is twice the time; the report shows the rate again."""
+    case = read_results(DATA / "vector-add-performance.csv").cases[0]
+    assert case.samples_ms == pytest.approx((1e3 / 816.596,))
+    assert case.benchmark.unit
+    assert case.benchmark.unit.bytes == 1e9
+    assert times("pytorch-lines.json")["TorchAO-benchmark/Meta-Llama-3.1-8B-inference-int8-tok-s"] == pytest.approx(
+        (1e3 / 152.3,)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "ms", "work"),
+    [
+        ("ms", 1.0, None),
+        ("milliseconds", 1.0, None),
+        ("µs", 1e-3, None),
+        ("GB/s", 0.0, 1e9),
+        ("GiB/s", 0.0, 2.0**30),
+        ("TFLOPS", 0.0, 1e12),
+        ("TFLOP/s", 0.0, 1e12),
+        ("tok/s", 0.0, None),
+        ("tokens_per_second", 0.0, None),
+    ],
+)
+def test_units(text: str, ms: float, work: float | None) -> None:
+    """The usual spellings of times and rates are known."""
+    unit = unit_of(text)
+    assert unit is not None
+    assert (unit.ms, unit.bytes or unit.flops) == (ms, work)
+
+
+@pytest.mark.parametrize("text", ["", "speedup", "%", "memory", "accuracy"])
+def test_what_is_no_unit_of_time(text: str) -> None:
+    """A figure that is neither a time nor a rate is never taken for one."""
+    assert unit_of(text) is None
+
+
+def test_what_a_tool_says_of_a_benchmark_that_gave_no_time() -> None:
+    """A failed benchmark keeps the tool's own words, a skipped one its reason."""
+    found = {case.name: case.benchmark for name in READ for case in read_results(DATA / name).cases}
+    assert found["BM_broken/default"].problem == "no device"
+    assert found["softmax_fwd/triton_softmax-512-512"].problem == "CUDA OOM"
+    assert found["copy/T_F32-Elements_1073741824"].skipped == "Not enough memory on device."
+
+
+def test_what_a_file_says_of_its_machine() -> None:
+    """Times of other machines are not compared, so what names the machine is kept."""
+    assert read_results(DATA / "nvbench.json").source.gpu == "NVIDIA H200"
+    assert read_results(DATA / "pytest-benchmark.json").source.cpu == "AMD EPYC"
+
+
+def test_metrics_that_are_no_times_are_left_out_and_named() -> None:
+    """PyTorch's records hold memory, speedups and counts too."""
+    assert read_results(DATA / "pytorch-lines.json").notes == ("Metrics that are neither times nor rates were left out: memory.",)
+
+
+def test_a_folder_of_tables_names_its_benchmarks_by_their_files(tmp_path: Path) -> None:
+    """perf_report writes one file for each plot; other kinds of files beside them do not matter."""
+    for name in ("softmax.csv", "vector-add-performance.csv"):
+        (tmp_path / name).write_bytes((DATA / name).read_bytes())
+    (tmp_path / "results.html").write_text("<html>")
+    names = [case.name for case in read_results(tmp_path, "triton").cases]
+    assert names[0] == "softmax/Triton-M_128-N_256"
+    assert names[-1] == "vector-add-performance/Torch-size_8192"
+
+
+@pytest.mark.parametrize("name", ["a b c", "f<int, 4>", "../../etc/passwd", "x" * 400, "naïve", "", "-", "::set-output"])
+def test_any_name_becomes_the_name_of_a_case(name: str) -> None:
+    """What comes out is a name that the trusted job accepts, however the harness called it."""
+    assert CASE_NAME.fullmatch(case_name(name, name))
+
+
+def test_long_names_stay_apart() -> None:
+    """A name that is cut keeps a digest of the whole."""
+    assert case_name("x" * 200 + "a") != case_name("x" * 200 + "b")
+
+
+def test_more_samples_than_are_kept_are_thinned_out(tmp_path: Path) -> None:
+    """A harness that writes every iteration cannot make a run as large as a disk."""
+    file = tmp_path / "many.json"
+    file.write_text(json.dumps({"unit": "ms", "benchmarks": {"a/b": [1.0] * 10_000}}))
+    assert len(read_results(file).cases[0].samples_ms) == MOST_SAMPLES
+
+
+OURS = {"schema_version": 1}
+GOOGLE = {"context": {}, "benchmarks": [{"name": "a", "real_time": 1.0, "time_unit": "us"}]}
+WRONG: list[tuple[Any, str | None, str]] = [
+    (OURS | {"verdict": "pass"}, None, "the verdict of a run of ratchet, without its samples. Give the current.json"),
+    (OURS | {"verdict": "pass"}, "nvbench", "is not what nvbench writes: it is the verdict of a run of ratchet"),
+    (OURS | {"fingerprints": {}}, None, "is a baseline of ratchet"),
+    (OURS | {"kind": "run", "plan": {}}, "json", "it is a recorded run of ratchet. Give it without --format"),
+    (GOOGLE, "nvbench", "it is a file that google-benchmark writes. Name it with --format google-benchmark"),
+    ({"results": []}, "hyperfine", "has no benchmark in it"),
+    ({"results": [{"command": "a", "times": []}]}, None, "a has no samples"),
+    ({"results": [{"command": "a", "times": [0.1, -0.1]}]}, None, "a has a time of -100 ms, which cannot be"),
+    ({"results": [{"command": "a", "times": [1e300]}]}, None, "which cannot be"),
+    ({"results": [{"command": "a", "times": ["soon"]}]}, None, "is not what hyperfine writes: could not convert"),
+    ({"results": [{"command": "a", "times": [1]}, {"command": "a", "times": [1]}]}, None, "a and a are both called a/default"),
+    (GOOGLE | {"benchmarks": [{"name": "a", "real_time": 1.0}]}, None, "the field 'time_unit' is missing"),
+    (GOOGLE | {"benchmarks": [{"name": "a", "real_time": 1.0, "time_unit": "fortnight"}]}, None, "'fortnight' is missing"),
+    ({"machine_info": {}}, None, "the field 'benchmarks' is missing"),
+    ({"unit": "ms", "benchmarks": {"a": [True]}}, None, "'a' is no list of numbers"),
+    ({"unit": "furlongs", "benchmarks": {"a": [1]}}, None, "it does not say its unit"),
+    ({"unit": "GB/s", "benchmarks": {"a": [0]}}, None, "a figure is 0, which is no time and no rate"),
+    ([{"metric": {"name": "memory", "benchmark_values": [1]}}], None, "none of its metrics is a time or a rate: memory"),
+    ({"hello": "world"}, None, "is no file of a harness that ratchet knows. ratchet reads files of nvbench, "),
+    ([1, 2, 3], "json", "it is no file of a harness that ratchet knows"),
+    ("", None, "is empty"),
+    ('{"results": [{"command": "a", "ti', None, "It seems to be cut off there."),
+    ('{"unit": "ms", "benchmarks": {"a": [NaN]}}', None, "it contains NaN, which is no time"),
+    ('{"unit": "ms", "benchmarks": {"a": [1], "a": [2]}}', None, 'it has the field "a" twice in one object'),
+    ("[" * 100_000, None, "nested too deeply"),
+    ('{"unit": "ms", "benchmarks": {"a": [1' + "0" * 5000 + "]}}", None, "thousands of digits"),
+    ("M,N,Triton\n1,2,3\n", None, "no column names its unit, as in 'Triton (ms)': M, N, Triton"),
+    ("M,Triton (parsecs)\n1,3\n", None, "the unit of the column 'Triton (parsecs)' is none that ratchet knows"),
+    ("M,Triton (ms)\n1,3\n2\n", None, "a row has 1 of 2 columns: it seems to be cut off"),
+    ("M,Triton (ms)\n1,nan\n", None, "a figure is nan"),
+    ("hello\n", None, "no column names its unit"),
+]
+
+
+@pytest.mark.parametrize(("content", "wanted", "sentence"), WRONG)
+def test_a_file_of_another_kind_or_a_broken_one_gives_a_sentence(
+    content: Any, wanted: str | None, sentence: str, tmp_path: Path
+) -> None:
+    """It names the file, what it looks like or what is wrong in it, and what to do."""
+    file = tmp_path / "some.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    with pytest.raises(RecordError) as caught:
+        read_results(file, wanted)
+    assert sentence in str(caught.value)
+    assert str(caught.value).startswith(str(file))
+    assert caught.value.hint
+
+
+def test_what_is_no_text_or_not_there_gives_a_sentence(tmp_path: Path) -> None:
+    """So does a folder without results, a file that is too large, and one of bytes."""
+    (tmp_path / "empty").mkdir()
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
+    with (tmp_path / "huge.json").open("wb") as stream:
+        stream.truncate(2**30)
+    for name, sentence in (
+        ("none.json", "does not exist"),
+        ("empty", "has no .json or .csv file"),
+        ("bytes.json", "is not UTF-8 text"),
+        ("pipe.json", "is not a regular file"),
+        ("huge.json", "is larger than 64 MiB"),
+    ):
+        with pytest.raises(RecordError, match=sentence):
+            read_results(tmp_path / name)
+
+
+def test_samples_of_nvbench_are_looked_for_beside_its_json_alone(tmp_path: Path) -> None:
+    """A file from a stranger cannot point at another file of this machine, and a short one is no measurement."""
+    document = json.loads((DATA / "nvbench-bulk.json").read_text())
+    file = tmp_path / "bulk.json"
+    file.write_text(json.dumps(document))
+    with pytest.raises(RecordError, match=f"its samples in {tmp_path}/nvbench-bulk.json-bin/0.bin cannot be read"):
+        read_results(file)
+    (tmp_path / "nvbench-bulk.json-bin").mkdir()
+    (tmp_path / "nvbench-bulk.json-bin" / "0.bin").write_bytes(b"\0" * 8)
+    with pytest.raises(RecordError, match="has not 12 samples, but 2"):
+        read_results(file)
+    file.write_text(file.read_text().replace("/somewhere/else/nvbench-bulk.json-bin/0.bin", "../secrets.bin"))
+    with pytest.raises(RecordError, match="its samples lie in another folder"):
+        read_results(file)

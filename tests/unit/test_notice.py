@@ -1,0 +1,266 @@
+"""What is told of a regression of main: when, as how many causes, in which issue, and with which words."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import requests
+
+from ratchet.errors import UnreachableError, UsageError
+from ratchet.forge import webhook
+from ratchet.judge.notice import UNEXPLAINED, OwnIssue, causes_of, confirmed, plan_issues, settled
+from ratchet.records.forge import Issue
+from ratchet.records.notice import Notice, SlowCase, SlowCause
+from ratchet.records.profile import CaseProfile, Finding, Profile
+from ratchet.records.verdict import Outcome, ReportRecord
+from ratchet.report.notice import digest_of, first_line, fixed_body, issue_body, issue_title, own_issue, slack_message
+from tests.examples import HEAD, HOSTILE, STARTED
+from tests.reports import case, report
+
+GOOD, BAD, LATER = "a" * 40, "b" * 40, "c" * 40
+
+
+def run_at(day: int, *cases: Any, **changes: Any) -> ReportRecord:
+    return report(tuple(cases), started_at=STARTED + timedelta(days=day), **changes)
+
+
+def red(name: str, ratio: float = 1.1) -> Any:
+    return case(name, Outcome.REGRESSED, "Slower.", ratio)
+
+
+def test_one_run_is_not_enough_and_two_of_one_commit_are() -> None:
+    """What disturbs a machine for a while makes one run red; the second has to begin after the first has ended."""
+    first, again = run_at(0, red("a/b"), red("c/d")), run_at(1, red("a/b"), case("c/d", Outcome.UNCHANGED, "", 1.0))
+    assert [one.name for one in confirmed([again, first])] == ["a/b"]
+    assert confirmed([first]) == []
+    assert confirmed([first, first]) == []
+    elsewhere = run_at(1, red("a/b"), head=HEAD.model_copy(update={"commit": LATER}))
+    assert confirmed([first, elsewhere]) == []
+
+
+def test_a_case_is_settled_when_no_run_calls_it_slower_or_cannot_tell() -> None:
+    """An inconclusive run closes nothing."""
+    fine, open_case = case("a/b", Outcome.UNCHANGED, "", 1.0), case("c/d", Outcome.INCONCLUSIVE, "", 1.0)
+    assert settled([run_at(0, fine, open_case)]) == {"a/b"}
+    assert settled([run_at(0, fine), run_at(1, red("a/b"))]) == set()
+
+
+def finding(key: str, kernel: str | None, confidence: Any = "high") -> Finding:
+    what = f"{key} of both sides"
+    return Finding(key=key, what=what, why="w", advice="a", confidence=confidence, weight=1.5, kernel=kernel, effect="slower")
+
+
+def profiled(name: str, *findings: Finding) -> CaseProfile:
+    side = Profile(tool="ncu")
+    return CaseProfile(case=name, head=side, reference=side, ratio=1.1, findings=findings)
+
+
+def test_cases_with_one_finding_are_one_cause_and_what_nothing_explains_is_one_more() -> None:
+    """Thirty cases that a commit slows in the same kernel are one issue, the slowest first."""
+    cases = [red("a/b", 1.1), red("a/c", 1.3), red("d/e", 1.05), red("f/g", 1.02)]
+    spills, unsure = finding("spills", "softmax"), finding("launches", None, "low")
+    profiles = {one.case: one for one in (profiled("a/b", spills), profiled("a/c", spills), profiled("d/e", unsure))}
+    first, second = causes_of(cases, profiles, run_at(0, *cases))
+    assert (first.what, [one.name for one in first.cases]) == ("spills of both sides", ["a/c", "a/b"])
+    assert (second.what, [one.name for one in second.cases]) == (UNEXPLAINED, ["d/e", "f/g"])
+    assert first.key == "spills in softmax"
+
+
+def cause(key: str, *names: str, good: str = GOOD) -> SlowCause:
+    cases = tuple(SlowCase(name=name, ratio=1.1, low=1.09, high=1.11, before_ms=1.0, after_ms=1.1) for name in names)
+    return SlowCause(key=key, what="w", cases=cases, good=good, bad=BAD)
+
+
+def issue(number: int, key: str, *names: str, is_open: bool = True, dismissed: bool = False) -> OwnIssue:
+    return OwnIssue(number, key, names, GOOD, BAD, is_open, dismissed)
+
+
+def planned(causes: list[SlowCause], issues: list[OwnIssue], done: set[str] | None = None) -> dict[str, list[Any]]:
+    plan = plan_issues(causes, issues, done or set())
+    named = {
+        "opened": [[case.name for case in one.cases] for one in plan.opened],
+        "updated": [(one.number, [case.name for case in its.cases]) for one, its in plan.updated],
+        "closed": [one.number for one in plan.closed],
+        "dismissed": [one.number for one, _ in plan.dismissed],
+        "news": [[case.name for case in one.cases] for one in plan.news],
+    }
+    return {what: found for what, found in named.items() if found}
+
+
+def test_a_new_cause_opens_an_issue_and_a_known_one_renews_it() -> None:
+    """What nobody knows yet is news; the same again is not."""
+    assert planned([cause("k", "a/b")], []) == {"opened": [["a/b"]], "news": [["a/b"]]}
+    assert planned([cause("k", "a/b")], [issue(3, "k", "a/b")]) == {"updated": [(3, ["a/b"])]}
+    known = planned([cause("k", "a/b", "c/d")], [issue(3, "k", "a/b")])
+    assert known == {"updated": [(3, ["a/b", "c/d"])], "news": [["a/b", "c/d"]]}
+
+
+def test_a_case_has_one_issue_whatever_its_cause_is_called_by_now() -> None:
+    """Main moves on and the profile is another: the open issue stays the one of this case, and only the rest is new."""
+    assert planned([cause("other", "a/b")], [issue(3, "k", "a/b")]) == {"updated": [(3, ["a/b"])]}
+    both = planned([cause("other", "a/b", "c/d")], [issue(3, "k", "a/b")])
+    assert both == {"opened": [["c/d"]], "updated": [(3, ["a/b"])], "news": [["c/d"]]}
+    two = planned([cause("x", "a/b"), cause("y", "c/d")], [issue(3, "k", "a/b", "c/d")])
+    assert two == {"updated": [(3, ["a/b", "c/d"])]}
+
+
+def test_what_comes_back_opens_its_issue_again() -> None:
+    """Compared with the same commit it is the same regression; with another, or by a new cause, it is a new one."""
+    closed = issue(3, "k", "a/b", is_open=False)
+    assert planned([cause("other", "a/b")], [closed]) == {"updated": [(3, ["a/b"])], "news": [["a/b"]]}
+    assert planned([cause("k", "c/d", good=LATER)], [closed]) == {"updated": [(3, ["c/d"])], "news": [["c/d"]]}
+    assert planned([cause("other", "a/b", good=LATER)], [closed]) == {"opened": [["a/b"]], "news": [["a/b"]]}
+
+
+def test_what_a_person_dismissed_stays_closed_and_is_no_news() -> None:
+    """Closed as not planned: neither opened again nor told."""
+    assert planned([cause("other", "a/b")], [issue(3, "k", "a/b", is_open=False, dismissed=True)]) == {"dismissed": [3]}
+
+
+def test_an_issue_closes_when_all_of_its_cases_are_settled() -> None:
+    """A case that was not measured, or is still slower, keeps it open."""
+    here = issue(3, "k", "a/b", "c/d")
+    assert planned([], [here], {"a/b", "c/d"}) == {"closed": [3]}
+    assert planned([], [here], {"a/b"}) == {}
+    assert planned([cause("k", "c/d")], [here], {"a/b"}) == {"updated": [(3, ["c/d"])]}
+
+
+NOTICE = Notice(
+    event="regression",
+    repository="octo-org/kernels",
+    commit=BAD,
+    run_url="https://github.com/octo-org/kernels/actions/runs/5",
+    headline="2 cases of main became slower: a/b, c/d.",
+    causes=(cause("k", "a/b", "c/d"),),
+)
+
+
+def written(body: str, **changes: Any) -> Issue:
+    return Issue(
+        **({"number": 3, "author": "bot", "title": "t", "body": body, "is_open": True, "state_reason": "", "url": ""} | changes)
+    )
+
+
+def test_an_issue_says_of_itself_what_is_needed_to_find_it_again() -> None:
+    """Its hidden lines survive a renewal, and GitHub's line ends; without them it is left alone."""
+    told = cause(digest_of("k"), "a/b", "c/d")
+    body = issue_body(told, NOTICE)
+    assert body.startswith(first_line(digest_of("k")))
+    own = own_issue(written(body.replace("\n", "\r\n")))
+    assert own == OwnIssue(3, digest_of("k"), ("a/b", "c/d"), GOOD, BAD, True, False)
+    later = cause(digest_of("other"), "c/d", good=LATER).model_copy(update={"bad": LATER})
+    again = own_issue(written(issue_body(later, NOTICE, own), is_open=False, state_reason="not_planned"))
+    assert again == OwnIssue(3, digest_of("k"), ("c/d", "a/b"), GOOD, BAD, False, True)
+    assert own_issue(written("somebody's own words")) is None
+
+
+def test_an_issue_has_the_cases_the_commits_the_cause_and_its_counters() -> None:
+    """Everything that somebody who fixes it asks first."""
+    told = cause("k" * 16, "a/b").model_copy(
+        update={"what": "Registers spill.", "advice": "Use fewer.", "counters": ("Spills: 0 → 64",)}
+    )
+    body = issue_body(told, NOTICE)
+    for part in (
+        "a/<wbr>b",
+        "1.000 ms | 1.100 ms | +10.00 % [+9.00, +11.00]",
+        f"{GOOD} … {BAD}",
+        "Registers spill.",
+        "Use fewer.",
+        "Spills: 0 → 64",
+    ):
+        assert part in body
+    assert issue_title(told) == "main is slower: a/b +10.0 %"
+    assert "none of these cases is slower any more" in fixed_body(written(body), NOTICE)
+
+
+@pytest.mark.parametrize("text", [HOSTILE])
+def test_hostile_text_from_an_artifact_stays_text(text: str) -> None:
+    """It mentions nobody, closes no issue, and cannot imitate the hidden lines."""
+    told = cause("k" * 16, "a/b").model_copy(update={"what": text, "advice": text, "counters": (text,)})
+    body = issue_body(told, NOTICE)
+    assert body.count("<!--") == 3
+    assert "@octocat" not in body
+    message = slack_message(NOTICE.model_copy(update={"causes": (told,), "headline": text}))["text"]
+    assert "<!" not in message
+    assert "@octocat" not in message
+
+
+def test_a_message_for_slack_is_short_and_has_the_links() -> None:
+    """Slack cuts texts, and takes <, > and & for its own."""
+    many = cause("k", *(f"a/{number}" for number in range(500)))
+    message = slack_message(NOTICE.model_copy(update={"causes": (many,), "issues": ("https://github.com/o/r/issues/1",)}))
+    assert len(message["text"]) <= 3000
+    assert "<https://github.com/o/r/issues/1>" in message["text"]
+    assert "a/b" in slack_message(NOTICE)["text"]
+
+
+# The webhook: its address is a secret.
+
+SECRET = "T000/B000/XXXXSECRET"
+
+
+@pytest.mark.parametrize(
+    "address", [f"http://hooks.example/{SECRET}", SECRET, "", f"https://user@hooks.example/{SECRET}", "https://[::1"]
+)
+def test_only_https_is_told(address: str) -> None:
+    """Any other address is refused, and not repeated in the sentence."""
+    with pytest.raises(UsageError) as caught:
+        webhook.send(address, {})
+    assert "SECRET" not in str(caught.value)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A server that answers what it is told; https is taken off on the way to it."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        status, seen = 200, list[bytes]()
+
+        def do_POST(self) -> None:
+            Handler.seen.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(Handler.status)
+            self.send_header("Location", "http://elsewhere.example/")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as served:
+        threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        post = requests.post
+        there = f"http://127.0.0.1:{served.server_address[1]}/{SECRET}"
+        monkeypatch.setattr(webhook.requests, "post", lambda _, **more: post(there, **more))
+        yield Handler
+        served.shutdown()
+
+
+def test_the_webhook_gets_the_document_and_nobody_else_does(server: Any) -> None:
+    """An error and a redirection are errors; no sentence has the address."""
+    assert webhook.send(f"https://hooks.example/{SECRET}", {"text": "slower"}) == "hooks.example"
+    assert server.seen == [b'{"text": "slower"}']
+    for status in (302, 404, 500):
+        server.status = status
+        with pytest.raises(UnreachableError, match=f"hooks.example answered {status}") as caught:
+            webhook.send(f"https://hooks.example/{SECRET}", {})
+        assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error", [requests.Timeout(SECRET), requests.ConnectionError(SECRET), requests.exceptions.InvalidURL(SECRET)]
+)
+def test_what_goes_wrong_on_the_way_names_the_host_alone(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The texts of the library's errors hold the address."""
+
+    def fail(*_: object, **more: Any) -> None:
+        assert more["timeout"] == (webhook.CONNECT_S, webhook.ANSWER_S)
+        raise error
+
+    monkeypatch.setattr(webhook.requests, "post", fail)
+    with pytest.raises(UnreachableError, match=r"hooks\.example") as caught:
+        webhook.send(f"https://hooks.example/{SECRET}", {})
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__suppress_context__
