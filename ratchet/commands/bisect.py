@@ -21,7 +21,7 @@ from ratchet.commands.machine import Machine, environment_of, machine_of, plan_o
 from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite
 from ratchet.commands.profile.results import stem_of
 from ratchet.commands.request import CommandResult, Request, apart_of, watched, writable
-from ratchet.commands.trees import build, tree_specs
+from ratchet.commands.trees import build, cases_of, measure, tree_specs
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, ForeignModuleError, HostError, RecordError, UnfitError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
@@ -29,7 +29,7 @@ from ratchet.judge.bisection import ERROR, bounds, differs, end_of, ends_of, hal
 from ratchet.judge.outcome import CHANGE_PAIRS, compared, decide, thresholds_for
 from ratchet.judge.sequential import looks, looks_for_change
 from ratchet.measure.build import without_secrets
-from ratchet.measure.suite import CaseTask, list_cases, measure_suite
+from ratchet.measure.suite import CaseTask
 from ratchet.records.baseline import Baseline
 from ratchet.records.bisection import CommitVerdict, End, SearchRecord, VerdictName
 from ratchet.records.files import load, save
@@ -76,8 +76,9 @@ class _Site:
     environ: Mapping[str, str]
 
     def snapshot(self, commit: str) -> Snapshot:
-        """Return a commit with the benchmarks of the checkout in place of its own."""
-        return self.repository.with_folder(self.repository.commit_snapshot(commit), self.head, self.settings.bench)
+        """Return a commit with the benchmarks of the checkout in place of its own; those of another harness stay its own."""
+        own = self.repository.commit_snapshot(commit)
+        return own if self.settings.command else self.repository.with_folder(own, self.head, self.settings.bench)
 
 
 def bisect(wanted: BisectRequest, request: Request, progress: Progress, environ: Mapping[str, str]) -> BisectResult:
@@ -88,6 +89,8 @@ def bisect(wanted: BisectRequest, request: Request, progress: Progress, environ:
     """
     repository = Repository(request.folder)
     settings = load_settings(repository.root, environ, request.options, request.folder)
+    if settings.command:  # as in a check
+        settings = settings.model_copy(update={"profile": "never"})
     if settings.pairs < CHANGE_PAIRS:
         raise UsageError(f"A search takes {CHANGE_PAIRS} pairs or more, not {settings.pairs}.", "Raise --pairs, or leave it out.")
     good, bad = (repository.commit_snapshot(commit) for commit in (wanted.good, wanted.bad))
@@ -205,9 +208,12 @@ def _looked_at(search: SearchRecord, place: int, trees: Trees, site: _Site) -> C
             if broken := build(site.settings, "head", tree, snapshot, site.progress, site.environ):
                 raise broken
             specs = tree_specs(site.settings, site.machine, site.repository.root, tree, trees.reference)
-            if is_bad and len(names := [case.name for case in list_cases(specs["head"], [search.case], site.environ)]) > 1:
+            if (
+                is_bad
+                and len(names := [case.name for case in cases_of(site.settings, specs["head"], [search.case], site.environ)]) > 1
+            ):
                 raise UsageError(f"{search.case} names {len(names)} cases: {units.listed(names)}.", "Name one of them.")
-            suite = measure_suite(specs, _task(search, site, is_bad=is_bad), site.progress, site.environ)
+            suite = measure(site.settings, specs, _task(search, site, is_bad=is_bad), site.progress, site.environ)
         except (BuildError, ForeignModuleError, HostError, UsageError) as error:
             if is_bad:
                 raise
@@ -304,7 +310,16 @@ def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...])
     settings = site.settings.model_copy(update={"regression_threshold": gate, "improvement_threshold": gate})
     head, reference = (site.snapshot(tree.commit) for tree in (search.suspects[-1], search.parent or search.good))
     plan = CheckPlan(
-        site.repository, settings, site.folder, Baseline(), head, reference, "head", (search.case,), None, site.environ
+        site.repository,
+        settings,
+        site.folder,
+        Baseline(),
+        head,
+        reference,
+        None if settings.command else "head",
+        (search.case,),
+        None,
+        site.environ,
     )
     site.progress.announce(f"{named(head.tree)} against {named(reference.tree)}")
     started, clock = datetime.now(UTC), time.monotonic()

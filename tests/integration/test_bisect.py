@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,3 +164,27 @@ def test_ends_that_do_not_build_cannot_be_searched(make: Callable[..., Playgroun
         done = play.ratchet("bisect", "adds/small", *words, "--device", "cpu")
         assert done.code == 3, done
         assert "no compiler" in done.sentence
+
+
+def test_a_merge_and_a_change_in_two_parts(make: Callable[..., Playground]) -> None:
+    """The merge that crosses half of the change is one step; commands search the merged branch, and the part elsewhere.
+
+    The times are those that another harness reports, the same in every process.
+    """
+
+    def times(ms: float) -> dict[str, str]:
+        return {"times.json": json.dumps({"unit": "ms", "benchmarks": {"copy": [ms] * 3}})}
+
+    settings = 'command = "cp times.json {out}"\nformat = "json"\ndevice = "cpu"\n'
+    play = make(times(0.5), {"notes.md": "x\n"}, settings=settings)
+    play.git("checkout", "--quiet", "-b", "topic", "HEAD~1")
+    play.commit(times(0.55), "slower in a branch")
+    play.git("checkout", "--quiet", "main")
+    play.git("merge", "--quiet", "--no-ff", "-m", "merged", "topic")
+    first, merge, topic = (play.git("rev-parse", "--short=10", name) for name in ("HEAD~2", "HEAD", "topic"))
+    last = play.commit(times(0.6), "slower again")[:10]
+    done = play.ratchet("bisect", "copy/default", first, "--pairs", "20", "--blocks", "2")
+    assert done.code == 1, done
+    assert f'This commit made copy/default slower:\n  {merge} "merged"' in done.out
+    assert f"to search the merged branch: ratchet bisect copy/default {first} {topic}" in done.out
+    assert f"+9.1 % of +20 % are elsewhere: ratchet bisect copy/default {merge} {last}" in done.out
