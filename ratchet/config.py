@@ -187,6 +187,10 @@ class Settings(BaseModel):
     """Most cases that one check profiles: the worst regressions, then the largest improvements."""
     profile_timeout: Annotated[float, BeforeValidator(parse_duration), Field(ge=1)] = 120.0
     """Longest that profiling all cases of one run may take, besides importing the trees."""
+    models: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,40}$")], ...], BeforeValidator(_parse_command)
+    ] = ()
+    """GPU models that measure a pull request, by the names that their jobs give; it is red if one of them is, or is missing."""
     baseline_mode: Literal["push", "pull-request", "branch"] = "push"
     """The way that the next baseline reaches the remote: onto the main branch, as a pull request, or on a branch of its own."""
     baseline_branch: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*$")] = (

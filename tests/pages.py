@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from ratchet.commands.github.models import joined
 from ratchet.judge.github.state import Gap, PublishedState, with_acceptances, with_gaps
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline
@@ -85,6 +86,15 @@ def inconclusive() -> CommentPage:
         ),
     )
     return page(reports.report(cases), notes=("The profiles were left out: nsight/profiles.json is not JSON.",))
+
+
+def several() -> CommentPage:
+    """Measured on three GPU models: red on one, green on another, and the third one's runner gave no results."""
+    report = h200_report("h200_green")
+    other = report.environment.fingerprint.model_copy(update={"gpu": "NVIDIA L4"})
+    green = page(report.model_copy(update={"environment": report.environment.model_copy(update={"fingerprint": other})}))
+    missing = page(None, problem="No runner of this model gave results in time: run 19432117786 ended with “failure”.")
+    return joined({"l4": green, "h200": red(), "b200": missing})
 
 
 def identical() -> CommentPage:
@@ -239,7 +249,7 @@ def with_cases(run: RunRecord, *cases: CaseRun) -> RunRecord:
 
 ALL = (
     *(red, slower, failed, inconclusive, unfit, nothing, green, improved, identical, accepted),
-    *(doubtful, mixed, stale, problem, unfinished, hostile),
+    *(doubtful, mixed, stale, problem, unfinished, hostile, several),
 )
 
 

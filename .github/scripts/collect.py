@@ -19,7 +19,7 @@ LARGEST = 256 * 2**20
 
 
 def collect(results: Path, folder: Path) -> list[str]:
-    """Copy the run, its profiles and its tuning records into ``folder``; return their names."""
+    """Copy the run, its profiles or decisions, and its tuning records into ``folder``; return their names."""
     names = []
     for path, name in _files(results):
         target = folder / name
@@ -34,7 +34,8 @@ def _files(results: Path) -> Iterator[tuple[Path, str]]:
     for path, name in ((results / "current.json", "current.json"), (_bench() / "tuned.json", "tuned.json")):
         if _plain(path):
             yield path, name
-    for top in (results / "nsight", Path("tuning")):
+    kept = "soak" if os.environ["COMMAND"] == "soak" else "nsight"
+    for top in (results / kept, Path("tuning")):
         for parent, folders, files in os.walk(top, followlinks=False):
             folders.sort()
             for path in sorted(Path(parent, name) for name in files):

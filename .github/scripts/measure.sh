@@ -22,8 +22,12 @@ case "$COMMAND" in
     words+=(--apply) # to this checkout; the job that proposes takes it from the artifact
     if [ -n "$BUDGET" ]; then words+=("--time-budget=$BUDGET"); fi
     ;;
+  soak)
+    words+=("--time=${BUDGET:-30m}")
+    if [ -n "$PLANT" ]; then words+=("--plant=$PLANT"); fi
+    ;;
   *)
-    echo "::error title=ratchet::There is no such command for this action: use check, profile or tune."
+    echo "::error title=ratchet::There is no such command for this action: use check, profile, tune or soak."
     exit 2
     ;;
 esac

@@ -44,17 +44,31 @@ _report_id = click.option("--id", "report_id", default="default", help="Name of 
     "--fail-on", type=click.Choice(["never", "regression"]), default="never", help="Whether a regression fails this job."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the outputs as JSON instead of text.")
+@click.option(
+    "--models",
+    type=click.Path(path_type=Path),
+    help="Folder with the artifacts of several GPU models, if the base branch's settings name them.",
+)
 @_report_id
 @judging
 def publish_command(
-    artifact: Path, run_id: int | None, comment: bool, fail_on: str, report_id: str, as_json: bool, **options: Any
+    artifact: Path,
+    run_id: int | None,
+    comment: bool,
+    fail_on: str,
+    report_id: str,
+    as_json: bool,
+    models: Path | None,
+    **options: Any,
 ) -> int:
     """Judge what a GPU job measured again, and publish it as a comment and a check run.
 
     ARTIFACT is its folder, archive or run.json; it may be missing. Baseline and thresholds are the base branch's. Exits with 0
     when it was published, whatever the verdict; with 2 for a token without rights, with 3 where it could not be published.
     """
-    done = publish(PublishRequest(artifact, run_id, comment, report_id, options), GitHub.from_environ(os.environ), os.environ)
+    done = publish(
+        PublishRequest(artifact, run_id, comment, report_id, options, models), GitHub.from_environ(os.environ), os.environ
+    )
     outputs = outputs_of(done, write_published(done, os.environ))
     annotations = workflow_commands(done.page) if done.page else ()
     print_result(outputs, (*lines_of(done), *annotations), as_json=as_json)

@@ -16,6 +16,7 @@ import click
 
 from ratchet.cli.options import common, device, request_of
 from ratchet.cli.output import print_result
+from ratchet.commands.fleet import load_quarantine
 from ratchet.commands.request import PAGE, REPORT, root_of
 from ratchet.commands.run import cases_of_checkout
 from ratchet.config import explained, load_settings
@@ -69,14 +70,18 @@ def settings_command(**options: Any) -> int:
 
 
 @click.command("doctor")
+@click.option("--strict", is_flag=True, help="Exit with 3 where nothing should be measured: an unfit, busy or quarantined GPU.")
 @device
 @common
-def doctor_command(**options: Any) -> int:
+def doctor_command(*, strict: bool, **options: Any) -> int:
     """Say what this machine can and cannot do, and what to do about it."""
     root = options["repo"].resolve()
-    checks = doctor.examine(root, options["gpu"], results=root / (options["results"] or "results"))
+    results = root / (options["results"] or "results")
+    quarantined = {card.uuid: card.reason for card in load_quarantine(results).cards}
+    checks = doctor.examine(root, options["gpu"], results=results, quarantined=quarantined)
     click.echo(doctor.to_json(checks) if options["as_json"] else doctor.render(checks), nl=False)
-    return int(Exit.PASS)
+    unfit = [check for check in checks if check.unfit and (check.name == "torch" or options["device"] != "cpu")]
+    return int(Exit.NOT_MEASURED if strict and unfit else Exit.PASS)
 
 
 @click.command("badge")

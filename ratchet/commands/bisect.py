@@ -11,12 +11,12 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ratchet import units
-from ratchet.commands.check import CheckPlan, CheckSuite, Pairing, compare, explained
+from ratchet.commands.check import CheckPlan, CheckSuite, Pairing, compare, explained, task_of
 from ratchet.commands.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite
 from ratchet.commands.profile.results import stem_of
@@ -27,7 +27,7 @@ from ratchet.errors import BuildError, ForeignModuleError, HostError, RecordErro
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.bisection import ERROR, bounds, differs, end_of, ends_of, half_of, level_of, next_place
 from ratchet.judge.outcome import CHANGE_PAIRS, compared, decide, thresholds_for
-from ratchet.judge.sequential import looks, looks_for_change
+from ratchet.judge.sequential import looks_for_change
 from ratchet.measure.build import without_secrets
 from ratchet.measure.suite import CaseTask
 from ratchet.records.baseline import Baseline
@@ -243,17 +243,11 @@ def _problem(case: CaseRun, side: Side) -> str:
 
 def _task(search: SearchRecord, site: _Site, *, is_bad: bool) -> CaseTask:
     """Return how to time a commit against GOOD: until it is shown which end it is like."""
-    machine, pairs = site.machine, site.settings.pairs
-    return CaseTask(
-        search.plan,
-        (search.case,),
-        site.settings.confidence,
-        looks(pairs),
-        lambda cases: [case.name for case in cases if case.reference and _end(search, case, pairs, is_bad=is_bad) is None],
-        lambda cases: [case.name for case in cases if len(case.head) < CHANGE_PAIRS],
-        gpu=machine.gpu,
-        peaks=machine.peaks,
-        idle=machine.idle,
+    pairs = site.settings.pairs
+    return replace(
+        task_of(site.settings, site.machine, search.plan, (search.case,), site.settings.policy, {}),
+        undecided=lambda cases: [case.name for case in cases if case.reference and not _end(search, case, pairs, is_bad=is_bad)],
+        urgent=lambda cases: [case.name for case in cases if len(case.head) < CHANGE_PAIRS],
         is_known=lambda case: _same_code(case, search) is not None,
     )
 
@@ -332,4 +326,4 @@ def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...])
         pairing = Pairing(reference, trees.reference, (search.case,), early=early)
         suite = compare(plan, (site.machine,), trees.head, pairing, site.progress)
         timing = started, time.monotonic() - clock
-        return explained(plan, command, site.machine, CheckSuite(suite, reference.tree), timing, early)
+        return explained(plan, command, (site.machine,), CheckSuite(suite, reference.tree), timing, early)

@@ -33,7 +33,7 @@ from ratchet.measure.device.environment import installed_version
 from ratchet.measure.suite import CaseTask, Suite, Traces
 from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.files import save
-from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Shard, Tree
+from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Plan, Policy, Shard, Tree
 from ratchet.report.progress import Progress
 from ratchet.report.words import named
 from ratchet.units import plural
@@ -102,7 +102,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
         if plan.shard and not measured.suite.cases:
             raise UsageError(f"Shard {plan.shard} has no case: there are fewer cases than shards.", "Take fewer shards.")
         timing = started, time.monotonic() - clock
-        done = explained(plan, request.command, machines[0], measured, timing, early)
+        done = explained(plan, request.command, machines, measured, timing, early)
         changes = watch.changes()
     return done.with_changes(changes.notes, changes.damage)
 
@@ -110,7 +110,7 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
 def explained(
     plan: CheckPlan,
     command: tuple[str, ...],
-    machine: Machine,
+    machines: Sequence[Machine],
     measured: CheckSuite,
     timing: tuple[datetime, float],
     early: EarlyProfilers,
@@ -120,7 +120,7 @@ def explained(
         "check",
         command,
         plan.settings,
-        machine,
+        machines[0],
         measured.suite,
         timing,
         plan.head.tree,
@@ -129,6 +129,8 @@ def explained(
         shard=plan.shard,
         bench_from=plan.bench_from,
     )
+    cards = tuple(machine.gpu.card() for machine in machines if machine.gpu)
+    record = record.model_copy(update={"environment": record.environment.model_copy(update={"cards": cards})})
     with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
         save(plan.results / CURRENT, record)
     report = judge_run(record, plan.baseline)
@@ -271,17 +273,9 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     early = pairing.early if len(machines) == 1 and reference else None
 
     def measure_part(machine: Machine, shard: Shard | None, progress: Progress) -> Suite:
-        task = CaseTask(
-            timing,
-            pairing.patterns,
-            settings.confidence,
-            looks(timing.pairs),
-            lambda cases: undecided(cases, policy, timing.pairs, pairing.drifts),
-            lambda cases: urgent(cases, policy, timing.pairs),
+        task = replace(
+            task_of(settings, machine, timing, pairing.patterns, policy, pairing.drifts),
             compared=not unbuilt,
-            gpu=machine.gpu,
-            peaks=machine.peaks,
-            idle=machine.idle,
             time_identical=settings.time_identical,
             shard=shard,
             cores=max(1, len(os.sched_getaffinity(0)) // len(machines)),
@@ -301,3 +295,20 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
     missing = str(unbuilt) if unbuilt else suites[0].reference_missing
     traces = reduce(Traces.joined, (suite.traces for suite in suites))
     return replace(suites[0], cases=cases, reference_missing=missing, traces=traces)
+
+
+def task_of(
+    settings: Settings, machine: Machine, timing: Plan, patterns: Sequence[str], policy: Policy, drifts: Mapping[str, Drift]
+) -> CaseTask:
+    """Return what a check measures on one machine, and after how many pairs it asks the judge: `ratchet soak` does the same."""
+    return CaseTask(
+        timing,
+        patterns,
+        settings.confidence,
+        looks(timing.pairs),
+        lambda cases: undecided(cases, policy, timing.pairs, drifts),
+        lambda cases: urgent(cases, policy, timing.pairs),
+        gpu=machine.gpu,
+        peaks=machine.peaks,
+        idle=machine.idle,
+    )

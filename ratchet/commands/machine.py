@@ -50,12 +50,16 @@ class Machine:
 
 @contextlib.contextmanager
 def machine_of(
-    request: Request, settings: Settings, what: str, progress: Progress, environ: Mapping[str, str]
+    request: Request, settings: Settings, what: str, progress: Progress, environ: Mapping[str, str], *, gives_way: bool = False
 ) -> Iterator[Machine]:
-    """Hold the chosen device while the body runs. Raises BusyError where others hold it, UnfitError where it is not fit."""
+    """Hold the chosen device while the body runs. Raises BusyError where others hold it, UnfitError where it is not fit.
+
+    With ``gives_way``, `lock.Wanted` interrupts the body when another run wants the device.
+    """
     device, gpu, warnings = choose(request, settings, environ)
     key, name = (f"gpu-{gpu.uuid}", f"GPU {gpu.index}") if gpu else ("cpu", "The CPU")
-    with hold(key, what, request.wait_s, progress.stage, device=name, folder=lock_folder(environ)):
+    folder = lock_folder(environ)
+    with hold(key, what, request.wait_s, progress.stage, device=name, folder=folder, gives_way=gives_way):
         idle: tuple[int, ...] = ()
         if gpu is not None:
             condition = fitness.inspect(gpu)

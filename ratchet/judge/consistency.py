@@ -117,9 +117,11 @@ def joined(shards: Sequence[RunRecord]) -> RunRecord:
                 f"Shards {first.shard} and {other.shard} do not belong together: {difference}.", "Merge shards of one check."
             )
     of = len(numbered)
+    cards = tuple(dict.fromkeys(card for run in numbered.values() for card in run.environment.cards))
     return first.model_copy(
         update={
             "shard": None,
+            "environment": first.environment.model_copy(update={"cards": cards}),
             "policy": first.policy.model_copy(update={"false_alarm": first.policy.false_alarm * of}),
             "started_at": min(run.started_at for run in shards),
             "wall_s": max(run.wall_s for run in shards),

@@ -35,6 +35,7 @@ from ratchet.measure.lost import (
     worth_repeating,
 )
 from ratchet.measure.messages import Checked, KernelTimes, Prepared, Sampled
+from ratchet.measure.planted import Planted
 from ratchet.measure.workers import Crew, Variant, Workers
 from ratchet.records.profile import Peaks
 from ratchet.records.run import Block, Failure, LostWorker, Plan, Side, WorkerSamples, stored_ms
@@ -170,10 +171,12 @@ class Duet:
         sampler: Sampler | None,
         variants: Mapping[str, Variant] | None = None,
         peaks: Peaks | None = None,
+        planted: Mapping[str, Planted] | None = None,
     ) -> None:
         self.workers = Workers(hosts, plan, sampler, variants or {})
         self.progress = progress
         self._peaks = peaks
+        self._planted = planted or {}
         self._plan = plan
         self._random = random.Random(plan.order_seed)  # noqa: S311  an order of cases, not a secret
         self._crew = Crew()
@@ -335,6 +338,7 @@ class Duet:
 
         ``at_once`` lets both sides build and check at the same time, which takes the memory of both checks.
         """
+        planted = self._planted.get(case.name)
         forks, times = (flipped != mirrored for flipped in self._order(case.name, pair))
         sides = _turn(case.sides, flipped=forks)
         prepared = self._prepare_sides(sides, case.name, self._plan.seed + 2 * pair, at_once=at_once)
@@ -347,8 +351,10 @@ class Duet:
         position, places = 0, min(one.places for one in prepared.values())  # the side that takes less memory may have more
         for index in range(self._plan.blocks):
             for side in _turn(first, flipped=index % 2 == 1):
-                sampled, window = self._sample(side, prepared[side], "block", count, place=index % places)
-                samples_ms = tuple(map(stored_ms, sampled.samples_ms))
+                asked = planted.count(side) if planted else count
+                sampled, window = self._sample(side, prepared[side], "block", asked, place=index % places)
+                times_ms = planted.sample(sampled.samples_ms) if planted else sampled.samples_ms
+                samples_ms = tuple(map(stored_ms, times_ms))
                 block = Block(index=index, position=position, samples_ms=samples_ms, exposed=sampled.exposed)
                 workers[side].blocks.append(TimedBlock(block, window))
                 position += 1
@@ -359,7 +365,9 @@ class Duet:
                 workers[side].stages_ms[stage] = self._sample_stage(side, prepared[side], stage, count)
         times_kernels = pair < KERNEL_PAIRS and all(worker.waited_for_host for worker in workers.values())
         for side in first if times_kernels else ():
-            workers[side].kernels_ms = self._crew.workers[side].ask("kernels", KernelTimes, samples=KERNEL_SAMPLES).samples_ms
+            asked = planted.count(side) if planted else KERNEL_SAMPLES
+            kernels = self._crew.workers[side].ask("kernels", KernelTimes, samples=asked)
+            workers[side].kernels_ms = planted.sample(kernels.samples_ms) if planted else kernels.samples_ms
         seed = self._plan.seed + 2 * pair + 1
         compared = len(sides) == 2 and not prepared["head"].has_reference
         checks = [partial(self._crew.workers[side].ask, "finish", Checked, seed=seed, evidence=compared) for side in sides]

@@ -21,6 +21,7 @@ from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.measure.lost import could_not_measure
 from ratchet.measure.messages import Listing
+from ratchet.measure.planted import Planted
 from ratchet.measure.selection import choose_cases
 from ratchet.measure.survey import PreparedCase, SideTrace, UnpreparedCase, survey, trace
 from ratchet.measure.tree_spec import TreeSpec
@@ -40,6 +41,8 @@ SPARE_CORES = 8
 """With so many cores, the second session's processes import the benchmarks during the survey, before anything is timed."""
 
 
+Surveyed = dict[str, dict[Side, PreparedCase | UnpreparedCase]]
+"""Case → side → how building and checking it went."""
 Undecided = Callable[[Sequence[CaseRun]], Collection[str]]
 """Returns the names of those cases that more pairs could still decide."""
 
@@ -74,6 +77,8 @@ class CaseTask:
     """Whether a case need not be timed, because the caller knows its code."""
     traced: Undecided = lambda _: ()
     """Which measured cases are traced with torch.profiler at the end, for their profiles."""
+    planted: Mapping[str, Planted] = field(default_factory=dict)
+    """Case → a slowdown of the head that is planted on purpose."""
     most_foreseen: int = 0
     """Most cases that are traced before the last pair: if the code of no more than this differs, all of them at once."""
     foreseen: Undecided = lambda _: ()
@@ -111,9 +116,16 @@ class Suite:
     """Sentences for readers of the whole run."""
 
 
-def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: MeasureProgress, environ: Mapping[str, str]) -> Suite:
+def measure_suite(
+    trees: Mapping[Side, TreeSpec],
+    task: CaseTask,
+    progress: MeasureProgress,
+    environ: Mapping[str, str],
+    sessions: Sessions | None = None,
+) -> Suite:
     """Measure the selected cases of the given trees, in rounds while any of them is undecided.
 
+    ``sessions`` are the hosts, where the caller has them (`resident.ResidentSessions`); else they are started here, and ended.
     Trouble with one case stays in its record. Raises HostError where the head's process cannot be used (HostLost also for the
     reference's, if it ended without a reason), ForeignModuleError for a module from outside its tree, UsageError for a pattern
     that matches nothing.
@@ -121,7 +133,7 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
     plan, gpu = task.plan, task.gpu
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
-        sessions = stack.enter_context(_Sessions(trees, environ))
+        sessions = stack.enter_context(sessions or Sessions(trees, environ))
         hosts = sessions.open()
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
@@ -130,8 +142,9 @@ def measure_suite(trees: Mapping[Side, TreeSpec], task: CaseTask, progress: Meas
         if plan.restart_after and gpu is not None and task.cores >= SPARE_CORES:
             sessions.start_spare()
         sampler = stack.enter_context(Sampler(gpu, idle=task.idle)) if gpu else None
-        duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks)
-        surveyed = _survey(cases, duet, hosts, task)
+        duet = Duet(hosts, plan, progress, sampler, peaks=task.peaks, planted=task.planted)
+        surveyed = sessions.surveyed(lambda: _survey(cases, duet, hosts, task))
+        duet.workers.prepared_alone |= {name for name, sides in surveyed.items() if any(map(_times_itself, sides.values()))}
         free = gpu.free_memory_bytes() if gpu else None
         cases = [_with_survey(case, surveyed.get(case.name, {}), free) for case in cases]
         new = [case for case in cases if not task.is_known(case)]
@@ -235,7 +248,7 @@ class _EarlyTraces:
             self._task.on_foreseen(cases, self.traces)
 
 
-class _Sessions:
+class Sessions:
     """The hosts of a suite, which can be ended and replaced by fresh ones. Use it as a context manager, as `Hosts`."""
 
     def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
@@ -244,7 +257,7 @@ class _Sessions:
         self._held = contextlib.ExitStack()
         self._spare: Hosts | None = None
 
-    def __enter__(self) -> _Sessions:
+    def __enter__(self) -> Sessions:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -256,6 +269,10 @@ class _Sessions:
     def open(self) -> dict[Side, HostClient]:
         """Start a host for each side that has a tree."""
         return dict(self._held.enter_context(self._started(SIDES)).sides)
+
+    def surveyed(self, survey: Callable[[], Surveyed]) -> Surveyed:
+        """Return what a survey with these hosts finds."""
+        return survey()
 
     def start_spare(self) -> None:
         """Start the hosts that `renew` will take. Nobody needs them where nothing has to be timed, so nobody waits here."""
@@ -318,10 +335,8 @@ def _refuse_missing(name: str, hosts: Sequence[HostClient]) -> None:
             raise HostError(f"The {host.side} no longer offers {name}.", "Its benchmarks must be the same at every import.")
 
 
-def _survey(
-    cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], task: CaseTask
-) -> dict[str, dict[Side, PreparedCase | UnpreparedCase]]:
-    """Prepare every case on every side that has it. Return case → side → how that went."""
+def _survey(cases: Sequence[CaseRun], duet: Duet, hosts: Mapping[Side, HostClient], task: CaseTask) -> Surveyed:
+    """Prepare every case on every side that has it."""
     duet.progress.stage("Compiling and checking the cases")
     wanted = {
         side: [case.name for case in cases if not case.skipped and _has(case, side)] for side in reversed(SIDES) if side in hosts
@@ -335,6 +350,10 @@ def _survey(
 def _bytes_of_pair(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> int:
     """Return the GPU memory that the workers of a pair need together; those of a CPU are counted too, and nobody asks."""
     return sum(one.prepared.peak_memory_bytes + CONTEXT_BYTES for one in answers.values() if isinstance(one, PreparedCase))
+
+
+def _times_itself(answer: PreparedCase | UnpreparedCase) -> bool:
+    return isinstance(answer, PreparedCase) and answer.prepared.times_itself
 
 
 def _waits_for_host(answers: Mapping[Side, PreparedCase | UnpreparedCase]) -> bool:

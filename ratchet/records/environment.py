@@ -51,6 +51,34 @@ class Fingerprint(Record):
         return [f"{name}: {mine[name]} here, {theirs[name]} there" for name in mine if mine[name] != theirs[name]]
 
 
+class Card(Record):
+    """One GPU of all that look alike, and its health. None where it does not say. Never part of what may be compared."""
+
+    uuid: str
+    vbios: str | None = None
+    ecc: bool | None = None
+    """Whether the memory corrects errors."""
+    uncorrected_ecc: Count | None = None
+    """Uncorrected memory errors since the driver was loaded."""
+    uncorrected_ecc_ever: Count | None = None
+    """The same, in the life of the GPU."""
+    remapped_rows: Count | None = None
+    """Rows of the memory that failed and were replaced by spare ones."""
+    remap_pending: bool | None = None
+    """A row waits to be replaced: the GPU needs a reset."""
+    remap_failed: bool | None = None
+    """A row could not be replaced: the GPU is broken."""
+
+    @property
+    def problem(self) -> str | None:
+        """Return why nothing should be measured on it, and what to do; None where nothing is known against it."""
+        if self.remap_failed:
+            return "a row of its memory failed and cannot be replaced; return it to its vendor."
+        if self.remap_pending:
+            return "a row of its memory waits to be replaced; reset it."
+        return None
+
+
 class Environment(Record):
     """The machine and software of one run. Only ``fingerprint`` decides what may be compared."""
 
@@ -64,6 +92,8 @@ class Environment(Record):
     """Size of the GPU's L2 cache; None on a CPU, and where nobody asked."""
     compute_capability: str | None = None
     nvcc: str | None = None
+    cards: tuple[Card, ...] = ()
+    """The GPUs that the cases were measured on, each on one."""
 
 
 class Telemetry(Record):
@@ -79,3 +109,9 @@ class Telemetry(Record):
     """Heat or hardware brakes seen; the ordinary power cap is not one."""
     foreign_processes: Count = 0
     """Most other processes seen computing on the GPU at one moment."""
+    gpu_uuid: str | None = None
+    """The GPU that was watched."""
+    power_w_median: NotNegative | None = None
+    memory_clock_mhz_median: NotNegative | None = None
+    power_capped: NotNegative | None = None
+    """Share of the readings in which the power limit held the clock down, which is how a GPU works at full load."""

@@ -61,6 +61,10 @@ class CommentPage:
     """Further sentences beside the verdict: parts of the artifact that were left out, and why."""
     paths: Mapping[str, str] = field(default_factory=dict)
     """Benchmark → its file in the repository, where it is known; annotations point there."""
+    model: str = ""
+    """The GPU model that all this is about, where the pull request was measured on several."""
+    models: Mapping[str, CommentPage] = field(default_factory=dict)
+    """All models, where there are several."""
 
 
 def conclusion(page: CommentPage) -> Conclusion:
@@ -109,7 +113,7 @@ def render_part(page: CommentPage, part: Part, limit: int = LIMIT) -> str:
 
 
 def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
-    report = page.report
+    report, rows = page.report, _rows(page)
     common = {
         "page": page,
         "part": part,
@@ -122,12 +126,36 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
         "reference": _reference(report) if report else None,
         "run": untrusted.link(page.run_url, str(page.run_id)),
         "files": untrusted.link(page.artifact_url, "samples, profiler reports and pictures") if page.artifact_url else None,
+        "columns": {name: _MARKS[conclusion(of_model)] for name, of_model in page.models.items()},
+        "rows": rows[: detail.cases],
+        "rows_hidden": len(rows[detail.cases :]),
         "warnings": (*page.notes, *(report.warnings if report else ()))[: detail.cases],
         "words": words.WORDS,
         "profiles": (),
     }
     nothing = dict.fromkeys(("regressed", "failed", "slower", "accepted", "improved", "open"), _Group(0, (), ()))
     return common | (_cases(page, report, detail) if report else nothing)
+
+
+def _rows(page: CommentPage) -> list[tuple[str, ...]]:
+    """Return each case that was timed on some model, with its change on every model; the slowest first."""
+    found = [{case.name: case for case in of_model.report.cases} if of_model.report else {} for of_model in page.models.values()]
+
+    def slowest(name: str) -> float:
+        compared = [cases[name].comparison for cases in found if name in cases]
+        return max((comparison.ratio for comparison in compared if comparison), default=0.0)
+
+    timed = dict.fromkeys(name for cases in found for name, case in cases.items() if case.outcome not in _NOT_LISTED)
+    names = sorted(timed, key=slowest, reverse=True)
+    return [(name, *(_cell(cases.get(name)) for cases in found)) for name in names]
+
+
+def _cell(case: CaseVerdict | None) -> str:
+    """Return how a case ended on one model: ``❌ +5.2 %``, or its outcome in a word where nothing was compared."""
+    if case is None:
+        return words.NOTHING
+    word = words.word(case)
+    return f"{word.mark} {words.short_change(case) if case.comparison else word.text}"
 
 
 def _headline(report: ReportRecord) -> str:

@@ -266,3 +266,16 @@ def quantile(share: float, dof: float) -> float:
     from scipy.special import stdtrit  # as above
 
     return float(stdtrit(dof, share))
+
+
+def share_bounds(count: int, of: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return exact bounds of a share that was seen ``count`` times in ``of`` independent trials, each one-sided.
+
+    The true share is above the first with this confidence, and below the second with this confidence. C. J. Clopper and
+    E. S. Pearson, Biometrika 26 (1934), 404. 0 and 1 where nothing was tried.
+    """
+    from scipy.special import betaincinv  # as above
+
+    low = float(betaincinv(count, of - count + 1, 1 - confidence)) if count else 0.0
+    high = float(betaincinv(count + 1, of - count, confidence)) if count < of else 1.0
+    return low, high

@@ -75,6 +75,15 @@ def test_identity(gpu: Gpu) -> None:
     assert again.uuid == gpu.uuid
 
 
+def test_card(gpu: Gpu) -> None:
+    """A record of a run names this very GPU, its firmware, and the state of its memory."""
+    (card,) = describe(gpu, "cuda").cards
+    assert card.uuid == gpu.uuid
+    assert card.vbios
+    assert card.problem is None
+    assert card.remapped_rows is None or card.remapped_rows < 600
+
+
 def test_reading(gpu: Gpu) -> None:
     """A reading is plausible and takes little of the tenth of a second between two of them."""
     start = time.monotonic()
@@ -99,6 +108,10 @@ def test_telemetry(gpu: Gpu, worker: subprocess.Popen[str]) -> None:
     assert 0 < told.sm_clock_mhz_min <= told.sm_clock_mhz_median <= told.sm_clock_mhz_max
     assert pids_comparable(sampler._ticks, own) or not any(own & tick.listed for tick in sampler._ticks)
     assert told.foreign_processes == 0
+    assert told.gpu_uuid == gpu.uuid
+    assert told.power_w_median is None or 5 < told.power_w_median <= told.power_w_max
+    assert told.memory_clock_mhz_median is None or 100 < told.memory_clock_mhz_median < 20_000
+    assert told.power_capped is None or 0 <= told.power_capped <= 1
     assert problem_during(told, 0, 10, 0, 0) is None
 
 

@@ -31,6 +31,8 @@ def driver(count: int, utilization: int = 0) -> SimpleNamespace:
         NVMLError=NotSupported,
         NVMLLibraryMismatchError=NotSupported,
         NVML_CLOCK_SM=1,
+        NVML_CLOCK_MEM=2,
+        NVML_AGGREGATE_ECC=1,
         NVML_TEMPERATURE_GPU=0,
         NVML_MEMORY_ERROR_TYPE_UNCORRECTED=1,
         NVML_VOLATILE_ECC=0,
@@ -85,7 +87,7 @@ def by_name(checks: list[Check]) -> dict[str, Check]:
 def test_no_gpu(repository: Path) -> None:
     """A machine without a GPU is told that checks run on the CPU, and is not asked about counters or fitness."""
     found = by_name(examine(repository, None, nvml=driver(0)))
-    assert found["GPU"] == Check("GPU", "missing", "no NVIDIA driver or no GPU: checks run on the CPU")
+    assert found["GPU"] == Check("GPU", "missing", "no NVIDIA driver or no GPU: checks run on the CPU", unfit=True)
     assert list(found) == ["Python", "git", "repository", "torch", "GPU", "Triton", "nvcc", "ncu", "results", "space"]
 
 
@@ -114,6 +116,20 @@ def test_busy_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     (check,) = doctor.check_fitness(Gpu(driver(1, utilization=90), 0))
     assert check.detail == "PID 7 is computing on GPU 0"
     assert check.cure == "Wait for it or choose another GPU with --gpu."
+
+
+def test_a_card_in_quarantine() -> None:
+    """A GPU that `ratchet fleet` named is unfit, with its reason; so is one whose memory waits for a repair; others are not."""
+    cards = driver(1)
+    cards.nvmlDeviceGetUUID = lambda handle: f"GPU-{handle}aaa"
+    gpu = Gpu(cards, 0)
+    assert doctor.check_card(gpu, {"GPU-1bbb": "slow"}).state == "ok"
+    check = doctor.check_card(gpu, {"GPU-0aaa": "In memory kernels it is 3 % slower."})
+    assert check.unfit
+    assert check.detail == "GPU-0aaa is in quarantine: In memory kernels it is 3 % slower."
+    cards.nvmlDeviceGetRemappedRows = lambda handle: [1, 0, 1, 0]
+    check = doctor.check_card(gpu, {})
+    assert (check.unfit, check.detail, check.cure) == (True, "GPU 0: a row of its memory waits to be replaced", "Reset it.")
 
 
 def test_free_gpu() -> None:
@@ -297,7 +313,7 @@ def test_render() -> None:
 
 def test_json() -> None:
     """Programs get every field."""
-    expected = [{"name": "git", "state": "ok", "detail": "2.39", "cure": ""}]
+    expected = [{"name": "git", "state": "ok", "detail": "2.39", "cure": "", "unfit": False}]
     assert json.loads(to_json([Check("git", "ok", "2.39")])) == expected
 
 

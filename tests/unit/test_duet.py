@@ -18,6 +18,7 @@ from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, O
 from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, order_of_pair
 from ratchet.measure.lost import repeats
 from ratchet.measure.messages import Checked, Evidence, HostParts, Identified, Prepared, Sampled, Traced
+from ratchet.measure.planted import Planted
 from ratchet.measure.suite import _pairs_ahead
 from ratchet.measure.survey import PreparedCase, UnpreparedCase, survey, trace
 from ratchet.records.baseline import Baseline
@@ -307,6 +308,30 @@ def test_what_is_measured_is_what_files_keep() -> None:
     case = examples.compared(head=tuple(one.samples() for one in result.workers["head"]))
     assert case.head
     assert CaseRun.model_validate_json(dumps(case)).head == case.head
+
+
+def test_a_planted_slowdown_is_work() -> None:
+    """Each turn gives one sample; the head's holds four calls more in twenty, each of the length that the worker reports."""
+    asked: Counter[tuple[Side, int]] = Counter()
+
+    def sampled(side: Side, count: int) -> Sampled:
+        asked[side, count] += 1
+        return Sampled(samples_ms=(1e-4,) * count)
+
+    result = measured(Script(sampled=sampled), planted={CASE: Planted.nearest(0.2), "another": Planted.nearest(1)})
+    turns = PAIRS * plan().blocks
+    assert (asked["head", 24], asked["reference", 20], asked["head", 20], asked["reference", 24]) == (turns, turns, 0, 0)
+    blocks = {side: [taken.block for one in result.workers[side] for taken in one.blocks] for side in SIDES}
+    assert {block.samples_ms for block in blocks["reference"]} == {(1e-4,)}
+    assert {block.samples_ms for block in blocks["head"]} == {(1.2e-4,)}
+
+
+@pytest.mark.parametrize(("share", "calls", "more"), [(0.035, 29, 1), (0.2, 20, 4), (1.0, 20, 20), (0.005, 200, 1)])
+def test_planted_slowdowns(share: float, calls: int, more: int) -> None:
+    """The nearest slowdown of the form 1/n, over twenty calls at least."""
+    planted = Planted.nearest(share)
+    assert (planted.calls, planted.more) == (calls, more)
+    assert planted.share == pytest.approx(share, rel=0.02)
 
 
 @pytest.mark.parametrize(("side", "fails"), [("head", True), ("reference", False)])

@@ -15,6 +15,7 @@ import torch
 
 import ratchet
 from ratchet.measure.device.environment import cpu_model, describe, installed_version, nvcc_version
+from ratchet.records.environment import Card
 
 CPUINFO = "processor\t: 0\nmodel name\t: Fast CPU\x1b[31m  @ 3 GHz\n\nprocessor\t: 1\nmodel name\t: Second\n"
 
@@ -37,7 +38,7 @@ def gpu(**changes: Any) -> SimpleNamespace:
         "sm_clock_max_mhz": 1980,
         "compute_capability": "9.0",
     }
-    return SimpleNamespace(**(facts | changes))
+    return SimpleNamespace(**(facts | changes), card=lambda: Card(uuid="GPU-0aaa"))
 
 
 def test_gpu_run(cpuinfo: Path) -> None:
@@ -45,6 +46,7 @@ def test_gpu_run(cpuinfo: Path) -> None:
     versions = {"torch_version": "2.9", "cuda_version": "13.0", "triton_version": "3.5"}
     told = describe(gpu(), "cuda", **versions, cpu_threads=8, l2_bytes=62_914_560, cpuinfo=cpuinfo)
     assert told.l2_bytes == 62_914_560
+    assert told.cards == (Card(uuid="GPU-0aaa"),)
     assert told.fingerprint.model_dump() == {
         "device": "cuda",
         "gpu": "NVIDIA H200",

@@ -30,7 +30,8 @@ def driver(count: int = 1, **answers: Any) -> SimpleNamespace:
         "DeviceGetUUID": lambda handle: f"GPU-{handle}aaa-bbb",
     }
     functions = {f"nvml{name}": answer for name, answer in (base | answers).items()}
-    constants = {"NVML_CLOCK_SM": 1, "NVML_TEMPERATURE_GPU": 0, "NVML_MEMORY_ERROR_TYPE_UNCORRECTED": 1, "NVML_VOLATILE_ECC": 0}
+    constants = {"NVML_CLOCK_SM": 1, "NVML_CLOCK_MEM": 2, "NVML_TEMPERATURE_GPU": 0}
+    constants |= {"NVML_MEMORY_ERROR_TYPE_UNCORRECTED": 1, "NVML_VOLATILE_ECC": 0, "NVML_AGGREGATE_ECC": 1}
     return SimpleNamespace(NVMLError=NotSupported, NVMLLibraryMismatchError=NotSupported, **constants, **functions)
 
 
@@ -66,6 +67,22 @@ def test_identity() -> None:
     assert (gpu.memory_bytes, gpu.power_limit_w, gpu.mig) == (100, 700.0, "off")
     assert (gpu.sm_clock_max_mhz, gpu.compute_capability, gpu.driver) == (1980, "9.0", "580.1")
     assert gpu.free_memory_bytes() == 40
+
+
+def test_the_card() -> None:
+    """A record says which GPU it was, and how its memory is."""
+    counts = {0: 1, 1: 7}  # since the driver was loaded, ever
+    nvml = driver(
+        DeviceGetVbiosVersion=lambda _: "96.00.A5.00.01",
+        DeviceGetEccMode=lambda _: [1, 1],
+        DeviceGetTotalEccErrors=lambda _, kind, since: counts[since],
+        DeviceGetRemappedRows=lambda _: [2, 1, 0, 0],
+    )
+    card = Gpu(nvml, 0).card()
+    assert (card.uuid, card.vbios, card.ecc) == ("GPU-0aaa-bbb", "96.00.A5.00.01", True)
+    assert (card.uncorrected_ecc, card.uncorrected_ecc_ever, card.remapped_rows) == (1, 7, 3)
+    assert (card.remap_pending, card.remap_failed, card.problem) == (False, False, None)
+    assert Gpu(driver(), 0).card().model_dump(exclude_none=True) == {"uuid": "GPU-0aaa-bbb"}
 
 
 def test_nothing_supported() -> None:

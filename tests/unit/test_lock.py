@@ -31,9 +31,9 @@ with hold("gpu-0", "ratchet check in /x", 0, print, device="GPU 0", folder=Path(
 
 
 @contextlib.contextmanager
-def other_process(folder: Path, **options: Any) -> Iterator[subprocess.Popen[str]]:
+def other_process(folder: Path, program: str = HOLDER, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """A process that holds the device until its input is closed."""
-    arguments = [sys.executable, "-c", HOLDER, str(folder)]
+    arguments = [sys.executable, "-c", program, str(folder)]
     root = Path(ratchet.__file__).parents[1]
     with subprocess.Popen(arguments, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options) as child:
         assert child.stdout is not None
@@ -85,6 +85,44 @@ def test_wait_for_the_end(tmp_path: Path) -> None:
 
         with hold("gpu-0", "mine", 30, let_go, folder=tmp_path):
             assert json.loads((tmp_path / "ratchet-gpu-0.json").read_text())["pid"] == os.getpid()
+
+
+GIVING = """
+import sys, time
+from pathlib import Path
+from ratchet.measure.device.lock import Wanted, hold
+folder = Path(sys.argv[1])
+while True:
+    try:
+        with hold("gpu-0", "ratchet soak in /x", 60, lambda _: None, folder=folder, gives_way=True):
+            print("held", flush=True)
+            time.sleep(600)
+    except Wanted:
+        print("gave way", flush=True)
+"""
+
+
+def test_a_run_that_gives_way(tmp_path: Path) -> None:
+    """Its holder leaves the device to whoever comes, although that one would not wait, and takes it back last of all."""
+    with other_process(tmp_path, GIVING) as child:
+        assert child.stdout is not None
+        with take(tmp_path):
+            assert child.stdout.readline() == "gave way\n"
+        assert child.stdout.readline() == "held\n"
+        with take(tmp_path), contextlib.ExitStack() as waiting:
+            assert child.stdout.readline() == "gave way\n"
+            with pytest.raises(BusyError):
+                waiting.enter_context(hold("gpu-0", "a second soak", 0.3, print, folder=tmp_path, gives_way=True))
+
+
+def test_nobody_is_interrupted_for_nothing(tmp_path: Path) -> None:
+    """A run that gives way keeps the device while nobody wants it, and another run that gives way does not want it."""
+    with other_process(tmp_path, GIVING) as child:
+        with pytest.raises(BusyError), hold("gpu-0", "a second soak", 0.5, print, folder=tmp_path, gives_way=True):
+            pass
+        child.kill()
+        assert child.stdout is not None
+        assert child.stdout.read() == ""
 
 
 def test_crashed_holder(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from ratchet.measure.device.telemetry import Sampler, Tick, most_foreign, pids_c
 class FakeGpu:
     """Shows the readings it is given, one for each look, and the processes that the test sets."""
 
+    uuid = "GPU-0aaa-bbb"
+
     def __init__(self, *readings: Reading) -> None:
         self._readings = iter(readings)
         self.pids: list[int] = []
@@ -53,6 +55,18 @@ def test_summary() -> None:
     assert told.readings == 4
     assert (told.sm_clock_mhz_min, told.sm_clock_mhz_median, told.sm_clock_mhz_max) == (1002, 1003.5, 1005)
     assert (told.temperature_c_max, told.power_w_max, told.slowdown_reasons, told.foreign_processes) == (55, 105, (), 0)
+
+
+def test_load() -> None:
+    """A summary has the power and the memory clock under load, how often the power limit held, and whose figures they are."""
+    gpu = FakeGpu(
+        *(Reading(float(second), power_w=690.0 + second, memory_clock_mhz=3201, power_capped=second < 3) for second in range(4))
+    )
+    told = after(gpu, 4).summary([(0.0, 3.0)])
+    assert (told.power_w_median, told.memory_clock_mhz_median, told.power_capped) == (691.5, 3201, 0.75)
+    assert told.gpu_uuid == gpu.uuid
+    silent = after(FakeGpu(Reading(0.0)), 1).summary([(0.0, 1.0)])
+    assert (silent.power_w_median, silent.memory_clock_mhz_median, silent.power_capped) == (None, None, None)
 
 
 def test_short_window() -> None:

@@ -128,7 +128,12 @@ class Actions:
             if self._condition(spec.get("if"), contexts, ok=ok):
                 permissions = permitted(spec.get("permissions", workflow.get("permissions")), allowed)
                 if "uses" in spec:
-                    self._called(spec, run, contexts, permissions, done[name], f"{prefix}{name}/")
+                    legs = []
+                    for entry in spec.get("strategy", {}).get("matrix", {}).get("include", [{}]):
+                        inner = f"{prefix}{name}/" + "".join(f"{value}/" for value in list(entry.values())[:1])
+                        self._called(spec, run, contexts | {"matrix": entry}, permissions, done[name], inner)
+                        legs.append(done[name].result)
+                    done[name].result = "failure" if "failure" in legs else legs[-1]
                 else:
                     self._job(spec, workflow, run, contexts, permissions, done[name])
         return done

@@ -53,6 +53,19 @@ def test_a_commit_is_profiled(scene: Scene) -> None:
     assert list((found / "nsight").iterdir())
 
 
+def test_an_idle_machine_soaks(scene: Scene) -> None:
+    """The workflow measures main, and uploads its decisions: unchanged code, and code that was slowed."""
+    run = scene.dispatch("ratchet_soak.yml", {"time": "1s"})
+    found = scene.actions.store.names[run.id]["ratchet-soak"]
+    (lines,) = (found / "soak").glob("*.jsonl")
+    checks = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
+    assert {check["planted"] for check in checks} == {0.0, 1 / 29}, run.log
+    assert {check["code"]["commit"] for check in checks} == {scene.main}
+    assert run.conclusion == (
+        "success" if all(check["exit_code"] == 0 for check in checks if not check["planted"]) else "failure"
+    )
+
+
 def test_a_search_is_proposed_as_a_draft(scene: Scene) -> None:
     """What the search recommends stands on a branch of its own, with its record, in a draft pull request; main is as it was."""
     main = scene.push({"bench/adds.py": TUNED})

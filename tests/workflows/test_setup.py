@@ -189,9 +189,9 @@ def test_a_fork_asks_for_the_labels_that_the_file_names(scene: Scene) -> None:
 
 
 def test_the_guide_has_a_file_for_each_workflow() -> None:
-    """Every workflow of ours that another repository can call comes with the guide, and no other."""
+    """Every workflow of ours that another repository can call comes with the guide, but for a soak: it needs a second runner."""
     ours = {path.name for path in (ROOT / ".github" / "workflows").glob("*.yml")}
-    assert set(FILES) == ours - {"ci.yml"}
+    assert set(FILES) == ours - {"ci.yml", "ratchet_soak.yml"}
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -22,7 +22,7 @@ from tests.workflows.shims import tool
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 MEASURE = ROOT / ".github" / "actions" / "measure" / "action.yml"
 ACTIONS = sorted((ROOT / ".github" / "actions").glob("*/action.yml"))
-UNTRUSTED = ("cuda_benchmark_ratchet.yml", "cuda_profile.yml", "cuda_autotune.yml")
+UNTRUSTED = ("cuda_benchmark_ratchet.yml", "cuda_profile.yml", "cuda_autotune.yml", "ratchet_soak.yml")
 """Files with a job on the GPU machine."""
 APP_RIGHTS = {"actions": "read", "checks": "read", "contents": "read", "pull-requests": "write"}
 """What the App's token may do unless a workflow says otherwise."""
@@ -164,11 +164,15 @@ def test_measured_code_runs_on_no_machine_with_rights() -> None:
 
 
 def test_the_gpu_is_not_shared_and_no_run_is_lost() -> None:
-    """All jobs on the GPU stand in one queue, and so does each kind of trusted job; none is cancelled by a later one."""
+    """All GPU jobs but a soak, which gives way, stand in one queue, and so does each kind of trusted job; none is cancelled."""
     for path in WORKFLOWS:
         document = read_yaml(path)
+        if path.name == "ratchet_soak.yml":
+            assert document["jobs"]["soak"]["concurrency"] == {"group": "ratchet-soak", "cancel-in-progress": False}
+            continue
         for job in filter(on_gpu, document["jobs"].values()):
-            assert job["concurrency"] == {"group": "ratchet-gpu", "cancel-in-progress": False, "queue": "max"}
+            group = "ratchet-gpu${{ inputs.model }}" if path.name == "cuda_benchmark_ratchet.yml" else "ratchet-gpu"
+            assert job["concurrency"] == {"group": group, "cancel-in-progress": False, "queue": "max"}
     for name, job in (("ratchet_report.yml", "publish"), ("ratchet_baseline.yml", "record")):
         concurrency = jobs_of(ROOT / ".github" / "workflows" / name)[job]["concurrency"]
         assert concurrency["queue"] == "max"
@@ -215,7 +219,7 @@ def test_uploads_say_how_long_they_are_kept() -> None:
 def test_jobs_with_rights_leave_artifacts_packed() -> None:
     """Every artifact that a workflow fetches stays an archive, which ratchet alone reads, within limits."""
     fetches = [step for path in (*WORKFLOWS, *ACTIONS) for step in steps_of(path) if "download-artifact@" in step.get("uses", "")]
-    assert len(fetches) == 4
+    assert len(fetches) == 5
     assert all(step["with"]["skip-decompress"] for step in fetches)
     assert not any(re.search(r"\b(unzip|tar|7z|bsdtar|zipfile)\b", text_of(path)) for path in (*WORKFLOWS, *ACTIONS))
 

@@ -239,7 +239,13 @@ class PageSources:
     comments: tuple[Comment, ...]
     """All comments of the pull request."""
     report_id: str
-    options: Mapping[str, Any]
+    model: str = ""
+    """The GPU model whose artifact this is, where there are several."""
+
+    @property
+    def artifact(self) -> str:
+        """The name under which its job uploads."""
+        return f"{ARTIFACT}-{self.model}" if self.model else ARTIFACT
 
 
 def blank_page(subject: Subject, github: GitHub, report_id: str, problem: str) -> CommentPage:
@@ -248,13 +254,12 @@ def blank_page(subject: Subject, github: GitHub, report_id: str, problem: str) -
     return CommentPage(None, github.repository, run.head_sha, subject.base_ref, run.url, run.id, problem, report_id=report_id)
 
 
-def page_of(material: PageSources, github: GitHub, environ: Mapping[str, str]) -> CommentPage:
+def page_of(material: PageSources, rules: BaseRules, github: GitHub, environ: Mapping[str, str]) -> CommentPage:
     """Return the page with its verdict, or with the sentence why the artifact gives none.
 
-    Raises UsageError and RecordError where the rules of the base ref cannot be read, ForgeError where GitHub does not answer.
+    Raises ForgeError where GitHub does not answer.
     """
     subject = material.subject
-    rules = rules_at(github, subject.base_ref, environ, material.options)
     page = replace(
         blank_page(subject, github, material.report_id, ""),
         artifact_url=f"{subject.run.url}#artifacts",
@@ -287,17 +292,19 @@ def page_of(material: PageSources, github: GitHub, environ: Mapping[str, str]) -
 def _take_in(material: PageSources, github: GitHub, environ: Mapping[str, str]) -> Intake:
     run = material.subject.run
     stored = github.artifacts(run.id)
-    ours = [artifact for artifact in stored if artifact.name == ARTIFACT] or stored
+    ours = [artifact for artifact in stored if artifact.name == material.artifact] or ([] if material.model else stored)
     if ours and max(artifact.created_at for artifact in ours) < run.started_at:
         raise ArtifactError(
             f"The results of run {run.id} are those of an earlier attempt: attempt {run.attempt} left none. Its log says why."
         )
     if material.place is None:
-        if ARTIFACT in {artifact.name for artifact in stored}:
+        if material.artifact in {artifact.name for artifact in stored}:
             raise ArtifactError(
                 f"Run {run.id} left an artifact, but it could not be fetched: it may have expired. Measure again."
             )
         ended = f"ended with “{run.conclusion}”" if run.conclusion else "has not ended"
+        if material.model:
+            raise ArtifactError(f"No runner of this model gave results in time: run {run.id} {ended}.")
         raise ArtifactError(f"The job that measures {ended} and left no results: its log says why.")
     with tempfile.TemporaryDirectory(prefix="ratchet-artifact-", dir=environ.get("RUNNER_TEMP")) as workspace:
         intake = take_in(material.place, Path(workspace))

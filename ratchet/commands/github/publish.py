@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.commands.github.event import Subject, subject_of
-from ratchet.commands.github.judge_again import ARTIFACT, PageSources, blank_page, page_of
+from ratchet.commands.github.judge_again import ARTIFACT, PageSources, blank_page, page_of, rules_at
+from ratchet.commands.github.models import joined
 from ratchet.commands.request import MARKDOWN, REPORT
 from ratchet.errors import Exit, LockedError, RatchetError
 from ratchet.forge.actions import LARGEST_SUMMARY
@@ -45,6 +46,8 @@ class PublishRequest:
     report_id: str = "default"
     options: Mapping[str, Any] = field(default_factory=dict)
     """Settings given on the command line; None means not given."""
+    models: Path | None = None
+    """A folder with the artifact of each GPU model, in a folder or archive of its name, where the settings name several."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,10 @@ class Publication:
         return self.subject.ended or (self.report.verdict if self.report else "none")
 
     def names(self, *outcomes: Outcome) -> list[str]:
-        """Return the cases with one of these outcomes."""
-        return [case.name for case in self.report.cases if case.outcome in outcomes] if self.report else []
+        """Return the cases with one of these outcomes, on any model."""
+        pages = (list(self.page.models.values()) or [self.page]) if self.page else []
+        reports = [page.report for page in pages if page.report]
+        return list(dict.fromkeys(case.name for report in reports for case in report.cases if case.outcome in outcomes))
 
     def exit_code(self, fail_on: str) -> Exit:
         """Return 0 for anything that was published, unless the job is to fail on a regression."""
@@ -101,7 +106,9 @@ def publish(request: PublishRequest, github: GitHub, environ: Mapping[str, str])
         of = f"attempt {run.attempt} of run {run.id} changes nothing"
         why = f"Attempt {newest[1]} of run {newest[0]} has reported on {run.head_sha[:10]} already: {of}."
         return Publication(replace(subject, ended="older", why=why))
-    if _find_artifact(request.place) is None and github.has_completed(name, run.head_sha, measured):
+    if not any(map(_find_artifact, filter(None, (request.place, request.models)))) and github.has_completed(
+        name, run.head_sha, measured
+    ):
         return _keep(subject, request, github)
     check = github.open_check(name, run.head_sha, run.url, measured)
     unfinished = Publication(subject, page, check_url=f"{server}/runs/{check}")
@@ -145,8 +152,16 @@ def _judge(done: Publication, request: PublishRequest, github: GitHub, environ: 
     subject = done.subject
     try:
         comments = github.comments(subject.pull.number) if subject.pull else ()
-        material = PageSources(subject, _find_artifact(request.place), comments, request.report_id, request.options)
-        return replace(done, page=page_of(material, github, environ))
+        rules = rules_at(github, subject.base_ref, environ, request.options)
+        material = PageSources(subject, _find_artifact(request.place), comments, request.report_id)
+        if not rules.settings.models:
+            return replace(done, page=page_of(material, rules, github, environ))
+        pages = {}
+        for model in rules.settings.models:
+            of_model = replace(material, model=model)
+            place = _find_artifact(request.models / of_model.artifact) if request.models else None
+            pages[model] = page_of(replace(of_model, place=place), rules, github, environ)
+        return replace(done, page=joined(pages))
     except RatchetError as error:
         return replace(done, page=blank_page(subject, github, request.report_id, error.message), failed=error)
 

@@ -12,7 +12,7 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -47,21 +47,33 @@ class Check:
     state: CheckState
     detail: str
     cure: str = ""
+    unfit: bool = False
+    """Nothing should be measured here before this is put right."""
 
 
-def examine(root: Path, gpu_index: int | None, *, results: Path | None = None, nvml: Any = None) -> list[Check]:
-    """Return all checks of the repository at ``root`` and of this machine. Takes as long as importing torch once."""
+def examine(
+    root: Path,
+    gpu_index: int | None,
+    *,
+    results: Path | None = None,
+    nvml: Any = None,
+    quarantined: Mapping[str, str] | None = None,
+) -> list[Check]:
+    """Return all checks of the repository at ``root`` and of this machine. Takes as long as importing torch once.
+
+    ``quarantined``: UUID of each card on which nothing should be measured → why.
+    """
     checks = [check_python(), *check_git(root), check_torch(Path(sys.executable))]
     try:
         gpu = choose_gpu(gpu_index, os.environ.get("CUDA_VISIBLE_DEVICES"), nvml)
     except UsageError as error:
         gpu = None
-        checks.append(Check("GPU", "missing", error.message, error.hint))
+        checks.append(Check("GPU", "missing", error.message, error.hint, unfit=True))
     else:
         checks.append(check_gpu(gpu))
     checks += [check_triton(), check_nvcc(), *check_ncu()]
     if gpu is not None:
-        checks += [check_profiling(), *check_fitness(gpu)]
+        checks += [check_profiling(), check_card(gpu, quarantined or {}), *check_fitness(gpu)]
     return [*checks, check_results(results or root / "results"), check_space(Path(tempfile.gettempdir()))]
 
 
@@ -102,12 +114,13 @@ def check_torch(python: Path) -> Check:
     """Check torch, imported in a process of its own, and whether it sees a GPU."""
     version = installed_version("torch")
     if version is None:
-        return Check("torch", "missing", "not installed", "Install it: https://pytorch.org/get-started/locally.")
+        cure = "Install it: https://pytorch.org/get-started/locally."
+        return Check("torch", "missing", "not installed", cure, unfit=True)
     asked = ask([python, "-P", "-c", _TORCH], timeout_s=180.0)
     told = _last_json(asked.stdout)
     if asked.returncode != 0 or told is None:
         last = clean(asked.stderr.strip().rpartition("\n")[2]) or "no reason given"
-        return Check("torch", "missing", f"{version} does not import: {last}", "Reinstall torch.")
+        return Check("torch", "missing", f"{version} does not import: {last}", "Reinstall torch.", unfit=True)
     said = {key: clean(str(value)) for key, value in told.items() if value is not None}
     if "cuda" not in said:
         return Check("torch", "ok", f"{said.get('version', version)}, built without CUDA: {ON_CPU}")
@@ -128,7 +141,7 @@ def _last_json(text: str) -> dict[str, Any] | None:
 def check_gpu(gpu: Gpu | None) -> Check:
     """Check the GPU as NVML shows it. A machine without one can still measure on the CPU."""
     if gpu is None:
-        return Check("GPU", "missing", f"no NVIDIA driver or no GPU: {ON_CPU}")
+        return Check("GPU", "missing", f"no NVIDIA driver or no GPU: {ON_CPU}", unfit=True)
     memory = "" if gpu.memory_bytes is None else f", {units.size(gpu.memory_bytes)}"
     return Check("GPU", "ok", f"GPU {gpu.index}: {gpu.name}{memory}, driver {gpu.driver or 'unknown'}")
 
@@ -189,16 +202,28 @@ def _field(file: Path, name: str) -> str | None:
     return next((line.partition(":")[2].strip() for line in lines if line.partition(":")[0].strip() == name), None)
 
 
+def check_card(gpu: Gpu, quarantined: Mapping[str, str]) -> Check:
+    """Check whether anything is known against this very GPU: the state of its memory, and what `ratchet fleet` found."""
+    if why := quarantined.get(gpu.uuid):
+        cure = "Take another runner; once it is mended, delete its entry in results/quarantine.json."
+        return Check("card", "missing", f"{gpu.uuid} is in quarantine: {clean(why)}", cure, unfit=True)
+    card = gpu.card()
+    if card.problem:
+        return _from_sentence("card", f"GPU {gpu.index}: {card.problem}", unfit=True)
+    return Check("card", "ok", f"{gpu.uuid}: nothing is known against it")
+
+
 def check_fitness(gpu: Gpu) -> list[Check]:
     """Check whether the GPU could be timed now."""
     condition = inspect(gpu)
-    notes = problems_before(condition) + warnings_before(condition)
-    return [_from_sentence(note) for note in notes] or [Check("fitness", "ok", f"GPU {gpu.index} is free")]
+    problems = [_from_sentence("fitness", note, unfit=True) for note in problems_before(condition)]
+    notes = [_from_sentence("fitness", note) for note in warnings_before(condition)]
+    return [*problems, *notes] or [Check("fitness", "ok", f"GPU {gpu.index} is free")]
 
 
-def _from_sentence(note: str) -> Check:
+def _from_sentence(name: str, note: str, *, unfit: bool = False) -> Check:
     what, _, todo = note.partition("; ")
-    return Check("fitness", "warning", what, todo[:1].upper() + todo[1:])
+    return Check(name, "warning", what, todo[:1].upper() + todo[1:], unfit)
 
 
 def check_results(folder: Path) -> Check:

@@ -114,6 +114,7 @@ def describe(
         l2_bytes=l2_bytes if used else None,
         compute_capability=used and used.compute_capability,
         nvcc=nvcc_version(),
+        cards=(used.card(),) if used else (),
     )
 
 

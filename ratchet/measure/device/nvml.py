@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ratchet.errors import UsageError
+from ratchet.records.environment import Card
 
 # Bits of the clock event reasons that spoil a measurement. The software power cap is absent: it is how a GPU works at full load.
 _SLOWDOWNS = {
@@ -20,6 +21,7 @@ _SLOWDOWNS = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
+_POWER_CAP = 0x04
 _BUSY_PERCENT = 5  # as `fitness.BUSY`, for one process
 _RECENT_S = 2.0
 
@@ -35,6 +37,9 @@ class Reading:
     power_w: float | None = None
     slowdown: tuple[str, ...] = ()
     """Heat or hardware brakes; the ordinary power cap is not one."""
+    memory_clock_mhz: int | None = None
+    power_capped: bool | None = None
+    """The power limit holds the clock down."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,23 @@ class Gpu:
             temperature_c=self._ask_chip("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
             power_w=None if power_mw is None else power_mw / 1000,
             slowdown=tuple(word for bit, word in _SLOWDOWNS.items() if (reasons or 0) & bit),
+            memory_clock_mhz=self._ask_chip("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_MEM),
+            power_capped=None if reasons is None else bool(reasons & _POWER_CAP),
+        )
+
+    def card(self) -> Card:
+        """Return which GPU this is, and its health now."""
+        ecc, ever = self._ask_chip("nvmlDeviceGetEccMode"), self._nvml.NVML_AGGREGATE_ECC
+        rows = self._ask_chip("nvmlDeviceGetRemappedRows")  # corrected, uncorrected, is one pending, did one fail
+        return Card(
+            uuid=self.uuid,
+            vbios=self._ask_chip("nvmlDeviceGetVbiosVersion"),
+            ecc=None if ecc is None else bool(ecc[0]),
+            uncorrected_ecc=self.uncorrected_ecc(),
+            uncorrected_ecc_ever=self.uncorrected_ecc(ever),
+            remapped_rows=None if rows is None else int(rows[0]) + int(rows[1]),
+            remap_pending=None if rows is None else bool(rows[2]),
+            remap_failed=None if rows is None else bool(rows[3]),
         )
 
     def free_memory_bytes(self) -> int | None:
@@ -124,9 +146,9 @@ class Gpu:
         rates = self._ask("nvmlDeviceGetUtilizationRates")
         return None if rates is None else rates.gpu / 100
 
-    def uncorrected_ecc(self) -> int | None:
-        """Return the number of uncorrected memory errors since the driver was loaded."""
-        kind, since = self._nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, self._nvml.NVML_VOLATILE_ECC
+    def uncorrected_ecc(self, since: int | None = None) -> int | None:
+        """Return the number of uncorrected memory errors since the driver was loaded, or of another of NVML's counters."""
+        kind, since = self._nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, self._nvml.NVML_VOLATILE_ECC if since is None else since
         count: int | None = self._ask_chip("nvmlDeviceGetTotalEccErrors", kind, since)
         return count
 

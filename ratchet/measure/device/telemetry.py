@@ -23,6 +23,8 @@ Window = tuple[float, float]
 class Watched(Protocol):
     """The part of `Gpu` that a `Sampler` reads."""
 
+    uuid: str
+
     def reading(self) -> Reading: ...
     def compute_processes(self) -> list[ComputeProcess]: ...
     def busy_pids(self) -> frozenset[int]: ...
@@ -102,6 +104,8 @@ class Sampler:
         clocks = [tick.reading.sm_clock_mhz for tick in inside if tick.reading.sm_clock_mhz is not None]
         heats = [tick.reading.temperature_c for tick in inside if tick.reading.temperature_c is not None]
         powers = [tick.reading.power_w for tick in inside if tick.reading.power_w is not None]
+        memory = [tick.reading.memory_clock_mhz for tick in inside if tick.reading.memory_clock_mhz is not None]
+        capped = [tick.reading.power_capped for tick in inside if tick.reading.power_capped is not None]
         reasons = {reason for tick in _pick(ticks, windows, around=True) for reason in tick.reading.slowdown}
         return Telemetry(
             readings=len(inside),
@@ -112,6 +116,10 @@ class Sampler:
             power_w_max=max(powers, default=0),
             slowdown_reasons=tuple(sorted(reasons)),
             foreign_processes=most_foreign(inside, own, comparable=pids_comparable(ticks, own)),
+            gpu_uuid=self._gpu.uuid,
+            power_w_median=statistics.median(powers) if powers else None,
+            memory_clock_mhz_median=statistics.median(memory) if memory else None,
+            power_capped=statistics.fmean(capped) if capped else None,
         )
 
     def slowed(self, window: Window) -> bool:

@@ -1,0 +1,75 @@
+"""Commands that watch the gate and its machines: soak and fleet. Loaded by `ratchet.cli` when one of them is called."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ratchet.cli.options import common, duration, judging, measuring, request_of
+from ratchet.cli.output import print_result, progressing
+from ratchet.commands.fleet import results_of, survey_fleet, write_quarantine
+from ratchet.commands.soak import exit_code, report_soak, soak
+from ratchet.config import parse_fraction
+from ratchet.errors import Exit
+from ratchet.report.fleet import fleet_json, fleet_lines
+from ratchet.report.soak import soak_json, soak_lines
+
+
+def planted_share(text: str) -> float:
+    """Convert ``3.5%`` to a fraction. Raises BadParameter."""
+    try:
+        share = parse_fraction(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    if not 0.005 <= share <= 1:
+        raise click.BadParameter("take a slowdown from 0.5% to 100%.")
+    return share
+
+
+@click.command("soak")
+@click.argument("cases", nargs=-1)
+@click.option("--time", "time_s", type=duration, default="30m", show_default=True, help="How long to go on.")
+@click.option(
+    "--plant",
+    type=planted_share,
+    metavar="3.5%",
+    help="Slow three cases of every fourth check by about so much, and count these.",
+)
+@click.option("--report", "only_report", is_flag=True, help="Measure nothing: show what the checks so far say.")
+@measuring
+@judging
+@common
+def soak_command(cases: tuple[str, ...], time_s: float, plant: float | None, *, only_report: bool, **options: Any) -> int:
+    """Check unchanged code again and again: how often is this gate red without a reason?
+
+    Each decision is made as `ratchet check` makes it, and is kept in results/soak/ at once. The device is held only while nobody
+    else wants it: a check that comes gets it within seconds. Exits with 3 where more is red than promised, beyond chance.
+    """
+    if time_s <= 0:
+        raise click.UsageError("--time leaves no time to measure.")
+    request = request_of(cases, options)
+    with progressing(options) as progress:
+        found = report_soak(request, os.environ) if only_report else soak(request, time_s, plant, progress, os.environ)
+    print_result(soak_json(found), soak_lines(found), as_json=options["as_json"])
+    return int(exit_code(found))
+
+
+@click.command("fleet")
+@click.argument("records", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RECORDS...")
+@click.option("--quarantine", is_flag=True, help="Enter the outliers into results/quarantine.json.")
+@common
+def fleet_command(records: tuple[Path, ...], *, quarantine: bool, **options: Any) -> int:
+    """Compare the cards of a fleet, from records of many days: which is slower than its model, or than it was?
+
+    RECORDS are current.json files, files of results/soak/, or folders of these. Cards are compared with cards of the same model
+    and software that ran the same code. Exits with 3 where a card is an outlier.
+    """
+    found = survey_fleet(records)
+    print_result(fleet_json(found), fleet_lines(found), as_json=options["as_json"])
+    if quarantine:
+        path = write_quarantine(found, results_of(request_of((), options), os.environ))
+        print_result(None, [] if options["as_json"] else [f"Written: {path}"], as_json=False)
+    return int(Exit.NOT_MEASURED if any(report.problems for report in found) else Exit.PASS)
