@@ -6,6 +6,7 @@ pyproject.toml and nothing else: the environment and the options are arguments. 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -20,7 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 
 from ratchet import units
 from ratchet.errors import UsageError
-from ratchet.records.run import Policy
+from ratchet.records.run import Mute, Policy
 from ratchet.units import parse_size
 
 _DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)?\s*$")
@@ -105,6 +106,14 @@ def _parse_folders(value: object) -> object:
     return tuple(value.split(os.pathsep)) if isinstance(value, str) else value
 
 
+def _parse_mutes(value: object) -> object:
+    """Read a variable as JSON."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        raise ValueError("it is not JSON: write a list of tables in pyproject.toml") from None
+
+
 Fraction = Annotated[float, BeforeValidator(parse_fraction), Field(gt=0, lt=1)]
 Duration = Annotated[float, BeforeValidator(parse_duration), Field(ge=0)]
 
@@ -161,6 +170,8 @@ class Settings(BaseModel):
     """Confidence level of the intervals in reports."""
     false_alarm: Fraction = 0.001
     """How often a whole run of unchanged code may be red."""
+    mute: Annotated[tuple[Mute, ...], BeforeValidator(_parse_mutes)] = ()
+    """Cases whose slowdowns fail nothing until a date, each with ``case``, ``owner``, ``reason`` and ``until``."""
     on_inconclusive: Literal["pass", "fail"] = "pass"
     """Whether inconclusive cases make a check exit 0 or 3. A case that looks slower without proof exits 3 in any case."""
     build: Annotated[tuple[str, ...], BeforeValidator(_parse_build)] = ()
@@ -197,6 +208,10 @@ class Settings(BaseModel):
         "ratchet-baseline"
     )
     """The branch that the modes ``pull-request`` and ``branch`` write."""
+    history_branch: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*)?$")] = (
+        "ratchet-history"
+    )
+    """The branch that ``ratchet baseline push`` keeps every judged run of main on; empty: none is kept there."""
 
     _project: str = PrivateAttr("")
 
@@ -232,6 +247,7 @@ _POLICY = {
     "false_alarm": "false_alarm",
     "on_inconclusive": "on_inconclusive",
     "memory_limit": "memory_limit_bytes",
+    "mute": "mutes",
 }
 """Setting → its field of a policy."""
 
@@ -260,7 +276,8 @@ def settings_from(text: str, name: str, environ: Mapping[str, str], options: Map
         key = str(first["loc"][0])
         near = units.did_you_mean(key, list(Settings.model_fields)) if first["type"] == "extra_forbidden" else ""
         hint = f"{near} See the settings in docs/settings.md.".strip()
-        raise UsageError(f"{_source(key, environ, options)}: {_sentence(first)}.", hint) from None
+        place = "".join(f", {part}" if isinstance(part, str) else f", number {part + 1}" for part in first["loc"][1:])
+        raise UsageError(f"{_source(key, environ, options)}{place}: {_sentence(first)}.", hint) from None
 
 
 @dataclass(frozen=True)
@@ -279,12 +296,13 @@ def explained(root: Path, environ: Mapping[str, str], options: Mapping[str, Any]
     path = _project_of(root, folder) / "pyproject.toml"
     given = _tool_table(_text_of(path), str(path)) or {}
     variables = _of_environment(environ)
+    values = settings.model_dump(mode="json")
     shown = []
     for name, field in Settings.model_fields.items():
         source = f"RATCHET_{name.upper()}" if name in variables else str(path) if name in given else "default"
         source = "option" if options.get(name) is not None else source
         meaning = " ".join((field.description or "").replace("``", "").split())
-        shown.append(SettingOrigin(name, getattr(settings, name), source, meaning))
+        shown.append(SettingOrigin(name, values[name], source, meaning))
     return shown
 
 

@@ -86,7 +86,12 @@ def last_lines(text: str, count: int) -> tuple[str, ...]:
 
 def link(url: str, text: str) -> Markdown:
     """Return a link to an address that GitHub gave; only the text where the address could be anything else."""
-    return Markdown(f"[{markdown(text)}]({url})") if _ADDRESS.fullmatch(url) else markdown(text)
+    return Markdown(f"[{markdown(text)}]({url})") if web_address(url) else markdown(text)
+
+
+def web_address(url: str) -> str:
+    """Return an address of the web as it is; empty where it could be anything else."""
+    return url if _ADDRESS.fullmatch(url) else ""
 
 
 def markdown(text: object, limit: int = SENTENCE) -> Markdown:

@@ -5,6 +5,7 @@ after this get settings as ``RATCHET_…`` variables, and the baseline where the
 the checkout fetched them, with `fetch-depth: 0`, so this needs no credentials. It runs in ratchet's venv.
 """
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from ratchet.records.files import dumps, save_bytes
 from ratchet.untrusted import log_line
 
 FETCHED = "refs/remotes/origin"
-DECIDING = ("regression_threshold", "improvement_threshold", "confidence", "false_alarm", "on_inconclusive", "results")
+DECIDING = ("regression_threshold", "improvement_threshold", "confidence", "false_alarm", "on_inconclusive", "mute", "results")
 """Settings that the trusted job judges by too, and the folder where both look for the baseline."""
 
 
@@ -39,6 +40,7 @@ def base_settings(clone: Repository, base: str) -> tuple[Settings, str]:
 def variables(settings: Settings) -> str:
     """Return the lines for the file ``GITHUB_ENV``. Raises UsageError for a value that would be more than one line."""
     values = {name: str(getattr(settings, name)) for name in DECIDING}
+    values["mute"] = json.dumps([mute.model_dump(mode="json") for mute in settings.mute])
     if wrong := next((name for name, value in values.items() if not value.isprintable()), None):
         raise UsageError(f"{wrong} in [tool.ratchet] holds a control character.", "Write it without.")
     return "".join(f"RATCHET_{name.upper()}={value}\n" for name, value in values.items())

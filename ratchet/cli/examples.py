@@ -52,6 +52,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "export": ("ratchet export results/current.json --out pytorch.json",),
     "import": ("ratchet import process-1.json process-2.json process-3.json --format nvbench --out before.json",),
     "fleet": ("ratchet fleet nights/", "ratchet fleet nights/ --quarantine"),
+    "history": ("ratchet history", "ratchet history norm/rows_4k --last 50", "ratchet history 'norm/*' --json"),
     "init": (
         "ratchet init",
         "ratchet init --yes --dry-run",
@@ -70,6 +71,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "roofline": ("ratchet roofline", "ratchet roofline 'norm/*' --out pictures"),
     "run": ("ratchet run", "ratchet run norm --pairs 12 --device cpu"),
     "settings": ("ratchet settings", "ratchet settings --json", "RATCHET_PAIRS=40 ratchet settings"),
+    "site": ("ratchet site", "ratchet site --out _site --title 'Kernels on H200'"),
     "soak": ("ratchet soak --time 2h --plant 3.5%", "ratchet soak --report"),
     "study": ("ratchet study normalize", "ratchet study normalize --results pictures"),
     "sweep": ("ratchet sweep normalize/rows_4k --over columns=2**7..2**14",),

@@ -3,7 +3,8 @@
 `ratchet.cli.baseline` calls it; nothing is measured. `push_baseline` enters runs of the main branch, whoever else writes there
 too: it fetches from and pushes to the git remote, and asks GitHub for acceptances where there is a token; in a workflow, also
 whether this run is the default branch's own. The steps are applied to the file as it is on the remote at that moment, and again
-for each try of a push. The others read recorded runs and the git repository, and write that file only.
+for each try of a push. The others read recorded runs and the git repository, and write that file; both keep the runs in the
+history.
 """
 
 from __future__ import annotations
@@ -18,21 +19,24 @@ from typing import TYPE_CHECKING
 
 from ratchet.commands.compare import judge_again
 from ratchet.commands.github.event import event_of
-from ratchet.commands.github.judge_again import acceptances_of, baseline_from, by_case
+from ratchet.commands.github.judge_again import acceptances_of, by_case, with_sent_profiles
+from ratchet.commands.history import HISTORY, push_runs, run_url
 from ratchet.commands.request import BASELINE, Request, load_baseline, root_of
 from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, RecordError, UsageError
 from ratchet.forge.artifact import Intake, take_in
 from ratchet.forge.git import Repository
 from ratchet.forge.push import FileChange, Mode, ProtectedBranch, PushTarget, Remote, RemoteFile, commit_on, push_file
+from ratchet.history.store import append
 from ratchet.judge.baseline import steps
 from ratchet.judge.baseline import update as judge_baseline
 from ratchet.judge.baseline.chain import joined, problems
 from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Person, RenamedCase
 from ratchet.judge.github.event import PushEvent
+from ratchet.judge.history import history_run
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline, StepKind
-from ratchet.records.files import dumps, save_over
+from ratchet.records.files import dumps, loads, save_over
 from ratchet.records.forge import Acceptance, WorkflowRun
 from ratchet.records.run import Policy, RunRecord
 from ratchet.records.verdict import ReportRecord
@@ -74,7 +78,8 @@ def push_baseline(
     target = PushTarget(way.mode or settings.baseline_mode, main, settings.baseline_branch)
     if target.mode != "push" and target.main == target.side:
         raise UsageError(f"{target.side} is the branch that was measured.", "Set baseline_branch to another one.")
-    runs = tuple(taken_in(artifact, job, environ).run for artifact in artifacts)
+    taken = [taken_in(artifact, job, environ) for artifact in artifacts]
+    runs = tuple(intake.run for intake in taken)
     acceptances = acceptances_of_push(github, clone, runs, environ) if github else ()
     moving = BaselineChange(clone, target, _path_in(clone, settings), settings.policy, runs, acceptances)
     notes: tuple[str, ...] = ()
@@ -87,7 +92,9 @@ def push_baseline(
         target = replace(target, mode="pull-request")
         moving = replace(moving, target=target)
         pushed = push_file(clone, target, moving.path, moving)
-    notes = (*notes, *moving.notes)
+    judged = [(run, with_sent_profiles(report, intake)) for intake, (run, report) in zip(taken, moving.measured, strict=True)]
+    kept = push_runs(clone, settings, target.main, judged, moving.recorded.baseline, run_url(environ))
+    notes = (*notes, *moving.notes, *kept)
     done = PushSummary(moving.path, target.mode, pushed.branch, pushed.commit, moving.recorded, moving.accepted, notes)
     if target.mode != "pull-request" or pushed.commit is None:
         return done
@@ -171,6 +178,7 @@ class BaselineChange:
     runs: tuple[RunRecord, ...]
     acceptances: tuple[Acceptance, ...]
     recorded: BaselineUpdate = field(default_factory=lambda: BaselineUpdate(Baseline(), (), (), {}, {}))
+    measured: tuple[tuple[RunRecord, ReportRecord], ...] = ()
     accepted: tuple[AcceptedCase, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -181,9 +189,9 @@ class BaselineChange:
         apart = self.target.mode == "branch"
         before = main if waiting is None else waiting if apart else joined(main, waiting)
         runs = [landed(self.remote, run, file.main, self.target.main) for run in self.runs]
-        measured = [(run, judge_run(run, before, self.policy)) for run in runs]
-        self.recorded = judge_baseline.record(before, measured)
-        after, self.accepted, self.notes = with_accepted(self.recorded.baseline, measured, self.acceptances)
+        self.measured = tuple((run, judge_run(run, before, self.policy)) for run in runs)
+        self.recorded = judge_baseline.record(before, self.measured)
+        after, self.accepted, self.notes = with_accepted(self.recorded.baseline, self.measured, self.acceptances)
         if after in ((waiting or Baseline(),) if apart else (main, waiting)):
             return None
         return FileChange(dumps(after).encode(), commit_message(self.recorded, self.accepted, self.target.mode))
@@ -191,7 +199,7 @@ class BaselineChange:
 
 def _of_branch(content: bytes | None, name: str) -> Baseline:
     """Read the baseline of a branch, empty for no file. Raises RecordError."""
-    return Baseline() if content is None else _intact(baseline_from(content, name), name)
+    return Baseline() if content is None else _intact(loads(content, name, Baseline), name)
 
 
 def landed(remote: Remote, run: RunRecord, tip: str, branch: str) -> RunRecord:
@@ -245,7 +253,7 @@ class Verification:
 
 
 def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping[str, str]) -> tuple[Path, BaselineUpdate]:
-    """Enter recorded runs (by default the last one) into the baseline file. Return the file and the steps.
+    """Enter recorded runs (by default the last one) into the baseline file and the history. Return the file and the steps.
 
     Raises RecordError for a run that cannot be read or a baseline that does not verify, OutputError where it cannot be written.
     """
@@ -253,6 +261,8 @@ def record_baseline(recorded: Sequence[Path], request: Request, environ: Mapping
     done = [judge_again(run, request, environ) for run in recorded or (None,)]
     after = judge_baseline.record(before, [(result.run, result.report) for result in done])
     _save(path, before, after.baseline)
+    for result in done:
+        append(path.parent / HISTORY, history_run(result.run, result.report, after.baseline))
     return path, after
 
 

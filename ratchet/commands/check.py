@@ -23,9 +23,10 @@ from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite, with_pro
 from ratchet.commands.request import CURRENT, CommandResult, Request, apart_of, load_baseline, reference_of, watched, writable
 from ratchet.commands.trees import build, cases_of, measure, tree_specs
 from ratchet.config import Settings, load_settings
-from ratchet.errors import BuildError, GitError, OutputError, UsageError
+from ratchet.errors import BuildError, GitError, HostError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
 from ratchet.judge.consistency import policy_of_part
+from ratchet.judge.history import ANCHOR_PAIRS, anchors_of, by_anchor
 from ratchet.judge.sequential import Drift, by_commit, drifting, likely_changed, looks, suspects, undecided, urgent
 from ratchet.judge.verdict import changed_cases, judge_run
 from ratchet.measure.build import without_secrets
@@ -69,6 +70,8 @@ class Pairing:
     shard: Shard | None = None
     traced: bool = True
     """Whether the cases that changed are traced for their profiles."""
+    pairs: int | None = None
+    """Pairs that each case gets for a figure without a verdict; None: as many as its verdict needs."""
     early: EarlyProfilers | None = None
     """Gets the traces of cases that will probably be profiled, before the last pairs are measured."""
 
@@ -81,6 +84,8 @@ class CheckSuite:
     reference: Tree | None
     best: Sequence[CaseRun] = ()
     """Cases that became a little slower, each measured against its best commit too."""
+    anchors: Sequence[CaseRun] = ()
+    """Cases measured against the fixed commit that the history counts from."""
 
 
 def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> CommandResult:
@@ -126,6 +131,7 @@ def explained(
         plan.head.tree,
         measured.reference,
         best=measured.best,
+        anchors=measured.anchors,
         shard=plan.shard,
         bench_from=plan.bench_from,
     )
@@ -235,7 +241,43 @@ def _against_baseline(
         cases += [case.model_copy(update={"reference_tree": snapshot.tree}) for case in suite.cases]
     missing = next((suite.reference_missing for suite in suites if suite.reference_missing), None)
     traces = reduce(Traces.joined, (suite.traces for suite in suites))
-    return CheckSuite(replace(suites[0], cases=tuple(cases), reference_missing=missing, traces=traces), snapshots[0].tree)
+    suite = replace(suites[0], cases=tuple(cases), reference_missing=missing, traces=traces)
+    anchors = [] if plan.head.tree.dirty else _against_anchors(plan, machines, trees, suite, snapshots[0].tree, stored, progress)
+    return CheckSuite(suite, snapshots[0].tree, anchors=anchors)
+
+
+def _against_anchors(
+    plan: CheckPlan,
+    machines: Sequence[Machine],
+    trees: Trees,
+    suite: Suite,
+    reference: Tree,
+    stored: Mapping[str, BaselineEntry],
+    progress: Progress,
+) -> list[CaseRun]:
+    """Measure each case against the first commit of its chain, or against the next one that can be built and measured."""
+    done = [case for case in suite.cases if case.head or case.identical]
+    waiting = {case.name: anchors_of(stored[case.name]) for case in done if case.name in stored}
+    compared = {case.name: (case.reference_tree or reference).commit for case in done if case.reference or case.identical}
+    measured: dict[str, CaseRun] = {}
+    while groups := by_anchor(waiting, compared, plan.head.tree.commit):
+        for commit, names in groups.items():
+            progress.stage(f"Comparing {plural(len(names), 'case')} with the anchor of the history, {commit[:10]}")
+            for name in names:
+                waiting[name] = waiting[name][1:]
+            try:
+                anchor = _reference_snapshot(plan, commit)
+                with worktree(plan.repository, trees, anchor) as tree:
+                    pairing = Pairing(anchor, tree, names, traced=False, pairs=ANCHOR_PAIRS)
+                    cases = compare(plan, machines, trees.head, pairing, progress).cases
+            except (BuildError, GitError, HostError, UsageError) as error:  # it was lost; the check itself is complete
+                progress.stage(f"The anchor {commit[:10]} cannot be measured: {error.message}")
+                continue
+            for case in cases:
+                if case.reference or case.identical:
+                    measured[case.name] = case.model_copy(update={"reference_tree": anchor.tree})
+                    del waiting[case.name]
+    return list(measured.values())
 
 
 def _against_best(
@@ -261,11 +303,16 @@ def _against_best(
 
 
 def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: Pairing, progress: Progress) -> Suite:
-    """Build the reference and measure the head against it, or alone where it does not build; on all machines at once."""
+    """Build the reference and measure the head against it, or alone where it does not build; on all machines at once.
+
+    Raises BuildError where it does not build and the head alone is not wanted (`Pairing.pairs`).
+    """
     settings = plan.settings
     unbuilt = None
     if pairing.tree:
         unbuilt = build(settings, "reference", pairing.tree, pairing.reference, progress, plan.environ)
+        if unbuilt and pairing.pairs:
+            raise unbuilt
     reference = None if unbuilt else pairing.tree
     timing = plan_of(settings, machines[0].device, restart_after=SESSION_PAIRS)
     policy = policy_of_part(settings.policy, len(machines))
@@ -284,6 +331,13 @@ def compare(plan: CheckPlan, machines: Sequence[Machine], head: Path, pairing: P
             foreseen=lambda cases: likely_changed(cases, policy)[:most_traced] if early else (),
             on_foreseen=early.start if early else lambda *_: None,
         )
+        if pairing.pairs:
+            task = replace(
+                task,
+                looks=looks(min(pairing.pairs, timing.pairs)),
+                undecided=lambda cases: {case.name for case in cases if case.reference},
+                urgent=lambda _: (),
+            )
         trees = tree_specs(settings, machine, plan.repository.root, head, reference)
         return measure(settings, trees, task, progress, plan.environ)
 

@@ -40,6 +40,7 @@ def record_of(
     reference: Tree | None = None,
     *,
     best: Sequence[CaseRun] = (),
+    anchors: Sequence[CaseRun] = (),
     shard: Shard | None = None,
     bench_from: Literal["head"] | None = None,
 ) -> RunRecord:
@@ -60,7 +61,8 @@ def record_of(
         reference_missing=f"The reference could not be measured: {missing}" if missing else None,
         cases=suite.cases,
         best=tuple(best),
-        warnings=(*machine.warnings, *suite.notes, *repeats((*suite.cases, *best))),
+        anchors=tuple(anchors),
+        warnings=(*machine.warnings, *suite.notes, *repeats((*suite.cases, *best, *anchors))),
     )
 
 

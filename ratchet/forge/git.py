@@ -48,6 +48,14 @@ class Snapshot:
     tree: Tree
 
 
+@dataclass(frozen=True)
+class Blob:
+    """The content of one file of a commit."""
+
+    hash: str
+    bytes: int
+
+
 class Repository:
     """The git repository that holds ``folder``. Every method may raise GitError with a sentence."""
 
@@ -132,6 +140,10 @@ class Repository:
         """Return whether anything that git does not ignore differs from HEAD, except what the globs ``apart`` match."""
         return bool(self._run("status", "--porcelain", "--untracked-files=normal", "--", *_all_but(apart)))
 
+    def commit_of(self, ref: str) -> str:
+        """Return the commit of a ref; empty where there is no such ref."""
+        return self._hash_of(f"{ref}^{{commit}}")
+
     def commit_snapshot(self, revision: str) -> Snapshot:
         """Return a commit as it is in the history."""
         commit = self.resolve(revision)
@@ -147,6 +159,22 @@ class Repository:
         if done.returncode != 0:
             raise GitError(f"{path} of {commit[:10]} is not a file.", "Move what is there out of the way, and run again.")
         return done.stdout
+
+    def listing(self, commit: str) -> dict[str, Blob]:
+        """Return the files of a commit, by path."""
+        entries = self._run("ls-tree", "-r", "-l", "-z", "--full-tree", commit).split("\0")
+        parts = ((about.split(), path) for about, _, path in (entry.partition("\t") for entry in entries if entry))
+        return {path: Blob(name, int(size)) for (_, kind, name, size), path in parts if kind == "blob"}
+
+    def contents(self, hashes: Sequence[str]) -> Iterator[bytes]:
+        """Yield the content of these blobs, in this order, with one call of git."""
+        listed = self._feed("".join(f"{name}\n" for name in hashes).encode(), "cat-file", "--batch")
+        start = 0
+        for _ in hashes:
+            begin = listed.index(b"\n", start) + 1
+            end = begin + int(listed[start : begin - 1].split()[2])
+            yield listed[begin:end]
+            start = end + 1
 
     def tree_of(self, commit: str) -> str | None:
         """Return the hash of a commit's content; None for a commit that this clone does not have."""

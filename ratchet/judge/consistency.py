@@ -39,19 +39,21 @@ def contradictions(run: RunRecord) -> Iterator[str]:
     if run.plan.pairs > MOST_PAIRS or run.plan.blocks > MOST_BLOCKS:
         yield f"Its plan has {run.plan.pairs} pairs of {run.plan.blocks} blocks, more than any run takes."
     names = [case.name for case in run.cases]
-    best = [case.name for case in run.best]
-    if len(set(names)) < len(names) or len(set(best)) < len(best):
+    others = {"best commit": run.best, "anchor": run.anchors}
+    if any(len({case.name for case in cases}) < len(cases) for cases in (run.cases, *others.values())):
         yield "Two of its cases have the same name."
-    if not set(best) <= set(names):
-        yield "A case was measured against the best commit and is not among the cases."
-    for kind, cases in (("case", run.cases), ("case against the best commit", run.best)):
+    for other, cases in others.items():
+        if not {case.name for case in cases} <= set(names):
+            yield f"A case was measured against the {other} and is not among the cases."
+    listed = {"case": run.cases} | {f"case against the {other}": cases for other, cases in others.items()}
+    for kind, cases in listed.items():
         for place, case in enumerate(cases, 1):
             yield from (f"The {kind} {place} {what}." for what in _of_case(case, run))
 
 
 def with_own_figures(run: RunRecord) -> RunRecord:
     """Return the run with the figures of each side computed from its samples, whatever the record says."""
-    return run.model_copy(update={"cases": tuple(map(_recomputed, run.cases)), "best": tuple(map(_recomputed, run.best))})
+    return run.model_copy(update={field: tuple(map(_recomputed, getattr(run, field))) for field in ("cases", "best", "anchors")})
 
 
 def _recomputed(case: CaseRun) -> CaseRun:
@@ -128,6 +130,7 @@ def joined(shards: Sequence[RunRecord]) -> RunRecord:
             "reference_missing": next((run.reference_missing for run in shards if run.reference_missing), None),
             "cases": _in_turn([run.cases for run in numbered.values()]),
             "best": _in_turn([run.best for run in numbered.values()]),
+            "anchors": _in_turn([run.anchors for run in numbered.values()]),
             "warnings": tuple(dict.fromkeys(warning for run in numbered.values() for warning in run.warnings)),
         }
     )

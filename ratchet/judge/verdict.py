@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date
 from operator import itemgetter
 
 from ratchet import units
 from ratchet.errors import Exit, FingerprintError
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.baseline.steps import likely_renames
+from ratchet.judge.mutes import warnings as mute_warnings
+from ratchet.judge.mutes import with_mutes
 from ratchet.judge.outcome import (
     CaseThresholds,
     Judgement,
@@ -44,16 +47,16 @@ CHANGED = (*SLOWDOWNS, Outcome.IMPROVED)
 """Outcomes that a profile explains."""
 
 
-def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None) -> ReportRecord:
-    """Judge every case of a run by ``policy`` (its own where None)."""
+def judge_run(run: RunRecord, baseline: Baseline, policy: Policy | None = None, day: date | None = None) -> ReportRecord:
+    """Judge every case of a run by ``policy`` (None: its own), with the mutes that hold on ``day`` (None: the run's own)."""
     rule = policy or run.policy
     stored = baseline.entries(run.environment.fingerprint)
     roofs = measured_roofs(run.cases, stored, run.environment.l2_bytes)
     if run.kind == "run":
         verdicts = tuple(_verdict(case, judge_alone(case, rule), roofs, rule.confidence) for case in run.cases)
-        return _report(run, verdicts, rule, run.warnings)
+        return _report(run, verdicts, rule, run.warnings, day)
     verdicts = _judged(run.cases, rule, run.plan.pairs, stored, {case.name: case for case in run.best}, roofs)
-    return _report(run, tuple(_with_hints(verdicts, run, baseline)), rule, (*_warnings(run, baseline), *run.warnings))
+    return _report(run, tuple(_with_hints(verdicts, run, baseline)), rule, (*_warnings(run, baseline), *run.warnings), day)
 
 
 def changed_cases(cases: Sequence[CaseRun], policy: Policy, pairs: int) -> list[str]:
@@ -305,13 +308,17 @@ def _summary(
     )
 
 
-def _report(run: RunRecord, cases: tuple[CaseVerdict, ...], policy: Policy, warnings: tuple[str, ...]) -> ReportRecord:
+def _report(
+    run: RunRecord, verdicts: tuple[CaseVerdict, ...], policy: Policy, warnings: tuple[str, ...], day: date | None = None
+) -> ReportRecord:
+    day = day or run.started_at.date()
+    cases = with_mutes(verdicts, policy.mutes, day)
     counts = Counter(case.outcome for case in cases)
-    code = exit_code(counts, policy)
+    code, text = ending(cases, policy)
     return ReportRecord.model_validate(
         {
             "verdict": VERDICTS[code],
-            "headline": headline(cases, policy, code),
+            "headline": text,
             "exit_code": int(code),
             "counts": {outcome: counts[outcome] for outcome in Outcome if counts[outcome]},
             "cases": cases,
@@ -324,9 +331,18 @@ def _report(run: RunRecord, cases: tuple[CaseVerdict, ...], policy: Policy, warn
             "wall_s": run.wall_s,
             "command": run.command,
             "bench_from": run.bench_from,
-            "warnings": warnings,
+            "warnings": (*mute_warnings(cases, policy.mutes, day), *warnings),
         }
     )
+
+
+def ending(cases: Sequence[CaseVerdict], policy: Policy, accepted: Collection[str] = ()) -> tuple[Exit, str]:
+    """Return the exit code and the headline; slowdowns that a person accepted, or that are muted, count as timed alone."""
+    silenced = [case for case in cases if case.is_silenced and case.name not in accepted]
+    others = [case for case in cases if case.name not in accepted and case not in silenced]
+    apart = {Outcome.MEASURED: len(cases) - len(others)}
+    code = exit_code(Counter(case.outcome for case in others) + Counter(apart), policy)
+    return code, headline(others, policy, code, len(cases) - len(others) - len(silenced), len(silenced))
 
 
 def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
@@ -350,12 +366,12 @@ def exit_code(counts: Mapping[Outcome, int], policy: Policy) -> Exit:
 _NO_TIMES = (Outcome.UNFIT, Outcome.SKIPPED, Outcome.MISSING)
 
 
-def headline(cases: Sequence[CaseVerdict], policy: Policy, code: Exit, accepted: int = 0) -> str:
-    """Return the sentence about ``cases``; ``accepted`` more are slower, and a person has accepted them."""
+def headline(cases: Sequence[CaseVerdict], policy: Policy, code: Exit, accepted: int = 0, muted: int = 0) -> str:
+    """Return the sentence about ``cases``; ``accepted`` more are slower and a person has accepted them, ``muted`` are muted."""
     groups = {outcome: [case for case in cases if case.outcome is outcome] for outcome in Outcome}
     red, failed, slower = (groups[outcome] for outcome in (Outcome.REGRESSED, Outcome.FAILED, Outcome.SLOWER))
-    of = f"of {units.plural(len(cases) + accepted, 'case')}"
-    taken = _also((accepted, "accepted"))
+    of = f"of {units.plural(len(cases) + accepted + muted, 'case')}"
+    taken = _also((accepted, "accepted"), (muted, "muted"))
     if red:
         by, than, name = max(((*_slowdown(case, policy), case.name) for case in red), key=itemgetter(0))
         more = _also((len(slower), "more slower but not proven"), (len(failed), "failed"))
@@ -372,8 +388,9 @@ def headline(cases: Sequence[CaseVerdict], policy: Policy, code: Exit, accepted:
     if faster := groups[Outcome.IMPROVED]:
         best = min(faster, key=_ratio)
         return f"{len(faster)} {of} faster, none slower {over}{taken}; best: {best.name} {units.slowdown(_ratio(best))}."
-    accepted_alone = f"{accepted} {of} slower, but accepted; no other slower {over}."
-    return accepted_alone if accepted else f"{_without_change(cases, over, code)}: {_counted(cases)}."
+    silent = f"{accepted} {of} slower, but accepted" if accepted else f"{muted} {of} slower or undecided, but muted"
+    silent += _also((muted, "muted")) if accepted else ""
+    return f"{silent}; no other slower {over}." if taken else f"{_without_change(cases, over, code)}: {_counted(cases)}."
 
 
 def _without_answer(group: Sequence[CaseVerdict], cases: Sequence[CaseVerdict], of: str, taken: str) -> str:

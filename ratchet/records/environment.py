@@ -40,10 +40,15 @@ class Fingerprint(Record):
             slug = slug.replace("--", "-")
         return f"{slug[:40].rstrip('-')}.{hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
+    @property
+    def hardware(self) -> str:
+        """What only a new machine changes, and no update of a driver or of torch: as JSON, to be compared."""
+        parts = {"device", "gpu", "gpu_memory_bytes", "mig", "cpu_threads"} | (set() if self.gpu else {"cpu"})
+        return json.dumps(self.model_dump(include=parts), sort_keys=True)
+
     def is_same_hardware(self, other: Fingerprint) -> bool:
         """Return whether only software differs, such as the driver or torch after an update."""
-        hardware = {"device", "gpu", "gpu_memory_bytes", "mig", "cpu_threads"} | (set() if self.gpu else {"cpu"})
-        return self.model_dump(include=hardware) == other.model_dump(include=hardware)
+        return self.hardware == other.hardware
 
     def differences(self, other: Fingerprint) -> list[str]:
         """Return one line for each part that differs: ``driver: 580.1 here, 575.2 there``."""

@@ -43,16 +43,24 @@ def load(path: Path, record_type: type[AnyRecord]) -> AnyRecord:
     with _gc_paused():
         if record_type is RunRecord:
             with contextlib.suppress(OSError), path.open("rb") as stream:  # `_read` explains the error
-                if run := read_by_case(stream, lambda text: _parse(path, text), LARGEST_BYTES):
+                if run := read_by_case(stream, lambda text: _parse(str(path), text), LARGEST_BYTES):
                     gc.freeze()  # nothing of it is garbage, and a collection that looks for some takes a second
                     return cast(AnyRecord, run)
-        text = _read(path)
-        _check(path, text, record_type)
-        try:
-            # The text again, because JSON mode is the strict one that still knows dates, tuples and enumerations.
-            return record_type.model_validate_json(text, strict=True)
-        except ValidationError as error:
-            raise RecordError(_explain(path, _parse(path, text), error), _UNDO) from None
+        return loads(_read(path), str(path), record_type)
+
+
+def loads(content: bytes, name: str, record_type: type[AnyRecord]) -> AnyRecord:
+    """Read a record from the bytes of its file. Raises RecordError as `load` does, which calls the file ``name``."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{name} is not UTF-8 text (byte {error.start}).", _UNDO) from None
+    _check(name, text, record_type)
+    try:
+        # The text again, because JSON mode is the strict one that still knows dates, tuples and enumerations.
+        return record_type.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        raise RecordError(_explain(name, _parse(name, text), error), _UNDO) from None
 
 
 def save(path: Path, record: Record) -> None:
@@ -138,7 +146,7 @@ def _gc_paused() -> Iterator[None]:
 # Reading a file, and explaining what is wrong with it.
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as stream:
             content = stream.read(LARGEST_BYTES + 1)
@@ -148,13 +156,10 @@ def _read(path: Path) -> str:
         raise RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from error
     if len(content) > LARGEST_BYTES:
         raise RecordError(f"{path} is larger than 256 MiB, so ratchet did not write it.", "Check the path.")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise RecordError(f"{path} is not UTF-8 text (byte {error.start}).", _UNDO) from None
+    return content
 
 
-def _check(path: Path, text: str, record_type: type[Record]) -> None:
+def _check(path: str, text: str, record_type: type[Record]) -> None:
     """Refuse text that cannot be a record, before its fields are checked. Raises RecordError."""
     document = _parse(path, text)
     if not isinstance(document, dict):
@@ -176,7 +181,7 @@ _KINDS: dict[str, tuple[str, set[str]]] = {
 """Name of a record's class → what its file is, and the fields that tell it from the others."""
 
 
-def _check_version(path: Path, document: dict[str, Any]) -> None:
+def _check_version(path: str, document: dict[str, Any]) -> None:
     version = document.get("schema_version")
     if version is None:
         raise RecordError(f"{path}: schema_version is missing, so this file is not from ratchet.", "Check the path.")
@@ -188,7 +193,7 @@ def _check_version(path: Path, document: dict[str, Any]) -> None:
         )
 
 
-def _parse(path: Path, text: str | bytes) -> Any:
+def _parse(path: str, text: str | bytes) -> Any:
     def refuse_number(name: str) -> NoReturn:
         raise RecordError(f"{path} contains {name}, which is not a JSON number.", _UNDO)
 
@@ -212,7 +217,7 @@ def _parse(path: Path, text: str | bytes) -> Any:
         ) from None
 
 
-def _explain(path: Path, document: dict[str, Any], error: ValidationError) -> str:
+def _explain(path: str, document: dict[str, Any], error: ValidationError) -> str:
     details = error.errors(include_url=False)
     first = details[0]
     place = _place(first, document)
@@ -297,7 +302,7 @@ _scalar = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 # Reading a large run case by case.
 
-LISTS = ("cases", "best")
+LISTS = ("cases", "best", "anchors")
 """The fields of a run that hold cases."""
 CHUNK_BYTES = 2**20
 _CASE_END, _CASE_FOLLOWS, _LIST_END = b"\n    }", b",\n  ", b"\n  ]"

@@ -8,6 +8,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from datetime import date
+from fnmatch import fnmatchcase
 from types import MemberDescriptorType
 from typing import Annotated, Literal, TypeVar
 
@@ -17,6 +19,22 @@ from pydantic.dataclasses import dataclass
 from ratchet.records.base import RULES, Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment, Telemetry
 from ratchet.workload import Parameter
+
+
+class Mute(Record):
+    """A case whose slowdowns fail nothing until a date."""
+
+    case: Annotated[str, Field(min_length=1, max_length=200)]
+    """Its name, or a pattern such as ``norm/*``."""
+    owner: Annotated[str, Field(min_length=1, max_length=100)]
+    """Who takes care of it."""
+    reason: Annotated[str, Field(min_length=1, max_length=300)]
+    until: date
+    """The last day."""
+
+    def covers(self, name: str) -> bool:
+        """Return whether a case of this name is meant."""
+        return fnmatchcase(name, self.case)
 
 
 class Policy(Record):
@@ -34,6 +52,7 @@ class Policy(Record):
 
     memory_limit_bytes: Count | None = None
     """Most memory that a call of a case without a limit of its own may hold; None: any."""
+    mutes: tuple[Mute, ...] = ()
 
     @property
     def part(self) -> float:
@@ -330,4 +349,6 @@ class RunRecord(Record):
     cases: tuple[CaseRun, ...]
     best: tuple[CaseRun, ...] = ()
     """Cases that became a little slower, measured once more against the best commit of the baseline."""
+    anchors: tuple[CaseRun, ...] = ()
+    """Cases of the main branch, measured once more against the fixed commit that the history counts from."""
     warnings: tuple[str, ...] = ()

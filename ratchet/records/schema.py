@@ -12,6 +12,7 @@ from typing import Any
 
 from ratchet.records.base import Record
 from ratchet.records.baseline import Baseline
+from ratchet.records.history import HistoryRun
 from ratchet.records.profile import Profiles, Roofline
 from ratchet.records.run import RunRecord
 from ratchet.records.tuning import Tuned, TuningRecord
@@ -26,6 +27,7 @@ SCHEMAS: dict[str, type[Record]] = {
     "roofline": Roofline,
     "tuning": TuningRecord,
     "tuned": Tuned,
+    "history": HistoryRun,
 }
 
 

@@ -111,12 +111,19 @@ class CaseVerdict(Record):
     """One sentence that says what of its result was checked, where its workload has no reference."""
     memory: str | None = None
     """One sentence that the head takes clearly more memory than the reference."""
+    muted: str | None = None
+    """Until when the case is muted, by whom and why; None where it is not."""
     last_lines: tuple[str, ...] = ()
     dropped_blocks: Count = 0
     host_bound: str = ""
     """That the GPU waited for the host in most blocks, and what would help; empty where it did not."""
     timed_because: str | None = None
     """Why a case on a GPU that shows no change was timed, although the code of an unchanged one need not be."""
+
+    @property
+    def is_silenced(self) -> bool:
+        """Return whether a mute keeps this outcome from failing the run: of a time, never of a wrong result."""
+        return self.muted is not None and self.outcome in (*SLOWDOWNS, Outcome.INCONCLUSIVE)
 
     @property
     def changed_ratio(self) -> float | None:

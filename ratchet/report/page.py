@@ -89,7 +89,7 @@ def render_page(report: ReportRecord, data: PageData) -> str:
         )
         for case in listed[:MOST_CASES]
     ]
-    return _template().render(
+    return html_template("page.html.j2").render(
         report=report,
         mark=words.mark(report),
         headline=profile.headline(report),
@@ -147,7 +147,8 @@ def _tree(code: Tree) -> Iterator[str]:
 
 
 @cache
-def _template() -> jinja2.Template:
+def html_template(name: str) -> jinja2.Template:
+    """Return a template of a page; it escapes whatever it prints, and a value that is no text is cleaned too."""
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: (files("ratchet.report") / "templates" / name).read_text(encoding="utf-8")),
         autoescape=True,
@@ -170,5 +171,11 @@ def _template() -> jinja2.Template:
         "findings": profile.findings_of,
         "first_sentence": profile.first_sentence,
     }
+    environment.filters |= {
+        "date": lambda at: at.strftime("%Y-%m-%d %H:%M"),
+        "day": lambda at: at.strftime("%Y-%m-%d"),
+        "threshold": units.threshold,
+    }
     environment.globals |= {"change_pairs": CHANGE_PAIRS, "session_pairs": SESSION_PAIRS, "width": WIDTH}
-    return environment.get_template("page.html.j2")
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    return environment.get_template(name)

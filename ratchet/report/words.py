@@ -120,7 +120,7 @@ def mark(report: ReportRecord) -> str:
         return "❌"
     if any(case.outcome is Outcome.SLOWER for case in report.cases) and report.verdict != "pass":
         return "🟠"
-    if report.verdict == "not measured" or any(case.outcome in NO_ANSWER for case in report.cases):
+    if report.verdict == "not measured" or any(case.outcome in NO_ANSWER or case.is_silenced for case in report.cases):
         return "⚠️"
     return "✅" if compares(report) else "⏱️"
 
@@ -171,9 +171,14 @@ def roof(side: SideSummary | None) -> str:
     """Return the share of the measured roof, such as ``98 %``; words where the roof does not limit the case."""
     if side is not None and side.cached is not None:
         return {"warm": "warm L2", "fits": "fits in L2"}[side.cached]
-    if side is None or side.share_of_roof is None:
+    return share_of_roof(side.share_of_roof if side else None)
+
+
+def share_of_roof(share: float | None) -> str:
+    """Return a share of the measured roof as text; ``above`` where the roof does not limit the case."""
+    if share is None:
         return NOTHING
-    return "above" if side.share_of_roof > ABOVE else units.percent(side.share_of_roof)
+    return "above" if share > ABOVE else units.percent(share)
 
 
 def roof_notes(cases: Iterable[CaseVerdict]) -> list[str]:

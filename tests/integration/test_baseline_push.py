@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from ratchet.commands.github.judge_again import baseline_from
 from ratchet.judge.baseline.chain import problems
 from ratchet.judge.github.state import LABEL, acknowledgement
 from ratchet.records.baseline import Baseline
-from ratchet.records.files import save
+from ratchet.records.files import loads, save
 from ratchet.records.forge import Acceptance
 from ratchet.records.run import CaseRun, Tree
 from tests import examples
@@ -25,6 +24,7 @@ from tests.integration.playground import Finished, Playground, commit, git, new_
 NAME = "attention/training_512"
 FILE = "results/baseline.json"
 SIDE = "ratchet-baseline"
+HISTORY = "ratchet-history"
 
 
 class Origin:
@@ -85,7 +85,7 @@ class Origin:
         return done
 
     def stored(self, branch: str = "main") -> Baseline:
-        stored = baseline_from(git(self.bare, "show", f"{branch}:{FILE}").encode(), FILE)
+        stored = loads(git(self.bare, "show", f"{branch}:{FILE}").encode(), FILE, Baseline)
         assert problems(stored) == []
         return stored
 
@@ -144,6 +144,27 @@ def test_a_candidate_waits_in_the_file(origin: Origin) -> None:
     assert origin.stored().entries(examples.FINGERPRINT)[NAME].candidate
 
 
+def test_runs_are_kept_on_a_branch(origin: Origin) -> None:
+    """Each judged run is one file on the branch of the history, the same run again the same file; no checkout is needed."""
+    runs = [origin.run(new(), head=origin.commits[0], day=0), origin.run(timed(1.01), head=origin.merge("second"))]
+    for run in (*runs, runs[0]):
+        origin.push(run)
+    assert len(git(origin.bare, "ls-tree", "-r", "--name-only", HISTORY).splitlines()) == 2
+    job = origin.job()
+    (series,) = only_json(job.ratchet("history", NAME, "--json").out)["series"]
+    assert [point["commit"] for point in series["points"]] == origin.commits
+    assert [point["index"] for point in series["points"]] == [1, pytest.approx(1.01)]
+    assert not (job.repo / "results" / "history").exists()
+
+
+def test_history_that_takes_no_push(origin: Origin) -> None:
+    """Where the history's branch is protected the baseline moves all the same, and the run that was not kept is said."""
+    origin.protect(HISTORY)
+    out = origin.push(origin.run(new(), head=origin.commits[0], day=0)).out
+    assert f"The run of {origin.commits[0][:10]} was not kept on {HISTORY}: " in out
+    assert origin.steps() == [("first", origin.commits[0])]
+
+
 def test_main_moved_on(origin: Origin) -> None:
     """What was measured is recorded though main has gone on, on top of what main is now."""
     run = origin.run(new(), head=origin.commits[0], day=0)
@@ -191,7 +212,7 @@ def test_rewritten_history_with_the_same_content(origin: Origin, is_known: bool)
 
 
 def test_twenty_writers_at_once(origin: Origin) -> None:
-    """Of twenty processes that push at the same time each gets its step in, and none is lost."""
+    """Of twenty processes that push at the same time each gets its step and its run in, and none is lost."""
     runs = [origin.run(new(f"kernel/case_{number:02}"), head=origin.commits[0], day=number) for number in range(20)]
     jobs = [origin.job() for _ in runs]
     code = (
@@ -214,6 +235,9 @@ def test_twenty_writers_at_once(origin: Origin) -> None:
     assert set(origin.stored().entries(examples.FINGERPRINT)) == {f"kernel/case_{number:02}" for number in range(20)}
     assert len(origin.subjects()) == 21
     assert all(subject.endswith("[skip ci]") for subject in origin.subjects()[:-1])
+    kept = only_json(origin.job().ratchet("history", "--json").out)["series"]
+    assert [one["case"] for one in kept] == [f"kernel/case_{number:02}" for number in range(20)]
+    assert len(origin.subjects(HISTORY)) == 20
 
 
 def test_two_writers_of_one_case(origin: Origin) -> None:

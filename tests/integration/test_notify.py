@@ -141,6 +141,16 @@ def test_what_a_pull_request_accepted_is_not_told(main: Main) -> None:
     assert main.issues == []
 
 
+def test_what_is_muted_is_not_told(main: Main) -> None:
+    """A muted case opens no issue, and one that is open for it stays open: it is still slower."""
+    mutes = '[{"case": "attention/*", "owner": "@jo", "reason": "driver 590", "until": "9999-12-31"}]'
+    assert main.notify(*main.pushed(1.1), RATCHET_MUTE=mutes).notice is None
+    assert main.issues == []
+    main.notify(*main.pushed(1.1))
+    main.notify(*main.pushed(1.1), RATCHET_MUTE=mutes)
+    assert [state for _, state, _ in main.issues] == ["open"]
+
+
 def test_what_could_not_be_told_is_an_error_of_the_job(main: Main) -> None:
     """A webhook that fails costs no issue, and a token without the right costs no webhook."""
     runs, head = main.pushed(1.1)

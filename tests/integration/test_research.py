@@ -18,6 +18,7 @@ RESEARCH = Path(__file__).parents[2] / "research"
         ("verdicts.py", ("--only", "sides"), "Mean over the cases: "),
         ("intervals.py", ("--runs", "16"), "| bootstrap-t |"),
         ("adversary.py", ("--scale", "0.002", "--only", "creep"), "Unchanged histories of 1,000 merges"),
+        ("history.py", ("--runs", "3", "--cases", "2", "--repeats", "2"), "| ratio to the anchor |"),
         ("choices.py", ("--scale", "0.004"), "| OWN_PAIRS 80 instead of 40 |"),
     ],
 )

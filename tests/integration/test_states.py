@@ -81,6 +81,11 @@ def _undecided(scene: Scene, _: object) -> None:
     scene.artifact(examples.compared(*VAGUE))
 
 
+def _muted(scene: Scene, _: object) -> None:
+    scene.set_settings(f'mute = [{{case = "{NAME}", owner = "jo", reason = "driver 590", until = 9999-12-31}}]\n')
+    scene.artifact(RED)
+
+
 def _broken_settings(scene: Scene, _: object) -> None:
     scene.artifact(SAME)
     scene.set_settings("= 3\n")
@@ -183,6 +188,7 @@ SCENES: dict[str, Arrange] = {
     "the reference could not be measured": _stored,
     "the head removes cases of the baseline": _removed,
     "a case is inconclusive": lambda scene, _: scene.artifact(examples.compared(*VAGUE)),
+    "every slowdown is muted": _muted,
     "nothing could be compared": lambda scene, _: scene.artifact(new()),
     "every slowdown was accepted": _accepted,
     "nothing is slower": lambda scene, _: scene.artifact(SAME),

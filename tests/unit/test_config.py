@@ -140,7 +140,7 @@ def test_no_duration(value: object) -> None:
         ("", {"RATCHET_PAIRS": "many"}, {}, "environment variable RATCHET_PAIRS: input should be a valid integer"),
         ('device = "tpu"', {}, {}, "device in pyproject.toml: input should be 'auto', 'cuda' or 'cpu'."),
         ("build = 'make \"x'", {}, {}, "build in pyproject.toml: no closing quotation."),
-        ("build = [1]", {}, {}, "build in pyproject.toml: input should be a valid string."),
+        ("build = [1]", {}, {}, "build in pyproject.toml, number 1: input should be a valid string."),
     ],
 )
 def test_refusals(table: str, environ: dict[str, str], options: dict[str, Any], said: str, tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ def altered(**changes: Any) -> CaseRun:
         (run_of(CASE, CASE), "the same name"),
         (run_of(CASE, best=(CASE, CASE)), "the same name"),
         (run_of(CASE, best=(timed(1.0, "a/b"),)), "not among the cases"),
+        (run_of(CASE, anchors=(CASE, CASE)), "the same name"),
+        (run_of(CASE, anchors=(timed(1.0, "a/b"),)), "against the anchor and is not among the cases"),
         (run_of(altered(name="a")), "no case can have"),
         (run_of(altered(name="a/b/c")), "no case can have"),
         (run_of(altered(name="a/@octocat")), "no case can have"),
@@ -61,6 +63,7 @@ def altered(**changes: Any) -> CaseRun:
         (run_of(CASE, warnings=("x",) * 5_001), "5001 warnings, more than the limit of 5000"),
         (run_of(altered(failures=examples.run_record().cases[1].failures * 1_001)), "more than 1000 failures"),
         (run_of(CASE, best=(altered(in_head=False),)), "case against the best commit 1"),
+        (run_of(CASE, anchors=(altered(in_head=False),)), "case against the anchor 1"),
     ],
 )
 def test_what_cannot_stand_together(run: RunRecord, said: str) -> None:
@@ -72,8 +75,8 @@ def test_figures_come_from_samples() -> None:
     """Whatever figures a record claims, those of its samples take their place; without samples there are none."""
     lying = altered(performance=examples.performance(1e-6), reference_performance=examples.performance(1e6))
     idle = lying.model_copy(update={"name": "a/idle", "head": (), "reference": ()})
-    told = with_own_figures(run_of(lying, idle, best=(lying,)))
-    for case in (told.cases[0], told.best[0]):
+    told = with_own_figures(run_of(lying, idle, best=(lying,), anchors=(lying,)))
+    for case in (told.cases[0], told.best[0], told.anchors[0]):
         assert case.performance is not None
         assert case.reference_performance is not None
         assert case.performance.median_time_ms == pytest.approx(1.0, rel=0.01)

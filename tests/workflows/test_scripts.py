@@ -118,6 +118,7 @@ def test_thresholds_are_those_of_the_base_branch(tmp_path: Path) -> None:
         "RATCHET_CONFIDENCE=0.95",
         "RATCHET_FALSE_ALARM=0.001",
         "RATCHET_ON_INCONCLUSIVE=pass",
+        "RATCHET_MUTE=[]",
         "RATCHET_RESULTS=perf",
     ]
     done = run("baseline.py", clone, BASE_BRANCH="main", RATCHET_REGRESSION_THRESHOLD="7%")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from ratchet.forge.artifact import Intake, take_in
 from ratchet.judge.github.state import Gap, PublishedState, acknowledged_in, believed, with_acceptances, with_gaps
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
-from ratchet.records.files import load, save_bytes
+from ratchet.records.files import loads
 from ratchet.records.forge import Acceptance, Comment, Pull
 from ratchet.records.run import Policy, RunRecord
 from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
@@ -209,18 +210,7 @@ def rules_at(github: GitHub, ref: str, environ: Mapping[str, str], options: Mapp
     content = github.file_at(path, at)
     thresholds = origin_of_thresholds(settings, text, f"{name} at {commit[:10]}", environ, options)
     origin = f"{thresholds}; {'no baseline in ' if content is None else 'baseline '}{path} of {place} at {at[:10]}"
-    return BaseRules(settings, Baseline() if content is None else baseline_from(content, f"{path} of {place}"), path, origin)
-
-
-def baseline_from(content: bytes, name: str) -> Baseline:
-    """Read a baseline from bytes. Raises RecordError, which calls it ``name``."""
-    with tempfile.TemporaryDirectory(prefix="ratchet-baseline-") as folder:
-        path = Path(folder, BASELINE)
-        save_bytes(path, content)
-        try:
-            return load(path, Baseline)
-        except RecordError as error:
-            raise RecordError(error.message.replace(str(path), name), error.hint) from None
+    return BaseRules(settings, Baseline() if content is None else loads(content, f"{path} of {place}", Baseline), path, origin)
 
 
 # The page that is published, made from an artifact.
@@ -331,7 +321,7 @@ def _other_thresholds(measured: Policy, judged: Policy) -> tuple[str, ...]:
 def _judge(intake: Intake, rules: BaseRules) -> ReportRecord:
     """Judge by the base ref's baseline and policy; the artifact's own verdict is not read."""
     run = intake.run
-    report = judge_run(run, rules.baseline, rules.settings.policy)
+    report = judge_run(run, rules.baseline, rules.settings.policy, datetime.now(UTC).date())
     warnings = list(report.warnings)
     if run.head.dirty:
         warnings.insert(0, "The tree had uncommitted changes when it was measured.")

@@ -67,7 +67,7 @@ def notify(
     reports = [with_sent_profiles(judge_run(one.run, baseline, settings.policy), one) for one in intakes]
     acceptances = acceptances_of_push(github, clone, [one.run for one in intakes], environ)
     accepted = {one.case for report in reports for one in by_case(acceptances, report)}
-    slow = [case for case in confirmed(reports) if case.name not in accepted]
+    slow = [case for case in confirmed(reports) if case.name not in accepted and not case.is_silenced]
     profiles = {profile.case: profile for report in reversed(reports) for profile in report.profiles}
     causes = [_with_counters(cause, profiles) for cause in causes_of(slow, profiles, reports[0])] if slow else []
     notice = Notice(

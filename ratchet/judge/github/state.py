@@ -17,7 +17,7 @@ from typing import Any
 
 from ratchet.errors import Exit
 from ratchet.judge.github.event import Accept, parse_command
-from ratchet.judge.verdict import VERDICTS, exit_code, headline
+from ratchet.judge.verdict import VERDICTS, ending
 from ratchet.records.forge import Acceptance, Comment, Conclusion
 from ratchet.records.verdict import SLOWDOWNS, Outcome, ReportRecord
 from ratchet.units import plural
@@ -43,6 +43,8 @@ class PublishedState(Enum):
     REMOVED = auto()
     """The head has cases of the baseline no longer."""
     INCONCLUSIVE = auto()
+    MUTED = auto()
+    """A slowdown, of a case that the settings mute until a date."""
     NOT_COMPARED = auto()
     ACCEPTED = auto()
     PASS = auto()
@@ -82,12 +84,14 @@ def _worst(report: ReportRecord, accepted: Collection[str], gaps: Iterable[Gap])
         return PublishedState.NO_VERDICT
     if report.verdict == "regression":
         return PublishedState.REGRESSION
-    cases = [case for case in report.cases if case.name not in accepted]
+    silenced = any(case.is_silenced for case in report.cases if case.name not in accepted)
+    cases = [case for case in report.cases if case.name not in accepted and not case.is_silenced]
     outcomes = {case.outcome for case in cases}
     states = [gap.state for gap in gaps]
     states += [state for outcome, state in _OPEN.items() if outcome in outcomes]
     if Outcome.INCONCLUSIVE in outcomes:
         states.append(PublishedState.UNDECIDED if report.policy.on_inconclusive == "fail" else PublishedState.INCONCLUSIVE)
+    states += [PublishedState.MUTED] if silenced else []
     held = PublishedState.PASS if outcomes & {*_HELD} else PublishedState.NOT_COMPARED
     return min([*states, PublishedState.ACCEPTED if accepted else held], key=lambda state: state.value)
 
@@ -216,9 +220,7 @@ def with_acceptances(report: ReportRecord, acceptances: Iterable[Acceptance]) ->
     names = {acceptance.case for acceptance in used}
     if not names:
         return AcceptedReport(report, (), unused)
-    others = tuple(case for case in report.cases if case.name not in names)
-    code = exit_code(Counter(case.outcome for case in others) + Counter({Outcome.MEASURED: len(names)}), report.policy)
-    text = headline(others, report.policy, code, accepted=len(names))
+    code, text = ending(report.cases, report.policy, names)
     changes: dict[str, Any] = {"verdict": VERDICTS[code], "exit_code": int(code), "headline": text}
     return AcceptedReport(report.model_copy(update=changes), used, unused)
 

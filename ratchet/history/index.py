@@ -1,0 +1,205 @@
+"""An index of the history in SQLite: opened again it reads only new files, and deleted it is made again from the files.
+
+`ratchet history`, `ratchet site` and the search for change points open a `History`. The index is one file below the cache folder;
+where that cannot be written, it is in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sqlite3
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from ratchet import __version__
+from ratchet.errors import RecordError
+from ratchet.history.store import RunFiles, text_of
+from ratchet.judge.history import series_of
+from ratchet.records.files import loads
+from ratchet.records.history import HistoryCase, HistoryRun, Series
+
+LAYOUT = f"1 {__version__}"
+"""Of the tables, and of the version that read the files: a newer one may read what this one refused."""
+_TABLES = """
+CREATE TABLE about (layout TEXT);
+CREATE TABLE files (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, state TEXT, problem TEXT);
+CREATE TABLE runs (file INTEGER PRIMARY KEY, started_at TEXT, body TEXT, whole BLOB);
+CREATE TABLE series (id INTEGER PRIMARY KEY, name TEXT, hardware TEXT, UNIQUE (name, hardware));
+CREATE TABLE cases (series INTEGER, file INTEGER, body TEXT, PRIMARY KEY (series, file)) WITHOUT ROWID;
+"""
+_COMMIT_EVERY = 500
+"""Files after which what was read is kept, so that an interrupted build of a large history goes on where it was."""
+_MOST_ROWS = 100_000
+"""Cases that are held in memory at once."""
+_WAIT_S = 60.0
+"""For another process that brings the same index up to date."""
+
+
+class IndexedCase(NamedTuple):
+    """A case of the history on one kind of hardware."""
+
+    name: str
+    hardware: str
+    """`Fingerprint.hardware`."""
+    runs: int
+
+
+class History:
+    """The runs of a history, as its files were when it was opened."""
+
+    problems: tuple[str, ...]
+    """One sentence for each file that cannot be read. It is left as it is, and all others are there."""
+
+    def __init__(self, places: Sequence[RunFiles], index: Path | None) -> None:
+        """Open the index and bring it up to date; None: in memory. A file that several places hold counts once.
+
+        Raises OutputError for a place that cannot be listed.
+        """
+        self._runs: dict[int, HistoryRun] = {}
+        wanted = [(place, place.listed()) for place in places]
+        for path in (index, index, None):  # as it is; after it was damaged; after it could not be written
+            self._series: dict[tuple[str, str], int] = {}
+            try:
+                self._database = _opened(path)
+                self._refresh(wanted)
+                break
+            except sqlite3.OperationalError:
+                index = None
+            except sqlite3.DatabaseError:
+                if path:
+                    path.unlink(missing_ok=True)
+        rows = self._database.execute("SELECT problem FROM files WHERE problem IS NOT NULL ORDER BY name")
+        self.problems = tuple(problem for (problem,) in rows)
+
+    def cases(self) -> list[IndexedCase]:
+        """Return every case of every kind of hardware, and how many runs have it, by name."""
+        rows = self._database.execute(
+            "SELECT name, hardware, COUNT(*) FROM cases JOIN series ON series.id = cases.series GROUP BY series.id ORDER BY 1, 2"
+        )
+        return [IndexedCase(*row) for row in rows]
+
+    def series(self, name: str, hardware: str, last: int | None = None) -> Series:
+        """Return all runs of a case on one kind of hardware, or the latest of them."""
+        rows = self._database.execute(
+            "SELECT files.name, files.id, cases.body FROM cases JOIN files ON files.id = cases.file "
+            "WHERE cases.series = (SELECT id FROM series WHERE name = ? AND hardware = ?)",
+            (name, hardware),
+        )
+        cases = [(file, self._run(number), HistoryCase.model_validate_json(body)) for file, number, body in rows]
+        return series_of(name, cases, last)
+
+    def names(self) -> list[str]:
+        """Return the name of every run's file, the oldest run first."""
+        rows = self._database.execute("SELECT files.name FROM runs JOIN files ON files.id = runs.file ORDER BY started_at, name")
+        return [name for (name,) in rows]
+
+    def run(self, name: str) -> HistoryRun:
+        """Return a whole run by the name of its file."""
+        rows = self._database.execute("SELECT whole FROM runs JOIN files ON files.id = runs.file WHERE files.name = ?", (name,))
+        ((whole,),) = rows
+        return HistoryRun.model_validate_json(zlib.decompress(whole))
+
+    def _run(self, number: int) -> HistoryRun:
+        """Return a run without its cases."""
+        if number not in self._runs:
+            ((body,),) = self._database.execute("SELECT body FROM runs WHERE file = ?", (number,))
+            self._runs[number] = HistoryRun.model_validate_json(body)
+        return self._runs[number]
+
+    def _refresh(self, wanted: Sequence[tuple[RunFiles, Mapping[str, str]]]) -> None:
+        """Forget the files that are gone or changed, and read those that are new."""
+        known = dict(self._database.execute("SELECT name, state FROM files"))
+        listed = {name: state for _, states in reversed(wanted) for name, state in states.items()}
+        if stale := [(name,) for name, state in known.items() if listed.get(name) != state]:
+            with _transaction(self._database):
+                self._database.executemany("DELETE FROM files WHERE name = ?", stale)
+                self._database.execute("DELETE FROM runs WHERE file NOT IN (SELECT id FROM files)")
+                self._database.execute("DELETE FROM cases WHERE file NOT IN (SELECT id FROM files)")
+        new = listed.keys() - {name for name, state in known.items() if listed.get(name) == state}
+        for place, states in wanted:
+            own = sorted(new & states.keys())
+            new -= states.keys()
+            for start in range(0, len(own), _COMMIT_EVERY):
+                with _transaction(self._database):
+                    read = place.contents(own[start : start + _COMMIT_EVERY])
+                    rows = (row for name, content in read for row in self._enter(name, states[name], content))
+                    while part := sorted(itertools.islice(rows, _MOST_ROWS)):  # in the order of the table: twice as fast
+                        self._database.executemany("INSERT OR REPLACE INTO cases VALUES (?, ?, ?)", part)
+
+    def _enter(self, name: str, state: str, content: bytes | RecordError) -> list[tuple[int, int | None, str]]:
+        """Enter a file; return the rows of its cases."""
+        run, problem = _read(name, content)
+        known = (name, state, problem)
+        add = self._database.execute("INSERT OR IGNORE INTO files (name, state, problem) VALUES (?, ?, ?)", known)
+        if run is None or not add.rowcount:  # another process may have entered it just now
+            return []
+        body = run.model_copy(update={"cases": ()}).model_dump_json(exclude_none=True)
+        values = (add.lastrowid, run.started_at.astimezone(UTC).isoformat(), body, zlib.compress(text_of(run).encode(), 1))
+        self._database.execute("INSERT INTO runs VALUES (?, ?, ?, ?)", values)
+        hardware = run.fingerprint.hardware
+        return [
+            (self._series_id(case.name, hardware), add.lastrowid, case.model_dump_json(exclude_none=True)) for case in run.cases
+        ]
+
+    def _series_id(self, name: str, hardware: str) -> int:
+        if (name, hardware) not in self._series:
+            self._database.execute("INSERT OR IGNORE INTO series (name, hardware) VALUES (?, ?)", (name, hardware))
+            rows = self._database.execute("SELECT name, hardware, id FROM series")
+            self._series = {(name, hardware): number for name, hardware, number in rows}
+        return self._series[name, hardware]
+
+
+def _read(name: str, content: bytes | RecordError) -> tuple[HistoryRun | None, str | None]:
+    """Return the run of a file, or a sentence that says why it cannot be read."""
+    if isinstance(content, RecordError):
+        return None, str(content)
+    try:
+        return HistoryRun.model_validate_json(content, strict=True), None  # five times as fast as `loads`, which explains
+    except ValidationError:
+        try:
+            return loads(content, name, HistoryRun), None
+        except RecordError as error:
+            return None, f"{error} It was left as it is."
+
+
+@contextlib.contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """Keep everything that the body writes, or nothing; another process that writes waits."""
+    with database:
+        database.execute("BEGIN IMMEDIATE")
+        yield
+
+
+def _opened(index: Path | None) -> sqlite3.Connection:
+    """Open a database with our tables, empty ones where the file is of another layout. Raises sqlite3.DatabaseError."""
+    if index is not None:
+        try:
+            index.parent.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            index = None
+    database = sqlite3.connect(index or ":memory:", timeout=_WAIT_S, isolation_level=None)
+    for setting in ("synchronous = OFF", "journal_mode = MEMORY", "cache_size = -65536"):  # it can be made again; 64 MiB
+        database.execute(f"PRAGMA {setting}")
+    if _layout(database) != LAYOUT:
+        with _transaction(database):
+            if _layout(database) != LAYOUT:  # still: another process may have been first
+                for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+                    database.execute(f'DROP TABLE "{table}"')
+                for statement in _TABLES.split(";")[:-1]:
+                    database.execute(statement)
+                database.execute("INSERT INTO about VALUES (?)", (LAYOUT,))
+    return database
+
+
+def _layout(database: sqlite3.Connection) -> str:
+    """Return the layout that a database was written in; empty for a new one."""
+    if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchall():
+        return ""
+    ((layout,),) = database.execute("SELECT layout FROM about").fetchall() or (("",),)
+    return str(layout)

@@ -1,0 +1,222 @@
+"""A judged run → the record that the history keeps; the runs of one case → its series, with the long-run index. Pure.
+
+The index of a run is its time / the time of one fixed commit, the anchor, measured side by side in that run. A product of ratios
+to the run before would add up the noise of all runs. Where another anchor takes over, a run that knows both links them: it
+measured both, or its own commit is the new anchor, which was measured against the old one then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ratchet.judge.outcome import compared
+from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
+from ratchet.records.environment import Fingerprint
+from ratchet.records.history import HistoryCase, HistoryRun, Point, RatioTo, Series
+from ratchet.records.run import SESSION_PAIRS, CaseRun, RunRecord, WorkloadIdentity
+from ratchet.records.verdict import CaseVerdict, ReportRecord
+
+ANCHOR_PAIRS = 2 * SESSION_PAIRS
+"""Pairs that a case gets against its anchor: as many from the second processes as from the first. No verdict ends them early,
+so that the index does not lean to where it was decided.
+"""
+
+
+def anchors_of(entry: BaselineEntry) -> list[str]:
+    """Return the commits that can be the anchor of a case, the best one first.
+
+    That is the first commit of its chain, since the workload last changed and under its present name. The later ones of the chain
+    stand in where an earlier one cannot be built any more.
+    """
+    commits: list[str] = []
+    for step in entry.steps:
+        if step.kind in (StepKind.FIRST, StepKind.CHANGED, StepKind.RENAMED):
+            commits = []
+        if step.kind in (StepKind.FIRST, StepKind.CHANGED, StepKind.IMPROVED, StepKind.ACCEPTED):
+            commits.append(step.commit)
+    return list(dict.fromkeys(commits))
+
+
+def by_anchor(waiting: Mapping[str, Sequence[str]], compared: Mapping[str, str], head: str) -> dict[str, list[str]]:
+    """Map each commit to the cases to measure against it: those whose first anchor it is.
+
+    A case that was compared with its anchor (``compared``: name → commit), or whose anchor is the head itself, is done.
+    """
+    groups: dict[str, list[str]] = {}
+    for name, anchors in waiting.items():
+        if anchors and anchors[0] not in (compared.get(name), head):
+            groups.setdefault(anchors[0], []).append(name)
+    return groups
+
+
+def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: str | None = None) -> HistoryRun:
+    """Return the record of a run. ``baseline`` is the one after this run, which may have made its commit the anchor of a case."""
+    stored = baseline.entries(run.environment.fingerprint)
+    cases = {case.name: case for case in run.cases}
+    anchored = {case.name: case for case in run.anchors}
+    causes = {profile.case: profile.causes[0].what for profile in report.profiles if profile.causes}
+    kept = []
+    for verdict in report.cases:
+        case, entry = cases[verdict.name], stored.get(verdict.name)
+        reference = _ratio(case, run, verdict)
+        anchor = _ratio(anchored[case.name], run) if case.name in anchored else None
+        anchors = anchors_of(entry) if entry else []
+        if anchor is None and reference and reference.commit in anchors:
+            anchor = reference
+        if anchor is None and anchors and anchors[0] == run.head.commit and (case.head or case.identical):
+            anchor = RatioTo(commit=run.head.commit, ratio=1, low=1, high=1, pairs=0)
+        kept.append(_history_case(case, verdict, reference, anchor, causes.get(verdict.name)))
+    return HistoryRun(
+        commit=run.head.commit,
+        subject=run.head.subject,
+        started_at=run.started_at,
+        fingerprint=run.environment.fingerprint,
+        verdict=report.verdict,
+        headline=report.headline,
+        regression=report.policy.regression,
+        url=url,
+        cases=tuple(kept),
+    )
+
+
+def _ratio(case: CaseRun, run: RunRecord, verdict: CaseVerdict | None = None) -> RatioTo | None:
+    """Return the head's time against that of the reference side; None where these were not timed side by side."""
+    tree = case.reference_tree or run.reference
+    if tree is None or not tree.commit or case.unfit or case.failures:
+        return None
+    if case.identical:
+        return RatioTo(commit=tree.commit, ratio=1, low=1, high=1, pairs=0)
+    comparison = verdict.comparison if verdict else compared(case, run.policy.confidence)
+    if comparison is None or not comparison.is_paired:
+        return None
+    low, ratio, high = (_short(value) for value in (comparison.low, comparison.ratio, comparison.high))
+    return RatioTo(commit=tree.commit, ratio=ratio, low=low, high=high, pairs=comparison.pairs)
+
+
+def _history_case(
+    case: CaseRun, verdict: CaseVerdict, reference: RatioTo | None, anchor: RatioTo | None, why: str | None
+) -> HistoryCase:
+    head = verdict.head
+    return HistoryCase(
+        name=case.name,
+        outcome=verdict.outcome,
+        reference=reference,
+        anchor=anchor,
+        median_ms=_short(head.median_ms) if head else None,
+        roof=head.roof if head else None,
+        share_of_roof=_short(head.share_of_roof) if head and head.share_of_roof is not None else None,
+        peak_memory_bytes=head.peak_memory_bytes if head else None,
+        gflops=_short(head.gflops) if head else None,
+        gb_s=_short(head.gb_s) if head else None,
+        workload=_digest(case.workload) if case.workload else "",
+        why=why,
+        muted=verdict.muted,
+    )
+
+
+def _digest(workload: WorkloadIdentity) -> str:
+    return hashlib.sha256(workload.model_dump_json().encode()).hexdigest()[:12]
+
+
+def _short(value: float) -> float:
+    """Return a figure with seven digits: more is noise, and fills a folder of thousands of runs."""
+    return float(f"{value:.7g}")
+
+
+# The series of one case.
+
+
+def series_of(case: str, rows: Iterable[tuple[str, HistoryRun, HistoryCase]], last: int | None = None) -> Series:
+    """Return the series of a case on one kind of hardware, or the latest points of it.
+
+    ``rows``: name of the file, its run, the case in it; in any order.
+    """
+    ordered = sorted(rows, key=lambda row: (row[1].started_at, row[0]))
+    links = _Links()
+    placed = deque(((row, links.place(row[1], row[2])) for row in ordered), maxlen=last)
+    machine = ordered[-1][1].fingerprint if ordered else None
+    name = (machine.gpu or machine.cpu) if machine else ""
+    keys = {fingerprint: fingerprint.key for fingerprint in {row[1].fingerprint for row, _ in placed}}
+    points = tuple(_point(*row, place, keys[row[1].fingerprint]) for row, place in placed)
+    return Series(case=case, hardware=name, points=points, runs=len(ordered))
+
+
+class _Place(NamedTuple):
+    """The place of a run in a series."""
+
+    scale: float
+    """The index of its anchor."""
+    segment: int
+    seam: str | None = None
+    bridged: bool = False
+
+
+def _point(name: str, run: HistoryRun, case: HistoryCase, place: _Place, machine: str) -> Point:
+    anchor = case.anchor
+    return Point(
+        run=name,
+        commit=run.commit,
+        subject=run.subject,
+        started_at=run.started_at,
+        machine=machine,
+        case=case,
+        index=place.scale * anchor.ratio if anchor else None,
+        low=place.scale * anchor.low if anchor else None,
+        high=place.scale * anchor.high if anchor else None,
+        segment=place.segment,
+        seam=place.seam,
+        bridged=place.bridged,
+    )
+
+
+class _Links:
+    """What is known of the index of each commit while a series is read from its oldest run on."""
+
+    def __init__(self) -> None:
+        self._segment = 0
+        self._last: tuple[RatioTo, str, Fingerprint] | None = None
+        """The anchor, the workload and the machine of the latest point with an index."""
+        self._index: dict[str, float] = {}
+        """Commit → its index in the present segment."""
+
+    def place(self, run: HistoryRun, case: HistoryCase) -> _Place:
+        """Return the place of the next run."""
+        anchor = case.anchor
+        if anchor is None:
+            return _Place(1.0, self._segment)
+        seam, bridged = self._enter(anchor, case, run)
+        self._last = (anchor, case.workload, run.fingerprint)
+        index = self._index[anchor.commit] * anchor.ratio
+        self._index.setdefault(run.commit, index)
+        if case.reference:
+            self._index.setdefault(case.reference.commit, index / case.reference.ratio)
+        return _Place(self._index[anchor.commit], self._segment, seam, bridged)
+
+    def _enter(self, anchor: RatioTo, case: HistoryCase, run: HistoryRun) -> tuple[str | None, bool]:
+        """Make the index of the anchor known; return why the series breaks here, if it does, and whether it is bridged."""
+        if self._last is None:
+            self._index = {anchor.commit: 1.0}
+            return None, False
+        before, workload, machine = self._last
+        reasons = [f"the work itself changed at {run.commit[:10]}"] if workload != case.workload else []
+        if run.fingerprint != machine and (differences := run.fingerprint.differences(machine)):
+            reasons.append(f"another machine or software ({'; '.join(differences[:3])})")
+        reasons += [f"the anchor was {before.commit[:10]} and is {anchor.commit[:10]}"] if before.commit != anchor.commit else []
+        if not reasons:
+            return None, False
+        other = case.reference
+        if workload != case.workload or not (anchor.commit in self._index or (other and other.commit in self._index)):
+            self._segment += 1
+            self._index = {anchor.commit: 1.0}
+            return f"{_sentence(reasons)} No commit known before was measured again, so the index starts anew.", False
+        if other and other.commit in self._index and (machine != run.fingerprint or anchor.commit not in self._index):
+            self._index[anchor.commit] = self._index[other.commit] * other.ratio / anchor.ratio
+        return f"{_sentence(reasons)} A commit known before was measured again, so the index goes on.", True
+
+
+def _sentence(reasons: list[str]) -> str:
+    text = "; ".join(reasons)
+    return f"{text[0].upper()}{text[1:]}."

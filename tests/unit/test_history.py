@@ -1,0 +1,337 @@
+"""The history: what is kept of a run, the files, the index, and the series that they are read as."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.commands.history import BranchFiles
+from ratchet.forge.git import Repository
+from ratchet.history.index import History
+from ratchet.history.store import FolderFiles, append, name_of, text_of
+from ratchet.judge.history import anchors_of, by_anchor, history_run, series_of
+from ratchet.judge.verdict import judge_run
+from ratchet.records.baseline import Baseline, Step, StepKind
+from ratchet.records.environment import Fingerprint
+from ratchet.records.history import HistoryCase, HistoryRun, RatioTo
+from ratchet.records.run import Tree
+from ratchet.records.verdict import Outcome
+from ratchet.report.history import case_lines, overview_lines, problem_lines, trend
+from tests.examples import FINGERPRINT, HOSTILE, STARTED, case_profile, first_entry, stored
+from tests.history_examples import check_of, commit, timed
+from tests.integration.playground import new_repository
+
+NAME = "attention/training_512"
+OTHER_DRIVER = FINGERPRINT.model_copy(update={"driver": "590.10"})
+
+
+def to(number: int, ratio: float) -> RatioTo:
+    """A ratio to the commit of this number."""
+    return RatioTo(commit=commit(number), ratio=ratio, low=ratio * 0.999, high=ratio * 1.001, pairs=20)
+
+
+def case_of(anchor: RatioTo | None, **changes: Any) -> HistoryCase:
+    """A case of one run."""
+    usual = {"name": NAME, "outcome": Outcome.UNCHANGED, "anchor": anchor, "median_ms": 1.0, "workload": "w"}
+    return HistoryCase.model_validate(usual | changes)
+
+
+def run_at(day: float, head: int, *cases: HistoryCase, machine: Fingerprint = FINGERPRINT) -> HistoryRun:
+    """A run so many days after the first."""
+    return HistoryRun(
+        commit=commit(head),
+        subject=f"commit {head}",
+        started_at=STARTED + timedelta(days=day),
+        fingerprint=machine,
+        verdict="pass",
+        headline="No case is slower.",
+        regression=0.03,
+        cases=cases,
+    )
+
+
+def opened(folder: Path) -> History:
+    """The history of a folder, with an index beside it."""
+    return History([FolderFiles(folder)], folder.parent / "index.sqlite")
+
+
+def only_series(runs: list[HistoryRun]) -> Any:
+    return series_of(NAME, [(name_of(run), run, run.cases[0]) for run in runs])
+
+
+def test_runs_come_back_whole(tmp_path: Path) -> None:
+    """What was appended is read back as it was, and a run that is appended twice is there once."""
+    run = run_at(0, 1, case_of(to(1, 1.0), share_of_roof=0.5, gflops=3.0))
+    assert append(tmp_path / "history", run) == append(tmp_path / "history", run)
+    history = opened(tmp_path / "history")
+    assert history.problems == ()
+    assert [history.run(name) for name in history.names()] == [run]
+
+
+def test_twenty_writers_lose_nothing(tmp_path: Path) -> None:
+    """Twenty threads that append at the same time leave every run."""
+    runs = [run_at(0, number, case_of(None)) for number in range(1, 101)]
+    threads = [threading.Thread(target=lambda part=runs[i::20]: [append(tmp_path, run) for run in part]) for i in range(20)]  # type: ignore[misc]  # mypy cannot infer a lambda's default
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    history = History([FolderFiles(tmp_path)], None)
+    assert {history.run(name).commit for name in history.names()} == {run.commit for run in runs}
+
+
+def test_index_reads_new_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that is opened again reads what was added since, and forgets what is gone."""
+    folder = tmp_path / "history"
+    first = append(folder, run_at(0, 1, case_of(to(1, 1.0))))
+    opened(folder)
+    second = append(folder, run_at(1, 2, case_of(to(1, 1.1))))
+    read: list[str] = []
+    real = FolderFiles.contents
+    monkeypatch.setattr(FolderFiles, "contents", lambda self, names: real(self, [read.append(name) or name for name in names]))
+    assert len(opened(folder).names()) == 2
+    assert read == [str(second.relative_to(folder))]
+    first.unlink()
+    assert opened(folder).names() == [str(second.relative_to(folder))]
+
+
+@pytest.mark.parametrize("content", [b"not a database, and longer than the header of one" * 30, b""])
+def test_damaged_index_is_made_again(tmp_path: Path, content: bytes) -> None:
+    """An index that is damaged is made again from the files."""
+    folder = tmp_path / "history"
+    append(folder, run_at(0, 1, case_of(to(1, 1.0))))
+    opened(folder)
+    (tmp_path / "index.sqlite").write_bytes(content)
+    assert len(opened(folder).names()) == 1
+    assert (tmp_path / "index.sqlite").read_bytes().startswith(b"SQLite format 3")
+
+
+def test_index_that_cannot_be_written(tmp_path: Path) -> None:
+    """Where the index cannot be written, the history is read all the same."""
+    append(tmp_path / "history", run_at(0, 1, case_of(to(1, 1.0))))
+    (tmp_path / "file").touch()
+    assert len(History([FolderFiles(tmp_path / "history")], tmp_path / "file" / "index.sqlite").names()) == 1
+
+
+def damaged(text: str, kind: str) -> bytes:
+    """The text of a run's file, spoilt."""
+    fields = json.loads(text)
+    return {
+        "truncated": text[:200].encode(),
+        "empty": b"",
+        "newer": json.dumps(fields | {"schema_version": 2}).encode(),
+        "unknown field": json.dumps(fields | {"mood": "good"}).encode(),
+        "not UTF-8": b"\xff" + text.encode(),
+        "too large": text.encode() + b" " * (17 << 20),
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("truncated", "cut off"),
+        ("empty", "is not JSON"),
+        ("newer", "newer ratchet"),
+        ("unknown field", "mood: unknown field"),
+        ("not UTF-8", "not UTF-8"),
+        ("too large", "larger than 16 MiB"),
+    ],
+)
+def test_unreadable_files(tmp_path: Path, kind: str, words: str) -> None:
+    """A file that cannot be read is named in one sentence and left as it is; the other runs are all there."""
+    folder = tmp_path / "history"
+    append(folder, run_at(0, 1, case_of(to(1, 1.0))))
+    bad = append(folder, run_at(1, 2, case_of(to(1, 1.0))))
+    content = damaged(bad.read_text(), kind)
+    bad.write_bytes(content)
+    for _ in range(2):
+        history = opened(folder)
+        assert len(history.names()) == 1
+        (problem,) = history.problems
+        assert words in problem
+        assert bad.name in problem
+    assert bad.read_bytes() == content
+
+
+def test_no_history_is_an_empty_one(tmp_path: Path) -> None:
+    """A folder that is not there holds no run."""
+    assert opened(tmp_path / "nothing").cases() == []
+
+
+# What is kept of a run.
+
+
+def step(kind: StepKind, number: int) -> Step:
+    return Step(kind=kind, commit=commit(number), timestamp=STARTED)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "anchors"),
+    [
+        ("first improved accepted", [1, 2, 3]),
+        ("first improved changed improved", [3, 4]),
+        ("first renamed improved", [3]),
+        ("first removed returned", [1]),
+        ("first renamed", []),
+    ],
+)
+def test_the_anchor_is_the_first_commit_of_the_chain(kinds: str, anchors: list[int]) -> None:
+    """The chain's first commit since the work changed, and under the present name; the later ones stand in for it."""
+    steps = tuple(step(StepKind(kind), number) for number, kind in enumerate(kinds.split(), 1))
+    assert anchors_of(first_entry().model_copy(update={"steps": steps})) == [commit(number) for number in anchors]
+
+
+def test_each_case_goes_to_its_own_anchor() -> None:
+    """Cases with one anchor are measured together; one that was compared with it, or whose head it is, is done."""
+    waiting = {"a/a": ["1", "2"], "a/b": ["1"], "a/c": ["3"], "a/d": ["4"], "a/e": []}
+    assert by_anchor(waiting, {"a/c": "3"}, head="4") == {"1": ["a/a", "a/b"]}
+
+
+def test_what_is_kept_of_a_run() -> None:
+    """Ratio to the reference and to the anchor, each with its commit; figures of the head; one that has no anchor has none."""
+    anchored = timed(1.2).model_copy(update={"reference_tree": Tree(commit=commit(1))})
+    run = check_of(timed(1.01), timed(1.0, "copy/a"), day=0, head=3, reference=2, anchors=(anchored,))
+    report = judge_run(run, Baseline()).model_copy(update={"profiles": (case_profile(NAME),)})
+    kept = history_run(run, report, Baseline(), "https://example.org/1")
+    first, second = kept.cases
+    assert first.reference is not None
+    assert (first.reference.commit, first.reference.ratio) == (commit(2), pytest.approx(1.01))
+    assert first.anchor is not None
+    assert (first.anchor.commit, first.anchor.ratio) == (commit(1), pytest.approx(1.2))
+    assert (second.anchor, second.why) == (None, None)
+    assert first.why == "Registers 128 → 255 and 1.2 MB of spills: occupancy halved."
+    assert (first.median_ms, kept.commit, kept.url) == (pytest.approx(1.005, rel=1e-3), commit(3), "https://example.org/1")
+
+
+def test_an_unfit_anchor_counts_for_nothing() -> None:
+    """What was measured of the anchor on a machine that was not fit, or with a failure, is no ratio."""
+    anchored = timed(1.2).model_copy(update={"reference_tree": Tree(commit=commit(1)), "unfit": "The GPU is shared."})
+    run = check_of(timed(1.01), day=0, head=3, reference=2, anchors=(anchored,))
+    assert history_run(run, judge_run(run, Baseline()), Baseline()).cases[0].anchor is None
+
+
+@pytest.mark.parametrize(("chain", "ratio"), [([3], 1.0), ([2], 1.01)])
+def test_a_run_of_the_anchor_itself(chain: list[int], ratio: float) -> None:
+    """A run whose commit became the anchor is 1; one whose reference it is takes that ratio, and nothing is measured twice."""
+    steps = tuple(step(StepKind.FIRST, number) for number in chain)
+    baseline = stored({NAME: first_entry().model_copy(update={"steps": steps})})
+    run = check_of(timed(1.01), day=0, head=3, reference=2)
+    (case,) = history_run(run, judge_run(run, baseline), baseline).cases
+    assert case.anchor is not None
+    assert (case.anchor.commit, case.anchor.ratio) == (commit(chain[0]), pytest.approx(ratio))
+
+
+# The long-run index.
+
+
+def test_index_counts_from_the_anchor() -> None:
+    """The index of a run is its ratio to the anchor, not a product of the ratios between."""
+    series = only_series([run_at(day, 2 + day, case_of(to(1, 1 + day / 100))) for day in range(5)])
+    assert [point.index for point in series.points] == [1 + day / 100 for day in range(5)]
+    assert {(point.segment, point.seam) for point in series.points} == {(0, None)}
+    assert series.hardware == "NVIDIA H200"
+
+
+def test_new_anchor_that_was_measured_before() -> None:
+    """An anchor that no longer builds is followed by a commit that was measured against it, so the index goes on."""
+    runs = [run_at(0, 2, case_of(to(1, 1.2))), run_at(1, 3, case_of(to(2, 1.5)))]
+    first, second = only_series(runs).points
+    assert first.index == 1.2
+    assert second.index == pytest.approx(1.8)
+    assert second.bridged
+    assert second.segment == 0
+    assert "the anchor was" in (second.seam or "").lower()
+
+
+def test_new_anchor_that_nothing_links() -> None:
+    """An anchor that was never measured beside the old one starts the index again, in a new segment."""
+    _, second = only_series([run_at(0, 2, case_of(to(1, 1.2))), run_at(1, 3, case_of(to(9, 1.5)))]).points
+    assert (second.index, second.segment, second.bridged) == (1.5, 1, False)
+    assert "starts anew" in (second.seam or "")
+
+
+def test_other_workload_is_never_bridged() -> None:
+    """Where the work itself changed, times do not compare, whatever was measured."""
+    _, second = only_series([run_at(0, 2, case_of(to(1, 1.2))), run_at(1, 3, case_of(to(2, 1.5), workload="x"))]).points
+    assert (second.index, second.segment, second.bridged) == (1.5, 1, False)
+
+
+def test_other_driver_is_bridged_by_both_anchors() -> None:
+    """After an update that slows the head against the old anchor, the commit known before keeps the index where it was.
+
+    Under the new driver commit 2 takes 1.5 times as long as the anchor 1; before it took 1.2 times as long.
+    """
+    runs = [
+        run_at(0, 2, case_of(to(1, 1.2))),
+        run_at(1, 3, case_of(to(1, 1.5), reference=to(2, 1.0)), machine=OTHER_DRIVER),
+        run_at(2, 4, case_of(to(2, 1.1)), machine=OTHER_DRIVER),
+    ]
+    _, second, third = only_series(runs).points
+    assert second.index == pytest.approx(1.2)
+    assert second.bridged
+    assert "driver" in (second.seam or "")
+    assert third.index == pytest.approx(1.32)
+    assert third.bridged
+
+
+def test_points_without_an_anchor_stay() -> None:
+    """A run that did not measure the anchor is a point without an index, and breaks nothing."""
+    runs = [run_at(0, 2, case_of(to(1, 1.2))), run_at(1, 3, case_of(None)), run_at(2, 4, case_of(to(1, 1.3)))]
+    points = only_series(runs).points
+    assert [point.index for point in points] == [1.2, None, 1.3]
+    assert [point.seam for point in points] == [None, None, None]
+
+
+# In the terminal.
+
+
+def eventful() -> Any:
+    """A case that gets faster, loses an anchor, meets another driver, and is muted in the end."""
+    ratios = (1.0, 1.001, 0.999, 0.9, 0.901, 0.95)
+    runs = [run_at(day, 1 + day, case_of(to(1, ratio), reference=to(max(1, day), 1.0))) for day, ratio in enumerate(ratios)]
+    runs.append(run_at(6, 7, case_of(to(4, 1.06), reference=to(6, 1.0), share_of_roof=0.93, gb_s=3912.0), machine=OTHER_DRIVER))
+    runs.append(run_at(7, 8, case_of(None, outcome=Outcome.SKIPPED, median_ms=None), machine=OTHER_DRIVER))
+    muted = {"muted": "Until 2026-12-01 by @jo: waits for driver 591", "outcome": Outcome.REGRESSED}
+    runs.append(run_at(8, 9, case_of(to(4, 1.2), reference=to(7, 1.13), peak_memory_bytes=2**26, **muted), machine=OTHER_DRIVER))
+    return only_series(runs)
+
+
+def test_lines(golden: Callable[[str, str], None]) -> None:
+    """The table of all cases and the runs of one are as written down; breaks and mutes are said."""
+    hostile = only_series([run_at(0, 1, case_of(to(1, 1.0), muted=HOSTILE))])
+    lines = [*overview_lines([eventful(), hostile]), "", *case_lines(eventful(), 6), "", *case_lines(hostile, 6)]
+    golden("history.txt", "\n".join([*lines, *problem_lines(["a.json is not JSON.", "b.json is not JSON."]), ""]))
+
+
+def test_trend_of_noise_stays_low() -> None:
+    """A series that moves by a thousandth fills no line with bars; one without an anchor is drawn by its times."""
+    quiet = only_series([run_at(day, 2 + day, case_of(to(1, 1 + day % 2 / 1000))) for day in range(4)])
+    assert trend(quiet.points) == "▁▁▁▁"
+    times = only_series([run_at(day, 2 + day, case_of(None, median_ms=1.0 + day)) for day in range(3)])
+    assert trend(times.points) == "▁▅█"
+
+
+# On a branch.
+
+
+def test_a_branch_is_read_without_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its runs are read, of a subfolder's project those below it; what cannot be read is named, other files do not matter."""
+    runs = [run_at(day, 2 + day, case_of(to(1, 1.0))) for day in range(3)]
+    files = {name_of(run): text_of(run) for run in runs}
+    names = sorted(files)
+    files |= {names[0]: files[names[0]][:100], "README.md": "hello", f"sub/{names[1]}": files[names[1]]}
+    new_repository(tmp_path / "repo", files)
+    repository = Repository(tmp_path / "repo")
+    history = History([BranchFiles(repository, repository.head(), "")], None)
+    assert history.names() == names[1:]
+    assert [names[0] in problem for problem in history.problems] == [True]
+    assert [run.commit for run in map(history.run, names[1:])] == [commit(3), commit(4)]
+    assert History([BranchFiles(repository, repository.head(), "sub")], None).names() == [names[1]]
+    monkeypatch.setattr("ratchet.commands.history.LARGEST_RUN_BYTES", 200)
+    assert "larger than 16 MiB" in History([BranchFiles(repository, repository.head(), "")], None).problems[1]
