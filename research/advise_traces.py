@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from ratchet.measure.child.advise_target import trace_script  # noqa: E402  after the path is set
 from ratchet.profile.advice import advise  # noqa: E402
 from ratchet.profile.advice.trace import read_trace  # noqa: E402
-from tests.advise import CLEAN, PLANTED, SET_ASIDE, WRITTEN_LATER, planted_in, runs_on_cpu  # noqa: E402
+from tests.advise import CLEAN, PLANTED, SET_ASIDE, WRITTEN_LAST, WRITTEN_LATER, planted_in, runs_on_cpu  # noqa: E402
 
 KEPT = ("correlation", "bytes", "blocks per SM")
 SHAPES = ("Input Dims", "Input type")
@@ -77,6 +77,8 @@ def traced(script: Path, out: Path) -> dict[str, Any]:
 
 
 def _set(name: str) -> str:
+    if name in WRITTEN_LAST:
+        return "written last"
     return "written later" if name in WRITTEN_LATER else "set aside" if name in SET_ASIDE else "first"
 
 

@@ -54,7 +54,9 @@ def fits_registers(BLOCK_M: int, BLOCK_N: int, NUM_WARPS: int) -> bool:
     return BLOCK_M * BLOCK_N <= 32 * NUM_WARPS * REGISTERS // 2
 
 
-@benchmark(configs={"square_2048": {"size": 2048}, "square_4096": {"size": 4096}}, devices=("cuda",))
+@benchmark(
+    configs={"square_2048": {"size": 2048}, "square_4096": {"size": 4096}, "square_8192": {"size": 8192}}, devices=("cuda",)
+)
 def products(*, device: torch.device, size: int) -> Workload:
     """a, b and c: (size, size)."""
     a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))

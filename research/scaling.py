@@ -1,11 +1,11 @@
 """Configurations a minute on one GPU and on several: tunes a matrix product of some thousand configurations.
 
-    python research/scaling.py [--gpus 0 0,1 0,1,2,3] [--ray] [--budget 90s] [--case products/square_2048]
-                                        [--keep FOLDER]
+    python research/scaling.py [--gpus 0 0,1 0,1,2,3] [--ray] [--budget 90s] [--evaluations N]
+                                        [--case products/square_2048] [--keep FOLDER]
 
 Every run begins with an empty cache of compiled kernels and tries the same configurations in the same random order. It
-prints how many it tried, the rate from the moment when every GPU had given its first result, and that over the first run's.
-``--keep`` leaves the records in a folder.
+prints how many it tried, how long starting took, the rate within the time for searching and that over the first run's, and both
+from the moment when every GPU had given its first result. ``--keep`` leaves the records in a folder. `tune_scaling.sh` calls it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -33,24 +35,29 @@ def main() -> int:
     parser.add_argument("--ray", action="store_true", help="one more run, on a Ray cluster of all GPUs of this host")
     parser.add_argument("--budget", default="90s")
     parser.add_argument("--case", default="products/square_2048")
+    parser.add_argument("--evaluations", help="end each search after so many")
     parser.add_argument("--strategy", default="random")
     parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
     ways = [("--gpus", gpus) for gpus in given.gpus] + ([("--executor", "ray")] if given.ray else [])
-    first = None
-    print("| GPUs | tried | a minute, once all are up | of one | longest pause | whole command |\n|:--|--:|--:|--:|--:|--:|")
+    first: Pace | None = None
+    heads = ("tried", "start-up", "a minute", "of the first", "once all are up", "of the first", "longest pause", "whole command")
+    print(f"| GPUs | {' | '.join(heads)} |\n|:--|{'--:|' * len(heads)}")
     with tempfile.TemporaryDirectory() as folder:
         repository(Path(folder))
         for number, way in enumerate(ways):
             words = [given.case, *way, "--strategy", given.strategy, "--time-budget", given.budget]
+            words += ["--max-evaluations", given.evaluations] if given.evaluations else []
             record, seconds = tuned(Path(folder), number, words)
             if given.keep:
                 given.keep.mkdir(parents=True, exist_ok=True)
                 (given.keep / f"{number}.json").write_text(record.model_dump_json())
-            rate, gap = rate_of(record)
-            first = first or rate
-            figures = f"{len(record.evaluations)} | {rate:.0f} | {rate / first:.2f} | {gap:.1f} s | {seconds:.0f} s"
-            print(f"| {' '.join(way)} | {figures} |", flush=True)
+            pace = pace_of(record)
+            first = first or pace
+            figures = [f"{len(record.evaluations)}", f"{record.startup_s:.0f} s"]
+            figures += [f"{pace.overall:.0f}", f"{pace.overall / first.overall:.2f}", f"{pace.all_up:.0f}"]
+            figures += [f"{pace.all_up / first.all_up:.2f}", f"{pace.longest_pause_s:.1f} s", f"{seconds:.0f} s"]
+            print(f"| {' '.join(way)} | {' | '.join(figures)} |", flush=True)
     return 0
 
 
@@ -81,13 +88,30 @@ def tuned(folder: Path, number: int, words: Sequence[str]) -> tuple[TuningRecord
     return load(next(out.glob("*.json")), TuningRecord), seconds
 
 
-def rate_of(record: TuningRecord) -> tuple[float, float]:
-    """Return evaluations a minute, from when every GPU had given its first, and the longest time between two, in seconds."""
+@dataclass(frozen=True)
+class Pace:
+    """Evaluations a minute."""
+
+    overall: float
+    """From when the first could be tried."""
+    all_up: float
+    """From when every GPU had given its first."""
+    longest_pause_s: float
+    """Between two of them, from then on."""
+
+
+def pace_of(record: TuningRecord) -> Pace:
+    session = record.sessions[-1]
+    began = session.started_at + timedelta(seconds=session.startup_s)
     firsts = {evaluation.gpu: evaluation.at for evaluation in reversed(record.evaluations)}
     start, end = max(firsts.values()), max(evaluation.at for evaluation in record.evaluations)
     ends = sorted(evaluation.at for evaluation in record.evaluations if evaluation.at >= start)
     gap = max(((later - sooner).total_seconds() for sooner, later in pairwise(ends)), default=0.0)
-    return 60 * (len(ends) - 1) / max((end - start).total_seconds(), 1e-9), gap
+    return Pace(
+        overall=60 * len(record.evaluations) / (end - began).total_seconds(),
+        all_up=60 * (len(ends) - 1) / max((end - start).total_seconds(), 1e-9),
+        longest_pause_s=gap,
+    )
 
 
 if __name__ == "__main__":

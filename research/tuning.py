@@ -1,14 +1,14 @@
 """Search strategies on recorded spaces, without a GPU: how near do they come to the optimum?
 
     python research/tuning.py [--seeds 20] [--from-seed 0] [--budgets 50,100,200] [--strategies auto,climb]
-        [--parts | SPACE.json.gz…]
+        [--aside | --chosen | SPACE.json.gz…]
     python research/tuning.py --overhead
     python research/tuning.py --enumeration
 
 Prints the fraction of the optimum (the optimum's time over the best's) after each budget: the median over the seeds; and for
-the second budget the mean, the lowest tenth, the lowest quarter, and how many seeds reach 0.97. ``--parts`` takes the spaces that
-the constants of `auto` were chosen on: two recorded ones, three parts of each (a third of the values of three parameters left
-out, so that another configuration is best), and made-up ones (tuning_spaces.py).
+the second budget the mean, the lowest tenth, the lowest quarter, and how many seeds reach 0.97. ``--aside`` takes spaces that
+nothing was chosen on: ten of tuning_spaces.py, by a seed used nowhere else. ``--chosen`` takes those on which strategies were
+compared.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from tuning_spaces import made_up
+from tuning_spaces import elsewhere, made_up
 
 from ratchet.tune.search import Search
-from ratchet.tune.space import Candidates, Space, candidates
+from ratchet.tune.space import Space, candidates
 from ratchet.tune.t4 import RecordedSpace, read_t4, recorded_space, replayed
 
-STRATEGIES = "auto,climb,random,optuna"
+STRATEGIES = "auto,climb,random,tpe"
 SPACES = Path(__file__).parents[1] / "tests" / "data" / "tuning"
 
 
@@ -38,7 +38,8 @@ def main() -> int:
     parser.add_argument("--from-seed", type=int, default=0)
     parser.add_argument("--strategies", default=STRATEGIES)
     parser.add_argument("--budgets", default="50,100,200")
-    parser.add_argument("--parts", action="store_true")
+    parser.add_argument("--aside", action="store_true")
+    parser.add_argument("--chosen", action="store_true")
     parser.add_argument("--overhead", action="store_true")
     parser.add_argument("--enumeration", action="store_true")
     given = parser.parse_args()
@@ -47,7 +48,9 @@ def main() -> int:
     elif given.enumeration:
         enumeration()
     else:
-        spaces = chosen_on() if given.parts else {path.name.removesuffix(".json.gz"): read(path) for path in given.spaces}
+        spaces = {path.name.removesuffix(".json.gz"): read(path) for path in given.spaces}
+        if given.aside or given.chosen:
+            spaces = families(range(50, 51) if given.aside else range(3))
         seeds = range(given.from_seed, given.from_seed + given.seeds)
         table(spaces, given.strategies.split(","), seeds, [int(budget) for budget in given.budgets.split(",")])
     return 0
@@ -57,11 +60,11 @@ def read(path: Path) -> RecordedSpace:
     return recorded_space(read_t4(path))
 
 
-def chosen_on() -> dict[str, RecordedSpace]:
-    """The spaces that decided about constants."""
-    recorded = {name: read(SPACES / f"convolution_{name}.json.gz") for name in ("a4000", "rtx3090")}
-    parts = {f"{name}/{seed}": part(space, seed) for name, space in recorded.items() for seed in range(3)}
-    return recorded | parts | made_up()
+def families(seeds: range) -> dict[str, RecordedSpace]:
+    """The recorded spaces on imaginary other devices, and made-up ones of seven families: one of each for each seed."""
+    recorded = {name: read(SPACES / f"{name}.json.gz") for name in ("convolution_a4000", "convolution_rtx3090", "product_h200")}
+    moved = {f"{name}/{seed}": elsewhere(space, seed) for name, space in recorded.items() for seed in seeds}
+    return moved | made_up(seeds)
 
 
 def table(spaces: dict[str, RecordedSpace], strategies: list[str], seeds: range, budgets: list[int]) -> None:
@@ -102,26 +105,6 @@ def fractions(space: RecordedSpace, strategy: str, seed: int, budgets: list[int]
     optimum = space.best_ms or 0.0
     reached = [optimum / best if best else 0.0 for best in trace]
     return [reached[min(budget, len(reached)) - 1] for budget in budgets]
-
-
-def part(space: RecordedSpace, seed: int) -> RecordedSpace:
-    """A third of the values of three parameters left out."""
-    rng = np.random.default_rng(seed)
-    codes, sizes = space.candidates.codes, space.candidates.space.sizes
-    wide = [column for column, size in enumerate(sizes) if size > 1]
-    while True:
-        kept = np.ones(len(codes), dtype=bool)
-        for column in rng.choice(wide, 3, replace=False):
-            kept &= ~np.isin(codes[:, column], rng.choice(sizes[column], max(1, round(sizes[column] * 0.35)), replace=False))
-        places = np.flatnonzero(kept).tolist()
-        if sum(space.times[place] is not None for place in places) > 300:
-            break
-    configurations = [space.candidates.configuration(place) for place in places]
-    names = list(space.candidates.space.parameters)
-    values = {name: tuple(sorted({one[name] for one in configurations}, key=str)) for name in names}
-    left = Space({name: tuple(v for v in space.candidates.space.parameters[name] if v in set(values[name])) for name in names})
-    encoded = np.array([left.encode(one) for one in configurations], dtype=np.int16)
-    return RecordedSpace(Candidates(left, encoded, exact=True), tuple(space.times[place] for place in places))
 
 
 def overhead() -> None:

@@ -1,4 +1,4 @@
-"""Made-up recorded spaces, on which ``python research/tuning.py --parts`` lets one choose the constants of a search.
+"""Made-up recorded spaces, on which ``research/tuning.py --chosen`` and ``--aside`` compare searches.
 
 Each is a family: a seed draws the device and the kernel's habits. Times follow what such kernels are known to depend on
 (occupancy, coalescing, traffic, registers, what a compiler does with one combination), with noise of one to two percent.
@@ -15,10 +15,31 @@ from ratchet.tune.t4 import RecordedSpace
 Floats = NDArray[np.float64]
 
 
-def made_up() -> dict[str, RecordedSpace]:
-    """Three of each family."""
-    families = {"product": product, "stencil": stencil, "channels": channels, "inside": inside}
-    return {f"{name}/{seed}": family(seed) for name, family in families.items() for seed in range(3)}
+def made_up(seeds: range = range(3)) -> dict[str, RecordedSpace]:
+    """One of each family for each seed."""
+    families = (product, stencil, channels, inside, plateaus, cliffs, holes)
+    return {f"{family.__name__}/{seed}": family(seed) for family in families for seed in seeds}
+
+
+def elsewhere(space: RecordedSpace, seed: int) -> RecordedSpace:
+    """The recorded space on an imaginary other device: other configurations are the best, and others fail.
+
+    Differences of log time are stretched; each value, and each pair of values of three pairs of parameters, has a factor of its
+    own; and what has the largest products of two parameters fails there.
+    """
+    rng = np.random.default_rng(400 + seed)
+    valid, sizes = space.candidates, space.candidates.space.sizes
+    times = np.array([np.nan if time_ms is None else time_ms for time_ms in space.times])
+    wide = [column for column, size in enumerate(sizes) if size > 1]
+    log = np.log(times / np.nanmin(times)) * rng.uniform(0.7, 1.2)
+    for column in wide:
+        log += 0.1 * rng.standard_normal(sizes[column])[valid.codes[:, column]]
+    pairs = [rng.choice(wide, 2, replace=False) for _ in range(3)]
+    log += np.log(_habits(valid, rng, tuple((int(first), int(second)) for first, second in pairs), 0.15))
+    numeric = [column for column in wide if sizes[column] > 2]
+    first, second = (np.log2(1 + _columns(valid)[column]) for column in rng.choice(numeric, 2, replace=False))
+    fails = first + second > np.quantile(first + second, rng.uniform(0.6, 1.0))
+    return _recorded(valid, np.exp(log), fails | np.isnan(times))
 
 
 def product(seed: int) -> RecordedSpace:
@@ -166,6 +187,56 @@ def inside(seed: int) -> RecordedSpace:
     times = work / hidden * (1 + 0.1 * left) * _habits(valid, rng, ((0, 1), (1, 2)), 0.03)
     times *= np.exp(0.01 * rng.standard_normal(valid.count))
     return _recorded(valid, times, (blocks < 1) | (registers > 255))
+
+
+def plateaus(seed: int) -> RecordedSpace:
+    """Steps: most configurations are as slow as many others, and one parameter alone seldom leaves a step."""
+    rng = np.random.default_rng(500 + seed)
+    values = (1, 2, 4, 8, 16, 32)
+    space = Space({**dict.fromkeys("abcd", values), "e": (0, 1), "f": (0, 1), "g": (0, 1, 2)})
+    valid = candidates(space)
+    logs = np.log2(np.stack(_columns(valid)[:4]))
+    log = np.zeros(valid.count)
+    for first, second in ((0, 1), (2, 3), (0, 3)):
+        away = np.abs(logs[first] + logs[second] - rng.integers(2, 9))
+        log += rng.uniform(0.2, 0.5) * np.floor((away + rng.uniform(0, 2)) / 2)
+    log += rng.uniform(0.1, 0.3) * (np.abs(logs[1] - logs[2] - rng.integers(-3, 4)) > 1)
+    times = np.exp(log) * _habits(valid, rng, ((4, 6), (5, 6)), 0.1) * np.exp(0.005 * rng.standard_normal(valid.count))
+    return _recorded(valid, times, np.zeros(valid.count, dtype=bool))
+
+
+def cliffs(seed: int) -> RecordedSpace:
+    """A bowl with edges: beyond some products of two parameters everything takes twice to four times as long."""
+    rng = np.random.default_rng(600 + seed)
+    values = (1, 2, 3, 4, 6, 8, 12, 16)
+    space = Space({**dict.fromkeys("abcd", values), "e": (0, 1), "f": (0, 1, 2, 3)})
+    valid = candidates(space)
+    logs = np.log2(np.stack(_columns(valid)[:4]))
+    log = np.zeros(valid.count)
+    for column in range(4):
+        log -= rng.uniform(0.05, 0.3) * logs[column]
+    for first, second in ((0, 1), (1, 2), (2, 3)):
+        log += np.log(rng.uniform(2, 4)) * (logs[first] + logs[second] > rng.uniform(2.5, 6))
+    times = np.exp(log) * _habits(valid, rng, ((0, 4), (3, 5), (4, 5)), 0.08) * np.exp(0.01 * rng.standard_normal(valid.count))
+    return _recorded(valid, times, np.zeros(valid.count, dtype=bool))
+
+
+def holes(seed: int) -> RecordedSpace:
+    """Three of five configurations fail, whole regions of them, also beside the best."""
+    rng = np.random.default_rng(700 + seed)
+    values = (1, 2, 4, 8, 16, 32, 64)
+    space = Space({**dict.fromkeys("abcd", values), "e": (0, 1), "f": (0, 1, 2)})
+    valid = candidates(space)
+    logs = np.log2(np.stack(_columns(valid)[:4]))
+    mixed = rng.normal(size=(4, 4)) * 0.15 + np.eye(4)
+    away = mixed @ (logs - rng.uniform(0.5, 5.5, size=(4, 1)))
+    log = 0.06 * (away**2).sum(axis=0)
+    fails = np.zeros(valid.count, dtype=bool)
+    for first, second in ((0, 1), (1, 3), (2, 3), (2, 4), (3, 5)):
+        table = rng.random((space.sizes[first], space.sizes[second])) < 0.17
+        fails |= table[valid.codes[:, first], valid.codes[:, second]]
+    times = np.exp(log) * _habits(valid, rng, ((0, 4), (1, 5), (2, 3)), 0.08) * np.exp(0.01 * rng.standard_normal(valid.count))
+    return _recorded(valid, times, fails)
 
 
 def _columns(valid: Candidates) -> list[Floats]:

@@ -94,6 +94,7 @@ SECOND: Configuration = WINNER | {"NUM_STAGES": 3}
 SESSION = Session(
     started_at=examples.STARTED,
     wall_s=171.4,
+    startup_s=6.2,
     command=COMMAND,
     strategy="climb",
     seed=1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 @click.option("--memory-limit", type=_memory, default="4000MB", show_default=True, help="Most memory that a call may hold.")
 @click.option("--seeds", type=_seeds, default=None, metavar="1,2,…", help="Seeds of the inputs (default: new ones each time).")
 @click.option("--allow-lower-precision", is_flag=True, help="Accept TF32 or half precision inside, within the tolerances.")
+@click.option("--sanitize", is_flag=True, help="First run the candidate under compute-sanitizer (memcheck, racecheck).")
 @click.option("--pairs", type=click.IntRange(8, 200), help="Most pairs of fresh processes (default: 20).")
 @click.option("--case-timeout", help="Time limit for one step of a file (default: 60s).")
 @click.option("--certify", type=click.Path(path_type=Path, dir_okay=False), help="Write sources, samples and verdict to a file.")
@@ -85,6 +87,7 @@ def evaluate_command(baseline: Path, candidate: Path, **options: Any) -> int:
     request = request_of((), {**options, "repo": Path.cwd()})
     certificate = read_certificate(options["verify"]) if options["verify"] else None
     wanted = request_again(certificate) if certificate else _wanted(baseline, candidate, options)
+    wanted = replace(wanted, sanitize=options["sanitize"])
     with progressing(options) as progress:
         record = evaluate(wanted, request, progress, os.environ)
     if options["certify"]:

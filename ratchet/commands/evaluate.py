@@ -11,7 +11,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from ratchet.judge.evaluation import headline, is_confirmed, looks_that_decide, 
 from ratchet.measure.build import without_secrets
 from ratchet.measure.device.environment import describe
 from ratchet.measure.evaluation import SEEDS, FilesTask, MeasuredFiles, measure_files, write_tree
+from ratchet.measure.sanitizer import find_sanitizer
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.evaluation import EvaluationRecord, EvaluationTask, InputSpec, Rules, SourceFile, Violation
 from ratchet.records.files import load
@@ -34,7 +35,7 @@ from ratchet.report.progress import Progress
 from ratchet.stats.comparison import medians_ms
 
 BUDGET_S = {"cuda": 12.0, "cpu": 5.0}
-"""No pair begins after so many seconds of them, beyond the first eight."""
+"""No pair begins after so many seconds of them, beyond the first eight, unless --pairs asks for them."""
 BLOCKS = {"cuda": 8, "cpu": 4}
 SIZE = {"cuda": 4096, "cpu": 1024}
 """Rows and columns of the argument, where nothing else is asked for."""
@@ -54,6 +55,8 @@ class EvaluationRequest:
     rules: Rules
     seeds: tuple[int, ...] = ()
     """None: new ones are drawn."""
+    sanitize: bool = False
+    """Run the candidate under compute-sanitizer, too."""
 
 
 def read_source(path: Path) -> SourceFile:
@@ -80,10 +83,12 @@ def evaluate(wanted: EvaluationRequest, request: Request, progress: Progress, en
         machine_of(request, settings, f"ratchet evaluate {wanted.candidate.path}", progress, environ) as machine,
         scratch_folder("evaluate") as folder,
     ):
+        sanitizer = _sanitizer(machine, environ) if wanted.sanitize else None
         seeds = (*wanted.seeds, *(secrets.randbelow(2**31) for _ in range(SEEDS)))[:SEEDS]
         size = SIZE[machine.device]
         inputs = wanted.inputs or (() if wanted.maker else (InputSpec(shape=(size, size)),))
-        task = _task(settings, machine, wanted.rules, seeds)
+        budget_s = 0.0 if "pairs" in given else BUDGET_S[machine.device]
+        task = replace(_task(settings, machine, wanted.rules, seeds, budget_s), sanitizer=sanitizer)
         trees = _trees(wanted, inputs, settings, machine, folder, request.folder)
         measured = measure_files(trees, task, folder, progress, without_secrets(environ))
     if evaluator_digest() != evaluator:
@@ -157,7 +162,13 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[int]) -> FilesTask:
+def _sanitizer(machine: Machine, environ: Mapping[str, str]) -> Path:
+    if machine.device == "cpu":
+        raise UsageError("compute-sanitizer looks at kernels on a GPU, and this is the CPU.", "Leave --sanitize out.")
+    return find_sanitizer(environ)
+
+
+def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[int], budget_s: float) -> FilesTask:
     on_cpu = machine.device == "cpu"
     plan = Plan(
         pairs=settings.pairs,
@@ -173,7 +184,6 @@ def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[in
     def undecided(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> bool:
         return timed_verdict(head, reference)[0] == "inconclusive"
 
-    budget_s = BUDGET_S[machine.device]
     times = looks_that_decide(settings.pairs)
     return FilesTask(plan, rules, seeds, times, budget_s, undecided, machine.gpu, machine.peaks, machine.idle)
 

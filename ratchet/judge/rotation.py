@@ -15,8 +15,9 @@ from ratchet.records.experiment import PROFILED_CALLS, Ceiling, CopyRow, Experim
 IN_A_ROW = 3
 """Discards of one kind in a row after which another kind is tried."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
-AT_FLOOR, AT_RATE, OPAQUE = 0.7, 0.8, 0.5
-"""Shares from which a ceiling is reached: launches of a call, copies of the rate of pinned ones, an engine of the kernels."""
+AT_FLOOR, AT_RATE, OPAQUE, FULL = 0.7, 0.8, 0.5, 0.8
+"""Shares from which a ceiling is reached: launches of a call, copies of the rate of pinned ones, an engine of all kernels;
+kernels of a call and their warps of those that fit, both."""
 _ENGINE = re.compile(r"tensorrt|\btrt|onnxruntime|\bort_|ExecutionContext|myelin", re.IGNORECASE)
 _SYNC = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "aten::item", "aten::_local_scalar_dense")
 _PRODUCTS = re.compile(r"gemm|matmul|cutlass|conv|aten::(add)?mm|aten::bmm|wgmma", re.IGNORECASE)
@@ -81,13 +82,10 @@ def ceilings(session: SessionRecord) -> tuple[Ceiling, ...]:
     whole_us = session.noise[0].median_ms * 1e3
     launches = _launches(session)
     floor_us = launches * floors.launch_us
-    found = [
-        Ceiling(
-            name="launch floor",
-            reached=floor_us >= AT_FLOOR * whole_us,
-            figures=f"{launches} launches × {floors.launch_us:.2f}us = {floor_us:.0f}us of {whole_us:.0f}us",
-        )
-    ]
+    found: list[Ceiling] = []
+    if session.baseline.by_cuda:  # a CPU launches nothing, and its operators differ in what they cost
+        figures = f"{launches} launches × {floors.launch_us:.2f}us = {floor_us:.0f}us of {whole_us:.0f}us"
+        found.append(Ceiling(name="launch floor", reached=floor_us >= AT_FLOOR * whole_us, figures=figures))
     if floors.h2d_bytes_per_s:
         found += _copy_ceiling("PCIe to the GPU", "HtoD", floors.h2d_bytes_per_s, session.baseline.copies)
     if floors.d2h_bytes_per_s:
@@ -97,6 +95,10 @@ def ceilings(session: SessionRecord) -> tuple[Ceiling, ...]:
     if engine:
         figures = f"{units.percent(engine / total)} of the time of all kernels is inside an engine that Python cannot change"
         found.append(Ceiling(name="opaque engine", reached=engine >= OPAQUE * total, figures=figures))
+    if (occupancy := session.baseline.occupancy) is not None:
+        busy = min(1.0, total / max(1, activity.calls) * 1e6 / whole_us)
+        figures = f"kernels run {units.percent(busy)} of the call, and hold {units.percent(occupancy)} of the warps that fit"
+        found.append(Ceiling(name="occupancy", reached=min(busy, occupancy) >= FULL, figures=figures))
     return tuple(found)
 
 
@@ -119,8 +121,6 @@ def _copy_ceiling(name: str, direction: str, most: float, copies: Sequence[CopyR
 
 
 def _launches(session: SessionRecord) -> int:
-    """Return the launches of a call; on a CPU, the operators that were called."""
+    """Return the launches of a call; on a CPU, the operators that no other one calls."""
     activity = session.baseline.activity
-    if activity.launches:
-        return round(activity.launches / max(1, activity.calls))
-    return round(sum(spot.count for spot in session.baseline.by_cpu) / PROFILED_CALLS)
+    return round(activity.launches / max(1, activity.calls))

@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ratchet import units
-from ratchet.errors import HostError
+from ratchet.errors import HostError, UnfitError
+from ratchet.measure.child.profile_target import ProfileTarget
 from ratchet.measure.client import CaseTrouble, Hosts, WorkerClient
 from ratchet.measure.device.nvml import Gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.measure.lost import beyond_hardware
 from ratchet.measure.messages import RULE, Compared, Prepared, Probed, Sampled
+from ratchet.measure.sanitizer import TOOLS, errors_of
 from ratchet.measure.survey import trace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.measure.workers import Workers
@@ -30,6 +32,14 @@ from ratchet.records.profile import Peaks
 from ratchet.records.run import SIDES, Plan, Side, WorkerSamples
 
 CASE = "evaluate/default"
+_HINTS = {
+    "has no function": "Name another function of both files with --function.",
+    "positional argument": "Repeat --input for each argument, or make them with --inputs FILE:FUNCTION.",
+    "hung: no answer": "It may be an endless loop; for code that is only slow raise --case-timeout.",
+    "allocate memory": "Give smaller inputs with --input.",
+    "out of memory": "Give smaller inputs with --input.",
+}
+"""Words of a failure, and what to try."""
 _BENCH = """\
 from pathlib import Path
 
@@ -66,6 +76,8 @@ class FilesTask:
     gpu: Gpu | None = None
     peaks: Peaks | None = None
     idle: Sequence[int] = ()
+    sanitizer: Path | None = None
+    """The program compute-sanitizer, where the candidate is to be run under it."""
 
 
 @dataclass
@@ -112,6 +124,8 @@ def measure_files(
         sampler = stack.enter_context(Sampler(task.gpu, idle=task.idle)) if task.gpu else None
         duet = Duet(hosts, task.plan, progress, sampler)
         _probe(duet.workers, task, folder, found, progress)
+        if task.sanitizer and not (found.violations or found.trouble):
+            _sanitize(trees, task.sanitizer, task.seeds[-1], folder, environ, found, progress)
         if found.violations or found.trouble:
             return found
         progress.start(1, task.looks[-1])
@@ -209,6 +223,30 @@ def _violations(probe: Probe, task: FilesTask, found: MeasuredFiles) -> Iterator
         )
 
 
+def _sanitize(
+    trees: Mapping[Side, TreeSpec],
+    sanitizer: Path,
+    seed: int,
+    folder: Path,
+    environ: Mapping[str, str],
+    found: MeasuredFiles,
+    progress: MeasureProgress,
+) -> None:
+    """Run the candidate under each tool. What the baseline does as well is only noted: it may lie in a library."""
+    targets = {side: ProfileTarget(trees[side], (CASE,), seed) for side in SIDES}
+    for tool in TOOLS:
+        progress.stage(f"Running the candidate under compute-sanitizer ({tool})")
+        try:
+            error = errors_of(targets["head"], tool, sanitizer, folder, environ)
+            if error and (own := errors_of(targets["reference"], tool, sanitizer, folder, environ)):
+                found.notes.append(f"{tool} reports errors of both files, which is held against neither. The baseline: {own}")
+            elif error:
+                found.violations.append(Violation(rule="sanitizer", message=f"{tool}: {error}"))
+        except UnfitError as trouble:
+            found.trouble = str(trouble)
+            return
+
+
 def _note_failures(measured: Measured, found: MeasuredFiles) -> None:
     """Note why the pairs ended early."""
     for failure in measured.failures:
@@ -224,7 +262,8 @@ def _note(error: CaseTrouble, found: MeasuredFiles) -> None:
     if error.side == "head":
         _broken(error.stage, error.message, found)
     else:
-        found.trouble = f"The baseline failed: {error.message}"
+        hint = _hint(error.message)
+        found.trouble = f"The baseline failed: {error.message}{f'. {hint}' if hint else ''}"
 
 
 def _broken(stage: str, message: str, found: MeasuredFiles) -> None:
@@ -234,7 +273,12 @@ def _broken(stage: str, message: str, found: MeasuredFiles) -> None:
     elif stage == "check":
         found.violations.append(Violation(rule="outputs", message="outputs differ between pairs", detail=message))
     else:
-        found.violations.append(Violation(rule="failed", message=message))
+        found.violations.append(Violation(rule="failed", message=message, detail=_hint(message)))
+
+
+def _hint(message: str) -> str:
+    """Return what to try where a file fails in a way that an option may mend; empty elsewhere."""
+    return next((hint for words, hint in _HINTS.items() if words in message), "")
 
 
 def _audit(workers: Workers, task: FilesTask, found: MeasuredFiles) -> None:

@@ -42,6 +42,8 @@ class AdviceFinding(Record):
     """The gain that can be expected, and of what."""
     quick_win: str | None = None
     """The quick win that shows it, by its name."""
+    quick_win_case: str | None = None
+    """What `ratchet quickwins` calls it."""
 
 
 class Answer(Record):

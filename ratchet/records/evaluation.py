@@ -114,7 +114,9 @@ class Slope(Record):
 class Violation(Record):
     """Something that a candidate must not do, or a limit that it exceeds."""
 
-    rule: Literal["outputs", "memory", "inputs", "deferred", "patched", "precision", "impossible", "failed", "harness"]
+    rule: Literal[
+        "outputs", "memory", "inputs", "deferred", "patched", "precision", "impossible", "failed", "harness", "sanitizer"
+    ]
     message: str
     """Completes the line ``Constraint violated: …``."""
     detail: str = ""

@@ -58,6 +58,8 @@ class ProfileBaseline(Record):
     by_cpu: Annotated[tuple[HotSpot, ...], Field(max_length=LISTED)]
     copies: Annotated[tuple[CopyRow, ...], Field(max_length=64)] = ()
     activity: Activity
+    occupancy: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Warps of the kernels as a share of those that fit on the GPU, by their time; an estimate. None where the trace has none."""
 
 
 class Floors(Record):
@@ -250,7 +252,7 @@ class Rotation(Record):
 class Ceiling(Record):
     """A limit of the machine beside what the profile shows."""
 
-    name: Literal["launch floor", "PCIe to the GPU", "PCIe from the GPU", "opaque engine"]
+    name: Literal["launch floor", "PCIe to the GPU", "PCIe from the GPU", "opaque engine", "occupancy"]
     reached: bool
     figures: str
 

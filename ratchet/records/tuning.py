@@ -85,6 +85,8 @@ class Session(Record):
 
     started_at: AwareDatetime
     wall_s: NotNegative = 0.0
+    startup_s: NotNegative = 0.0
+    """Seconds of ``wall_s`` before the first configuration could be tried. The budget counts from there."""
     command: tuple[str, ...]
     strategy: str
     """As it was carried out: never ``auto``'s mere wish, where the space decided."""
@@ -158,6 +160,11 @@ class TuningRecord(Record):
     def wall_s(self) -> float:
         """Seconds of all sessions together."""
         return sum(session.wall_s for session in self.sessions)
+
+    @property
+    def startup_s(self) -> float:
+        """Seconds of them before something could be tried."""
+        return sum(session.startup_s for session in self.sessions)
 
     def confirmed(self, configuration: Mapping[str, Parameter]) -> Comparison | None:
         """Return how a configuration compares with the default on this case; None where that was not confirmed."""

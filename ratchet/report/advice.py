@@ -26,7 +26,8 @@ def advice_lines(advice: Advice) -> Iterator[str]:
         yield f"   Do: {clean(finding.do)}"
         yield f"   Gain: {clean(finding.gain)}."
         if finding.quick_win:
-            yield f"   Quick win: {clean(finding.quick_win)}."
+            shown = f": ratchet quickwins {clean(finding.quick_win_case)}" if finding.quick_win_case else ""
+            yield f"   Quick win: {clean(finding.quick_win)}{shown}"
     if not advice.findings:
         yield f"Nothing costs more than {units.percent(advice.floor)} of it."
     if advice.checklist:
@@ -38,6 +39,14 @@ def advice_lines(advice: Advice) -> Iterator[str]:
         yield f"Note: {clean(warning)}"
 
 
+_SCOPES = {
+    "<module>": "the script",
+    "<lambda>": "a lambda",
+    **dict.fromkeys(("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>"), "a comprehension"),
+}
+"""Python's names of functions that have none."""
+
+
 def _place(where: Where | None) -> str:
     if where is None:
         return ""
@@ -46,4 +55,4 @@ def _place(where: Where | None) -> str:
         return f" at {clean(where.file, 120)}:{where.line}{called}"
     if not where.line:
         return f" in {clean(where.file, 120)}{called}"
-    return f" in {clean(where.function, 60)} ({clean(where.file, 120)}:{where.line}){called}"
+    return f" in {_SCOPES.get(where.function) or clean(where.function, 60)} ({clean(where.file, 120)}:{where.line}){called}"

@@ -100,8 +100,8 @@ def experiment_lines(one: ExperimentRecord) -> Iterator[str]:
     if one.equality:
         yield f"  {_equality(one.equality)}"
     if one.graph:
-        was = "" if one.graph.head == one.graph.reference else f", {one.graph.reference} before this change"
-        why = f": {log_line(one.graph.why)}" if one.graph.why else ""
+        was = "" if one.graph.head == one.graph.reference else f" (before this change: {one.graph.reference})"
+        why = f": {log_line(one.graph.why).rstrip('.')}" if one.graph.why else ""
         yield f"  CUDA graph of {log_line(one.stage)}: {one.graph.head}{was}{why}."
     elif one.e2e:
         yield "  CUDA graph: not tested, since there is no GPU."
@@ -117,7 +117,7 @@ def _equality(equality: Equality) -> str:
     largest = "" if equality.largest is None else f", largest difference {equality.largest:.2e}"
     where = f" ({log_line(equality.note)})" if equality.note else ""
     if equality.close:
-        return f"Results are not the same bit for bit, but within atol 1e-5 and rtol 1e-4{largest}."
+        return f"Results are not the same bit for bit, but each value is within 1e-5 plus 1e-4 of its size{largest}."
     return f"Results are NOT within atol 1e-5 and rtol 1e-4{largest}{where}: keep it only if that is meant."
 
 
@@ -125,7 +125,7 @@ def status_lines(status: StatusRecord) -> Iterator[str]:
     """Yield what is known so far and what to try next."""
     times = f"{status.e2e_ms:.3f}ms a call, {status.speedup:.3f} times as fast as at the start"
     yield f"{log_line(status.case)}: {units.plural(status.experiments, 'experiment')}, {status.kept} kept; {times}."
-    dirty = " with uncommitted changes" if status.reference.dirty else ""
+    dirty = " and the uncommitted changes that were kept" if status.reference.dirty else ""
     yield f"The next change is compared with {status.reference.commit[:10]}{dirty}."
     if status.minutes_left is not None:
         yield f"Budget: {status.minutes_left:.0f} min left."
@@ -135,6 +135,8 @@ def status_lines(status: StatusRecord) -> Iterator[str]:
     for ceiling in status.ceilings:
         name = f"{ceiling.name[:1].upper()}{ceiling.name[1:]}"
         yield f"{name}: {'reached' if ceiling.reached else 'not reached'} ({ceiling.figures})."
+    if status.kept and status.ceilings:
+        yield "That is from the profile at the start; ratchet experiment start CASE --again takes another."
     if status.rotation:
         rotation = status.rotation
         step = f"go on with {rotation.next}" if rotation.next else "nothing of the list is left"

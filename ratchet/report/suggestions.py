@@ -296,7 +296,8 @@ def tuning_lines(record: TuningRecord) -> Iterator[str]:
     counts = Counter(evaluation.outcome for evaluation in record.evaluations)
     of = f" of {record.valid}" if record.valid is not None else ""
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
-    yield f"Tried {len(record.evaluations)}{of} configurations in {units.wall(record.wall_s)}: {outcomes}"
+    startup = f", {units.wall(record.startup_s)} of them to start" if record.startup_s else ""
+    yield f"Tried {len(record.evaluations)}{of} configurations in {units.wall(record.wall_s)}{startup}: {outcomes}"
     for evaluation in timed[:SHOWN]:
         share = f"{units.percent(evaluation.normalised, 1):>9}" if evaluation.normalised is not None else ""
         yield untrusted.log_line(

@@ -1,4 +1,4 @@
-"""Stations on a Ray cluster: an actor for each GPU that the cluster offers, and a stand-in for it here.
+"""An executor on a Ray cluster: an actor for each GPU that the cluster offers, and a station in each.
 
 ``ratchet tune --executor ray`` calls `ray_actors`. ``RAY_ADDRESS`` names the cluster; without it one is started on this machine
 and ended afterwards. Touches the network, and starts processes on every GPU of the cluster. Ray loads only when it is called.
@@ -8,30 +8,33 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import queue
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ratchet.errors import HostError, UnfitError, UsageError
 from ratchet.records.tuning import Done, Task
 
 if TYPE_CHECKING:
-    from ratchet.tune.executor import Report, Station
+    from ratchet.tune.executor import Station
 
 Opened = Callable[[Any], "Station"]
 """Opens the station for one target of tuning, in the process that prepared it."""
 Prepare = Callable[[contextlib.ExitStack], Opened]
 """Makes a process ready, on the device that it may use, before the target is known; the stack closes what it holds."""
-Begin = Callable[[Any], AbstractContextManager[list["RayStation"]]]
+Begin = Callable[[Any], AbstractContextManager["RayExecutor"]]
 """Opens the stations for one target of tuning."""
-_TURN_S = 0.05
-"""Longest that an actor waits for a result before it takes new tasks: an idle one is called again this often."""
 _START_S = 300.0
-"""Longest that a station may take to start."""
+"""Longest that the first station may take to start."""
 _REACH_S = 10.0
 """Longest that a connection to the cluster may take; Ray itself tries for minutes."""
+_CALLS = 64
+"""Calls that an actor answers at once: more than a station takes tasks, those that were withdrawn included."""
 
 
 @contextlib.contextmanager
@@ -53,22 +56,21 @@ def ray_actors(prepare: Prepare, environ: Mapping[str, str]) -> Iterator[Begin]:
         if count == 0:
             raise UnfitError("The Ray cluster offers no GPU.", "Start its nodes with --num-gpus, or leave --executor out.")
         actor = ray.remote(num_gpus=1, num_cpus=0, max_restarts=0)(_Actor)
-        actors = [actor.remote(prepare) for _ in range(count)]
-        yield lambda aim: _opened(ray, actors, aim)
+        actors = [actor.options(max_concurrency=_CALLS).remote(prepare) for _ in range(count)]
+
+        @contextlib.contextmanager
+        def begin(aim: Any) -> Iterator[RayExecutor]:
+            executor = RayExecutor(ray, actors, aim)
+            try:
+                executor.wait_for_first(_START_S)
+                yield executor
+            finally:
+                executor.close()
+
+        yield begin
     finally:
         if ours:
             ray.shutdown()
-
-
-@contextlib.contextmanager
-def _opened(ray: Any, actors: Sequence[Any], aim: Any) -> Iterator[list[RayStation]]:
-    stations = [RayStation(ray, actor, aim) for actor in actors]
-    try:
-        _await(ray, stations)
-        yield [station for station in stations if station.places]
-    finally:
-        for station in stations:
-            station.close()
 
 
 def _join(ray: Any, environ: Mapping[str, str]) -> None:
@@ -93,157 +95,150 @@ def _reach(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=_REACH_S).close()
 
 
-def _await(ray: Any, stations: list[RayStation]) -> None:
-    """Wait until every station has started or failed. Raises HostError where none is left, with the first reason."""
-    waiting = {station.joining: station for station in stations}
-    reasons = []
-    done, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=_START_S)
-    for joining, station in waiting.items():
-        reason = station.begin(joining) if joining in done else f"it did not start within {_START_S:.0f} s"
-        if reason:
-            reasons.append(reason)
-            station.close()
-    if len(reasons) == len(stations):
-        raise HostError(f"No station started on the Ray cluster: {reasons[0]}", "Every node needs the repository and ratchet.")
-
-
 class _Actor:
-    """The station itself, in a process of the cluster; `RayStation` calls `turn` again and again."""
+    """A station in a process of the cluster, which answers several calls at once, each in a thread. Records travel as JSON."""
 
     def __init__(self, prepare: Prepare) -> None:
         self._held = contextlib.ExitStack()
         self._opened = prepare(self._held)
+        self._answers: dict[int, queue.SimpleQueue[Done]] = {}
+        self._begun = threading.Event()
 
-    def begin(self, aim: Any) -> tuple[list[str], int, tuple[str, ...]]:
+    def begin(self, aim: Any) -> tuple[str, int]:
+        """Open the station; return its name and how many tasks it takes at once."""
         self._station = self._opened(aim)
         self._held.callback(self._station.close)
-        return self.turn([], False, 0.0)
+        self._station.report_to(lambda done: self._answers.pop(done.task.number).put(done))
+        self._begun.set()
+        return ", ".join(self._station.places), self._station.room
 
-    def turn(self, tasks: list[str], withdraw: bool, timeout_s: float) -> tuple[list[str], int, tuple[str, ...]]:
-        """Take tasks; return what was done, how much room there is, and the station's places. Records travel as JSON."""
-        if withdraw:
-            self._station.withdraw()
-        for task in tasks:
-            self._station.submit(Task.model_validate_json(task))
-        done = [result.model_dump_json() for result in self._station.results(timeout_s)]
-        return done, self._station.room, self._station.places
+    def carry_out(self, text: str) -> str:
+        """Return what became of a task. One that is withdrawn in time gets no answer."""
+        task = Task.model_validate_json(text)
+        answer = self._answers[task.number] = queue.SimpleQueue()
+        self._begun.wait()
+        self._station.submit(task)
+        return answer.get().model_dump_json()
+
+    def withdraw(self) -> None:
+        self._station.withdraw()
 
     def end(self) -> None:
         self._held.close()
 
 
-class RayStation:
-    """The local stand-in for a station in an actor. Its thread talks to the actor and reports lost tasks."""
+@dataclass(eq=False)
+class _Member:
+    """An actor, as it is seen from here."""
 
-    def __init__(self, ray: Any, actor: Any, aim: Any) -> None:
-        self._ray, self._actor = ray, actor
-        self.joining = actor.begin.remote(aim)
-        self._changed = threading.Condition()
-        self._outgoing: list[Task] = []
-        self._in_hand: dict[int, Task] = {}
-        self._withdraw = False
-        self._room = 0
-        self._places: tuple[str, ...] = ()
-        self._name = "a node of the Ray cluster"
-        self._unreported: list[Done] = []
-        self._report: Report = self._keep
-        self._thread: threading.Thread | None = None
+    actor: Any
+    name: str = ""
+    """Empty until its station has started."""
+    room: int = 0
+    """Tasks that it takes now."""
 
-    def begin(self, joining: Any) -> str:
-        """Talk to the station from now on, once it has started; return why it has not, or an empty text."""
-        try:
-            self._heard(*self._ray.get(joining))
-        except self._ray.exceptions.RayError as error:
-            return _first_line(error)
-        self._name = ", ".join(self._places)
-        self._thread = threading.Thread(target=self._talk, name=f"ratchet-{self._name}", daemon=True)
-        self._thread.start()
-        return ""
+
+class RayExecutor:
+    """The stations of a cluster. The tasks of one that is lost go to another, as long as there is one.
+
+    Each call of an actor is one future, and `results` waits for all of them at once. A station that starts later than others
+    takes tasks from then on.
+    """
+
+    def __init__(self, ray: Any, actors: Sequence[Any], aim: Any) -> None:
+        self._ray = ray
+        self._members = [_Member(actor) for actor in actors]
+        self._starting = {member.actor.begin.remote(aim): member for member in self._members}
+        self._calls: dict[Any, tuple[_Member, Task | None]] = {}
+        """Future → who answers, and the task; None where it was withdrawn, and may be under way all the same."""
+        self._reasons: list[str] = []
 
     @property
     def places(self) -> tuple[str, ...]:
-        return self._places
+        return tuple(member.name for member in self._members if member.name)
 
     @property
     def room(self) -> int:
-        with self._changed:
-            return max(0, self._room - len(self._outgoing)) if self._places else 0
+        return sum(max(0, member.room) for member in self._members)
 
-    def report_to(self, report: Report) -> None:
-        self._report = report
+    def wait_for_first(self, seconds: float) -> None:
+        """Wait until a station has started. Raises HostError where none does, with the first reason."""
+        until = time.monotonic() + seconds
+        while not self.places and self._starting and time.monotonic() < until:
+            self.results(until - time.monotonic())
+        if not self.places:
+            reason = self._reasons[0] if self._reasons else f"none was there within {seconds:.0f} s"
+            raise HostError(f"No station started on the Ray cluster: {reason}", "Every node needs the repository and ratchet.")
 
     def submit(self, task: Task) -> None:
-        with self._changed:
-            self._in_hand[task.number] = task
-            gone = not self._places
-            if not gone:
-                self._outgoing.append(task)
-        if gone:
-            self._lose("the station is gone")
+        member = max(self._members, key=lambda member: member.room)
+        member.room -= 1
+        self._calls[member.actor.carry_out.remote(task.model_dump_json())] = (member, task)
 
     def results(self, timeout_s: float) -> list[Done]:
-        with self._changed:
-            if not self._unreported:
-                self._changed.wait(timeout_s)
-            results, self._unreported = self._unreported, []
-        return results
+        calls = [*self._starting, *self._calls]
+        if not calls:
+            return []
+        ready, rest = self._ray.wait(calls, timeout=max(0.0, timeout_s))
+        if ready and rest:
+            ready += self._ray.wait(rest, num_returns=len(rest), timeout=0)[0]
+        return [done for call in ready for done in self._heard(call)]
 
     def withdraw(self) -> None:
-        with self._changed:
-            self._outgoing.clear()
-            self._in_hand.clear()  # the actor still reports the one that is being timed
-            self._withdraw = True
+        for call, (member, task) in self._calls.items():
+            if task is not None:
+                self._calls[call] = (member, None)
+                member.room += 1
+        for member in self._members:
+            if member.name:
+                member.actor.withdraw.remote()
 
     def close(self) -> None:
-        with self._changed:
-            self._places = ()
-        if self._thread and self._thread is not threading.current_thread():
-            self._thread.join(10)
-        with contextlib.suppress(self._ray.exceptions.RayError):
-            self._ray.get(self._actor.end.remote(), timeout=10)
-        self._ray.kill(self._actor)
+        ends = [member.actor.end.remote() for member in self._members]
+        if ends:
+            self._ray.wait(ends, num_returns=len(ends), timeout=10)
+        for member in self._members:
+            self._ray.kill(member.actor)
+        self._members, self._starting, self._calls = [], {}, {}
 
-    def _talk(self) -> None:
-        while True:
-            with self._changed:
-                if not self._places:
-                    return
-                tasks, self._outgoing = self._outgoing, []
-                withdraw, self._withdraw = self._withdraw, False
-            try:
-                answer = self._ray.get(self._actor.turn.remote([task.model_dump_json() for task in tasks], withdraw, _TURN_S))
-            except self._ray.exceptions.RayError as error:
-                self._lose(_first_line(error))
-                return
-            for done in self._heard(*answer):
-                self._report(done)
+    def _heard(self, call: Any) -> list[Done]:
+        """Return what the answer to a call leaves to report."""
+        starting = self._starting.pop(call, None)
+        member, task = (starting, None) if starting else self._calls.pop(call, (None, None))
+        if member is None:  # of a station that was lost a moment ago
+            return []
+        try:
+            answer = self._ray.get(call)
+        except self._ray.exceptions.RayError as error:
+            return self._lost(member, task, _last_line(error))
+        if starting:
+            member.name, room = answer
+            member.room += room
+            return []
+        done = Done.model_validate_json(answer)
+        if done.lost:
+            return self._lost(member, task, done.lost)
+        if task is not None:
+            member.room += 1
+        return [done]
 
-    def _heard(self, done: list[str], room: int, places: tuple[str, ...]) -> list[Done]:
-        """Return the actor's results as records, and note its room. A station that has no place any more is gone."""
-        results = [Done.model_validate_json(text) for text in done]
-        with self._changed:
-            for result in results:
-                self._in_hand.pop(result.task.number, None)
-            self._room = room
-            if self._thread is None or self._places:
-                self._places = tuple(places)
-        return results
-
-    def _lose(self, why: str) -> None:
-        """Report every task in hand as lost."""
-        with self._changed:
-            self._places = ()
-            lost, self._in_hand = list(self._in_hand.values()), {}
-            self._outgoing.clear()
-        for task in lost:
-            self._report(Done(task=task, place=self._name, lost=f"{self._name} was lost: {why}"))
-
-    def _keep(self, done: Done) -> None:
-        with self._changed:
-            self._unreported.append(done)
-            self._changed.notify()
+    def _lost(self, member: _Member, task: Task | None, why: str) -> list[Done]:
+        """Drop a member and give its tasks to others; return them as lost where there is no other."""
+        self._members.remove(member)
+        self._reasons.append(why)
+        self._ray.kill(member.actor)
+        name = member.name or "a node of the Ray cluster"
+        theirs = [task, *(other for owner, other in self._calls.values() if owner is member)]
+        self._calls = {call: entry for call, entry in self._calls.items() if entry[0] is not member}
+        self._starting = {call: starter for call, starter in self._starting.items() if starter is not member}
+        tasks = [each for each in theirs if each is not None]
+        if not self._members:
+            return [Done(task=each, place=name, lost=f"{name} was lost: {why}") for each in tasks]
+        for each in tasks:
+            self.submit(each)
+        return []
 
 
-def _first_line(error: BaseException) -> str:
+def _last_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

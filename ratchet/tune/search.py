@@ -1,8 +1,8 @@
 """The search: a space and what is known of it → which configurations to try next.
 
 ``ratchet tune`` and the replay of a recorded space ask it for configurations and report their times. `Auto` tries every
-configuration if the budget allows it; else it uses what did best on recorded and made-up spaces: trees, or hill-climbing where
-scikit-learn is not installed. Pure: no clock, no files.
+configuration if the budget allows it; else it uses what did best on recorded and made-up spaces: a portfolio, or hill-climbing
+where scikit-learn is not installed. Pure: no clock, no files.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import math
 import numpy as np
 
 from ratchet.errors import UsageError
+from ratchet.tune.models import History
 from ratchet.tune.space import Candidates, Configuration, Value
-from ratchet.tune.strategies import Climb, Exhaustive, History, Random, Strategy, Tpe, TreeSearch
+from ratchet.tune.strategies import Climb, Exhaustive, Portfolio, Random, Strategy, Tpe
 
 
 class Auto(Strategy):
@@ -41,13 +42,31 @@ class Auto(Strategy):
         fits = self.to_come is not None and self.seen.candidates.exact and self.seen.left <= self.to_come
         if fits:
             return Exhaustive
-        return TreeSearch if importlib.util.find_spec("sklearn") else Climb
+        return Portfolio if _is_installed(Portfolio.needs) else Climb
 
 
 STRATEGIES: dict[str, type[Strategy]] = {
-    strategy.name: strategy for strategy in (Auto, Exhaustive, Random, Climb, TreeSearch, Tpe)
+    strategy.name: strategy for strategy in (Auto, Exhaustive, Random, Climb, Portfolio, Tpe)
 }
 """Name → strategy. The search calls ``next()`` only while there is a candidate that was not handed out."""
+
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "optuna": "Optuna"}
+"""Module → what its package is called."""
+
+
+def strategy_called(name: str) -> type[Strategy]:
+    """Return the strategy of this name. Raises UsageError where there is none, or what it needs is not installed."""
+    if name not in STRATEGIES:
+        raise UsageError(f"There is no strategy called {name}.", f"There are {', '.join(STRATEGIES)}.")
+    needs = STRATEGIES[name].needs
+    if needs and not _is_installed(needs):
+        hint = "Install it with pip install 'gpu-ratchet[tune]', or use auto or climb."
+        raise UsageError(f"The strategy {name} needs {DISTRIBUTIONS[needs]}, which is not installed.", hint)
+    return STRATEGIES[name]
+
+
+def _is_installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
 
 
 class Search:
@@ -57,11 +76,10 @@ class Search:
     """
 
     def __init__(self, candidates: Candidates, strategy: str = "auto", seed: int = 0, budget: int | None = None) -> None:
-        """Begin a search of about ``budget`` evaluations (None: unknown). Raises UsageError for an unknown strategy."""
-        if strategy not in STRATEGIES:
-            raise UsageError(f"There is no strategy called {strategy}.", f"There are {', '.join(STRATEGIES)}.")
+        """Begin a search of about ``budget`` evaluations (None: unknown). Raises UsageError as `strategy_called` does."""
+        chosen = strategy_called(strategy)
         self._seen = History(candidates)
-        self._strategy = STRATEGIES[strategy](self._seen, np.random.default_rng(seed), budget)
+        self._strategy = chosen(self._seen, np.random.default_rng(seed), budget)
         default = candidates.space.default
         self._first = candidates.index(default) if default is not None else None
 

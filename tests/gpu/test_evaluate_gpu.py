@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")]
 
-from tests.integration.playground import Finished, Playground  # noqa: E402  after the skip
+from ratchet.errors import UsageError  # noqa: E402  after the skip
+from ratchet.measure.sanitizer import find_sanitizer  # noqa: E402
+from tests.integration.playground import Finished, Playground  # noqa: E402
 
 TESTS = Path(__file__).parents[1]
 BASELINE = TESTS / "cheats" / "baseline_of_all.py"
@@ -63,3 +66,39 @@ def test_less_precision_takes_a_word(place: Playground) -> None:
     assert (done.code, record["violations"][0]["rule"]) == (1, "precision")
     _, record = evaluated(place, exact, fast, *loose, "--allow-lower-precision")
     assert (record["violations"], record["verdict"]) == ([], "faster")
+
+
+DOUBLE = """\
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def double(x, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < {limit}
+    tl.store(out + at, 2 * tl.load(x + at, mask=inside), mask=inside)
+
+def kernel(x):
+    out = torch.empty_like(x)
+    double[(1,)](x, out, x.numel(), BLOCK=1024)
+    return out
+"""
+
+
+def test_the_sanitizer_sees_what_results_do_not(place: Playground) -> None:
+    """A kernel that reads and writes behind its tensors gives the right result, and breaks a rule unless the baseline does so."""
+    try:
+        find_sanitizer(os.environ)
+    except UsageError as missing:
+        pytest.skip(missing.message)
+    inside, beyond = place.repo / "inside.py", place.repo / "beyond.py"
+    inside.write_text(DOUBLE.format(limit="n"), encoding="utf-8")
+    beyond.write_text(DOUBLE.format(limit="n + 300"), encoding="utf-8")
+    words = ("--input", "700", "--sanitize")
+    assert evaluated(place, inside, inside, *words)[1]["violations"] == []
+    violations = evaluated(place, inside, beyond, *words)[1]["violations"]
+    assert [violation["rule"] for violation in violations] == ["sanitizer"]
+    assert "Invalid __global__" in violations[0]["message"]
+    both = evaluated(place, beyond, beyond, *words)[1]
+    assert both["violations"] == []
+    assert any("held against neither" in warning for warning in both["warnings"])

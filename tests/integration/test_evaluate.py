@@ -98,6 +98,7 @@ BROKEN = {
     "no_import": ("import not_there\n", "No module named 'not_there'"),
     "no_memory": ("def kernel(x):\n    raise MemoryError('too much')\n", "MemoryError: too much"),
     "never_ends": ("def kernel(x):\n    while True:\n        pass\n", "hung: no answer within 2 s"),
+    "two_arguments": ("def kernel(x, y):\n    return x\n", "missing 1 required positional argument: 'y'"),
     "syntax": ("def kernel(x)\n", "SyntaxError: expected ':'"),
     "crashes": ("import os\n\ndef kernel(x):\n    os.abort()\n", "crashed: the worker died of SIGABRT"),
 }
@@ -112,6 +113,8 @@ def test_a_broken_candidate_ends_with_one_sentence(place: Playground, name: str)
     assert done.code == 1
     assert [violation["rule"] for violation in record["violations"]] == ["failed"]
     assert sentence in record["violations"][0]["message"]
+    hints = {"no_function": "--function", "never_ends": "--case-timeout", "two_arguments": "--input"}
+    assert hints.get(name, "") in record["violations"][0]["detail"]
 
 
 def test_a_broken_baseline_is_no_verdict(place: Playground) -> None:

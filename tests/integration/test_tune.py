@@ -134,6 +134,16 @@ def test_a_budget_ends_the_search_in_the_middle_of_an_evaluation(knobs: Callable
     play.assert_clean()
 
 
+def test_the_budget_counts_from_the_first_configuration_that_could_be_tried(knobs: Callable[..., Playground]) -> None:
+    """Benchmarks that take most of a budget to import leave it whole for the search, and the record says what starting took."""
+    play = knobs(**{"import torch\n": "import torch\ntime.sleep(4)\n"})
+    done = tune(play, "knobs/small", "--time-budget", "5s")
+    assert done.code == 0, done
+    session = record_of(play).sessions[-1]
+    assert 4 < session.startup_s < session.wall_s
+    assert "of them to start" in done.out
+
+
 def test_a_number_of_evaluations_is_kept_to(knobs: Callable[..., Playground]) -> None:
     """--max-evaluations tries so many, the default first; without a faster one no change is recommended."""
     play = knobs()

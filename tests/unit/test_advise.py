@@ -26,6 +26,7 @@ from tests.advise import CLEAN, PLANTED, planted_in, runs_on_cpu
 
 pytest.importorskip("torch")
 
+from tests.advise import simulator
 from tests.advise.simulator import simulate
 
 DATA = Path(__file__).parents[1] / "data" / "advise"
@@ -33,10 +34,12 @@ SCRIPTS = {script.stem: script for script in (*PLANTED, *CLEAN)}
 SIMULATED = [name for name, script in SCRIPTS.items() if not runs_on_cpu(script)]
 REAL = sorted(DATA.glob("*/*.json.gz"))
 """Traces of real machines, of ``research/advise_traces.py``."""
-NOT_FIRST = {("h200", name): "small-kernels" for name in ("item_in_loop", "cpu_in_loop", "mask_in_loop")}
-"""What is first in traces in which the plant is second: there the host took longer to launch than the GPU to compute."""
-NOT_SILENT = {("h200", "loader_workers"): "loader-stall"}
-"""6 % where the floor is 5 %."""
+
+
+SLOW_HOST = {"CALL_US": 1.5, "OP_US": 4.0, "LAUNCH_US": 6.0, "OVERHEAD_US": 4.0}
+"""Of an H200's machine under the profiler, whose cost was measured four times too low there."""
+MISSED_ON_A_SLOW_HOST = {"mask_in_loop"}
+"""There its wait costs 4 %, since the GPU is done long before the host asks."""
 
 
 @functools.cache
@@ -60,14 +63,15 @@ def expected(name: str) -> list[str]:
     return [planted_in(SCRIPTS[name])] if SCRIPTS[name] in PLANTED else []
 
 
-def holds(advice: Advice, name: str, machine: str = "") -> None:
+def holds(advice: Advice, name: str) -> None:
     """What belongs first is first; a clean script has no finding; a moment is lost once."""
-    found, before = advice.findings, NOT_FIRST.get((machine, name)) or NOT_SILENT.get((machine, name))
-    names = [finding.pattern for finding in found]
-    assert names[: 1 + len(expected(name)) * bool(before)] == [*([before] if before else []), *expected(name)]
+    found = advice.findings
+    assert [finding.pattern for finding in found][:1] == expected(name)
     assert sum(finding.share for finding in found) <= 1 + 1e-6
     assert all(finding.share >= FLOOR or finding.category == "correctness" for finding in found)
-    assert [finding.lost_us for finding in found] == sorted((finding.lost_us for finding in found), reverse=True)
+    patterns = dict.fromkeys(finding.pattern for finding in found if finding.pattern != "small-kernels")
+    costs = [sum(finding.lost_us for finding in found if finding.pattern == pattern) for pattern in patterns]
+    assert costs == sorted(costs, reverse=True)
     lines = SCRIPTS[name].read_text(encoding="utf-8").splitlines()
     for where in (finding.where for finding in found if finding.where and finding.where.is_exact):
         assert where.file.endswith(f"{name}.py")
@@ -81,12 +85,20 @@ def test_a_script_for_a_gpu_simulated(name: str, read: Callable[[Any], Advice]) 
     holds(read(simulated(name)), name)
 
 
+@pytest.mark.parametrize("name", sorted({*SIMULATED} - MISSED_ON_A_SLOW_HOST))
+def test_a_script_for_a_gpu_whose_host_is_slow(name: str, read: Callable[[Any], Advice], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same holds where launches take several times as long, and the profiler costs more than it says."""
+    for constant, value in SLOW_HOST.items():
+        monkeypatch.setattr(simulator, constant, value)
+    holds(read({**simulate(SCRIPTS[name]), "ratchetOverhead": 1.0}), name)
+
+
 @pytest.mark.parametrize("path", REAL, ids=lambda path: f"{path.parent.name}-{path.name.partition('.')[0]}")
 def test_a_script_on_a_real_machine(path: Path) -> None:
-    """The same holds in traces that torch.profiler took, but for the misses that are listed; a GPU's work is in view."""
+    """The same holds in traces that torch.profiler took; a GPU's work is in view."""
     name = path.name.partition(".")[0]
     advice = advise(read_trace(path), path.name)
-    holds(advice, name, path.parent.name)
+    holds(advice, name)
     assert (advice.gpu_busy is None) == runs_on_cpu(SCRIPTS[name])
 
 
@@ -122,6 +134,13 @@ def test_older_names_of_categories(read: Callable[[Any], Advice]) -> None:
     for event in document["traceEvents"]:
         event["cat"] = older.get(event["cat"], event["cat"])
     assert read(document).findings[0].pattern == "pageable-copy"
+
+
+def test_a_wait_stands_before_small_kernels() -> None:
+    """Whatever either costs: the graph that helps against launches cannot be captured with the wait in the loop."""
+    found = advise(read_trace(DATA / "h200" / "cpu_in_loop.json.gz"), "x").findings
+    assert [finding.pattern for finding in found] == ["sync-in-loop", "small-kernels"]
+    assert found[0].lost_us < found[1].lost_us
 
 
 def test_the_profiler_s_own_time_is_taken_off(read: Callable[[Any], Advice]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -11,14 +13,17 @@ import pytest
 
 from ratchet.errors import Exit
 from ratchet.judge.evaluation import exit_code, headline, is_confirmed, timed_verdict
-from ratchet.records.evaluation import InputSpec, Slope, Violation, parse_input
+from ratchet.records.evaluation import EvaluationTask, InputSpec, Slope, SourceFile, Violation, parse_input
 from ratchet.records.run import Block, WorkerSamples
 from ratchet.report.terminal import evaluation_lines
 from ratchet.units import parse_size
 
 torch = pytest.importorskip("torch")
 
-from ratchet.measure.child.guard import Guard  # noqa: E402  after the skip: it needs torch
+from ratchet.measure.child import evaluation  # noqa: E402  after the skip: it needs torch
+from ratchet.measure.child.guard import Guard  # noqa: E402
+from ratchet.measure.child.outputs import Value  # noqa: E402
+from ratchet.measure.clocks import gpu  # noqa: E402
 
 
 def workers(*times_ms: float) -> list[WorkerSamples]:
@@ -105,6 +110,56 @@ def test_the_guard_names_what_was_replaced(what: str, monkeypatch: pytest.Monkey
         replace(patch)
         assert guard.replaced().endswith(name)
     assert guard.replaced() == before
+
+
+def test_lines_pinned_in_l2_break_a_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was set aside before the candidate was imported is no fault of it; a driver without the call says 0."""
+    pinned = 1 << 20
+
+    class Driver:
+        def cuCtxGetLimit(self, size: Any, limit: int) -> int:  # noqa: N802  the driver's name
+            size._obj.value = pinned
+            return 0 if limit == 6 else 1
+
+    monkeypatch.setattr(gpu, "_driver", Driver)
+    monkeypatch.setattr(evaluation, "_is_initialized", lambda: True)
+    source = SourceFile(path="candidate.py", sha256="", text="def kernel(x):\n    return x\n")
+    loader = evaluation._Loader(EvaluationTask(source=source, function="kernel", strict=True))
+    for owner, name, value in ((os, "chdir", print), (sys, "path", [*sys.path]), (sys, "modules", {**sys.modules})):
+        monkeypatch.setattr(owner, name, value)
+    loader.function()
+    pinned = 16 << 20
+    with pytest.raises(evaluation.BrokenRule, match=r"^harness: it sets 16.0 MiB of L2 aside"):
+        loader.check()
+    monkeypatch.setattr(gpu, "_driver", lambda: None)
+    loader.check()
+
+
+class Array:
+    """An array as CuPy has it: DLPack on its device, a comparison that gives an array, and no NumPy."""
+
+    def __init__(self, values: torch.Tensor) -> None:
+        self.values = values
+
+    def __dlpack__(self, **settings: Any) -> Any:
+        return self.values.__dlpack__(**settings)
+
+    def __dlpack_device__(self) -> Any:
+        return self.values.__dlpack_device__()
+
+    def __eq__(self, other: object) -> Any:
+        return Array(self.values == other)
+
+    __hash__ = None  # type: ignore[assignment]  # as CuPy's: no key of a table
+
+
+def test_arrays_of_other_libraries_are_results() -> None:
+    """Alone, and in tuples and dicts: each is the memory that it shares, and never an object that is compared by its text."""
+    x = torch.arange(6.0).reshape(2, 3)
+    assert evaluation.taken(Array(x), []).data_ptr() == x.data_ptr()
+    found = evaluation._parts(evaluation.taken({"a": Array(x), "b": (Array(x), 1)}, []), strict=True)
+    assert [type(part) for part in found.values()] == [torch.Tensor, torch.Tensor, Value]
+    assert all(torch.equal(part, x) for part in found.values() if isinstance(part, torch.Tensor))
 
 
 @pytest.mark.parametrize(("text", "size"), [("4000MB", 4000 << 20), ("1.5 GiB", 3 << 29), ("512", 512), (512, 512)])

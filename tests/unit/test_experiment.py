@@ -223,7 +223,7 @@ def test_nothing_is_kept_without_a_bound_that_clears_a_threshold(evidence: Chang
 @given(EVIDENCE)
 def test_more_pairs_are_taken_only_where_they_could_decide(evidence: ChangeEvidence) -> None:
     """What is settled stays so with the same intervals, and re-runs are asked for only where they alone decide."""
-    if wants_reruns(evidence) and not evidence.failure and evidence.tests is None:
+    if wants_reruns(evidence) and not evidence.failure and not evidence.is_wrong and evidence.tests is None:
         assert settled(evidence) or evidence.e2e is not None
         lost = decide(replace(evidence, confirmation=comparison(1.0)))
         won = decide(replace(evidence, confirmation=comparison(0.5)))
@@ -324,11 +324,19 @@ def test_ceilings_are_reached_by_their_figures() -> None:
     assert is_plateau(slow_bus.model_copy(update={"experiments": three}))
     assert not is_plateau(slow_bus)
     assert not is_plateau(session(*three))
+    on_cpu = session().baseline.model_copy(update={"by_cuda": ()})
+    assert ceilings(session(baseline=on_cpu, floors=Floors(launch_us=300.0))) == ()
     baseline = session().baseline
     inside = baseline.model_copy(
         update={"activity": baseline.activity.model_copy(update={"kernels": {"trt_conv": 0.9, "relu": 0.1}})}
     )
     assert [(one.name, one.reached) for one in ceilings(session(baseline=inside))][-1] == ("opaque engine", True)
+    for occupancy, kernel_s, reached in ((0.9, 0.09, True), (0.9, 0.04, False), (0.5, 0.09, False)):
+        activity = baseline.activity.model_copy(update={"kernels": {"conv": kernel_s}})
+        full = baseline.model_copy(update={"activity": activity, "occupancy": occupancy})
+        assert (last := ceilings(session(baseline=full))[-1]).reached == reached
+        figures = f"kernels run {kernel_s * 1e3:.0f} % of the call, and hold {occupancy * 100:.0f} % of the warps that fit"
+        assert (last.name, last.figures) == ("occupancy", figures)
 
 
 def test_the_lines_that_scripts_read() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ import pytest
 import torch
 
 from ratchet.measure.child.calls import TimedCall
-from ratchet.measure.child.experiment import compare_result, floors, profile_call, write_result
+from ratchet.measure.child.experiment import _copies, _of_device, compare_result, floors, profile_call, write_result
 from ratchet.measure.child.outputs import is_on_host
-from ratchet.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS
+from ratchet.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, HotSpot
 from ratchet.workload import Workload
 
 X = torch.linspace(0, 1, 1000).reshape(10, 100)
@@ -43,6 +44,31 @@ def test_a_profile_knows_lines_shapes_and_copies() -> None:
     assert len(times) <= LISTED
     assert [row.count for row in found.copies if row.name == "aten::copy_"] == [PROFILED_CALLS]
     assert not any(".py(" in spot.name for spot in found.by_cpu)
+    assert found.activity.launches == 3 * found.activity.calls  # numpy_T, matmul and clone, and not what these call
+
+
+def test_copies_and_occupancy_are_those_of_the_trace() -> None:
+    """Bytes are summed up by name, occupancy is weighted by the time of the kernels; it is not known where no kernel ran."""
+
+    class Taken:
+        def __init__(self, *events: dict[str, Any]) -> None:
+            self.events = events
+
+        def export_chrome_trace(self, path: str) -> None:
+            Path(path).write_text(json.dumps({"traceEvents": self.events}), encoding="utf-8")
+
+    copy = {"name": "Memcpy HtoD (Pinned -> Device)", "dur": 4, "args": {"bytes": 100}}
+    long, short = ({"name": "k", "dur": dur, "args": {"est. achieved occupancy %": full}} for dur, full in ((30, 100), (10, 20)))
+    assert _of_device(Taken(copy, copy, long, short)) == ({copy["name"]: 200}, 0.8)
+    assert _of_device(Taken({"name": "no arguments", "dur": 1}))[1] is None
+
+
+def test_copies_are_ranked_by_one_kind_of_time() -> None:
+    """Where a GPU copies, the time that the host spends in the call is no time of a copy."""
+    call = HotSpot(name="cudaMemcpyAsync", count=2, cuda_us=0, cpu_us=900)
+    there = HotSpot(name="Memcpy HtoD (Pageable -> Device)", count=2, cuda_us=300, cpu_us=0)
+    assert [(row.name, row.us) for row in _copies([call, there], {there.name: 8})] == [(there.name, 300)]
+    assert [row.us for row in _copies([call], {})] == [900]
 
 
 def test_floors_of_a_cpu_are_those_of_its_operators() -> None:

@@ -1,4 +1,4 @@
-"""The trees that guide a search: the points they see, what they expect, and what failures and pending ones do to them."""
+"""The models that guide a search: what they see, what they expect, and what failures and pending ones do to them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from ratchet.tune.models import MOST_PAIRS, Features, Forest, History, Process, improvement
 from ratchet.tune.search import Search
 from ratchet.tune.space import Candidates, Space, candidates
-from ratchet.tune.strategies import MOST_PAIRS, Features, Forest, History, improvement
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
 SPACE = Space({"x": POWERS, "y": POWERS, "layout": ("row", "column", "tile")})
@@ -52,13 +52,12 @@ def test_many_parameters_have_so_many_pairs() -> None:
 
 
 def test_the_fast_are_preferred() -> None:
-    """Told a third of the times, half of the ten with the largest gain to expect are among the fastest fifth of the others."""
+    """Told a third of the times, half of the ten that are expected to be fastest are among the fastest fifth of the others."""
     seen = answered()
     forest = Forest(seen.candidates, np.random.default_rng(1))
     forest.learn(seen)
     free = seen.untaken()
     times = np.array([milliseconds(seen.candidates, place) for place in free])
-    assert np.median(times[np.argsort(-forest.gain(free))[:10]]) <= np.quantile(times, 0.2)
     assert np.median(times[np.argsort(-forest.speed(free))[:10]]) <= np.quantile(times, 0.2)
 
 
@@ -92,6 +91,47 @@ def test_what_is_under_way_is_left_alone() -> None:
     assert second.speed(beside).mean() < first.speed(beside).mean()
 
 
+def test_the_process_prefers_the_fast() -> None:
+    """Told a third of the times, it expects most of those that are among the fastest fifth of the others."""
+    seen = answered()
+    process = Process(seen.candidates, np.random.default_rng(1))
+    process.learn(seen)
+    free = seen.untaken()
+    times = np.array([milliseconds(seen.candidates, place) for place in free])
+    assert np.median(times[np.argsort(-process.gain(free))[:10]]) <= np.quantile(times, 0.2)
+
+
+def test_the_process_shuns_failures_and_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one kernel, less is expected than before beside what failed, and beside what another station is trying."""
+    monkeypatch.setattr(Process, "reaches", (1.5,))
+    monkeypatch.setattr(Process, "mixes", (4.0,))
+    before, failed, tried = answered(), answered(), answered()
+    process = Process(before.candidates, np.random.default_rng(2))
+    process.learn(before)
+    free = before.untaken()
+    best = int(free[np.argmax(process.gain(free))])
+    beside = before.candidates.neighbours(best)
+    beside = beside[~before.taken[beside]]
+    failed.know(best, None)
+    tried.take(best)
+    expected = []
+    for seen in (before, failed, tried):
+        process = Process(seen.candidates, np.random.default_rng(2))
+        process.learn(seen)
+        expected.append(process.gain(beside).mean())
+    assert max(expected[1:]) < expected[0]
+
+
+def test_the_process_learns_from_so_many() -> None:
+    """After some hundred answers it goes on, with the fastest half and a random one."""
+    found = candidates(Space({f"p{number}": POWERS for number in range(3)}))
+    seen, process = History(found), Process(found, np.random.default_rng(3))
+    for place in range(Process.rows + 50):
+        seen.know(place, 1.0 + place % 7)
+    process.learn(seen)
+    assert np.isfinite(process.gain(seen.untaken())).all()
+
+
 def test_expected_improvement() -> None:
     """At the best it is the deviation over the root of 2π; far below the best it vanishes, far above it is the distance."""
     told = improvement(np.array([1.0, -9.0, 11.0]), np.array([0.5, 0.5, 0.5]), 1.0)
@@ -101,7 +141,7 @@ def test_expected_improvement() -> None:
 def test_a_narrow_optimum_is_found() -> None:
     """Forty evaluations of 192 find the fastest, which one in twenty-four is."""
     found = candidates(SPACE)
-    search = Search(found, "trees", seed=4)
+    search = Search(found, "portfolio", seed=4)
     times = []
     for _ in range(40):
         asked = search.ask()[0]
@@ -112,10 +152,12 @@ def test_a_narrow_optimum_is_found() -> None:
 
 @pytest.mark.parametrize(("budget", "random"), [(12, 4), (60, 15), (None, 15)])
 def test_a_small_budget_begins_with_fewer(budget: int | None, random: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The forest is asked after 15 answers, or after a third of the budget."""
+    """A model is asked after 15 answers, or after a third of the budget."""
     known: list[int] = []
-    learn = Forest.learn
-    monkeypatch.setattr(Forest, "learn", lambda forest, seen: (known.append(len(seen.values)), learn(forest, seen))[1])
+    for kind in (Forest, Process):
+        learn = kind.learn
+        noted = lambda model, seen, learn=learn: (known.append(len(seen.values)), learn(model, seen))[1]  # noqa: E731
+        monkeypatch.setattr(kind, "learn", noted)
     found = candidates(SPACE)
     search = Search(found, "auto", seed=5, budget=budget)
     for _ in range(20):
@@ -124,18 +166,18 @@ def test_a_small_budget_begins_with_fewer(budget: int | None, random: int, monke
     assert known[0] == random
 
 
-def test_neighbours_come_by_turns() -> None:
-    """Every third proposal after the random ones is beside one of the best five."""
+def test_a_climb_in_vain_begins_elsewhere() -> None:
+    """Every third proposal climbs: neighbours of one start, and where six of them are no better, those of another."""
     found = candidates(SPACE)
-    search, times = Search(found, "trees", seed=6), dict[int, float]()
-    for number in range(45):
+    search, climbed = Search(found, "portfolio", seed=6), list[int]()
+    for number in range(60):
         asked = search.ask()[0]
-        place = found.index(asked) or 0
         if number >= 15 and number % 3 == 2:
-            best = sorted(times, key=times.__getitem__)[:5]
-            assert any(place in found.neighbours(each) for each in best)
-        times[place] = milliseconds(found, place)
-        search.tell(asked, times[place])
+            climbed.append(found.index(asked) or 0)
+        search.tell(asked, 1.0)
+    for start in (0, 7):
+        assert set(climbed[start + 1 : start + 7]) <= set(found.neighbours(climbed[start]).tolist())
+    assert len(set(climbed)) == len(climbed)
 
 
 def test_of_very_many_answers_the_fastest_and_some_others_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:

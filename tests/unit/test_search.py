@@ -14,7 +14,7 @@ from ratchet.errors import UsageError
 from ratchet.tune.search import STRATEGIES, Search
 from ratchet.tune.space import Space, candidates
 
-QUICK = [name for name in STRATEGIES if name != "optuna"]
+QUICK = [name for name in STRATEGIES if name != "tpe"]
 SPACE = Space(
     {"a": (1, 2, 4, 8, 16), "b": (1, 2, 4), "c": ("row", "column", "tile"), "d": (False, True), "one": (7,)},
     (lambda a, b: a * b <= 32, lambda a, c: not (a == 16 and c == "tile")),
@@ -62,9 +62,9 @@ def test_everything_is_proposed_once(strategy: str, seed: int, batches: list[int
     assert proposed[0] == SPACE.default
 
 
-def test_optuna_proposes_everything_once() -> None:
+def test_tpe_proposes_everything_once() -> None:
     """Its suggestions that are not valid, or come twice, are not handed on."""
-    proposed = searched("optuna", 3, [4])
+    proposed = searched("tpe", 3, [4])
     assert len({str(each) for each in proposed}) == len(proposed) == candidates(SPACE).count
 
 
@@ -100,7 +100,7 @@ def test_auto_tries_everything_that_fits() -> None:
     """Where the budget is enough for the whole space, the search is exhaustive."""
     found = candidates(SPACE)
     assert Search(found, "auto", budget=found.count).strategy == "exhaustive"
-    assert Search(found, "auto", budget=found.count - 1).strategy == "trees"
+    assert Search(found, "auto", budget=found.count - 1).strategy == "portfolio"
 
 
 def test_auto_changes_its_mind_with_the_pace() -> None:
@@ -110,11 +110,11 @@ def test_auto_changes_its_mind_with_the_pace() -> None:
     tried = search.ask(5)
     for each in tried:
         search.tell(each, 1.0)
-    assert search.strategy == "trees"
+    assert search.strategy == "portfolio"
     search.expect(found.count - 5)
     rest = [each for each in map(found.configuration, range(found.count)) if each not in tried]
     assert search.ask(3) == rest[:3]
-    assert search.strategy == "trees, then exhaustive"
+    assert search.strategy == "portfolio, then exhaustive"
     search.expect(2)
     assert search.ask(10) != rest[3:13]
 
@@ -148,6 +148,12 @@ def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     search = Search(candidates(SPACE), budget=3)
     assert search.ask(3)
     assert search.strategy == "climb"
-    with pytest.raises(UsageError, match="scikit-learn, which is not installed") as raised:
-        Search(candidates(SPACE), "trees")
+
+
+@pytest.mark.parametrize(("strategy", "needed"), [("portfolio", "scikit-learn"), ("tpe", "Optuna")])
+def test_a_strategy_names_what_it_needs(monkeypatch: pytest.MonkeyPatch, strategy: str, needed: str) -> None:
+    """A strategy whose package is missing names it, and the extra to install."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=f"The strategy {strategy} needs {needed}, which is not installed") as raised:
+        Search(candidates(SPACE), strategy)
     assert "pip install 'gpu-ratchet[tune]'" in raised.value.hint

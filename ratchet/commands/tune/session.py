@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ratchet.tune.search import Search
 
 
-Begin = Callable[[Aim], AbstractContextManager[LocalExecutor]]
+Begin = Callable[[Aim], AbstractContextManager[Executor]]
 """Opens the stations once it is known what is tuned."""
 
 
@@ -73,22 +73,19 @@ class RemoteStationArguments:
             raise UnfitError("This process of the cluster may use no GPU.", "Start its nodes with --num-gpus.")
         place = StationPlace(self.root, self.settings, self.device, gpu, dict(os.environ), logs)
         head = held.enter_context(place.hosts())
-        return lambda aim: LocalStation(place, aim, head)
+
+        def opened(aim: Aim) -> Station:
+            head.sides["head"].listing()  # the station counts as started once its host has imported the benchmarks
+            return LocalStation(place, aim, head)
+
+        return opened
 
 
-@contextlib.contextmanager
-def on_ray(distant: RemoteStationArguments, environ: Mapping[str, str]) -> Iterator[Begin]:
+def on_ray(distant: RemoteStationArguments, environ: Mapping[str, str]) -> AbstractContextManager[Begin]:
     """Open a station on every GPU of the cluster. Raises as `ratchet.tune.ray_stations` does."""
     from ratchet.tune.ray_stations import ray_actors
 
-    with ray_actors(distant.prepare, environ) as begin_actors:
-
-        @contextlib.contextmanager
-        def begin(aim: Aim) -> Iterator[LocalExecutor]:
-            with begin_actors(aim) as stations:
-                yield LocalExecutor(stations)
-
-        yield begin
+    return ray_actors(distant.prepare, environ)
 
 
 # The search: ask the strategy, submit configurations, and write every evaluation down at once.

@@ -12,6 +12,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ratchet.cache import scratch_folder
@@ -47,7 +48,7 @@ from ratchet.records.tuning import (
 from ratchet.report.progress import Progress
 from ratchet.report.suggestions import draw_convergence, elsewhere, headings, render_suggestions, settings_text
 from ratchet.tune.executor import Budget, Executor
-from ratchet.units import percent
+from ratchet.units import percent, wall
 
 # The files for people: ``suggestions.md`` over all records of a folder, and a plot for each record.
 
@@ -170,6 +171,9 @@ def tune(request: TuneRequest, progress: Progress, environ: Mapping[str, str]) -
     Raises UsageError for a case that cannot be tuned, UnfitError where no configuration gives a time, BusyError for a device
     that others hold.
     """
+    from ratchet.tune.search import strategy_called
+
+    strategy_called(request.strategy)  # before anything starts
     root = root_of(request.request.folder)
     settings = load_settings(root, environ, request.request.options, request.request.folder)
     folder = writable(request.folder or root / FOLDER)
@@ -178,12 +182,11 @@ def tune(request: TuneRequest, progress: Progress, environ: Mapping[str, str]) -
         scratch_folder("logs") as logs,
         watched(root, root / settings.results, progress),
     ):
-        budget = Budget(time.monotonic(), request.budget_s)
         places = tuple(StationPlace(root, settings, machine.device, machine.gpu, environ, logs) for machine in machines)
-        return _tuned(request, TuningSite(root, settings, machines, places, progress, environ), folder, budget)
+        return _tuned(request, TuningSite(root, settings, machines, places, progress, environ), folder, time.monotonic())
 
 
-def _tuned(request: TuneRequest, site: TuningSite, folder: Path, budget: Budget) -> TuningResult:
+def _tuned(request: TuneRequest, site: TuningSite, folder: Path, started: float) -> TuningResult:
     from ratchet.tune.search import Search
 
     site.progress.stage("Importing benchmarks")
@@ -195,22 +198,27 @@ def _tuned(request: TuneRequest, site: TuningSite, folder: Path, budget: Budget)
         case, siblings = chosen(listing, request.request.patterns)
         codes = site.places[0].logs / "codes.npy"
         space = space_of(scout, case, site, codes)
+        aim = Aim(case.name, space.default, plan_of(site.settings, site.machines[0].device), space.workload.bytes or 0.0)
+        executor = stack.enter_context(begin(aim))  # before all that needs no device: meanwhile the stations start
         record = first_record(request, site, folder, listing, case, space)
         path = tuning_path(folder, case.name, record.environment.fingerprint)
+        now = time.monotonic()
+        budget, startup_s = Budget(now, request.budget_s), now - started
         session = TuningSession(record, path, budget, request.max_evaluations, site.progress)
-        expected = budget.evaluations(request.max_evaluations, len(site.places))
+        expected = budget.evaluations(request.max_evaluations, len(executor.places))
         search = Search(restored(space, codes), request.strategy, request.seed, expected)
         session.resume(search)
-        session.record = _with_session(session.record, strategy=search.strategy)  # so that a killed session names its strategy
-        aim = Aim(case.name, space.default, plan_of(site.settings, site.machines[0].device), space.workload.bytes or 0.0)
-        executor = stack.enter_context(begin(aim))
-        site.progress.stage(f"Tuning {case.name}: {space.count} configurations, on {', '.join(executor.places)}")
+        # Noted now, so that a killed session has them too.
+        began = datetime.now(UTC) - timedelta(seconds=startup_s)
+        session.record = _with_session(session.record, strategy=search.strategy, started_at=began, startup_s=startup_s)
+        where = f"on {', '.join(executor.places)}, after {wall(startup_s)} to start"
+        site.progress.stage(f"Tuning {case.name}: {space.count} configurations, {where}")
         ended = session.search(search, executor)
         best = decide(session, site, budget, executor)
         if best is not None and budget.for_others(time.monotonic()) > 0:
             names = sharing(scout, siblings, best, site, budget.ends)
             try_elsewhere(session, site, budget, names, executor)
-    wall_s = time.monotonic() - budget.started
+    wall_s = time.monotonic() - started
     session.keep(_with_session(session.record, wall_s=wall_s, ended=ended, strategy=search.strategy))
     written = [path, *write_suggestions(path)]
     if request.apply and session.record.best is not None:

@@ -25,10 +25,12 @@ import numpy as np
 import torch
 import torch.utils.dlpack
 
+from ratchet import units
 from ratchet.measure.child import correctness, outputs
 from ratchet.measure.child.calls import seed_all
 from ratchet.measure.child.guard import Guard
 from ratchet.measure.child.outputs import Part, Value
+from ratchet.measure.clocks.gpu import persisting_l2_bytes
 from ratchet.measure.messages import Evidence
 from ratchet.records.evaluation import TASK_FILE, EvaluationTask, InputKind, InputSpec, SourceFile
 from ratchet.records.files import load
@@ -49,6 +51,7 @@ _copy, _clone, _isclose = torch.Tensor.copy_, torch.Tensor.clone, torch.isclose
 _synchronize, _stream = torch.cuda.synchronize, torch.cuda.current_stream
 _sleep: Callable[[int], None] = torch.cuda._sleep
 _on_stream: Callable[[torch.cuda.Stream], contextlib.AbstractContextManager[object]] = torch.cuda.stream
+_is_initialized: Callable[[], bool] = torch.cuda.is_initialized
 _peak, _reset_peak = torch.cuda.max_memory_allocated, torch.cuda.reset_peak_memory_stats
 _tofile = np.ndarray.tofile
 _synchronize_stream: Callable[[torch.cuda.Stream], None] = torch.cuda.Stream.synchronize
@@ -92,6 +95,8 @@ class _Loader:
 
     task: EvaluationTask
     guard: Guard | None = None
+    pinned_before: int = 0
+    """Bytes of L2 that were set aside for pinned lines before the file was imported."""
     last_result: Any = None
     """The result of the last call that was timed: an older one may lie in memory that the candidate has used again since."""
     _modules: dict[str, types.ModuleType] = field(default_factory=dict)
@@ -109,9 +114,11 @@ class _Loader:
         return list(made) if isinstance(made, tuple | list) else [made]
 
     def check(self) -> None:
-        """Raise BrokenRule where the candidate has replaced something of the harness."""
+        """Raise BrokenRule where the candidate has replaced something of the harness, or keeps lines in L2 through each flush."""
         if self.task.strict and self.guard and (what := self.guard.replaced()):
             raise BrokenRule(f"patched: {what}")
+        if self.task.strict and (pinned := _pinned_bytes()) > self.pinned_before:
+            raise BrokenRule(f"harness: it sets {units.size(pinned)} of L2 aside, and no flush evicts what it pins there")
 
     def _named(self, source: SourceFile, name: str) -> Callable[..., Any]:
         module = self._modules.get(source.path) or self._imported(source)
@@ -128,6 +135,7 @@ class _Loader:
         module.__file__ = source.path
         sys.modules.setdefault(module.__name__, module)  # for pickles and dataclasses, which look their module up
         self._modules[source.path] = module
+        self.pinned_before = _pinned_bytes()
         try:
             exec(compile(source.text, source.path, "exec"), vars(module))  # noqa: S102  the file that was asked for
         except BaseException:
@@ -209,9 +217,17 @@ def taken(result: Any, arguments: Sequence[Any]) -> Any:
     """Return a result as torch knows it: other libraries' arrays through DLPack, the arguments where the function gives none."""
     if result is None:
         return [one for one in arguments if isinstance(one, torch.Tensor)]
-    if hasattr(result, "__dlpack__") and not isinstance(result, torch.Tensor | np.ndarray):
-        return torch.utils.dlpack.from_dlpack(result)
-    return result
+    return _as_torch(result)
+
+
+def _as_torch(node: Any) -> Any:
+    if hasattr(node, "__dlpack__"):
+        return node if isinstance(node, torch.Tensor | np.ndarray) else torch.utils.dlpack.from_dlpack(node)
+    if isinstance(node, Mapping):
+        return {key: _as_torch(value) for key, value in node.items()}
+    if isinstance(node, tuple | list) and len(node) <= outputs.JOINED:
+        return [_as_torch(value) for value in node]
+    return node
 
 
 def _parts(result: Any, *, strict: bool) -> dict[str, Part]:
@@ -305,6 +321,10 @@ def _run(loader: _Loader, device: torch.device, seed: int, kind: InputKind) -> _
         problem = f"deferred: {moved[0]} still changed after the call had returned"
     loader.check()
     return _Run({**kept, **changed}, peak, aliases, problem)
+
+
+def _pinned_bytes() -> int:
+    return persisting_l2_bytes() if _is_initialized() else 0
 
 
 def _same(one: torch.Tensor, other: Any) -> bool:
@@ -414,7 +434,7 @@ def _structural(written: Mapping[str, Mapping[str, Any]], expected: Mapping[str,
                 return f"failed: {place} is {other.get('value', other['dtype'])}, the baseline's {part.value!r}"[:300]
             continue
         mine = f"{str(part.dtype).removeprefix('torch.')} {tuple(part.shape)}"
-        its = f"{other['dtype'] or other.get('value')} {tuple(other['shape'])}"
+        its = f"{other['dtype']} {tuple(other['shape'])}" if other["dtype"] else other.get("value")
         if mine != its:
             return f"failed: {place} is {its}, the baseline's {mine}"
     return ""

@@ -31,6 +31,9 @@ ATOL, RTOL = 1e-5, 1e-4
 LAUNCHES, LAUNCH_ROUNDS = 500, 5
 COPY_BYTES, COPIES = 64 << 20, 5
 _FRAME = re.compile(r"(?P<file>.+\.py)\((?P<line>\d+)\): (?P<function>.*)")
+_OF_THE_PROFILER = "Activity Buffer Request"
+_OCCUPANCY = "est. achieved occupancy %"
+"""Of a kernel in a trace: torch.profiler computes it from the launch and the registers and shared memory of a block."""
 _MOST_TEXT = 160
 
 
@@ -48,8 +51,11 @@ def profile_call(call: Callable[[], object], device: Device, tree: Path) -> Prof
 
     taken = profiled(calls, device, detailed=True)
     events: list[Any] = list(taken.events())
-    operators = [one for one in events if not _FRAME.match(one.name) and not one.name.startswith(("<", "nn.Module:"))]
-    copied = _copied_bytes(taken) if device == "cuda" else {}
+    operators = [one for one in events if _is_operator(one)]
+    copied, occupancy = _of_device(taken) if device == "cuda" else ({}, None)
+    if device == "cpu":  # the host starts what no other operator calls
+        started = sum(_is_outermost(one) for one in operators)
+        activity = activity.model_copy(update={"launches": round(started / PROFILED_CALLS * activity.calls)})
     spots = _hot_spots(operators, tree)
     by_cuda = sorted((spot for spot in spots if spot.cuda_us), key=lambda spot: -spot.cuda_us)[:LISTED]
     by_cpu = sorted((spot for spot in spots if spot.cpu_us), key=lambda spot: -spot.cpu_us)[:LISTED]
@@ -58,7 +64,19 @@ def profile_call(call: Callable[[], object], device: Device, tree: Path) -> Prof
         by_cpu=tuple(by_cpu),
         copies=_copies(spots, copied),
         activity=activity,
+        occupancy=occupancy,
     )
+
+
+def _is_operator(event: Any) -> bool:
+    return not _FRAME.match(event.name) and not event.name.startswith(("<", "nn.Module:", _OF_THE_PROFILER))
+
+
+def _is_outermost(event: Any) -> bool:
+    around = event.cpu_parent
+    while around is not None and not _is_operator(around):
+        around = around.cpu_parent
+    return around is None
 
 
 def _hot_spots(events: Iterable[Any], tree: Path) -> list[HotSpot]:
@@ -99,22 +117,31 @@ def _caller_of(event: Any, tree: Path) -> str:
     return ""
 
 
-def _copied_bytes(taken: Any) -> dict[str, int]:
-    """Return bytes by name of all copies that the device made: only the trace as a file has them."""
+def _of_device(taken: Any) -> tuple[dict[str, int], float | None]:
+    """Return bytes by name of all copies, and the occupancy of the kernels by their time: only the trace as a file has them."""
     found: dict[str, int] = {}
+    held = ran = 0.0
     with scratch_folder("profile") as folder:
         taken.export_chrome_trace(str(folder / "trace.json"))
         trace_file = json.loads((folder / "trace.json").read_text(encoding="utf-8", errors="replace"))
     for event in trace_file["traceEvents"]:
-        if str(event.get("name", "")).startswith("Memcpy") and "bytes" in event.get("args", {}):
-            found[event["name"]] = found.get(event["name"], 0) + int(event["args"]["bytes"])
-    return found
+        args = event.get("args", {})
+        if str(event.get("name", "")).startswith("Memcpy") and "bytes" in args:
+            found[event["name"]] = found.get(event["name"], 0) + int(args["bytes"])
+        if _OCCUPANCY in args:
+            held += float(args[_OCCUPANCY]) / 100 * event["dur"]
+            ran += event["dur"]
+    return found, min(1.0, held / ran) if ran else None
 
 
 def _copies(spots: Iterable[HotSpot], copied: Mapping[str, int]) -> tuple[CopyRow, ...]:
+    """Return what copies, by its time on the GPU; on a CPU by its own. A call of the runtime takes none on the GPU."""
     chosen = [spot for spot in spots if "copy" in spot.name.lower() or "memcpy" in spot.name.lower()]
+    on_gpu = any(spot.cuda_us for spot in chosen)
     rows = [
-        CopyRow(name=spot.name, count=spot.count, us=spot.cuda_us or spot.cpu_us, bytes=copied.get(spot.name)) for spot in chosen
+        CopyRow(name=spot.name, count=spot.count, us=us, bytes=copied.get(spot.name))
+        for spot in chosen
+        if (us := spot.cuda_us if on_gpu else spot.cpu_us)
     ]
     return tuple(sorted(rows, key=lambda row: -row.us)[:64])
 

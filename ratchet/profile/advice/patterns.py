@@ -14,6 +14,14 @@ PREALLOCATE = "Preallocate Tensors"
 BATCHED = "Use Batched Operations"
 LARGER_BATCH = "Increase Batch Size"
 GRAPHS = "CUDA Graphs (Static Workloads)"
+QUICK_WIN_CASES = {
+    PINNED_MEMORY: "pinned",
+    PREALLOCATE: "preallocated",
+    BATCHED: "bmm",
+    LARGER_BATCH: "batch_size",
+    GRAPHS: "'graph_*'",
+}
+"""What `ratchet quickwins` calls them."""
 _SUMS = "a little: another kernel may add in another order"
 
 

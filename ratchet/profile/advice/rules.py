@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ratchet.profile.advice.patterns import PATTERNS
+from ratchet.profile.advice.patterns import PATTERNS, QUICK_WIN_CASES
 from ratchet.profile.advice.timeline import ALLOCATIONS, LOADER, NOWHERE, Cause, Cover, Piece, Place, Timeline, grouped, top
 from ratchet.profile.advice.trace import Event
 from ratchet.profile.roofline import highest
@@ -31,7 +31,9 @@ LONG_US = 10.0
 """From here on a kernel takes longer than its launch."""
 FEW_ROWS, USUAL_BATCH, LEAST_WEIGHTS = 8, 32, 1 << 16
 """Up to so many rows a product takes as long as reading its weights, if these are so many; up to a usual batch nearly so."""
-LOADER_WORKERS = 4
+LOADER_WORKERS, PASSED_ON = 4, 0.5
+"""Workers that are reckoned with, and the share of the loader's time on a CPU that they take over: the batches have to be passed
+between processes, and workers take cores from the operators."""
 TF32_GAIN = 3.0
 _PRODUCTS = frozenset(f"aten::{name}" for name in ("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "matmul", "linear"))
 _FACTORIES = frozenset(
@@ -61,10 +63,19 @@ Rule = Callable[[Timeline], Iterator[AdviceFinding]]
 
 
 def findings(line: Timeline) -> list[AdviceFinding]:
-    """Return what costs at least `FLOOR` and `FLOOR_US`, the costliest first; results that may be wrong always, at the end."""
+    """Return what costs at least `FLOOR` and `FLOOR_US`, the costliest pattern first; what may be wrong comes last.
+
+    Small kernels come behind a wait in the loop, whatever either costs: it breaks the capture of the graph that would help. And
+    while the queue runs empty at each wait, every launch is in sight, most of all under a profiler, which slows the host alone.
+    """
     found = [finding for rule in RULES for finding in rule(line)]
     kept = [one for one in found if one.category == "correctness" or (one.share >= FLOOR and one.lost_us >= FLOOR_US)]
-    return sorted(kept, key=lambda one: -one.lost_us)
+    costs: dict[str, float] = defaultdict(float)
+    for one in kept:
+        costs[one.pattern] += one.lost_us
+    if "sync-in-loop" in costs and "small-kernels" in costs:
+        costs["small-kernels"] = min(costs["small-kernels"], costs["sync-in-loop"])
+    return sorted(kept, key=lambda one: (-costs[one.pattern], one.pattern == "small-kernels", -one.lost_us))
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,7 @@ def _finding(
         do=pattern.do,
         gain=pattern.gain,
         quick_win=pattern.quick_win,
+        quick_win_case=QUICK_WIN_CASES.get(pattern.quick_win or ""),
     )
 
 
@@ -168,7 +180,7 @@ def loader_stalls(line: Timeline) -> Iterator[AdviceFinding]:
     if in_process and not line.gpu:  # workers share the cores, so they gain what is no operator; the longer of both remains
         loading = Cover(notes)
         lost -= sum(line.true_us(op.start, op.end) for op in line.ops if any(loading.within(op.start, op.end)))
-        lost = line.window_us - max(line.window_us - lost, lost / LOADER_WORKERS)
+        lost = PASSED_ON * (line.window_us - max(line.window_us - lost, lost / LOADER_WORKERS))
     who = "and the training process itself prepares it" if in_process else "although worker processes prepare it"
     what = f"The next batch takes {_us(_sum(notes) / len(notes))}, {who}."
     yield _finding(line, "loader-stall", _Seen(line.place(notes[0]), len(notes)), lost, what)

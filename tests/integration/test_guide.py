@@ -1,0 +1,58 @@
+"""docs/guide.md as a newcomer follows it: the files that it shows are written, and its commands run, in their order."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.playground import Playground
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(python|console)\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+SHORT = {"RATCHET_BLOCK_MS": "1", "RATCHET_BLOCKS": "2", "RATCHET_PAIRS": "6", "RATCHET_DEVICE": "cpu"}
+"""Not how the guide measures, but enough to see that its commands work."""
+ELSEWHERE = ("mkdir", "ratchet quickwins", "ratchet open")
+"""Beginnings of commands that make the folder, need a checkout of ratchet, or a browser."""
+AUTHOR = {f"GIT_{who}_{what}": "newcomer" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What each command of ratchet in the guide prints, by command; none fails."""
+    place = Playground(tmp_path_factory.mktemp("guide"))
+    place.repo.mkdir()
+    place.git("init", "-q")
+    found = {}
+    for kind, text in BLOCKS:
+        if kind == "python":
+            file = place.repo / text.partition("\n")[0].removeprefix("# ")
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            continue
+        for command in (line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")):
+            if command.startswith("ratchet ") and not command.startswith(ELSEWHERE):
+                done = place.ratchet(*shlex.split(command)[1:], env=SHORT)
+                assert done.code == 0, f"{command}\n{done.out}\n{done.err}"
+                found[command] = done.out
+            elif not command.startswith(ELSEWHERE):
+                subprocess.run(
+                    ["bash", "-c", command], cwd=place.repo, check=True, capture_output=True, env=place.environ(AUTHOR)
+                )
+    return found
+
+
+def lines_of(printed: dict[str, str], *words: str) -> list[str]:
+    """The lines of the commands that begin so."""
+    return [line for command, out in printed.items() if command.startswith(words) for line in out.splitlines()]
+
+
+def test_the_guide_finds_and_proves_what_was_planted(printed: dict[str, str]) -> None:
+    """Both loops are named first; the candidate is faster; both experiments are kept."""
+    findings = [line for line in lines_of(printed, "ratchet advise") if re.match(r"\d\. ", line)]
+    assert [re.split(r"[ :]", line)[2] for line in findings] == ["indexing-loop", "gemm-loop"]
+    assert "verdict: faster" in lines_of(printed, "ratchet evaluate")
+    assert sum(" KEEP " in line for line in lines_of(printed, "ratchet experiment run")) == 2
