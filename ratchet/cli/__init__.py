@@ -28,6 +28,7 @@ COMMANDS = {
     "advise": ("advise:advise_command", "Name the antipatterns in a script, a case or a saved trace, and what each costs."),
     "badge": ("show:badge_command", "Write the verdict of the last check as a badge."),
     "baseline": ("baseline:baseline_group", "Show, move and verify the best commit of every case."),
+    "bisect": ("bisect:bisect_command", "Search a range of commits for the one that changed a case."),
     "calibrate": ("check:calibrate_command", "Measure this checkout against itself: can this machine hold the gate?"),
     "check": ("check:check_command", "Compare this checkout with an earlier commit and fail on a regression."),
     "command": ("github:answer_command", "Answer a `/ratchet …` comment or a label in a pull request."),

@@ -24,6 +24,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "baseline rename": ("ratchet baseline rename norm/rows_4k rms_norm/rows_4k",),
     "baseline show": ("ratchet baseline show", "ratchet baseline show 'norm/*' --history"),
     "baseline verify": ("ratchet baseline verify",),
+    "bisect": ("ratchet bisect norm/rows_4k v1.2 main", "ratchet bisect norm/rows_4k v1.2 --again"),
     "calibrate": ("ratchet calibrate", "ratchet calibrate norm --time 5m --gate 2%"),
     "check": (
         "ratchet check                          with uncommitted changes against HEAD, else HEAD against the one before",

@@ -17,7 +17,6 @@ from functools import reduce
 from pathlib import Path
 from typing import Literal
 
-from ratchet import untrusted
 from ratchet.commands.machine import Machine, environment_of, in_parallel, machines_of, plan_of
 from ratchet.commands.output import record_of
 from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite, with_profiles
@@ -37,6 +36,7 @@ from ratchet.records.baseline import Baseline, BaselineEntry
 from ratchet.records.files import save
 from ratchet.records.run import SESSION_PAIRS, CaseRun, Config, Failure, Plan, Policy, Shard, Tree
 from ratchet.report.progress import Progress
+from ratchet.report.words import named
 from ratchet.units import plural
 
 
@@ -106,29 +106,42 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
         measured = _measure(plan, machines, trees, progress, early)
         if plan.shard and not measured.suite.cases:
             raise UsageError(f"Shard {plan.shard} has no case: there are fewer cases than shards.", "Take fewer shards.")
-        record = record_of(
-            "check",
-            request.command,
-            plan.settings,
-            machines[0],
-            measured.suite,
-            (started, time.monotonic() - clock),
-            plan.head.tree,
-            measured.reference,
-            best=measured.best,
-            anchors=measured.anchors,
-            shard=plan.shard,
-            bench_from=plan.bench_from,
-        )
-        cards = tuple(machine.gpu.card() for machine in machines if machine.gpu)
-        record = record.model_copy(update={"environment": record.environment.model_copy(update={"cards": cards})})
-        with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
-            save(plan.results / CURRENT, record)
-        report = judge_run(record, plan.baseline)
-        # Profiled here, since a profile needs the trees, and the device to itself.
-        report = with_profiles(early.site, report, record, plan.baseline, plan.results, measured.suite.traces, early.ready)
+        timing = started, time.monotonic() - clock
+        done = explained(plan, request.command, machines, measured, timing, early)
         changes = watch.changes()
-    return CommandResult(record, report, plan.results).with_changes(changes.notes, changes.damage)
+    return done.with_changes(changes.notes, changes.damage)
+
+
+def explained(
+    plan: CheckPlan,
+    command: tuple[str, ...],
+    machines: Sequence[Machine],
+    measured: CheckSuite,
+    timing: tuple[datetime, float],
+    early: EarlyProfilers,
+) -> CommandResult:
+    """Save what was measured, judge it and profile what changed, which takes the trees, and the device to itself."""
+    record = record_of(
+        "check",
+        command,
+        plan.settings,
+        machines[0],
+        measured.suite,
+        timing,
+        plan.head.tree,
+        measured.reference,
+        best=measured.best,
+        anchors=measured.anchors,
+        shard=plan.shard,
+        bench_from=plan.bench_from,
+    )
+    cards = tuple(machine.gpu.card() for machine in machines if machine.gpu)
+    record = record.model_copy(update={"environment": record.environment.model_copy(update={"cards": cards})})
+    with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
+        save(plan.results / CURRENT, record)
+    report = judge_run(record, plan.baseline)
+    report = with_profiles(early.site, report, record, plan.baseline, plan.results, measured.suite.traces, early.ready)
+    return CommandResult(record, report, plan.results)
 
 
 def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
@@ -158,7 +171,7 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
     reference = _reference_snapshot(plan, reference_of(request, repository, head))
     if reference.revision == head.revision and not settings.time_identical:
         raise UsageError(
-            f"{_named(head.tree)} would be compared with itself.",
+            f"{named(head.tree)} would be compared with itself.",
             "Name another commit with --base, or add --time-identical to time it against itself.",
         )
     return replace(plan, reference=reference)
@@ -167,12 +180,8 @@ def _plan(request: Request, environ: Mapping[str, str]) -> CheckPlan:
 def _sides(plan: CheckPlan) -> str:
     """Say what is compared with what."""
     changed = " + uncommitted changes" if plan.head.tree.dirty else ""
-    against = _named(plan.reference.tree) if plan.reference else "the commit that the baseline names for each case"
-    return f"{_named(plan.head.tree)}{changed} against {against}"
-
-
-def _named(tree: Tree) -> str:
-    return f'{tree.commit[:10]} "{untrusted.clean(tree.subject, untrusted.CELL)}"'
+    against = named(plan.reference.tree) if plan.reference else "the commit that the baseline names for each case"
+    return f"{named(plan.head.tree)}{changed} against {against}"
 
 
 def _reference_snapshot(plan: CheckPlan, revision: str) -> Snapshot:

@@ -76,7 +76,7 @@ class Repository:
                 f"{revision} is not in this shallow clone.",
                 "Fetch the history with `git fetch --unshallow`, or set fetch-depth: 0 in actions/checkout.",
             )
-        raise UsageError(f"{revision} names no commit in {self.root}.", "Name one with --base, as `git log` shows it.")
+        raise UsageError(f"{revision} names no commit in {self.root}.", "Name one as `git log` shows it.")
 
     def previous(self) -> str:
         """Return the first parent of HEAD."""
@@ -232,7 +232,7 @@ class Repository:
         """Return a snapshot that has the ``folder`` of another one in place of its own. UsageError if the other has none."""
         folder = str(PurePosixPath(folder))
         if not self._hash_of(f"{other.revision}:{folder}"):
-            raise UsageError(f"{other.revision[:10]} has no folder {folder}/.", "Commit one, or leave --bench-from out.")
+            raise UsageError(f"{other.revision[:10]} has no folder {folder}/.", "`ratchet init` writes a first benchmark.")
         with contextlib.ExitStack() as stack:
             try:
                 extra = {"GIT_INDEX_FILE": str(stack.enter_context(scratch_folder("index")) / "index")}
@@ -335,6 +335,15 @@ class Repository:
     def is_ancestor(self, commit: str, tip: str) -> bool:
         """Return whether ``tip`` is ``commit`` or comes after it; False also for a commit that this clone does not have."""
         return self._try("merge-base", "--is-ancestor", commit, tip).returncode == 0
+
+    def commits_after(self, commit: str, tip: str) -> list[str]:
+        """Return the commits that ``tip`` has and ``commit`` has not, along first parents, the oldest first."""
+        return self._run("rev-list", "--first-parent", "--reverse", f"{commit}..{tip}").split()
+
+    def merged(self, commit: str) -> tuple[str, str] | None:
+        """Return where the branch that a merge brought in began, and its last commit; None for any other commit."""
+        tip = self._hash_of(f"{commit}^2")
+        return (self._run("merge-base", f"{commit}^1", tip), tip) if tip else None
 
     def _common(self) -> Path:
         """Return the folder that all worktrees of this repository share."""

@@ -73,6 +73,8 @@ class CaseTask:
     """The part of the selected cases that is measured here; None: all."""
     cores: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     """Cores for what is not timed: all, or a share of them where several GPUs are measured at once."""
+    is_known: Callable[[CaseRun], bool] = lambda _: False
+    """Whether a case need not be timed, because the caller knows its code."""
     traced: Undecided = lambda _: ()
     """Which measured cases are traced with torch.profiler at the end, for their profiles."""
     planted: Mapping[str, Planted] = field(default_factory=dict)
@@ -145,7 +147,8 @@ def measure_suite(
         duet.workers.prepared_alone |= {name for name, sides in surveyed.items() if any(map(_times_itself, sides.values()))}
         free = gpu.free_memory_bytes() if gpu else None
         cases = [_with_survey(case, surveyed.get(case.name, {}), free) for case in cases]
-        wanted = [CaseSides(case.name, sides) for case in cases if (sides := _sides(case, time_identical=task.time_identical))]
+        new = [case for case in cases if not task.is_known(case)]
+        wanted = [CaseSides(case.name, sides) for case in new if (sides := _sides(case, time_identical=task.time_identical))]
 
         def taken(results: Mapping[str, Measured]) -> list[CaseRun]:
             return [_with_samples(case, results[case.name], sampler) if case.name in results else case for case in cases]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ratchet import units
 from ratchet.records.run import Tree
 from ratchet.records.verdict import CaseVerdict, Comparison, Outcome, ReportRecord, SideSummary
+from ratchet.untrusted import CELL, log_line
 
 NOTHING = "–"
 BENCH_FROM_HEAD = "benchmarks of the head on both sides"
@@ -215,3 +216,8 @@ def aligned(rows: Iterable[Sequence[str]], how: str, indent: str = "") -> list[s
 def short_hash(tree: Tree) -> str:
     """Return the first ten digits of a commit."""
     return tree.commit[:10]
+
+
+def named(tree: Tree) -> str:
+    """Return the short hash of a commit with its subject, on one line."""
+    return f'{tree.commit[:10]} "{log_line(tree.subject, CELL)}"'

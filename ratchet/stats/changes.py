@@ -25,8 +25,11 @@ WINDOW = 11
 """Runs of the running median: after five runs at a new level, at the end of a series, the sixth is the majority."""
 CLIP = 3.0
 """Standard deviations from the running median to which a value is clipped."""
-PENALTY = 22.0
-"""Squared standard deviations that a change has to explain. Two clipped outliers in a row explain 2 × 3² = 18 of them."""
+PENALTY, UNSURE_RUNS = 22.0, 10
+"""Squared standard deviations that a change has to explain. Two clipped outliers in a row explain 2 × 3² = 18 of them.
+
+In a series of n runs it is 1 + 10 / n times as much, since there the standard deviation is less well known.
+"""
 LEAST_SD = 5e-4
 """Smaller standard deviations count as this one: in a series of equal values, a step of 0.1 % is no news."""
 PLACE = 2 * math.log(2 / 0.01)
@@ -119,12 +122,13 @@ class _Costs:
 def _cuts(costs: _Costs) -> list[int]:
     """Return the places that cut a series at the least cost, by PELT."""
     least, last = np.zeros(costs.runs + 1), np.zeros(costs.runs + 1, dtype=np.int64)
-    least[0] = -PENALTY
+    penalty = PENALTY * (1 + UNSURE_RUNS / costs.runs)
+    least[0] = -penalty
     starts = np.zeros(1, dtype=np.int64)
     for end in range(1, costs.runs + 1):
         totals = least[starts] + costs.of(starts, end)
         best = int(np.argmin(totals))
-        least[end], last[end] = totals[best] + PENALTY, starts[best]
+        least[end], last[end] = totals[best] + penalty, starts[best]
         starts = np.append(starts[totals <= least[end]], end)  # a later end cannot make the others the best again
     cuts: list[int] = []
     place = int(last[costs.runs])

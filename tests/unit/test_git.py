@@ -83,7 +83,7 @@ def test_unknown_revision(repo: Path, name: str) -> None:
     with pytest.raises(UsageError, match="names no commit in ") as caught:
         Repository(repo).resolve(name)
     assert caught.value.message.startswith(f"{name} names no commit")
-    assert "--base" in caught.value.hint
+    assert "git log" in caught.value.hint
 
 
 def test_first_commit(tmp_path: Path) -> None:
@@ -133,6 +133,22 @@ def test_shallow_clone(repo: Path, tmp_path: Path) -> None:
     with pytest.raises(GitError, match=f"{first} is not in this shallow clone") as caught:
         found.resolve(first)
     assert "fetch-depth: 0" in refused(caught) + caught.value.hint
+
+
+def test_a_range_follows_first_parents(repo: Path) -> None:
+    """A merge is one step of the range; where its branch began and ended is known, and of no other commit."""
+    start = git(repo, "rev-parse", "HEAD")
+    git(repo, "switch", "-q", "-c", "topic")
+    commit(repo, "b.txt", "topic")
+    topic = git(repo, "rev-parse", "HEAD")
+    git(repo, "switch", "-q", "main")
+    commit(repo, "c.txt", "main")
+    before = git(repo, "rev-parse", "HEAD")
+    git(repo, "merge", "-q", "--no-ff", "-m", "merge", "topic")
+    merge = git(repo, "rev-parse", "HEAD")
+    assert Repository(repo).commits_after(start, merge) == [before, merge]
+    assert Repository(repo).merged(merge) == (start, topic)
+    assert Repository(repo).merged(before) is None
 
 
 def test_merge_base(repo: Path) -> None:

@@ -1,0 +1,329 @@
+"""Carry out `ratchet bisect`: which commit after GOOD, up to BAD, changed a case?
+
+Read it from the top: list the commits, compare BAD with GOOD, halve what is left, then check the commit against its parent and
+profile both. GOOD stays checked out and built; each other commit is compared with it. It holds the device, checks trees out in
+temporary folders, builds them, runs the benchmarks of the checkout in them, and writes ``results/bisect/`` after each commit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ratchet import units
+from ratchet.commands.check import CheckPlan, CheckSuite, Pairing, compare, explained, task_of
+from ratchet.commands.machine import Machine, environment_of, machine_of, plan_of
+from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite
+from ratchet.commands.profile.results import stem_of
+from ratchet.commands.request import CommandResult, Request, apart_of, watched, writable
+from ratchet.commands.trees import build, cases_of, measure, tree_specs
+from ratchet.config import Settings, load_settings
+from ratchet.errors import BuildError, ForeignModuleError, HostError, RecordError, UnfitError, UsageError
+from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
+from ratchet.judge.bisection import ERROR, bounds, differs, end_of, ends_of, half_of, level_of, next_place
+from ratchet.judge.outcome import CHANGE_PAIRS, compared, decide, thresholds_for
+from ratchet.judge.sequential import looks_for_change
+from ratchet.measure.build import without_secrets
+from ratchet.measure.suite import CaseTask
+from ratchet.records.baseline import Baseline
+from ratchet.records.bisection import CommitVerdict, End, SearchRecord, VerdictName
+from ratchet.records.files import load, save
+from ratchet.records.run import SESSION_PAIRS, CaseRun, Side
+from ratchet.records.verdict import Comparison, Outcome
+from ratchet.report.progress import Progress
+from ratchet.report.words import named
+from ratchet.stats.comparison import pairs_of
+from ratchet.untrusted import clean
+
+FOLDER, SEARCH = "bisect", "search.json"
+RESUME = "Run the same command again: commits that were looked at are not measured again."
+
+
+@dataclass(frozen=True)
+class BisectRequest:
+    """The range that is searched, as it was typed."""
+
+    good: str
+    bad: str
+    again: bool = False
+    """Forget what an earlier run of this search has measured."""
+
+
+@dataclass(frozen=True)
+class BisectResult:
+    """The search, and its last commit against the parent; None where there was no change to search for."""
+
+    search: SearchRecord
+    check: CommandResult | None
+
+
+@dataclass(frozen=True)
+class _Site:
+    """The place where commits are compared with GOOD."""
+
+    repository: Repository
+    settings: Settings
+    head: Snapshot
+    """The checkout, whose benchmarks all commits are measured with."""
+    machine: Machine
+    folder: Path
+    progress: Progress
+    environ: Mapping[str, str]
+
+    def snapshot(self, commit: str) -> Snapshot:
+        """Return a commit with the benchmarks of the checkout in place of its own; those of another harness stay its own."""
+        own = self.repository.commit_snapshot(commit)
+        return own if self.settings.command else self.repository.with_folder(own, self.head, self.settings.bench)
+
+
+def bisect(wanted: BisectRequest, request: Request, progress: Progress, environ: Mapping[str, str]) -> BisectResult:
+    """Search for the commit that changed the case which the request names.
+
+    Raises UsageError for commits or a case that cannot be searched, BuildError and HostError where GOOD or BAD cannot be
+    measured, UnfitError where the machine got in the way: what was measured until then is kept.
+    """
+    repository = Repository(request.folder)
+    settings = load_settings(repository.root, environ, request.options, request.folder)
+    if settings.command:  # as in a check
+        settings = settings.model_copy(update={"profile": "never"})
+    if settings.pairs < CHANGE_PAIRS:
+        raise UsageError(f"A search takes {CHANGE_PAIRS} pairs or more, not {settings.pairs}.", "Raise --pairs, or leave it out.")
+    good, bad = (repository.commit_snapshot(commit) for commit in (wanted.good, wanted.bad))
+    commits = _range(repository, good, bad)
+    results = writable(repository.root / settings.results)
+    folder = writable(results / FOLDER / f"{stem_of(request.patterns[0])}-{good.tree.commit[:10]}-{bad.tree.commit[:10]}")
+    head = repository.working_snapshot(apart_of(repository, results))
+    progress.announce(f"{units.plural(len(commits), 'commit')} after {named(good.tree)} up to {named(bad.tree)}")
+    with (
+        machine_of(request, settings, f"ratchet bisect in {repository.root}", progress, environ) as machine,
+        watched(repository.root, results, progress),
+    ):
+        site = _Site(repository, settings, head, machine, folder, progress, without_secrets(environ))
+        search = SearchRecord(
+            case=request.patterns[0],
+            good=site.snapshot(good.revision).tree,
+            bad=site.snapshot(bad.revision).tree,
+            benchmarks=repository.tree_of(f"{head.revision}:{settings.bench}") or "",
+            fingerprint=environment_of(machine, settings).fingerprint,
+            plan=plan_of(settings, machine.device, restart_after=SESSION_PAIRS),
+            error=ERROR,
+            commits=tuple(commits),
+            started_at=datetime.now(UTC),
+            command=request.command,
+        )
+        search = _resumed(search, folder, progress, again=wanted.again)
+        search = _searched(search, site)
+        return BisectResult(search, _against_parent(search, site, request.command) if search.suspects else None)
+
+
+def _range(repository: Repository, good: Snapshot, bad: Snapshot) -> list[str]:
+    """Return the commits to search. Raises UsageError where there are none, or where BAD does not come after GOOD."""
+    older, newer = good.tree.commit, bad.tree.commit
+    if older == newer:
+        raise UsageError(f"GOOD and BAD are the same commit, {named(good.tree)}.", "Name an older commit first.")
+    if not repository.is_ancestor(older, newer):
+        hint = f"Name a commit that {newer[:10]} comes from, such as that of `git merge-base {older[:10]} {newer[:10]}`."
+        hint = "Swap them: the older commit comes first." if repository.is_ancestor(newer, older) else hint
+        hint = "Fetch the history with `git fetch --unshallow`." if repository.is_shallow() else hint
+        raise UsageError(f"GOOD {named(good.tree)} is not an ancestor of BAD {named(bad.tree)}.", hint)
+    return repository.commits_after(older, newer)
+
+
+def _resumed(search: SearchRecord, folder: Path, progress: Progress, *, again: bool) -> SearchRecord:
+    """Return the search with what an earlier run of it has measured, where the benchmarks and the machine are still the same."""
+    if again or not (folder / SEARCH).exists():
+        return search
+    try:
+        earlier = load(folder / SEARCH, SearchRecord)
+    except RecordError as error:
+        progress.announce(f"{error.message} The search starts from the beginning.")
+        return search
+    if (earlier.case, earlier.commits) != (search.case, search.commits):
+        return search
+    for what, before, now in (
+        ("folder of benchmarks", earlier.benchmarks, search.benchmarks),
+        ("machine or software", earlier.fingerprint, search.fingerprint),
+        ("clock", (earlier.plan.clock, earlier.plan.cache), (search.plan.clock, search.plan.cache)),
+    ):
+        if before != now:
+            progress.announce(f"An earlier run of this search had another {what}: it starts from the beginning.")
+            return search
+    if earlier.looked_at:
+        progress.announce(f"{len(earlier.looked_at)} of them were looked at before; --again would forget that.")
+    return search.model_copy(update={"looked_at": earlier.looked_at})
+
+
+def _searched(search: SearchRecord, site: _Site) -> SearchRecord:
+    """Look at one commit after the other, BAD first, until the change is between two of them or there is none."""
+    count = len(search.commits)
+    closed = {search.commits.index(one.tree.commit) for one in search.looked_at if one.verdict == "skipped"}
+    with contextlib.ExitStack() as stack:
+        trees: Trees | None = None
+        while (place := next_place(count, ends_of(search), closed)) is not None:
+            trees = trees or stack.enter_context(_good_and_bad(search, site))
+            verdict = _looked_at(search, place, trees, site)
+            closed.add(place)
+            search = search.model_copy(update={"looked_at": (*search.looked_at, verdict)})
+            save(site.folder / SEARCH, search)
+            site.progress.announce(f"{verdict.verdict}: {named(verdict.tree)}. {verdict.reason}")
+    ends = ends_of(search)
+    if ends.get(count - 1) != "bad":
+        return search
+    low, high = bounds(count, ends)
+    trees_of = [site.repository.commit_snapshot(commit).tree for commit in search.commits[low + 1 : high + 1]]
+    parent = site.repository.commit_snapshot(search.commits[low]).tree if low >= 0 else search.good
+    merged = site.repository.merged(trees_of[0].commit) if len(trees_of) == 1 else None
+    search = search.model_copy(update={"suspects": tuple(trees_of), "parent": parent, "merged": merged})
+    save(site.folder / SEARCH, search)
+    return search
+
+
+@contextlib.contextmanager
+def _good_and_bad(search: SearchRecord, site: _Site) -> Iterator[Trees]:
+    """Check out both ends of the range, BAD as the head, and build GOOD. Raises BuildError where that fails."""
+    good, bad = (site.snapshot(tree.commit) for tree in (search.good, search.bad))
+    with worktrees(site.repository, bad, good) as trees:
+        if trees.reference and (broken := build(site.settings, "reference", trees.reference, good, site.progress, site.environ)):
+            raise broken
+        yield trees
+
+
+def _looked_at(search: SearchRecord, place: int, trees: Trees, site: _Site) -> CommitVerdict:
+    """Compare a commit with GOOD, by its code or by pairs.
+
+    Raises HostError where GOOD or BAD cannot be measured, since nothing could be searched; any other commit is skipped.
+    """
+    snapshot, is_bad = site.snapshot(search.commits[place]), place == len(search.commits) - 1
+    same = next((one for one in search.looked_at if one.tree.content == snapshot.tree.content and one.end), None)
+    if same or snapshot.tree.content == search.good.content:
+        other = same.tree.commit[:10] if same else "GOOD"
+        return _verdict(snapshot, same.verdict if same else "good", f"It has the same files as {other}.")
+    with contextlib.nullcontext(trees.head) if is_bad else worktree(site.repository, trees, snapshot) as tree:
+        try:
+            if broken := build(site.settings, "head", tree, snapshot, site.progress, site.environ):
+                raise broken
+            specs = tree_specs(site.settings, site.machine, site.repository.root, tree, trees.reference)
+            if (
+                is_bad
+                and len(names := [case.name for case in cases_of(site.settings, specs["head"], [search.case], site.environ)]) > 1
+            ):
+                raise UsageError(f"{search.case} names {len(names)} cases: {units.listed(names)}.", "Name one of them.")
+            suite = measure(site.settings, specs, _task(search, site, is_bad=is_bad), site.progress, site.environ)
+        except (BuildError, ForeignModuleError, HostError, UsageError) as error:
+            if is_bad:
+                raise
+            return _verdict(snapshot, "skipped", error.message)
+    case = suite.cases[0]
+    if problem := suite.reference_missing or _problem(case, "reference"):
+        raise HostError(f"{case.name} cannot be measured at GOOD: {problem}", "Name another commit as GOOD.")
+    if problem := _problem(case, "head"):
+        if is_bad:
+            raise HostError(f"{case.name} cannot be measured at BAD: {problem}", "Name another commit as BAD.")
+        return _verdict(snapshot, "skipped", problem)
+    if case.unfit:
+        raise UnfitError(case.unfit, RESUME)
+    return _judged(search, snapshot, case, site, is_bad=is_bad)
+
+
+def _problem(case: CaseRun, side: Side) -> str:
+    """Return why a side of a case has no times that could be compared; empty where it has."""
+    if failure := next((failure for failure in case.failures if failure.side == side), None):
+        return f"{failure.stage}: {failure.message}"
+    if not (case.in_head if side == "head" else case.in_reference):
+        return "it has no such case."
+    if side == "head" and case.workload and case.workload != case.reference_workload and case.reference_workload:
+        return f"its workload is another one ({'; '.join(case.reference_workload.differences(case.workload)[:3])})."
+    return case.skipped or ""
+
+
+def _task(search: SearchRecord, site: _Site, *, is_bad: bool) -> CaseTask:
+    """Return how to time a commit against GOOD: until it is shown which end it is like."""
+    pairs = site.settings.pairs
+    return replace(
+        task_of(site.settings, site.machine, search.plan, (search.case,), site.settings.policy, {}),
+        undecided=lambda cases: [case.name for case in cases if case.reference and not _end(search, case, pairs, is_bad=is_bad)],
+        urgent=lambda cases: [case.name for case in cases if len(case.head) < CHANGE_PAIRS],
+        is_known=lambda case: _same_code(case, search) is not None,
+    )
+
+
+def _end(search: SearchRecord, case: CaseRun, pairs: int, *, is_bad: bool) -> End | None:
+    """Return which end a timed commit is like, as far as its pairs show it."""
+    level = level_of(search.error, 1 + sum(one.comparison is not None for one in search.looked_at), pairs)
+    log_ratios = [pair.log_ratio for pair in pairs_of(case.head, case.reference)]
+    if is_bad:
+        return "bad" if differs(log_ratios, level) else None
+    return end_of(log_ratios, half_of(search), level)
+
+
+def _same_code(case: CaseRun, search: SearchRecord) -> CommitVerdict | None:
+    """Return a commit that was looked at and has the same code: the same launches, or all of the host code."""
+    for one in search.looked_at:
+        digests = (one.identity, case.identity.get("head")), (one.host_code, case.host_code.get("head"))
+        if one.end and any(known and known == now for known, now in digests):
+            return one
+    return None
+
+
+def _judged(search: SearchRecord, snapshot: Snapshot, case: CaseRun, site: _Site, *, is_bad: bool) -> CommitVerdict:
+    """Return the verdict on a commit whose case was surveyed, and timed unless its code is known."""
+
+    def verdict(name: VerdictName, reason: str, comparison: Comparison | None = None) -> CommitVerdict:
+        digests = {"identity": case.identity.get("head", ""), "host_code": case.host_code.get("head", "")}
+        return _verdict(snapshot, name, reason).model_copy(update={"comparison": comparison, **digests})
+
+    if case.identical:
+        return verdict("good", "Its code is the same as that of GOOD; it was not timed.")
+    if same := _same_code(case, search):
+        return verdict(same.verdict, f"Its code is the same as that of {same.tree.commit[:10]}; it was not timed.")
+    comparison, pairs = compared(case, site.settings.confidence), site.settings.pairs
+    if comparison is None:
+        return verdict("undecided", "Too few pairs were measured.")
+    change = f"{units.slowdown(comparison.ratio)} {units.interval(comparison.low, comparison.high, 1)} against GOOD"
+    reason = f"{change}, in {units.plural(comparison.pairs, 'pair')} of processes."
+    if end := _end(search, case, pairs, is_bad=is_bad):
+        return verdict(end, reason, comparison)
+    outcome, said = decide(comparison, thresholds_for(site.settings.policy, 1, looks_for_change(pairs)))
+    if is_bad and outcome is Outcome.UNCHANGED:
+        return verdict("good", f"{reason} {said}", comparison)
+    return verdict("undecided", f"{reason} That shows neither end: raise --budget or --pairs.", comparison)
+
+
+def _verdict(snapshot: Snapshot, name: VerdictName, reason: str) -> CommitVerdict:
+    return CommitVerdict(tree=snapshot.tree, verdict=name, reason=clean(reason))
+
+
+def _against_parent(search: SearchRecord, site: _Site, command: tuple[str, ...]) -> CommandResult:
+    """Check the commit that was found against its parent, with half of the change as the gate, so that it is profiled."""
+    gate = min(0.99, math.expm1(abs(half_of(search))))
+    settings = site.settings.model_copy(update={"regression_threshold": gate, "improvement_threshold": gate})
+    head, reference = (site.snapshot(tree.commit) for tree in (search.suspects[-1], search.parent or search.good))
+    plan = CheckPlan(
+        site.repository,
+        settings,
+        site.folder,
+        Baseline(),
+        head,
+        reference,
+        None if settings.command else "head",
+        (search.case,),
+        None,
+        site.environ,
+    )
+    site.progress.announce(f"{named(head.tree)} against {named(reference.tree)}")
+    started, clock = datetime.now(UTC), time.monotonic()
+    with (
+        worktrees(site.repository, head, reference) as trees,
+        EarlyProfilers(ProfileSite(site.repository, settings, site.machine, trees, site.progress, site.environ)) as early,
+    ):
+        if broken := build(settings, "head", trees.head, head, site.progress, site.environ):
+            raise broken
+        pairing = Pairing(reference, trees.reference, (search.case,), early=early)
+        suite = compare(plan, (site.machine,), trees.head, pairing, site.progress)
+        timing = started, time.monotonic() - clock
+        return explained(plan, command, (site.machine,), CheckSuite(suite, reference.tree), timing, early)

@@ -1,0 +1,120 @@
+"""Changes of level in a history of log ratios."""
+
+from __future__ import annotations
+
+import math
+
+import change_points as study
+import numpy as np
+import pytest
+
+from ratchet.stats.changes import FEWEST_RUNS, LEAST_SD, PENALTY, UNSURE_RUNS, change_points, spread_of_runs
+
+
+def _noise(seed: int, runs: int, sd: float = 0.002) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, sd, runs)
+
+
+def _stepped(seed: int, runs: int, steps: dict[int, float], sd: float = 0.002) -> list[float]:
+    level = sum(size * (np.arange(runs) >= place) for place, size in steps.items())
+    return (_noise(seed, runs, sd) + level).tolist()
+
+
+def test_steps_are_found_with_their_levels() -> None:
+    """Each step has one point at its first run or beside it, with the levels before and after, and places that hold the step."""
+    points = change_points(_stepped(1, 120, {40: 0.02, 90: -0.01}))
+    assert [round(math.log(point.ratio), 2) for point in points] == [0.02, -0.01]
+    for point, place in zip(points, (40, 90), strict=True):
+        assert point.earliest <= place <= point.latest
+        assert point.earliest <= point.index <= point.latest
+        assert abs(point.index - place) <= 1
+    assert points[0].after == points[1].before
+    assert points[0].before == pytest.approx(0, abs=1e-3)
+
+
+def test_the_place_of_a_step_lies_between_its_bounds() -> None:
+    """In at most one of 100 histories with a step of two standard deviations the step lies outside the bounds of its point."""
+    outside = found = 0
+    for seed in range(200):
+        for point in change_points(_stepped(seed, 80, {40: 0.004})):
+            found += 1
+            outside += not point.earliest <= 40 <= point.latest
+    assert found > 150
+    assert outside <= found / 100
+
+
+def test_unchanged_code_has_no_points() -> None:
+    """Noise, one outlier, two in a row, and a series of equal values: no point."""
+    for seed in range(50):
+        values = _noise(seed, 200)
+        values[50] += 0.2
+        values[120:122] -= 0.1
+        assert change_points(values.tolist()) == []
+    assert change_points([0.01] * 50) == []
+    assert change_points([0.0, LEAST_SD] * 25) == []
+
+
+def test_a_step_of_five_spreads_is_found_after_three_runs() -> None:
+    """A history that ends three runs after a step of 1 % in noise of 0.2 % shows it in most cases."""
+    shown = [bool(change_points(_stepped(seed, 103, {100: 0.01}))) for seed in range(40)]
+    assert sum(shown) >= 35
+
+
+@pytest.mark.parametrize(("size", "goal"), [(0.02, 0.95), (0.01, 0.9)])
+def test_the_goals_hold_in_few_histories(size: float, goal: float) -> None:
+    """What research/change_points.py shows with many histories, with ten: steps in noise of 0.4 % with outliers are found."""
+    rng = np.random.default_rng(9)
+    histories = [study.planted(rng, study.normal(0.004), size) for _ in range(10)]
+    assert study.f1(study.ratchet([one for one, _ in histories]), [places for _, places in histories]) >= goal
+    assert study.false_alarms(study.ratchet, rng, study.normal(0.004), 400) <= 2.5  # one point that comes and goes
+    assert np.median(study.delays(study.ratchet, rng, study.normal(0.004), size, 5)) <= 6
+
+
+def test_short_series_have_no_points() -> None:
+    """Fewer runs than are needed for a spread give nothing, whatever they hold."""
+    assert change_points([]) == []
+    assert change_points([0.0] * 4 + [1.0] * (FEWEST_RUNS - 5)) == []
+
+
+def test_a_run_with_a_larger_error_counts_less() -> None:
+    """Eight runs that are 1 % off make a point, unless their standard errors say that they are five times less certain."""
+    values = _stepped(3, 80, {40: 0.01, 48: -0.01})
+    sure = [0.002] * 80
+    unsure = [0.002] * 40 + [0.01] * 8 + [0.002] * 32
+    assert len(change_points(values, sure)) == 2
+    assert change_points(values, sure) == change_points(values)
+    assert change_points(values, unsure) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "errors"),
+    [
+        ([0.0] * 9 + [math.nan], None),
+        ([0.0] * 9 + [math.inf], None),
+        ([0.0] * 10, [0.1] * 9),
+        ([0.0] * 10, [-0.1] * 10),
+        ([0.0] * 10, [math.nan] * 10),
+    ],
+)
+def test_impossible_series_are_refused(values: list[float], errors: list[float] | None) -> None:
+    """Values that are not finite, negative errors and other lengths are a mistake of the caller."""
+    with pytest.raises(ValueError, match="finite values"):
+        change_points(values, errors)
+
+
+def test_the_cuts_are_those_of_ruptures() -> None:
+    """PELT of the package ruptures cuts a series, clipped as here, at the same places."""
+    ruptures = pytest.importorskip("ruptures")
+    rng = np.random.default_rng(5)
+    for _ in range(30):
+        runs = int(rng.integers(30, 150))
+        places = np.sort(rng.choice(runs, 3, replace=False))
+        values = rng.uniform(-0.004, 0.004, runs) + sum(
+            rng.choice([-0.02, 0.02]) * (np.arange(runs) >= place) for place in places
+        )
+        sd = max(LEAST_SD, spread_of_runs(values))
+        running = np.array([np.median(values[max(0, min(i - 5, runs - 11)) :][:11]) for i in range(runs)])
+        clipped = np.clip(values, running - 3 * sd, running + 3 * sd)
+        found = ruptures.KernelCPD(kernel="linear", min_size=1).fit(clipped)
+        cuts = found.predict(pen=PENALTY * (1 + UNSURE_RUNS / runs) * sd**2)
+        assert [point.index for point in change_points(values.tolist())] == [int(cut) for cut in cuts[:-1]]
