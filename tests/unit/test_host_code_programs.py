@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, example, given, settings
 from hypothesis import strategies as st
 
 from ratchet.measure.host_code.statements import LoadedProgram, Wide
@@ -134,8 +134,16 @@ def outcome(files: Files) -> tuple[object, dict[str, str] | None]:
                 sys.modules.pop(name, None)
 
 
-@settings(max_examples=150, deadline=None)
+def swapped() -> tuple[Files, Files]:
+    """A program in which one of two statements that bind the same name comes earlier."""
+    bodies = (["a = 0", "a = 0", "a += 1"], ["a = 0", "a += 1", "a = 0"])
+    first, second = ({ENTRY: [*BEGIN, *body, "def root(): return a"], HELPER: BEGIN} for body in bodies)
+    return first, second
+
+
+@settings(max_examples=400, deadline=None)
 @given(pairs())
+@example(swapped())
 def test_programs_with_other_results_have_other_statements(pair: tuple[Files, Files]) -> None:
     """Whatever edits change the result of a program, they change a statement that counts."""
     try:

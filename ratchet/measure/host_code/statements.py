@@ -168,7 +168,7 @@ class LoadedProgram:
         found: list[str] = []
         for at, statement in enumerate(source.statements):
             if at in counted and not _is_settled(source, statement):
-                found.append(", ".join(sorted(statement.names)))
+                found.append(_digest(statement))  # not its names alone: `a = 0` and `a += 1` both bind a
             found += [
                 ast.dump(node)
                 for node in _at_top(statement.node)
