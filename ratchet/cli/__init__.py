@@ -24,42 +24,57 @@ from ratchet import __version__
 from ratchet.cli.examples import with_examples
 from ratchet.errors import Exit, RatchetError
 
-COMMANDS = {
-    "advise": ("advise:advise_command", "Name the antipatterns in a script, a case or a saved trace, and what each costs."),
-    "badge": ("show:badge_command", "Write the verdict of the last check as a badge."),
-    "baseline": ("baseline:baseline_group", "Show, move and verify the best commit of every case."),
-    "bisect": ("bisect:bisect_command", "Search a range of commits for the one that changed a case."),
-    "calibrate": ("check:calibrate_command", "Measure this checkout against itself: can this machine hold the gate?"),
-    "check": ("check:check_command", "Compare this checkout with an earlier commit and fail on a regression."),
-    "command": ("github:answer_command", "Answer a `/ratchet …` comment or a label in a pull request."),
-    "compare": ("check:compare_command", "Compare two recorded runs of one machine."),
-    "doctor": ("show:doctor_command", "Say what this machine can and cannot do, and what to do about it."),
-    "evaluate": ("evaluate:evaluate_command", "Evaluate a candidate file against a baseline file: faster, and the same?"),
-    "experiment": ("experiment:experiment_group", "Try changes one by one on a pipeline: keep or discard, and why."),
-    "export": ("harness:export_command", "Write a recorded run in the format of PyTorch's benchmark database."),
-    "history": ("history:history_command", "Show what became of the cases on main: a table, and a line of their trend."),
-    "import": ("harness:import_command", "Make a recorded run of files that another harness wrote."),
-    "fleet": ("soak:fleet_command", "Compare the GPUs of many runners: which is slower than its model, or than it was?"),
-    "init": ("init:init_command", "Write a first benchmark, settings, and the workflows of a repository."),
-    "list": ("show:list_command", "List the cases of this checkout."),
-    "merge": ("check:merge_command", "Join the shards of one check into one run and one verdict."),
-    "notify": ("github:notify_command", "Tell people of a regression of main: one issue a cause, and a webhook."),
-    "open": ("show:open_command", "Open the report of the last check in a browser."),
-    "profile": ("profile:profile_command", "Profile cases, alone or beside an earlier commit, or read report files."),
-    "publish": ("github:publish_command", "Judge what a GPU job measured again, and publish the verdict on GitHub."),
-    "quickwins": ("variants:quickwins_command", "Show what well-known optimisations bring here, beside what a guide claims."),
-    "replay": ("check:replay_command", "Judge recorded pairs again: by another gate, or many times over."),
-    "report": ("check:report_command", "Judge a recorded run again and write its report."),
-    "roofline": ("profile:roofline_command", "Draw how near each case comes to what the machine can do."),
-    "run": ("check:run_command", "Time this checkout alone and write results/current.json."),
-    "settings": ("show:settings_command", "Show every setting: its value, where that comes from, and what it means."),
-    "site": ("history:site_command", "Write the history of main as pages: an overview, a page a case, a page a run."),
-    "soak": ("soak:soak_command", "Check unchanged code again and again: how often is the gate red for nothing?"),
-    "study": ("variants:study_command", "Time all variants of a benchmark, and show where each stands below the roofline."),
-    "sweep": ("variants:sweep_command", "Time all variants of a case at many sizes."),
-    "tune": ("tune:tune_command", "Search the parameters of a case and confirm the best against today's values."),
+SECTIONS = {
+    "Begin": {
+        "init": ("init:init_command", "Write a first benchmark, settings, and the workflows of a repository."),
+        "doctor": ("show:doctor_command", "Say what this machine can and cannot do, and what to do about it."),
+        "list": ("show:list_command", "List the cases of this checkout."),
+        "settings": ("show:settings_command", "Show every setting: its value, where that comes from, and what it means."),
+    },
+    "Compare two states of the code": {
+        "check": ("check:check_command", "Compare this checkout with an earlier commit and fail on a regression."),
+        "run": ("check:run_command", "Time this checkout alone and write results/current.json."),
+        "compare": ("check:compare_command", "Compare two recorded runs of one machine."),
+        "bisect": ("bisect:bisect_command", "Search a range of commits for the one that changed a case."),
+        "report": ("check:report_command", "Judge a recorded run again and write its report."),
+        "open": ("show:open_command", "Open the report of the last check in a browser."),
+        "replay": ("check:replay_command", "Judge recorded pairs again: by another gate, or many times over."),
+        "merge": ("check:merge_command", "Join the shards of one check into one run and one verdict."),
+    },
+    "Find out why, make it faster": {
+        "profile": ("profile:profile_command", "Profile cases, alone or beside an earlier commit, or read report files."),
+        "advise": ("advise:advise_command", "Name the antipatterns in a script, a case or a saved trace, and what each costs."),
+        "evaluate": ("evaluate:evaluate_command", "Evaluate a candidate file against a baseline file: faster, and the same?"),
+        "experiment": ("experiment:experiment_group", "Try changes one by one on a pipeline: keep or discard, and why."),
+        "quickwins": ("variants:quickwins_command", "Show what well-known optimisations bring here, beside what a guide claims."),
+        "tune": ("tune:tune_command", "Search the parameters of a case and confirm the best against today's values."),
+        "roofline": ("profile:roofline_command", "Draw how near each case comes to what the machine can do."),
+        "study": ("variants:study_command", "Time all variants of a benchmark, and show where each stands below the roofline."),
+        "sweep": ("variants:sweep_command", "Time all variants of a case at many sizes."),
+    },
+    "Main over time": {
+        "baseline": ("baseline:baseline_group", "Show, move and verify the best commit of every case."),
+        "history": ("history:history_command", "Show what became of the cases on main: a table, and a line of their trend."),
+        "site": ("history:site_command", "Write the history of main as pages: an overview, a page a case, a page a run."),
+        "badge": ("show:badge_command", "Write the verdict of the last check as a badge."),
+    },
+    "Try the machine and the gate": {
+        "calibrate": ("check:calibrate_command", "Measure this checkout against itself: can this machine hold the gate?"),
+        "soak": ("soak:soak_command", "Check unchanged code again and again: how often is the gate red for nothing?"),
+        "fleet": ("soak:fleet_command", "Compare the GPUs of many runners: which is slower than its model, or than it was?"),
+    },
+    "In workflows": {
+        "publish": ("github:publish_command", "Judge what a GPU job measured again, and publish the verdict on GitHub."),
+        "command": ("github:answer_command", "Answer a `/ratchet …` comment or a label in a pull request."),
+        "notify": ("github:notify_command", "Tell people of a regression of main: one issue a cause, and a webhook."),
+    },
+    "Other harnesses": {
+        "import": ("harness:import_command", "Make a recorded run of files that another harness wrote."),
+        "export": ("harness:export_command", "Write a recorded run in the format of PyTorch's benchmark database."),
+    },
 }
-"""Name → where the command is (module of this package, function), and its line in ``ratchet --help``."""
+"""Section of ``ratchet --help`` → name → where the command is (module of this package, function), and its line there."""
+COMMANDS = {name: command for commands in SECTIONS.values() for name, command in commands.items()}
 
 
 class LazyGroup(click.Group):
@@ -74,8 +89,10 @@ class LazyGroup(click.Group):
         return with_examples(cast(click.Command, pkgutil.resolve_name(f"ratchet.cli.{COMMANDS[cmd_name][0]}")), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's interface
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in sorted(COMMANDS.items())])
+        widest = max(map(len, COMMANDS))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{widest}}", text) for name, (_, text) in commands.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
