@@ -60,8 +60,8 @@ from biases_pairs import (
     Found,
     Ground,
     Order,
-    Share,
-    Workers,
+    PairWorkers,
+    TimeShare,
     compile_cases,
     copy_tree,
     from_first,
@@ -91,7 +91,7 @@ from ratchet.workload import Device
 # The experiments
 
 
-def parents(ground: Ground, share: Share, found: Found) -> None:
+def parents(ground: Ground, share: TimeShare, found: Found) -> None:
     for parent in range(ground.counts.parents):
         if not share.room(2):
             return
@@ -99,21 +99,21 @@ def parents(ground: Ground, share: Share, found: Found) -> None:
             pairs_of(ground, hosts, share, found, parent, ground.counts.pairs_of_parent)
 
 
-def pairs_of(ground: Ground, hosts: Mapping[Side, HostClient], share: Share, found: Found, parent: int, count: int) -> None:
+def pairs_of(ground: Ground, hosts: Mapping[Side, HostClient], share: TimeShare, found: Found, parent: int, count: int) -> None:
     """Pairs of workers of one pair of hosts; over an even number of hosts their orders balance also if ``count`` is odd."""
     for index in share.steps(count):
         order = usual_order(parent * count + index)
-        with Workers(ground, hosts, ground.settings.seed + 100 * parent + 2 * index) as workers:
+        with PairWorkers(ground, hosts, ground.settings.seed + 100 * parent + 2 * index) as workers:
             measure_pair(ground, workers, order, share, found, parent=parent, pair=index)
 
 
-def first(ground: Ground, share: Share, found: Found) -> None:
+def first(ground: Ground, share: TimeShare, found: Found) -> None:
     """All eight orders, again and again; both workers are forked before either allocates."""
     with open_hosts(ground, ground.trees) as hosts:
         for index in share.steps(ground.counts.first):
             # The two that agree with each other come next to each other, so that a short run is balanced too.
             order = Order(SIDES[index % 2], SIDES[(index + index // 2) % 2], SIDES[index // 4 % 2])
-            with Workers(ground, hosts, ground.settings.seed + 2 * index) as workers:
+            with PairWorkers(ground, hosts, ground.settings.seed + 2 * index) as workers:
                 for side in from_first(order.fork):
                     workers.fork(side)
                 measure_pair(ground, workers, order, share, found, parent=0, pair=index)
@@ -122,13 +122,13 @@ def first(ground: Ground, share: Share, found: Found) -> None:
 LEAD_INS = ("own", "heavy", "idle")
 
 
-def heavy(ground: Ground, share: Share, found: Found) -> None:
+def heavy(ground: Ground, share: TimeShare, found: Found) -> None:
     """Two blocks of a case after 0.1 s of: the case itself, another process's heavy case, nothing."""
     with open_hosts(ground, ground.trees) as hosts:
         for pair in share.steps(ground.counts.heavy):
             tested = SIDES[pair % 2]
             other = other_side(tested)
-            with Workers(ground, hosts, ground.settings.seed + 2 * pair) as workers:
+            with PairWorkers(ground, hosts, ground.settings.seed + 2 * pair) as workers:
                 for case in shuffled(found.left(ground.cases), ground.settings.seed + pair):
                     if not share.room():
                         break
@@ -139,7 +139,7 @@ def heavy(ground: Ground, share: Share, found: Found) -> None:
                         workers.end(*SIDES)
 
 
-def after_lead_ins(ground: Ground, workers: Workers, case: str, tested: Side, other: Side, pair: int) -> Row:
+def after_lead_ins(ground: Ground, workers: PairWorkers, case: str, tested: Side, other: Side, pair: int) -> Row:
     workers.hold(other, HEAVY)
     workers.prepare(tested, case)
     load = workers.warm_up((other,))
@@ -165,12 +165,12 @@ def after_lead_ins(ground: Ground, workers: Workers, case: str, tested: Side, ot
     return {"case": case, "pair": pair, "tested": tested, **logs, "rounds_ms": rounds}
 
 
-def resident(ground: Ground, share: Share, found: Found) -> None:
+def resident(ground: Ground, share: TimeShare, found: Found) -> None:
     """One worker's blocks: alone, with a second that has prepared the same case and waits, alone, with another, alone."""
     with open_hosts(ground, ground.trees) as hosts:
         for pair in share.steps(ground.counts.resident):
             tested = SIDES[pair % 2]
-            with Workers(ground, hosts, ground.settings.seed + 2 * pair) as workers:
+            with PairWorkers(ground, hosts, ground.settings.seed + 2 * pair) as workers:
                 for case in shuffled(found.left(ground.cases), ground.settings.seed + pair):
                     if not share.room():
                         break
@@ -181,7 +181,7 @@ def resident(ground: Ground, share: Share, found: Found) -> None:
                         workers.end(*SIDES)
 
 
-def alone_and_with(ground: Ground, workers: Workers, case: str, tested: Side, pair: int) -> list[Row]:
+def alone_and_with(ground: Ground, workers: PairWorkers, case: str, tested: Side, pair: int) -> list[Row]:
     workers.prepare(tested, case)
     samples = workers.warm_up((tested,))
 
@@ -205,7 +205,7 @@ def alone_and_with(ground: Ground, workers: Workers, case: str, tested: Side, pa
     return rows
 
 
-def path(ground: Ground, share: Share, found: Found) -> None:
+def path(ground: Ground, share: TimeShare, found: Found) -> None:
     deep = ground.folder / ("long-" * (LONGER // 5) + "head")
     trees: dict[Side, Path] = {"reference": ground.trees["reference"], "head": copy_tree(deep, ground.settings.bench)}
     hosts_wanted, pairs_wanted = ground.counts.path
@@ -216,7 +216,7 @@ def path(ground: Ground, share: Share, found: Found) -> None:
             pairs_of(ground, hosts, share, found, parent, pairs_wanted)
 
 
-def age(ground: Ground, share: Share, found: Found) -> None:
+def age(ground: Ground, share: TimeShare, found: Found) -> None:
     """The reference's tree and caches are old; the head's are made anew for each pair of hosts."""
     aged, old = copy_tree(ground.folder / "aged", ground.settings.bench), caches(ground.folder / "caches_aged")
     make_older(aged)
@@ -247,7 +247,7 @@ def caches(folder: Path) -> dict[str, str]:
 # Flushing the L2 cache: processes of our own
 
 
-def flush(ground: Ground, share: Share, found: Found) -> None:
+def flush(ground: Ground, share: TimeShare, found: Found) -> None:
     """Fresh processes, one variant after the other, in another order every time."""
     if ground.gpu is None:
         raise RuntimeError("flush needs a GPU")
@@ -299,7 +299,7 @@ def ask_server(server: subprocess.Popen[str], variant: str, seed: int) -> list[R
 class Experiment:
     """An experiment: how to measure it, how to sum it up, and its part of the time."""
 
-    measure: Callable[[Ground, Share, Found], None]
+    measure: Callable[[Ground, TimeShare, Found], None]
     summarise: Callable[[str, Sequence[Row]], Summary]
     weight: float
 
@@ -323,7 +323,7 @@ def run_experiment(name: str, ground: Ground, seconds: float) -> tuple[dict[str,
     """Measure and print one experiment; return its rows and lines, also where it broke off."""
     experiment = EXPERIMENTS[name]
     print(f"\n{name}: {seconds:.0f} s at most", flush=True)
-    share, found, error = Share(seconds), Found(), ""
+    share, found, error = TimeShare(seconds), Found(), ""
     began = time.monotonic()
     with Sampler(ground.gpu) if ground.gpu else contextlib.nullcontext() as sampler:
         try:

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
-class Variant:
+class FlushVariant:
     """A way of emptying the L2 cache before a sample."""
 
     kind: str
@@ -43,16 +43,16 @@ class Variant:
 
 
 VARIANTS = {
-    "memset_2x": Variant("memset"),  # what a check does today
-    "memset_1x": Variant("memset", 1),
-    "memset_4x": Variant("memset", 4),
-    "read_2x": Variant("read"),
-    "memset_then_read": Variant("memset_then_read"),
-    "memset_2x_pause": Variant("memset_pause"),
-    "memset_2x_one": Variant("memset", buffers=1),
-    "memset_2x_before": Variant("memset", buffers=1, before=True),
-    "memset_2x_turns": Variant("memset", buffers=8),
-    "none": Variant("none"),
+    "memset_2x": FlushVariant("memset"),  # what a check does today
+    "memset_1x": FlushVariant("memset", 1),
+    "memset_4x": FlushVariant("memset", 4),
+    "read_2x": FlushVariant("read"),
+    "memset_then_read": FlushVariant("memset_then_read"),
+    "memset_2x_pause": FlushVariant("memset_pause"),
+    "memset_2x_one": FlushVariant("memset", buffers=1),
+    "memset_2x_before": FlushVariant("memset", buffers=1, before=True),
+    "memset_2x_turns": FlushVariant("memset", buffers=8),
+    "none": FlushVariant("none"),
 }
 FLUSHED = ("rows_8k", "rows_16k")
 FLUSH_PLACES, FLUSH_BLOCKS, FLUSH_SAMPLES, FLUSH_WARM_S = 4, 12, 25, 0.2
@@ -139,13 +139,13 @@ def call_of(run: Callable[..., object], tuning: Mapping[str, int]) -> Callable[[
     return lambda: run(**tuning)
 
 
-def flush_buffers(variant: Variant, size: int) -> list[Any]:
+def flush_buffers(variant: FlushVariant, size: int) -> list[Any]:
     import torch
 
     return [torch.zeros(size, dtype=torch.uint8, device="cuda") for _ in range(variant.buffers if variant.kind != "none" else 0)]
 
 
-def flusher(variant: Variant, buffers: Sequence[Any], size: int) -> Callable[[int, int], None]:
+def flusher(variant: FlushVariant, buffers: Sequence[Any], size: int) -> Callable[[int, int], None]:
     """A function of the block's and the sample's number that queues what empties the cache."""
     import torch
 

@@ -95,7 +95,7 @@ class Ground:
         return {"reference": self.folder / "base", "head": self.folder / "head"}
 
 
-class Share:
+class TimeShare:
     """The time that one experiment has. No step begins that would not end in time, judged by the longest so far."""
 
     def __init__(self, seconds: float) -> None:
@@ -172,7 +172,7 @@ def other_side(side: Side) -> Side:
     return "head" if side == "reference" else "reference"
 
 
-class Workers:
+class PairWorkers:
     """The workers of one pair, each forked when it is first needed. Leaving the context ends them."""
 
     def __init__(self, ground: Ground, hosts: Mapping[Side, HostClient], seed: int) -> None:
@@ -182,7 +182,7 @@ class Workers:
         self._alive: dict[Side, WorkerClient] = {}
         self._held: dict[Side, str] = {}
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> PairWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -263,7 +263,9 @@ def usual_order(index: int) -> Order:
     return Order(SIDES[index % 2], SIDES[index % 2], SIDES[index // 2 % 2])
 
 
-def measure_pair(ground: Ground, workers: Workers, order: Order, share: Share, found: Found, *, parent: int, pair: int) -> None:
+def measure_pair(
+    ground: Ground, workers: PairWorkers, order: Order, share: TimeShare, found: Found, *, parent: int, pair: int
+) -> None:
     """One row for each case: the log of head time / reference time."""
     first = from_first(order.time)
     for case in shuffled(found.left(ground.cases), ground.settings.seed + 1000 * parent + pair):
@@ -292,7 +294,7 @@ def measure_pair(ground: Ground, workers: Workers, order: Order, share: Share, f
 def compile_cases(ground: Ground, hosts: Mapping[Side, HostClient], cases: Sequence[str], found: Found) -> None:
     """Build every case once on each side, so that no compilation is left for later."""
     for side in hosts:
-        with Workers(ground, hosts, ground.settings.seed) as workers:
+        with PairWorkers(ground, hosts, ground.settings.seed) as workers:
             for case in found.left(cases):
                 try:
                     workers.prepare(side, case)

@@ -39,19 +39,19 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Noise:
+class SeriesNoise:
     """Log ratios of runs of unchanged code, with their standard errors where they are known."""
 
     values: Floats
     errors: Floats | None = None
 
 
-Draw = Callable[[np.random.Generator, int], Noise]
+Draw = Callable[[np.random.Generator, int], SeriesNoise]
 
 
 def normal(sd: float) -> Draw:
     """Normal noise, with outliers."""
-    return lambda rng, runs: Noise(with_outliers(rng, rng.normal(0, sd, runs)))
+    return lambda rng, runs: SeriesNoise(with_outliers(rng, rng.normal(0, sd, runs)))
 
 
 def with_outliers(rng: np.random.Generator, values: Floats, length: int = 1) -> Floats:
@@ -66,38 +66,38 @@ def recorded(cases: Sequence[Sequence[Pair]]) -> Draw:
     """Runs of pairs that an H200 measured of unchanged code: each history is of one of these cases."""
     pools = [np.array([pair.log_ratio for pair in pairs]) for pairs in cases]
 
-    def draw(rng: np.random.Generator, runs: int) -> Noise:
+    def draw(rng: np.random.Generator, runs: int) -> SeriesNoise:
         pool = pools[rng.integers(len(pools))]
         drawn = rng.choice(pool, (runs, PAIRS)) * rng.choice([-1, 1], (runs, 1))
         kept = [without_outliers(run) for run in drawn]
         values, spreads = (np.array([figure(run) for run in kept]) for figure in (np.mean, partial(np.std, ddof=1)))
-        return Noise(with_outliers(rng, values), spreads / np.sqrt([run.size for run in kept]))
+        return SeriesNoise(with_outliers(rng, values), spreads / np.sqrt([run.size for run in kept]))
 
     return draw
 
 
-def heavy_tails(rng: np.random.Generator, runs: int) -> Noise:
+def heavy_tails(rng: np.random.Generator, runs: int) -> SeriesNoise:
     """Student's t with three degrees of freedom, as wide in the middle as normal noise of 0.2 %."""
-    return Noise(with_outliers(rng, 0.002 * rng.standard_t(3, runs)))
+    return SeriesNoise(with_outliers(rng, 0.002 * rng.standard_t(3, runs)))
 
 
-def in_bursts(rng: np.random.Generator, runs: int) -> Noise:
+def in_bursts(rng: np.random.Generator, runs: int) -> SeriesNoise:
     """Outliers come two at a time, as on a machine that something else keeps busy."""
-    return Noise(with_outliers(rng, rng.normal(0, 0.003, runs), length=2))
+    return SeriesNoise(with_outliers(rng, rng.normal(0, 0.003, runs), length=2))
 
 
-def persistent(rng: np.random.Generator, runs: int) -> Noise:
+def persistent(rng: np.random.Generator, runs: int) -> SeriesNoise:
     """Each run's noise holds 0.3 of that of the run before; 0.3 % in all."""
     fresh, values = rng.normal(0, 0.003 * np.sqrt(1 - 0.3**2), runs), np.zeros(runs)
     for run in range(1, runs):
         values[run] = 0.3 * values[run - 1] + fresh[run]
-    return Noise(with_outliers(rng, values))
+    return SeriesNoise(with_outliers(rng, values))
 
 
-def of_unlike_runs(rng: np.random.Generator, runs: int) -> Noise:
+def of_unlike_runs(rng: np.random.Generator, runs: int) -> SeriesNoise:
     """One run in five has few pairs, and three times the noise of the others; its standard error says so."""
     errors = np.where(rng.random(runs) < 0.2, 0.009, 0.003)
-    return Noise(with_outliers(rng, rng.normal(0, errors)), errors)
+    return SeriesNoise(with_outliers(rng, rng.normal(0, errors)), errors)
 
 
 DEVELOPMENT: dict[str, Draw] = {f"normal, {sd:.1%}": normal(sd) for sd in (0.001, 0.002, 0.004)} | {
@@ -114,15 +114,15 @@ KEPT_ASIDE: dict[str, Draw] = {
 }
 
 
-Finder = Callable[[Sequence[Noise]], list[list[int]]]
+Finder = Callable[[Sequence[SeriesNoise]], list[list[int]]]
 
 
-def ratchet(histories: Sequence[Noise]) -> list[list[int]]:
+def ratchet(histories: Sequence[SeriesNoise]) -> list[list[int]]:
     """Return the points that ratchet finds in each history."""
     return [[point.index for point in change_points(one.values.tolist(), errors_of(one))] for one in histories]
 
 
-def errors_of(one: Noise) -> list[float] | None:
+def errors_of(one: SeriesNoise) -> list[float] | None:
     return None if one.errors is None else one.errors.tolist()
 
 
@@ -133,7 +133,7 @@ def otava(python: Path) -> Finder:
         "print(json.dumps([[int(p.index) for p in find(s, window_len=50, max_pvalue=0.001)[0]] for s in json.load(sys.stdin)]))"
     )
 
-    def find(histories: Sequence[Noise]) -> list[list[int]]:
+    def find(histories: Sequence[SeriesNoise]) -> list[list[int]]:
         text = json.dumps([np.exp(one.values).tolist() for one in histories])
         done = subprocess.run([python, "-c", program], input=text, capture_output=True, text=True, check=True)
         points: list[list[int]] = json.loads(done.stdout)
@@ -142,13 +142,13 @@ def otava(python: Path) -> Finder:
     return find
 
 
-def planted(rng: np.random.Generator, draw: Draw, size: float) -> tuple[Noise, list[int]]:
+def planted(rng: np.random.Generator, draw: Draw, size: float) -> tuple[SeriesNoise, list[int]]:
     """Return a history with steps of this size, up and down, and their places."""
     gaps = LEAST_GAP + rng.exponential(MEAN_GAP - LEAST_GAP, RUNS // LEAST_GAP)
     places = [int(place) for place in np.cumsum(gaps) if place < RUNS - LEAST_GAP]
     noise = draw(rng, RUNS)
     level = sum((np.log1p(size) * rng.choice([-1, 1]) * (np.arange(RUNS) >= place) for place in places), np.zeros(RUNS))
-    return Noise(noise.values + level, noise.errors), places
+    return SeriesNoise(noise.values + level, noise.errors), places
 
 
 def f1(found: Sequence[Sequence[int]], true: Sequence[Sequence[int]]) -> float:
@@ -174,7 +174,7 @@ def delays(find: Finder, rng: np.random.Generator, draw: Draw, size: float, coun
         noise = draw(rng, BEFORE + AFTER)
         values = noise.values + np.log1p(size) * (np.arange(BEFORE + AFTER) >= BEFORE)
         ends = range(BEFORE + 1, BEFORE + AFTER + 1)
-        points = find([Noise(values[:end], None if noise.errors is None else noise.errors[:end]) for end in ends])
+        points = find([SeriesNoise(values[:end], None if noise.errors is None else noise.errors[:end]) for end in ends])
         seen = [number for number, one in enumerate(points, 1) if any(abs(point - BEFORE) <= NEAR for point in one)]
         found.append(seen[0] if seen else AFTER + 1)
     return found
@@ -187,7 +187,7 @@ def false_alarms(find: Finder, rng: np.random.Generator, draw: Draw, runs: int) 
         noise = draw(rng, length)
         known: set[int] = set()
         for points in find(
-            [Noise(noise.values[:end], None if noise.errors is None else noise.errors[:end]) for end in range(8, length)]
+            [SeriesNoise(noise.values[:end], None if noise.errors is None else noise.errors[:end]) for end in range(8, length)]
         ):
             alarms += sum(all(abs(point - other) > NEAR for other in known) for point in points)
             known.update(points)

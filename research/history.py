@@ -1,4 +1,4 @@
-"""What a long history costs, and what its index is worth: ``python research/history.py`` (5,000 runs of 50 cases; 2 minutes).
+"""Measures a long history and its index: ``python research/history.py`` (5,000 runs of 50 cases; 2 minutes).
 
 The first table simulates merges that change nothing, at 0.2 % noise of one measured ratio: the product of the ratios to each
 parent against the ratio to one anchor, as `ratchet history` computes it. A false point is a run where the means of the ten runs

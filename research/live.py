@@ -86,7 +86,7 @@ GIT = ("git", "-c", "user.name=live", "-c", "user.email=live@example.org", "-c",
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedCheck:
     """One check."""
 
     code: int
@@ -112,7 +112,7 @@ def repository(folder: Path, device: str, extra: float) -> Path:
     return folder
 
 
-def check(folder: Path, device: str, *, kill: bool, rng: random.Random) -> Ended:
+def check(folder: Path, device: str, *, kill: bool, rng: random.Random) -> EndedCheck:
     command = [
         sys.executable,
         "-m",
@@ -148,7 +148,7 @@ def check(folder: Path, device: str, *, kill: bool, rng: random.Random) -> Ended
     planted = next((case for case in cases if case["name"] == "planted/default"), None)
     red = tuple(case["name"] for case in cases if case["outcome"] in ("REGRESSED", "FAILED"))
     comparison = (planted or {}).get("comparison")
-    return Ended(
+    return EndedCheck(
         process.returncode,
         red,
         planted["outcome"] if planted else "no report",

@@ -175,7 +175,7 @@ def small_slowdowns(pool: Executor, histories: int) -> None:
     table("recorded pairs", "red within ten", "at the third slow one", "the fourth", "the fifth", "an unchanged one red")
     ends = {source: pool.map(_history, repeat(source), range(histories)) for source in ANSWERED}
     for source, of_source in ends.items():
-        by_case: dict[str, list[History]] = {}
+        by_case: dict[str, list[MergeHistory]] = {}
         for history in of_source:
             by_case.setdefault(history.case, []).append(history)
         every = [history for listed in by_case.values() for history in listed]
@@ -187,7 +187,7 @@ def small_slowdowns(pool: Executor, histories: int) -> None:
 
 
 @dataclass(frozen=True)
-class History:
+class MergeHistory:
     """One history of merges."""
 
     case: str
@@ -197,7 +197,7 @@ class History:
     """True if an unchanged case, or a merge that slows nothing, was red."""
 
 
-def _history(source: str, turn: int) -> History:
+def _history(source: str, turn: int) -> MergeHistory:
     """Merge ten times. A slow merge that is red is not merged, and ends the history.
 
     After each merge main is measured against the best commit, and what it is slower by is kept as in the baseline file.
@@ -214,10 +214,10 @@ def _history(source: str, turn: int) -> History:
         red = _red_cases(pools, {slow: SLOWER if slows else 1.0}, whole, known, rng)
         blamed = blamed or bool(red - {slow}) or (bool(red) and not slows)
         if slows and slow in red:
-            return History(slow, count, blamed)
+            return MergeHistory(slow, count, blamed)
         for name, (_, main) in draw(_slowed(pools, whole), GATE, PAIRS, rng).items():
             known[name] = [*known[name], math.log(main.ratio)] if main.ratio >= 1 + GATE.part else []
-    return History(slow, 0, blamed)
+    return MergeHistory(slow, 0, blamed)
 
 
 def _red_cases(

@@ -12,7 +12,7 @@ from pathlib import Path
 from ratchet.commands.request import CURRENT, Request, root_of
 from ratchet.config import load_settings
 from ratchet.errors import UnfitError, UsageError
-from ratchet.judge.fleet import CardReport, Observation, fleet, observations_of_run, observations_of_soak
+from ratchet.judge.fleet import CardMeasurement, CardReport, fleet, observations_of_run, observations_of_soak
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline
 from ratchet.records.files import load, save_over
@@ -38,7 +38,7 @@ def survey_fleet(paths: Sequence[Path]) -> list[CardReport]:
     return found
 
 
-def _observations(path: Path) -> Iterator[Observation]:
+def _observations(path: Path) -> Iterator[CardMeasurement]:
     if path.is_dir():
         for inner in sorted((*path.rglob("*.jsonl"), *path.rglob(CURRENT))):
             yield from _observations(inner)

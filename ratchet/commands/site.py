@@ -15,7 +15,7 @@ from ratchet.errors import GitError, OutputError, UsageError
 from ratchet.forge.git import Repository
 from ratchet.history.index import History
 from ratchet.report.history import problem_lines
-from ratchet.report.site import LISTED_RUNS, CaseSummary, Line, Site, SiteRun, summary_of
+from ratchet.report.site import LISTED_RUNS, CaseLine, CaseSummary, Site, SiteRun, summary_of
 from ratchet.units import plural
 
 SITE = "site"
@@ -28,7 +28,7 @@ _PAGE_NAME = re.compile(r".*-[0-9a-f]{10}\.html")
 
 @dataclass(frozen=True)
 class WrittenSite:
-    """What was written."""
+    """The pages that were written."""
 
     overview: Path
     cases: int
@@ -96,7 +96,7 @@ def _pages(history: History, title: str, repository: str) -> Iterator[tuple[str,
     for earlier, name, later in zip(["", *names], names, [*names[1:], ""], strict=False):
         run = history.run(name)
         hardware = run.fingerprint.hardware
-        lines = [Line(case, indexes[case.name, name], summaries[case.name, hardware].path) for case in run.cases]
+        lines = [CaseLine(case, indexes[case.name, name], summaries[case.name, hardware].path) for case in run.cases]
         one = SiteRun(name, run)
         yield one.path, site.run(one, lines, earlier, later).encode()
     latest = [SiteRun(name, history.run(name)) for name in names[: -LISTED_RUNS - 1 : -1]]

@@ -57,7 +57,7 @@ PAUSE_S = 30.0
 
 @dataclass(frozen=True)
 class _Soak:
-    """What all checks of a soak have in common."""
+    """The facts that all checks of a soak share."""
 
     request: Request
     settings: Settings

@@ -47,7 +47,7 @@ CARDS_FOR_SPREAD, SPREADS, LEAST_SLOWER = 8, 4.0, 0.02
 
 
 @dataclass(frozen=True)
-class Observation:
+class CardMeasurement:
     """One case on one card in one run."""
 
     card: str
@@ -102,7 +102,7 @@ class CardReport:
     """Whether any of its cases could be compared with other cards."""
 
 
-def observations_of_run(run: RunRecord, report: ReportRecord) -> list[Observation]:
+def observations_of_run(run: RunRecord, report: ReportRecord) -> list[CardMeasurement]:
     """Return what a run says of its cards, if it says which they were; ``report`` is the judge's of this run."""
     found = []
     cards = run.environment.cards
@@ -113,7 +113,7 @@ def observations_of_run(run: RunRecord, report: ReportRecord) -> list[Observatio
         comparison = verdict.comparison
         code = case.identity.get("head") or run.head.content or run.head.commit
         found.append(
-            Observation(
+            CardMeasurement(
                 card=uuid,
                 environment=run.environment,
                 day=run.started_at.date(),
@@ -130,12 +130,12 @@ def observations_of_run(run: RunRecord, report: ReportRecord) -> list[Observatio
     return found
 
 
-def observations_of_soak(check: SoakCheck) -> list[Observation]:
+def observations_of_soak(check: SoakCheck) -> list[CardMeasurement]:
     """Return what a check of a soak says of its card."""
     if len(check.environment.cards) != 1:
         return []
     return [
-        Observation(
+        CardMeasurement(
             card=check.environment.cards[0].uuid,
             environment=check.environment,
             day=check.started_at.date(),
@@ -159,9 +159,9 @@ def _class_of(intensity: float | None) -> str:
     return "memory" if intensity < MEMORY_BOUND else "compute"
 
 
-def fleet(observations: Iterable[Observation]) -> list[CardReport]:
+def fleet(observations: Iterable[CardMeasurement]) -> list[CardReport]:
     """Return a report of each card, the slowest of each model first."""
-    machines: dict[str, list[Observation]] = defaultdict(list)
+    machines: dict[str, list[CardMeasurement]] = defaultdict(list)
     for one in observations:
         machines[one.environment.fingerprint.key].append(one)
     reports = []
@@ -177,15 +177,15 @@ def fleet(observations: Iterable[Observation]) -> list[CardReport]:
     return reports
 
 
-def _series(found: Sequence[Observation]) -> dict[str, dict[str, list[float]]]:
+def _series(found: Sequence[CardMeasurement]) -> dict[str, dict[str, list[float]]]:
     """Return kernel class → card → how much slower than the median card it was, day by day."""
-    same_work: dict[tuple[str, str], list[Observation]] = defaultdict(list)
+    same_work: dict[tuple[str, str], list[CardMeasurement]] = defaultdict(list)
     for one in found:
         same_work[one.case, one.code].append(one)
     away: dict[tuple[str, str, date], list[float]] = defaultdict(list)
     for group in same_work.values():
         overall = _median_card(group)
-        by_day: dict[date, list[Observation]] = defaultdict(list)
+        by_day: dict[date, list[CardMeasurement]] = defaultdict(list)
         for one in group:
             by_day[one.day].append(one)
         for day, of_day in by_day.items():
@@ -199,7 +199,7 @@ def _series(found: Sequence[Observation]) -> dict[str, dict[str, list[float]]]:
     return series
 
 
-def _median_card(group: Sequence[Observation]) -> float | None:
+def _median_card(group: Sequence[CardMeasurement]) -> float | None:
     times: dict[str, list[float]] = defaultdict(list)
     for one in group:
         times[one.card].append(one.ms)
@@ -209,7 +209,7 @@ def _median_card(group: Sequence[Observation]) -> float | None:
 def _report(
     fingerprint: str,
     card: str,
-    found: Sequence[Observation],
+    found: Sequence[CardMeasurement],
     series: Mapping[str, Mapping[str, Sequence[float]]],
     noise: Mapping[str, float],
     levels: Mapping[str, Mapping[str, float]],

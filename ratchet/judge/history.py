@@ -173,7 +173,7 @@ def _point(name: str, run: HistoryRun, case: HistoryCase, place: _Place, machine
 
 
 class _Links:
-    """What is known of the index of each commit while a series is read from its oldest run on."""
+    """The state of the index of each commit while a series is read from its oldest run on."""
 
     def __init__(self) -> None:
         self._segment = 0

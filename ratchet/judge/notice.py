@@ -103,7 +103,7 @@ class OwnIssue:
 
 @dataclass(frozen=True)
 class IssuePlan:
-    """What is to be done with issues."""
+    """The changes to make to issues."""
 
     opened: tuple[SlowCause, ...] = ()
     updated: tuple[tuple[OwnIssue, SlowCause], ...] = ()

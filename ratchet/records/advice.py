@@ -46,7 +46,7 @@ class AdviceFinding(Record):
     """What `ratchet quickwins` calls it."""
 
 
-class Answer(Record):
+class ChecklistAnswer(Record):
     """One question of the checklist."""
 
     question: str
@@ -68,5 +68,5 @@ class Advice(Record):
     floor: NotNegative
     """The smallest share that is a finding."""
     findings: tuple[AdviceFinding, ...] = ()
-    checklist: tuple[Answer, ...] = ()
+    checklist: tuple[ChecklistAnswer, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ class Fingerprint(Record):
 
     @property
     def hardware(self) -> str:
-        """What only a new machine changes, and no update of a driver or of torch: as JSON, to be compared."""
+        """Facts that only a new machine changes, and no update of a driver or of torch: as JSON, to be compared."""
         parts = {"device", "gpu", "gpu_memory_bytes", "mig", "cpu_threads"} | (set() if self.gpu else {"cpu"})
         return json.dumps(self.model_dump(include=parts), sort_keys=True)
 

@@ -67,7 +67,7 @@ class SiteRun:
 
 
 @dataclass(frozen=True)
-class Line:
+class CaseLine:
     """A case in one run, as text."""
 
     case: HistoryCase
@@ -110,7 +110,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Change:
+class LastingChange:
     """A lasting change of the level of a case."""
 
     case: str
@@ -159,14 +159,14 @@ class CaseSummary:
     """Its page within the site."""
     last: Point
     runs: int
-    changes: tuple[Change, ...]
+    changes: tuple[LastingChange, ...]
     levels: tuple[Level, ...]
     trend: str
     """Points of a small plot, the latest at the right; empty where there are fewer than two."""
 
     @property
-    def line(self) -> Line:
-        return Line(self.last.case, self.last.index, self.path)
+    def line(self) -> CaseLine:
+        return CaseLine(self.last.case, self.last.index, self.path)
 
     @property
     def changed_lately(self) -> bool:
@@ -192,12 +192,12 @@ def summary_of(series: Series, hardware: str) -> CaseSummary:
     )
 
 
-def _changes(series: Series) -> tuple[list[Change], list[Level]]:
+def _changes(series: Series) -> tuple[list[LastingChange], list[Level]]:
     """Return the changes of level, and the stretches between them; each segment by itself, since others do not compare.
 
     A segment that is too short to be searched has neither.
     """
-    changes: list[Change] = []
+    changes: list[LastingChange] = []
     levels: list[Level] = []
     for segment in dict.fromkeys(point.segment for point in series.points):
         known = [(place, point) for place, point in enumerate(series.points) if point.segment == segment and point.index]
@@ -208,7 +208,7 @@ def _changes(series: Series) -> tuple[list[Change], list[Level]]:
         for each in found:
             good, point, bad = (known[number][1] for number in (each.earliest - 1, each.index, each.latest))
             seam = next((point.seam for _, point in known[each.earliest : each.latest + 1] if point.seam), "")
-            changes.append(Change(series.case, known[each.index][0], each.ratio, good, point, bad, seam))
+            changes.append(LastingChange(series.case, known[each.index][0], each.ratio, good, point, bad, seam))
         cuts = [0, *(each.index for each in found), len(known)]
         means = [*(each.before for each in found), *(each.after for each in found[-1:])] or [sum(values) / len(values)]
         levels += [
@@ -262,12 +262,12 @@ class Site:
             up="../",
             case=case,
             seams=[point for point in reversed(series.points) if point.seam],
-            newest=[(point, Line(point.case, point.index)) for point in series.points[: -LISTED_RUNS - 1 : -1]],
+            newest=[(point, CaseLine(point.case, point.index)) for point in series.points[: -LISTED_RUNS - 1 : -1]],
             data=plot_data(case, series.points),
             run_path=run_path,
         )
 
-    def run(self, one: SiteRun, lines: Iterable[Line], earlier: str = "", later: str = "") -> str:
+    def run(self, one: SiteRun, lines: Iterable[CaseLine], earlier: str = "", later: str = "") -> str:
         """Return the page of a run. ``earlier`` and ``later``: names of its neighbours in time."""
         return html_template("site_run.html.j2").render(
             **self._usual,
@@ -286,7 +286,7 @@ class Site:
 
 def plot_data(case: CaseSummary, points: Sequence[Point]) -> dict[str, Any]:
     """Return what `assets/site.js` draws: columns with one value a run, oldest first."""
-    lines = [Line(point.case, point.index) for point in points]
+    lines = [CaseLine(point.case, point.index) for point in points]
     others = [point.case.reference for point in points]
     columns: list[tuple[str, Callable[[HistoryCase], float | None], str, float]] = [
         ("time", lambda one: one.median_ms, *_scale([one.case.median_ms for one in points], _TIMES)),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ratchet.tune.space import Candidates, Codes, Places, Value
 
 
-class History:
+class SearchHistory:
     """The candidates and the answers so far."""
 
     def __init__(self, candidates: Candidates) -> None:
@@ -141,7 +141,7 @@ class Forest:
         self._tree: Any = importlib.import_module("sklearn.tree").ExtraTreeRegressor
         self._grown: list[Any] = []
 
-    def learn(self, seen: History) -> None:
+    def learn(self, seen: SearchHistory) -> None:
         """Predict from this history from now on. At least one of its configurations must have a time."""
         times = np.array([np.nan if value is None else value for value in seen.values.values()])
         speeds = np.nanmin(times) / np.where(np.isnan(times), np.nanmax(times), times)
@@ -222,7 +222,7 @@ class Process:
         self._chosen = (self.reaches[0], self.mixes[0])
         self._choose_at = 0
 
-    def learn(self, seen: History) -> None:
+    def learn(self, seen: SearchHistory) -> None:
         """Predict from this history from now on. At least one of its configurations must have a time."""
         times = np.array([np.nan if value is None else value for value in seen.values.values()])
         speeds = -np.log(np.where(np.isnan(times), np.nanmax(times), times) / np.nanmin(times))

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from ratchet.errors import UsageError
-from ratchet.tune.models import History
+from ratchet.tune.models import SearchHistory
 from ratchet.tune.space import Candidates, Configuration, Value
 from ratchet.tune.strategies import Climb, Exhaustive, Portfolio, Random, Strategy, Tpe
 
@@ -23,7 +23,7 @@ class Auto(Strategy):
 
     name = "auto"
 
-    def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
+    def __init__(self, seen: SearchHistory, rng: np.random.Generator, budget: int | None) -> None:
         super().__init__(seen, rng, budget)
         self._used: dict[type[Strategy], Strategy] = {}
 
@@ -78,7 +78,7 @@ class Search:
     def __init__(self, candidates: Candidates, strategy: str = "auto", seed: int = 0, budget: int | None = None) -> None:
         """Begin a search of about ``budget`` evaluations (None: unknown). Raises UsageError as `strategy_called` does."""
         chosen = strategy_called(strategy)
-        self._seen = History(candidates)
+        self._seen = SearchHistory(candidates)
         self._strategy = chosen(self._seen, np.random.default_rng(seed), budget)
         default = candidates.space.default
         self._first = candidates.index(default) if default is not None else None

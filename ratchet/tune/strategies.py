@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ratchet.tune.models import Forest, History, Process
+from ratchet.tune.models import Forest, Process, SearchHistory
 from ratchet.tune.space import Places
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Strategy(ABC):
     needs: ClassVar[str] = ""
     """The package, if any, that must be installed for it; the extra ``tune`` has all of them."""
 
-    def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
+    def __init__(self, seen: SearchHistory, rng: np.random.Generator, budget: int | None) -> None:
         """Begin with a budget of about so many evaluations; None where it is not known."""
         self.seen, self.rng, self.budget = seen, rng, budget
         self.to_come = budget
@@ -128,7 +128,7 @@ class Portfolio(Strategy):
     patience = 6
     """Neighbours that are no better, after which a climb begins again elsewhere."""
 
-    def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
+    def __init__(self, seen: SearchHistory, rng: np.random.Generator, budget: int | None) -> None:
         super().__init__(seen, rng, budget)
         self._process, self._forest = Process(seen.candidates, rng), Forest(seen.candidates, rng)
         self._random = self.first if budget is None else min(self.first, budget // 3)
@@ -192,7 +192,7 @@ class Tpe(Strategy):
     name = "tpe"
     needs = "optuna"
 
-    def __init__(self, seen: History, rng: np.random.Generator, budget: int | None) -> None:
+    def __init__(self, seen: SearchHistory, rng: np.random.Generator, budget: int | None) -> None:
         super().__init__(seen, rng, budget)
         import optuna
 

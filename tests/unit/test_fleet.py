@@ -16,7 +16,7 @@ import pytest
 from ratchet.cli import main
 from ratchet.commands.fleet import load_quarantine, survey_fleet, write_quarantine
 from ratchet.errors import UnfitError, UsageError
-from ratchet.judge.fleet import OWN_DAYS, WEEK, CardReport, Observation, fleet, observations_of_run, slower_than_before, sums
+from ratchet.judge.fleet import OWN_DAYS, WEEK, CardMeasurement, CardReport, fleet, observations_of_run, slower_than_before, sums
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.device import doctor
 from ratchet.records.baseline import Baseline
@@ -34,13 +34,13 @@ UUID = CARDS[0]
 
 def nights(
     slower: Mapping[str, float] | None = None, *, cards: int = 10, days: int = 40, since: int = 0, **more: Any
-) -> Iterator[Observation]:
+) -> Iterator[CardMeasurement]:
     """A case of 1 ms on each card, night by night, with 0.3 % of noise; some cards are slower from a night on."""
     rng = random.Random(1)
     for day in range(days):
         for card in CARDS[:cards]:
             factor = 1 + (slower or {}).get(card, 0.0) * (day >= since)
-            one = Observation(
+            one = CardMeasurement(
                 card=card,
                 environment=examples.ENVIRONMENT.model_copy(update={"cards": (Card(uuid=card),)}),
                 day=examples.STARTED.date() + timedelta(days=day),

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ratchet.tune.models import MOST_PAIRS, Features, Forest, History, Process, improvement
+from ratchet.tune.models import MOST_PAIRS, Features, Forest, Process, SearchHistory, improvement
 from ratchet.tune.search import Search
 from ratchet.tune.space import Candidates, Space, candidates
 
@@ -21,9 +21,9 @@ def milliseconds(found: Candidates, place: int) -> float:
     return 1 + abs(math.log2(float(each["x"]) * float(each["y"])) - 7) + 0.5 * (each["layout"] != "tile")
 
 
-def answered() -> History:
+def answered() -> SearchHistory:
     """A random third of the space with its times, without the fastest."""
-    seen = History(candidates(SPACE))
+    seen = SearchHistory(candidates(SPACE))
     slow = [place for place in range(seen.candidates.count) if milliseconds(seen.candidates, place) >= 2]
     for place in np.random.default_rng(7).choice(slow, 64, replace=False).tolist():
         seen.know(place, milliseconds(seen.candidates, place))
@@ -125,7 +125,7 @@ def test_the_process_shuns_failures_and_what_is_under_way(monkeypatch: pytest.Mo
 def test_the_process_learns_from_so_many() -> None:
     """After some hundred answers it goes on, with the fastest half and a random one."""
     found = candidates(Space({f"p{number}": POWERS for number in range(3)}))
-    seen, process = History(found), Process(found, np.random.default_rng(3))
+    seen, process = SearchHistory(found), Process(found, np.random.default_rng(3))
     for place in range(Process.rows + 50):
         seen.know(place, 1.0 + place % 7)
     process.learn(seen)

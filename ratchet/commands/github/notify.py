@@ -45,7 +45,7 @@ class NotifyRequest:
 
 @dataclass(frozen=True)
 class Notified:
-    """What was told, line by line; None: there was no news."""
+    """The messages, line by line; None: there was no news."""
 
     notice: Notice | None
     done: tuple[str, ...] = ()

@@ -89,7 +89,7 @@ def profile(request: Request, set_name: SetName, progress: Progress, environ: Ma
             if request.against_baseline:
                 tree, why = _of_baseline(case.name, stored)
             verdict = CaseVerdict(name=case.name, outcome=Outcome.MEASURED, reason="Profiled only; nothing was timed.")
-            wanted.append(Wanted(verdict, options, None, None if why else tree, why))
+            wanted.append(CaseToProfile(verdict, options, None, None if why else tree, why))
         if not wanted:
             raise UsageError("No case matches.", "`ratchet list` shows what there is.")
         background = background_of(None, environment, datetime.now(UTC), baseline, results)
@@ -139,7 +139,7 @@ NOTHING_SEEN = "No profiler recorded anything."
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CaseToProfile:
     """One case to profile."""
 
     verdict: CaseVerdict
@@ -225,7 +225,7 @@ def with_profiles(
 
 
 def profile_cases(
-    context: ProfileContext, wanted: Sequence[Wanted], traces: Traces = NO_TRACES, ready: WaitingProfilers | None = None
+    context: ProfileContext, wanted: Sequence[CaseToProfile], traces: Traces = NO_TRACES, ready: WaitingProfilers | None = None
 ) -> list[CaseProfile]:
     """Profile each case. Return the profiles in this order. An error is a sentence in the profile and never costs a verdict.
 
@@ -243,12 +243,12 @@ def profile_cases(
     return profiles
 
 
-def _wanted(verdict: CaseVerdict, run: RunRecord) -> Wanted:
+def _wanted(verdict: CaseVerdict, run: RunRecord) -> CaseToProfile:
     case = next(candidate for candidate in run.cases if candidate.name == verdict.name)
     options = _options_of(case)
     if run.reference_missing:
-        return Wanted(verdict, options, case, None, run.reference_missing)
-    return Wanted(verdict, options, case, case.reference_tree or run.reference)
+        return CaseToProfile(verdict, options, case, None, run.reference_missing)
+    return CaseToProfile(verdict, options, case, case.reference_tree or run.reference)
 
 
 def _options_of(case: CaseRun) -> NcuOptions:
@@ -277,7 +277,7 @@ def _checked_out(context: ProfileContext, reference: Tree | None) -> Iterator[tu
 
 def _profiled(
     context: ProfileContext,
-    group: Sequence[Wanted],
+    group: Sequence[CaseToProfile],
     reference: Path | None,
     traces: Traces,
     budget: TimeBudget,
@@ -307,7 +307,7 @@ def _request(site: ProfileSite, trees: Mapping[Side, TreeSpec], budget: TimeBudg
     return ProfileRequest(trees, site.settings.seed, benchmark_environ(site.environ, trees["head"]), folder, budget)
 
 
-def _saved(context: ProfileContext, wanted: Wanted, sides: Mapping[Side, SideProfile]) -> CaseProfile:
+def _saved(context: ProfileContext, wanted: CaseToProfile, sides: Mapping[Side, SideProfile]) -> CaseProfile:
     profiles = {side: one.profile for side, one in sides.items() if one.profile is not None}
     failed: dict[Side, str] = {
         side: " ".join(one.steps_down) or NOTHING_SEEN for side, one in sides.items() if one.profile is None

@@ -9,11 +9,11 @@ from __future__ import annotations
 from ratchet.profile.advice.checklist import checklist
 from ratchet.profile.advice.rules import FLOOR, findings
 from ratchet.profile.advice.timeline import timeline
-from ratchet.profile.advice.trace import Trace
+from ratchet.profile.advice.trace import ProfilerTrace
 from ratchet.records.advice import Advice
 
 
-def advise(trace: Trace, source: str) -> Advice:
+def advise(trace: ProfilerTrace, source: str) -> Advice:
     """Return what a trace shows."""
     line = timeline(trace)
     found = findings(line)

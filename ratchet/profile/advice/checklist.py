@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from ratchet.profile.advice.patterns import PATTERNS
 from ratchet.profile.advice.rules import FLOOR
 from ratchet.profile.advice.timeline import WAITS, WARM, Timeline
-from ratchet.records.advice import AdviceFinding, Answer
+from ratchet.records.advice import AdviceFinding, ChecklistAnswer
 from ratchet.units import duration, percent, plural
 
 UNSEEN = "not visible in this trace"
 
 
-def checklist(line: Timeline, found: Sequence[AdviceFinding]) -> tuple[Answer, ...]:
+def checklist(line: Timeline, found: Sequence[AdviceFinding]) -> tuple[ChecklistAnswer, ...]:
     """Return ten answers, in the order of the questions."""
     first = next((finding for finding in found if finding.category != "correctness"), None)
     stages = _stages(line)
@@ -47,7 +47,7 @@ def checklist(line: Timeline, found: Sequence[AdviceFinding]) -> tuple[Answer, .
         if line.gpu and first.times:
             each = duration(first.lost_us / first.times * 1e-6)
             answers["Cheap check"] = f"time it with CUDA events: up to {each} can be gained each time, {first.times} times"
-    return tuple(Answer(question=name, answer=text or UNSEEN, from_data=bool(text)) for name, text in answers.items())
+    return tuple(ChecklistAnswer(question=name, answer=text or UNSEEN, from_data=bool(text)) for name, text in answers.items())
 
 
 def _graphs(line: Timeline, first: AdviceFinding | None) -> str:

@@ -27,7 +27,7 @@ _SUMS = "a little: another kernel may add in another order"
 
 @dataclass(frozen=True)
 class Pattern:
-    """What there is to say about every finding of one kind."""
+    """The texts and facts that all findings of one kind share."""
 
     name: str
     category: Category

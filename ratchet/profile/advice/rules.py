@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ratchet.profile.advice.patterns import PATTERNS, QUICK_WIN_CASES
-from ratchet.profile.advice.timeline import ALLOCATIONS, LOADER, NOWHERE, Cause, Cover, Piece, Place, Timeline, grouped, top
+from ratchet.profile.advice.timeline import ALLOCATIONS, LOADER, NOWHERE, Cause, CodePlace, Cover, Piece, Timeline, grouped, top
 from ratchet.profile.advice.trace import Event
 from ratchet.profile.roofline import highest
 from ratchet.records.advice import AdviceFinding, Category, Where
@@ -82,7 +82,7 @@ def findings(line: Timeline) -> list[AdviceFinding]:
 class _Seen:
     """Where a pattern was seen, and how often."""
 
-    place: Place
+    place: CodePlace
     times: int
 
 
@@ -132,9 +132,9 @@ def _is_free(line: Timeline, work: Event) -> bool:
     return id(work) not in line.claimed and (work.call is None or id(top(work.call)) not in line.claimed)
 
 
-def _left(line: Timeline, cause: Cause) -> dict[Place, list[Piece]]:
+def _left(line: Timeline, cause: Cause) -> dict[CodePlace, list[Piece]]:
     """Return the pieces of one cause that nobody has claimed, by place."""
-    found: dict[Place, list[Piece]] = defaultdict(list)
+    found: dict[CodePlace, list[Piece]] = defaultdict(list)
     for piece in line.pieces:
         if piece.cause == cause and not piece.claimed:
             found[line.place(piece.owner)].append(piece)
@@ -223,7 +223,7 @@ def tensors_per_call(line: Timeline) -> Iterator[AdviceFinding]:
 
 def gemm_loops(line: Timeline) -> Iterator[AdviceFinding]:
     """Products of parts of tensors, one by one."""
-    runs: dict[Place, list[Event]] = defaultdict(list)
+    runs: dict[CodePlace, list[Event]] = defaultdict(list)
     run: list[Event] = []
     for op in (*line.ops, None):
         if op is not None and (op.name in _PRODUCTS or op.name in _BESIDE):
@@ -268,7 +268,7 @@ def small_batches(line: Timeline) -> Iterator[AdviceFinding]:
 
 def indexing_loops(line: Timeline) -> Iterator[AdviceFinding]:
     """A loop of Python over the rows of a tensor."""
-    runs: dict[Place, list[Event]] = defaultdict(list)
+    runs: dict[CodePlace, list[Event]] = defaultdict(list)
     run: list[Event] = []
     since = 0
     for op in (*line.ops, None):

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from ratchet.profile.advice.trace import Event, Trace
+from ratchet.profile.advice.trace import Event, ProfilerTrace
 
 WAITS = frozenset(
     f"{prefix}{name}"
@@ -41,7 +41,7 @@ _NOT_OURS = ("torch/", "triton/", "numpy/", "ratchet/", "functorch/", "<")
 _INSTALLED = re.compile(r"site-packages|/lib/python3|ratchet/measure/child/")
 
 
-class Place(NamedTuple):
+class CodePlace(NamedTuple):
     """A place in code that is neither torch's nor Python's own."""
 
     file: str
@@ -53,7 +53,7 @@ class Place(NamedTuple):
     is_exact: bool
 
 
-NOWHERE = Place("", 0, "", "", False)
+NOWHERE = CodePlace("", 0, "", "", False)
 
 Cause = Literal["sync", "dispatch", "python", "loader", "allocation"]
 
@@ -93,7 +93,7 @@ class Cover:
 class Timeline:
     """The steady part of a trace."""
 
-    trace: Trace
+    trace: ProfilerTrace
     start: float = 0.0
     end: float = 0.0
     pieces: list[Piece] = field(default_factory=list)
@@ -103,7 +103,7 @@ class Timeline:
     """Whether something repeats, so that its first repetitions could be left out."""
     claimed: set[int] = field(default_factory=set)
     """Identities of GPU work and operators that a rule has explained."""
-    _places: dict[int, Place] = field(default_factory=dict)
+    _places: dict[int, CodePlace] = field(default_factory=dict)
 
     def is_in(self, event: Event) -> bool:
         """Return whether the host began it in the steady part."""
@@ -178,7 +178,7 @@ class Timeline:
     def _starts(self) -> list[float]:
         return [event.start for event in self.trace.host if event.thread == self.main and event.kind in ("op", "python")]
 
-    def place(self, event: Event | None) -> Place:
+    def place(self, event: Event | None) -> CodePlace:
         """Return where in the user's code an event comes from; of other threads, what the main one called meanwhile."""
         if event is None:
             return NOWHERE
@@ -214,7 +214,7 @@ class Timeline:
         return event
 
 
-def timeline(trace: Trace) -> Timeline:
+def timeline(trace: ProfilerTrace) -> Timeline:
     """Find the steady part of a trace, and say what each moment without GPU work went into."""
     line = Timeline(trace)
     hosts = trace.host or trace.gpu
@@ -244,12 +244,12 @@ def ours(name: str) -> re.Match[str] | None:
     return None if package in sys.stdlib_module_names else match
 
 
-def _place(event: Event) -> Place:
+def _place(event: Event) -> CodePlace:
     """Return the place of a function of the user's, or of one that it calls; NOWHERE for others."""
     if match := ours(event.name):
-        return Place(match["file"], int(match["line"]), match["function"], "", is_exact=False)
+        return CodePlace(match["file"], int(match["line"]), match["function"], "", is_exact=False)
     if event.python is not None and (match := ours(event.python.name)):
-        return Place(match["file"], event.line or int(match["line"]), match["function"], _label(event), event.line > 0)
+        return CodePlace(match["file"], event.line or int(match["line"]), match["function"], _label(event), event.line > 0)
     return NOWHERE
 
 
@@ -262,7 +262,7 @@ def _label(called: Event) -> str:
 
 def _steady(line: Timeline) -> tuple[float, float] | None:
     """Return the part that repeats, without its first repetitions; None where nothing repeats. What takes longest decides."""
-    starts: dict[tuple[str, Place], list[Event]] = defaultdict(list)
+    starts: dict[tuple[str, CodePlace], list[Event]] = defaultdict(list)
     bare = (event for event in line.calls if top(event) is event)  # launches of graphs, and of kernels that are no operators
     for event in (*line.ops, *bare):
         starts[event.name, line.place(event)].append(event)
@@ -395,9 +395,9 @@ def _outside(line: Timeline, start: float, end: float, following: Event | None) 
         yield Piece("dispatch", us, following)
 
 
-def grouped(events: Sequence[Event], key: Callable[[Event], Place], fewest: int) -> dict[Place, list[Event]]:
+def grouped(events: Sequence[Event], key: Callable[[Event], CodePlace], fewest: int) -> dict[CodePlace, list[Event]]:
     """Return the events of each place that has at least so many."""
-    groups: dict[Place, list[Event]] = defaultdict(list)
+    groups: dict[CodePlace, list[Event]] = defaultdict(list)
     for event in events:
         groups[key(event)].append(event)
     return {place: found for place, found in groups.items() if len(found) >= fewest}

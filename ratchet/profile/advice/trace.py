@@ -75,7 +75,7 @@ class Event:
 
 
 @dataclass(slots=True)
-class Trace:
+class ProfilerTrace:
     """All events of one file, each list by start."""
 
     host: list[Event] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Trace:
     """Time of the host that each of its events took because of the profiler."""
 
 
-def read_trace(path: Path) -> Trace:
+def read_trace(path: Path) -> ProfilerTrace:
     """Read a ``.json`` or ``.json.gz``. Raises RecordError."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -226,9 +226,9 @@ def _number(value: Any) -> float | None:
     return float(value) if fits else None
 
 
-def _linked(events: list[Event], head: dict[str, Any], tail: dict[str, Any]) -> Trace:
+def _linked(events: list[Event], head: dict[str, Any], tail: dict[str, Any]) -> ProfilerTrace:
     """Put events in order, each with the span around it, GPU work with its launch, and calls with their lines."""
-    trace = Trace()
+    trace = ProfilerTrace()
     for event in events:
         lists = {"kernel": trace.gpu, "copy": trace.gpu, "fill": trace.gpu, "overhead": trace.overheads}
         lists.get(event.kind, trace.host).append(event)
