@@ -17,9 +17,9 @@ import click
 from ratchet.cli.options import common, device, request_of
 from ratchet.cli.output import print_result
 from ratchet.commands.fleet import load_quarantine
-from ratchet.commands.request import PAGE, REPORT, root_of
+from ratchet.commands.request import PAGE, REPORT, results_folder, root_of
 from ratchet.commands.run import cases_of_checkout
-from ratchet.config import explained, load_settings
+from ratchet.config import explained
 from ratchet.errors import Exit, UsageError
 from ratchet.measure.device import doctor
 from ratchet.records.files import load, save_text
@@ -93,9 +93,7 @@ def doctor_command(*, strict: bool, **options: Any) -> int:
 @common
 def badge_command(report: Path | None, out: Path | None, label: str, **options: Any) -> int:
     """Write the verdict of a check as a badge (default: of results/report.json, into that folder)."""
-    request = request_of((), options)
-    root = root_of(request.folder)
-    results = root / load_settings(root, os.environ, request.options, request.folder).results
+    results = results_folder(request_of((), options), os.environ)
     place = out or results / "badge.svg"
     if place.suffix not in (".svg", ".json"):
         raise UsageError(f"{clean(place)} ends neither in .svg nor in .json.", "Choose one of them.")
@@ -112,9 +110,7 @@ def open_command(**options: Any) -> int:
 
     The page needs no network and no other file: attach it to a message as it is.
     """
-    request = request_of((), options)
-    root = root_of(request.folder)
-    page = root / load_settings(root, os.environ, request.options, request.folder).results / PAGE
+    page = results_folder(request_of((), options), os.environ) / PAGE
     if not page.is_file():
         raise UsageError(f"There is no {clean(page)}.", "Run `ratchet check` first, or name the folder with --results.")
     if options["as_json"] or not webbrowser.open(page.resolve().as_uri()):

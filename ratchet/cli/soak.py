@@ -10,7 +10,8 @@ import click
 
 from ratchet.cli.options import common, duration, judging, measuring, request_of
 from ratchet.cli.output import print_result, progressing
-from ratchet.commands.fleet import results_of, survey_fleet, write_quarantine
+from ratchet.commands.fleet import survey_fleet, write_quarantine
+from ratchet.commands.request import results_folder
 from ratchet.commands.soak import exit_code, report_soak, soak
 from ratchet.config import parse_fraction
 from ratchet.errors import Exit
@@ -70,6 +71,6 @@ def fleet_command(records: tuple[Path, ...], *, quarantine: bool, **options: Any
     found = survey_fleet(records)
     print_result(fleet_json(found), fleet_lines(found), as_json=options["as_json"])
     if quarantine:
-        path = write_quarantine(found, results_of(request_of((), options), os.environ))
+        path = write_quarantine(found, results_folder(request_of((), options), os.environ))
         print_result(None, [] if options["as_json"] else [f"Written: {path}"], as_json=False)
     return int(Exit.NOT_MEASURED if any(report.problems for report in found) else Exit.PASS)

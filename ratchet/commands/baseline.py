@@ -21,7 +21,7 @@ from ratchet.commands.compare import judge_again
 from ratchet.commands.github.event import event_of
 from ratchet.commands.github.judge_again import acceptances_of, by_case, with_sent_profiles
 from ratchet.commands.history import HISTORY, push_runs, run_url
-from ratchet.commands.request import BASELINE, Request, load_baseline, root_of
+from ratchet.commands.request import BASELINE, Request, load_baseline, results_folder
 from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, RecordError, UsageError
 from ratchet.forge.artifact import Intake, take_in
@@ -300,8 +300,7 @@ def verify_baseline(request: Request, environ: Mapping[str, str]) -> Verificatio
 
 def show_baseline(request: Request, environ: Mapping[str, str]) -> tuple[Path, Baseline]:
     """Read the baseline file of the checkout. Raises RecordError."""
-    root = root_of(request.folder)
-    results = root / load_settings(root, environ, request.options, request.folder).results
+    results = results_folder(request, environ)
     return results / BASELINE, load_baseline(results)
 
 

@@ -88,7 +88,7 @@ def measure_collectives(
     rows = [_summary_row(collective, case, group.ranks) for collective, case in zip(wanted, cases, strict=True)]
     backend = _backend(machine.device)
     path = summary / f"collectives_{backend}_{group.ranks}.json"
-    machine_name = record.environment.fingerprint.gpu or record.environment.fingerprint.cpu
+    machine_name = record.environment.fingerprint.processor
     setup = {"backend": backend, "world_size": group.ranks, "machine": machine_name, "date": f"{started:%Y-%m-%d}"}
     save_text(path, json.dumps({**setup, "results": rows}, indent=2) + "\n")
     return [

@@ -5,12 +5,11 @@ Only `ratchet fleet` calls it. It measures nothing, and writes ``results/quarant
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ratchet.commands.request import CURRENT, Request, root_of
-from ratchet.config import load_settings
+from ratchet.commands.request import CURRENT
 from ratchet.errors import UnfitError, UsageError
 from ratchet.judge.fleet import CardMeasurement, CardReport, fleet, observations_of_run, observations_of_soak
 from ratchet.judge.verdict import judge_run
@@ -58,12 +57,6 @@ def load_quarantine(results: Path) -> Quarantine:
     """Return the cards in quarantine; none where there is no file. Raises RecordError for an unreadable one."""
     path = results / QUARANTINE
     return load(path, Quarantine) if path.exists() else Quarantine()
-
-
-def results_of(request: Request, environ: Mapping[str, str]) -> Path:
-    """Return the results folder of a request."""
-    root = root_of(request.folder)
-    return root / load_settings(root, environ, request.options, request.folder).results
 
 
 def write_quarantine(found: Sequence[CardReport], results: Path) -> Path:

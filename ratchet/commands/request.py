@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from ratchet.config import load_settings
 from ratchet.errors import DamageError, GitError, OutputError, RatchetError, UsageError
 from ratchet.forge.git import Repository, Snapshot
 from ratchet.records.baseline import Baseline
@@ -81,6 +82,12 @@ def root_of(folder: Path) -> Path:
         return Repository(folder).root
     except (GitError, UsageError):
         return folder.resolve()
+
+
+def results_folder(request: Request, environ: Mapping[str, str]) -> Path:
+    """Return the results folder of a request. Raises UsageError for wrong settings."""
+    root = root_of(request.folder)
+    return root / load_settings(root, environ, request.options, request.folder).results
 
 
 def reference_of(request: Request, repository: Repository, head: Snapshot) -> str:

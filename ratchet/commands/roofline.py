@@ -12,8 +12,7 @@ from pathlib import Path
 
 from ratchet.commands.profile.results import FOLDER as PROFILE_FOLDER
 from ratchet.commands.profile.results import INDEX
-from ratchet.commands.request import BASELINE, CURRENT, Request, load_baseline, root_of
-from ratchet.config import load_settings
+from ratchet.commands.request import BASELINE, CURRENT, Request, load_baseline, results_folder
 from ratchet.errors import PageError, RatchetError, UsageError
 from ratchet.judge.profile import Roofs, cached, measured_roofs
 from ratchet.measure.child.registry import select, unmatched
@@ -58,8 +57,7 @@ def draw_roofline(
     """
     from ratchet.report.figures import roofline as figure
 
-    root = root_of(request.folder)
-    results = root / load_settings(root, environ, request.options, request.folder).results
+    results = results_folder(request, environ)
     made = of_results(recorded, profiles, results, request.patterns)
     folder = out or results / FOLDER
     save(folder / f"{NAME}.json", made)
@@ -109,7 +107,7 @@ def _assembled(
     small = [case.name for case in cases if cached(case.workload, measured.l2_bytes) == "fits"]
     if small:
         more.append(f"Their data fit into the L2 cache, so they have no share of a DRAM roof: {', '.join(small)}.")
-    return pure.roofline(fingerprint.gpu or fingerprint.cpu, points, roofs, [*more, *notes])
+    return pure.roofline(fingerprint.processor, points, roofs, [*more, *notes])
 
 
 def _roofs(fingerprint: Fingerprint, measured: Roofs, profiles: tuple[Profile | None, ...]) -> tuple[tuple[Roof, ...], list[str]]:

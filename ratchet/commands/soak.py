@@ -21,8 +21,8 @@ from ratchet import units
 from ratchet.commands.check import task_of
 from ratchet.commands.machine import Machine, machine_of, plan_of
 from ratchet.commands.output import record_of
-from ratchet.commands.request import Request, apart_of, root_of, watched, writable
-from ratchet.commands.trees import build, tree_specs
+from ratchet.commands.request import Request, apart_of, results_folder, watched, writable
+from ratchet.commands.trees import build_twice, tree_specs
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BusyError, Exit, UnfitError
 from ratchet.forge.actions import append_summary
@@ -82,10 +82,7 @@ def soak(request: Request, seconds: float, plant: float | None, progress: Progre
     planted = Planted.nearest(plant) if plant else None
     deadline, environ_of_code = time.monotonic() + seconds, without_secrets(environ)
     with worktrees(repository, code, code) as trees, watched(repository.root, results, progress):
-        sides: dict[Side, Path | None] = {"head": trees.head, "reference": trees.reference}
-        for side, tree in sides.items():
-            if tree and (broken := build(settings, side, tree, code, progress, environ_of_code)):
-                raise broken
+        build_twice(settings, trees, code, progress, environ_of_code)
         common = _Soak(request, settings, repository.root, trees, code.tree, planted, environ_of_code, deadline)
         numbers = itertools.count(1)
 
@@ -102,8 +99,7 @@ def soak(request: Request, seconds: float, plant: float | None, progress: Progre
 
 def report_soak(request: Request, environ: Mapping[str, str]) -> list[Meter]:
     """Return what all checks that were kept say, and write the badge. Raises UnfitError where there are none."""
-    root = root_of(request.folder)
-    folder = root / load_settings(root, environ, request.options, request.folder).results / SOAK
+    folder = results_folder(request, environ) / SOAK
     found = meters(check for path in sorted(folder.glob("*.jsonl")) for check in load_lines(path, SoakCheck))
     if not found:
         raise UnfitError(f"{folder} has no decisions.", "Measure some with `ratchet soak --time 30m`.")

@@ -12,7 +12,6 @@ card may be healthy. Two rules, and the numbers below, are chosen on simulated f
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections import defaultdict
@@ -20,11 +19,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+import numpy as np
+
 from ratchet import units
 from ratchet.records.environment import Card, Environment
 from ratchet.records.run import RunRecord
 from ratchet.records.soak import SoakCheck
 from ratchet.records.verdict import ReportRecord
+from ratchet.stats.changes import spread_of_runs
 
 MEMORY_BOUND = 16.0
 """FLOPs for each byte below which a case is called bound by memory: the ridge of FP32 on large GPUs."""
@@ -227,7 +229,7 @@ def _report(
     mdes = [one.mde for one in found if one.mde is not None]
     return CardReport(
         uuid=card,
-        gpu=newest.environment.fingerprint.gpu or newest.environment.fingerprint.cpu,
+        gpu=newest.environment.fingerprint.processor,
         fingerprint=fingerprint,
         first=min(one.day for one in found),
         last=newest.day,
@@ -254,8 +256,7 @@ def last_week(days: Sequence[float]) -> float:
 
 def day_noise(days: Sequence[float]) -> float:
     """Return the standard deviation of one day, from steps between neighbours, so that a trend does not count; 0 from one."""
-    steps = [abs(after - before) for before, after in itertools.pairwise(days)]
-    return 1.4826 * statistics.median(steps) / math.sqrt(2) if steps else 0.0
+    return spread_of_runs(np.array(days)) if len(days) > 1 else 0.0
 
 
 def pooled_noise(cards: Iterable[Sequence[float]]) -> float:

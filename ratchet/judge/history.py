@@ -138,7 +138,7 @@ def series_of(case: str, rows: Iterable[tuple[str, HistoryRun, HistoryCase]], la
     links = _Links()
     placed = deque(((row, links.place(row[1], row[2])) for row in ordered), maxlen=last)
     machine = ordered[-1][1].fingerprint if ordered else None
-    name = (machine.gpu or machine.cpu) if machine else ""
+    name = machine.processor if machine else ""
     keys = {fingerprint: fingerprint.key for fingerprint in {row[1].fingerprint for row, _ in placed}}
     points = tuple(_point(*row, place, keys[row[1].fingerprint]) for row, place in placed)
     return Series(case=case, hardware=name, points=points, runs=len(ordered))

@@ -110,7 +110,7 @@ def _meter(fingerprint: str, checks: Sequence[SoakCheck]) -> Meter:
     machine = newest.environment.fingerprint
     return Meter(
         fingerprint=fingerprint,
-        device=machine.gpu or machine.cpu,
+        device=machine.processor,
         gate=newest.policy.regression,
         false_alarm=newest.policy.false_alarm,
         planted=newest.planted,

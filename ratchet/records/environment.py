@@ -34,11 +34,16 @@ class Fingerprint(Record):
     def key(self) -> str:
         """A short name for this fingerprint, stable between machines and releases of Python: ``h200.0123456789``."""
         text = json.dumps(self.model_dump(), sort_keys=True)
-        name = (self.gpu or self.cpu).replace("NVIDIA ", "")
+        name = self.processor.replace("NVIDIA ", "")
         slug = "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")
         while "--" in slug:
             slug = slug.replace("--", "-")
         return f"{slug[:40].rstrip('-')}.{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+
+    @property
+    def processor(self) -> str:
+        """The name of the GPU, such as ``NVIDIA H200``; without a GPU, that of the CPU."""
+        return self.gpu or self.cpu
 
     @property
     def hardware(self) -> str:

@@ -169,7 +169,7 @@ class Finding(Record):
     """
     kernel: str | None = None
     effect: Effect | None = None
-    """The effect that a difference between the sides does to the head; None for what stands out in the head alone."""
+    """The effect of a difference between the sides on the head; None for what stands out in the head alone."""
 
     @property
     def needs_action(self) -> bool:

@@ -314,7 +314,7 @@ class TunedCase(Record):
     confidence: Positive
     pairs: Count
     default: dict[str, Parameter]
-    """The candidate that it was compared with."""
+    """The configuration that it was compared with."""
     commit: str
     """Of the tree in which it was measured."""
     date: AwareDatetime
@@ -335,17 +335,12 @@ class Tuned(Record):
 
     schema_version: Literal[1] = 1
     cases: dict[str, dict[str, TunedCase]] = {}
-    """Case → device (see `device_name`) → what is used there."""
+    """Case → device (see `Fingerprint.processor`) → what is used there."""
 
     def parameters(self, case: str, device: str) -> dict[str, Parameter]:
         """Return the applied parameters; empty where nothing was applied for this case on this device."""
         tuned = self.cases.get(case, {}).get(device)
         return dict(tuned.parameters) if tuned else {}
-
-
-def device_name(fingerprint: Fingerprint) -> str:
-    """Return the name of the GPU, such as ``NVIDIA H200``; without a GPU, that of the CPU."""
-    return fingerprint.gpu or fingerprint.cpu
 
 
 # Tasks and results that cross processes, and perhaps machines, while a search runs or is replayed.

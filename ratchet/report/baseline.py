@@ -81,7 +81,7 @@ def _machine(part: FingerprintBaseline) -> str:
         f"CUDA {machine.cuda}" if machine.cuda else "",
         f"torch {machine.torch}",
     ]
-    return log_line(f"{machine.gpu or machine.cpu} ({', '.join(word for word in software if word)}) [{machine.key}]")
+    return log_line(f"{machine.processor} ({', '.join(word for word in software if word)}) [{machine.key}]")
 
 
 def _row(name: str, entry: BaselineEntry) -> tuple[str, ...]:

@@ -211,7 +211,7 @@ def _finalize(value: Any) -> str:
 
 def machine(fingerprint: Fingerprint) -> dict[str, object]:
     """Return the parts of a fingerprint that this machine has, under names for people."""
-    shown: dict[str, object] = {"Device": fingerprint.gpu or fingerprint.cpu}
+    shown: dict[str, object] = {"Device": fingerprint.processor}
     parts = fingerprint.model_dump(exclude={"device", "gpu"} if fingerprint.gpu else {"device", "gpu", "cpu"}, exclude_none=True)
     for part, value in parts.items():
         text = _UNITS[part](value) if part in _UNITS else value

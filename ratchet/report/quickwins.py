@@ -103,7 +103,7 @@ def machine_text(record: VariantsRecord) -> str:
     """Return the machine, its software, and how often was measured: ``NVIDIA H200, driver 580.65, torch 2.11, 6 pairs``."""
     machine = record.environment.fingerprint
     parts = [
-        machine.gpu or machine.cpu,
+        machine.processor,
         f"driver {machine.driver}" if machine.driver else "",
         f"CUDA {machine.cuda}" if machine.cuda else "",
         f"torch {machine.torch}",

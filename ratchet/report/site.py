@@ -63,7 +63,7 @@ class SiteRun:
 
     @property
     def hardware(self) -> str:
-        return self.run.fingerprint.gpu or self.run.fingerprint.cpu
+        return self.run.fingerprint.processor
 
 
 @dataclass(frozen=True)

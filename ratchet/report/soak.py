@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from ratchet import units
 from ratchet.judge.soak import CaseMeter, Meter, Share, all_unchanged
+from ratchet.report.badge import endpoint
 from ratchet.report.words import NOTHING, aligned
 from ratchet.untrusted import CELL, log_line
 
@@ -30,14 +31,10 @@ def soak_json(found: Sequence[Meter]) -> list[dict[str, Any]]:
 def badge(found: Sequence[Meter]) -> dict[str, object]:
     """Return what an endpoint badge of shields.io shows: red checks of unchanged code on all machines, and their bound."""
     red = all_unchanged(found)
+    if not red.of:
+        return endpoint("false alarms", "no checks yet", "lightgrey")
     color = "brightgreen" if not red.count else "yellow" if all(meter.holds for meter in found) else "red"
-    message = f"{red.count} of {units.plural(red.of, 'check')}, below {_bound(red)}"
-    return {
-        "schemaVersion": 1,
-        "label": "false alarms",
-        "message": message if red.of else "no checks yet",
-        "color": color if red.of else "lightgrey",
-    }
+    return endpoint("false alarms", f"{red.count} of {units.plural(red.of, 'check')}, below {_bound(red)}", color)
 
 
 def _bound(share: Share) -> str:

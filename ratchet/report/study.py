@@ -91,7 +91,7 @@ def study_lines(record: VariantsRecord) -> Iterator[str]:
     environment = record.environment
     benchmark = record.cases[0].benchmark if record.cases else ""
     yield from (_RULE, f"ROOFLINE ANALYSIS: {log_line(benchmark)}", _RULE, "")
-    yield f"GPU: {log_line(environment.fingerprint.gpu or environment.fingerprint.cpu)}"
+    yield f"GPU: {log_line(environment.fingerprint.processor)}"
     yield f"Compute Capability: {environment.compute_capability or 'none'}"
     yield f"Peak Memory Bandwidth: {f'{memory.rate / 1e9:.1f} GB/s ({memory.source})' if memory else 'unknown'}"
     peak = f"{compute.rate / 1e9:.1f} GFLOPS ({compute.source})" if compute else "unknown"

@@ -346,7 +346,7 @@ def draw_convergence(record: TuningRecord, folder: Path, name: str) -> list[Path
 def convergence_figure(record: TuningRecord) -> Figure:
     """Draw evaluations from left to right, their costs upwards on a logarithmic axis; within `style.drawing`."""
     basis = "the default's" if compares_with_default(record) else "the fastest one's"
-    device = record.environment.fingerprint.gpu or record.environment.fingerprint.cpu
+    device = record.environment.fingerprint.processor
     lines = lines_of(f"Search · {record.case}", TITLE, most=2)
     lines += lines_of(f"Time of each configuration over {basis}, on {device}", FAINT)
     costs = [min(evaluation.cost, _FAR) for evaluation in ranked(record)]

@@ -19,6 +19,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from ratchet.stats.estimate import Floats
+
 FEWEST_RUNS = 8
 """In a shorter series the spread is not known well enough."""
 WINDOW = 11
@@ -34,8 +36,6 @@ LEAST_SD = 5e-4
 """Smaller standard deviations count as this one: in a series of equal values, a step of 0.1 % is no news."""
 PLACE = 2 * math.log(2 / 0.01)
 """A change may be wherever the cut explains less than this less than at its best place. True in 99 %, by Ville's inequality."""
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

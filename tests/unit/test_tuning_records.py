@@ -18,7 +18,6 @@ from ratchet.records.tuning import (
     TunedCase,
     TuningFile,
     TuningRecord,
-    device_name,
     kept_earlier,
     tuning_path,
 )
@@ -216,8 +215,8 @@ def test_tuned() -> None:
     tuned = Tuned(cases={sample.CASE: {"NVIDIA H200": TUNED}})
     assert tuned.parameters(sample.CASE, "NVIDIA H200") == sample.WINNER
     assert tuned.parameters(sample.CASE, "NVIDIA L4") == tuned.parameters("copy/a", "NVIDIA H200") == {}
-    assert device_name(FINGERPRINT) == "NVIDIA H200"
-    assert device_name(FINGERPRINT.model_copy(update={"gpu": None})) == FINGERPRINT.cpu
+    assert FINGERPRINT.processor == "NVIDIA H200"
+    assert FINGERPRINT.model_copy(update={"gpu": None}).processor == FINGERPRINT.cpu
 
 
 @pytest.mark.parametrize("changes", [{"speedup_low": 0.99}, {"speedup": 1.31}, {"speedup": 1.05}, {"speedup_low": 1.0}])

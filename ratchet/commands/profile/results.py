@@ -119,7 +119,7 @@ def roofline_of(case_profile: CaseProfile, case: CaseRun | None, background: Bac
         if point := pure.point(case_profile.case, side, profile, workload, seconds, roofs, l2_bytes):
             points.append(point)
     fingerprint = background.environment.fingerprint
-    return pure.roofline(fingerprint.gpu or fingerprint.cpu, points, roofs) if points else None
+    return pure.roofline(fingerprint.processor, points, roofs) if points else None
 
 
 def _alike(head: Profile | None, reference: Profile | None) -> tuple[Profile | None, Profile | None]:

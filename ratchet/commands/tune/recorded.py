@@ -17,7 +17,7 @@ from ratchet.errors import RecordError, UsageError
 from ratchet.judge.tuning import recommend
 from ratchet.records.files import load, save_over
 from ratchet.records.run import Policy
-from ratchet.records.tuning import TUNED_FILE, Ending, Evaluation, ReplayResult, Tuned, TunedCase, TuningRecord, device_name
+from ratchet.records.tuning import TUNED_FILE, Ending, Evaluation, ReplayResult, Tuned, TunedCase, TuningRecord
 from ratchet.tune.t4 import CORRECT, Result, configuration_of, read_t4, recorded_space, replayed, write_t4
 from ratchet.units import percent, threshold
 
@@ -52,7 +52,7 @@ def apply_tuning(records: Sequence[TuningRecord], bench: Path, policy: Policy) -
     lines, changed = [], False
     for record in records:
         made = _tuned(record, policy)
-        device = device_name(record.environment.fingerprint)
+        device = record.environment.fingerprint.processor
         if made is None:
             lines.append(f"{record.case} on {device}: nothing to apply. {record.verdict or 'Nothing was confirmed.'}")
             continue
@@ -113,7 +113,7 @@ def export_tuning(record_path: Path, out: Path) -> Path:
     record = load(record_path, TuningRecord)
     if not record.evaluations:
         raise UsageError(f"{record_path} has no evaluations to export.", "Tune first.")
-    about = {"case": record.case, "device": device_name(record.environment.fingerprint), "commit": record.head.commit}
+    about = {"case": record.case, "device": record.environment.fingerprint.processor, "commit": record.head.commit}
     write_t4(out, results_of(record), about)
     return out
 

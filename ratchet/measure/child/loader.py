@@ -126,7 +126,7 @@ def use_last_cores(threads: int) -> None:
 
 
 def with_tuned(workload: Workload, tuned: Tuned, case: str, device: str) -> Workload:
-    """Return the workload with the values applied for this case on this device (see `ratchet.records.tuning.device_name`).
+    """Return the workload with the values applied for this case on this device (see `Fingerprint.processor`).
 
     Raises UsageError where the file has a parameter or a value that the workload's ``tune`` does not have.
     """

@@ -98,7 +98,7 @@ class Timeline:
     end: float = 0.0
     pieces: list[Piece] = field(default_factory=list)
     window_us: float = 0.0
-    """Seconds that the steady part would take without the profiler."""
+    """Microseconds that the steady part would take without the profiler."""
     is_steady: bool = False
     """Whether something repeats, so that its first repetitions could be left out."""
     claimed: set[int] = field(default_factory=set)

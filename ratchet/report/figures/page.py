@@ -369,7 +369,7 @@ def _environment(profile: CaseProfile, environment: Environment | None, when: da
     """Name GPU, driver, tools and date."""
     machine = environment.fingerprint if environment else None
     profiled = [side for side in (profile.head, profile.reference) if side]
-    names = [machine.gpu or machine.cpu] if machine else [side.gpu for side in profiled if side.gpu]
+    names = [machine.processor] if machine else [side.gpu for side in profiled if side.gpu]
     parts = [
         *names[:1],
         f"driver {machine.driver}" if machine and machine.driver else "",

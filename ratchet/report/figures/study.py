@@ -65,7 +65,7 @@ def study_figure(record: VariantsRecord) -> Figure:
     """Draw all variants of all configs, within `style.drawing`."""
     machine = record.environment.fingerprint
     benchmark = record.cases[0].benchmark if record.cases else ""
-    lines = lines_of(f"Roofline of {benchmark} · {machine.gpu or machine.cpu}", TITLE, most=2)
+    lines = lines_of(f"Roofline of {benchmark} · {machine.processor}", TITLE, most=2)
     lines += lines_of("FLOPs and bytes are what the work needs: what a variant moves besides puts it lower.", FAINT)
     marks = marks_of(record)
     if not marks:
