@@ -102,14 +102,18 @@ def test_a_broken_context_costs_its_case_only(tmp_path: Path) -> None:
 
 
 BIG = SCALE.replace("1 << 24", "1 << 26").replace("1 << 27", "1 << 29").replace("TIMES = 20", "TIMES = 1")
-IDLE = BIG.replace("out = torch.empty_like(x)", "out = x * 3.0").replace("range(TIMES)", "range(0)")
+IDLE = (
+    BIG.replace("        for _ in range(TIMES):\n", "        if written != [out._version]:\n")
+    .replace("        return out", "        written[:] = [out._version]\n        return out")
+    .replace("out = torch.empty_like(x)", "out, written = torch.empty_like(x), []")
+)
 WAITING = SCALE.replace('"event": {"clock": "event"}, "graph": {"clock": "graph"}', '"event": {"clock": "event"}').replace(
     "        return out", "        out[0].item()\n        return out"
 )
 
 
 def test_a_head_that_does_nothing_is_impossible(tmp_path: Path) -> None:
-    """A result that was computed when the case was built is right and takes no time: FAILED, with the figure."""
+    """A call that computes only where somebody wrote to its result is right and takes no time: FAILED, with the figure."""
     done = check(tmp_path, {"bench/scale.py": BIG}, {"bench/scale.py": IDLE})
     assert done.code == 1, done
     verdict = done.verdict("scale/event")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -184,7 +185,8 @@ class Playground:
     def assert_clean(self) -> None:
         """No process, no worktree and nothing but the lock is left."""
         wait_until(lambda: not self.processes(), "processes are left")
-        assert {path.name for path in self.temp.iterdir()} <= {"ratchet-cpu.lock", "ratchet-cpu.json"}
+        left = {path.name for path in self.temp.iterdir()}
+        assert not {name for name in left if not re.fullmatch(r"ratchet-[^/]*\.(lock|json)", name)}, left
         assert self.git("worktree", "list", "--porcelain").count("worktree ") == 1
 
 

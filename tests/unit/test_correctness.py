@@ -50,9 +50,14 @@ def test_right() -> None:
     ("out", "ref", "said"),
     [
         (tensor(3.0, 4.1), tensor(3.0, 4.0), r"the output is off by 2.00e-02 \(relative; 1.0e-04 allowed\)"),
-        (tensor(3.0, math.nan), tensor(3.0, 4.0), "the output or its reference holds NaN or infinity"),
+        (tensor(3.0, math.nan), tensor(3.0, 4.0), "the output holds NaN or infinity, its reference does not"),
         (tensor(3.0, math.inf), tensor(3.0, 4.0), "NaN or infinity"),
-        (tensor(3.0, math.inf), tensor(3.0, math.inf), "NaN or infinity"),
+        (tensor(3.0, math.inf), tensor(3.0, math.inf), "the reference of the output holds NaN or infinity: draw inputs"),
+        (
+            tensor(math.nan, math.nan),
+            tensor(3.0, 4.0),
+            "the output is NaN everywhere, .* does run write to it?",
+        ),
         (tensor(math.nan), tensor(math.nan), "NaN or infinity"),
         (tensor(3.0), tensor(math.nan), "NaN or infinity"),
         (tensor(3.0, 4.0), tensor(3.0), r"the output has shape \(2,\), its reference \(1,\)"),

@@ -119,10 +119,19 @@ def _error(workload: Workload, place: str, part: Part, expected: Part) -> float:
     error = relative_error(out, ref)
     limit = tolerance_of(workload, outputs.kind(part))
     if not math.isfinite(error):
-        raise WrongResult(f"{place} or its reference holds NaN or infinity")
+        raise WrongResult(_not_finite(place, out, ref))
     if error > limit:
         raise WrongResult(f"{place} is off by {error:.2e} (relative; {limit:.1e} allowed)")
     return error
+
+
+def _not_finite(place: str, out: torch.Tensor, ref: torch.Tensor) -> str:
+    """Return whose fault it is that there is no error to speak of."""
+    if not ref.isfinite().all():
+        return f"the reference of {place} holds NaN or infinity: draw inputs for which it is finite"
+    if outputs.is_poison(out).all():
+        return f"{place} is NaN everywhere, with which it was filled before the call: does run write to it?"
+    return f"{place} holds NaN or infinity, its reference does not"
 
 
 def _equal(value: object, expected: object, place: str) -> bool:
