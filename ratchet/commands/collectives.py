@@ -79,7 +79,7 @@ def measure_collectives(
     if 0 < gpus < group.local_ranks:
         raise UnfitError(
             f"torchrun started {group.local_ranks} ranks on this machine, which has {units.plural(gpus, 'GPU')} for them.",
-            "Start as many ranks as there are GPUs, two or more, or measure the CPU with --device cpu.",
+            "Start as many ranks as there are GPUs, or measure the CPU with --device cpu. `ratchet check --gpus all` gives a command all.",
         )
     request = Request(root, command, gpu=group.local_rank if gpus else None)
     with contextlib.ExitStack() as stack:
