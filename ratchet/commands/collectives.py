@@ -79,7 +79,7 @@ def measure_collectives(
     if 0 < gpus < group.local_ranks:
         raise UnfitError(
             f"torchrun started {group.local_ranks} ranks on this machine, which has {units.plural(gpus, 'GPU')} for them.",
-            "Start as many ranks as there are GPUs, or measure the CPU with --device cpu. `ratchet check --gpus all` gives a command all.",
+            "Start as many ranks as there are GPUs, or take --device cpu. In a check of a command, --gpus all gives it all GPUs.",
         )
     request = Request(root, command, gpu=group.local_rank if gpus else None)
     with contextlib.ExitStack() as stack:
