@@ -182,9 +182,9 @@ def _summary_row(collective: Collective, case: CaseRun, ranks: int) -> dict[str,
 
 
 def _has_gpu(environ: Mapping[str, str], device: str) -> bool:
-    from ratchet.measure.device.nvml import visible_gpus
+    from ratchet.measure.device.vendor import vendor_here
 
-    return device != "cpu" and bool(visible_gpus(environ.get("CUDA_VISIBLE_DEVICES")))
+    return device != "cpu" and bool(vendor_here().visible_gpus(environ))
 
 
 def _clock(device: str) -> str:
