@@ -45,8 +45,8 @@ class Machine:
 
     @property
     def peaks(self) -> Peaks | None:
-        """Rates that the GPU cannot exceed; None on a CPU."""
-        return highest(self.gpu.name) if self.gpu else None
+        """Rates that the GPU cannot exceed; None on a CPU, and where no datasheet of its vendor is known."""
+        return highest(self.gpu.name) if self.gpu and vendor_here().has_datasheets else None
 
 
 @contextlib.contextmanager

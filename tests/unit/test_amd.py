@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import torch
 
+from ratchet import nvcc
 from ratchet.commands import machine
 from ratchet.commands.profile import sides
 from ratchet.commands.request import Request
 from ratchet.config import Settings
-from ratchet.errors import UnfitError, UsageError
+from ratchet.errors import CudaBuildError, UnfitError, UsageError
 from ratchet.measure import identity
 from ratchet.measure.build import benchmark_environ
 from ratchet.measure.clocks import gpu as clocks
@@ -249,6 +250,7 @@ def test_choice() -> None:
     """A run takes such a GPU, and says first that nobody has tested this."""
     device, gpu, (warning,) = machine.choose(REQUEST, Settings(), {"HIP_VISIBLE_DEVICES": "3"})
     assert (device, gpu and gpu.address, gpu and gpu.name) == ("cuda", "3", MI300X.name)
+    assert machine.Machine(device, gpu).peaks is None  # its caches are not those of the datasheets that ratchet has
     assert warning.startswith(UNTESTED)
 
 
@@ -272,6 +274,14 @@ def test_a_process_sees_one_gpu(tmp_path: Path) -> None:
         seen = benchmark_environ({"CUDA_VISIBLE_DEVICES": "5", "ROCR_VISIBLE_DEVICES": "0,1,2,3"}, tree)
         assert (seen["HIP_VISIBLE_DEVICES"], seen["ROCR_VISIBLE_DEVICES"]) == (value, "0,1,2,3")
         assert "CUDA_DEVICE_ORDER" not in seen
+
+
+@pytest.mark.usefixtures("rocm")
+def test_nvcc_compiles_nothing_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number that torch on ROCm gives for an architecture is none of NVIDIA's."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(CudaBuildError, match="no CUDA device to compile for"):
+        nvcc.device_arch()
 
 
 def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:

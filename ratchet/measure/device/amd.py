@@ -189,6 +189,7 @@ class Amd:
     )
     no_counters = "ratchet reads no counters on AMD GPUs: ncu is NVIDIA's."
     no_machine_code = "on AMD GPUs neither launches nor machine code are compared"
+    has_datasheets = False
 
     def __init__(
         self,

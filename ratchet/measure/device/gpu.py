@@ -112,6 +112,11 @@ class Vendor(Protocol):
         """Why launches have no identity, so that every case is timed; empty where the driver shows them."""
         ...
 
+    @property
+    def has_datasheets(self) -> bool:
+        """Whether `profile.roofline` knows its GPUs, so that a rate beyond all of them cannot be true."""
+        ...
+
     def choose_gpu(self, index: int | None, environ: Mapping[str, str]) -> Gpu | None:
         """Return the GPU to measure on; ``index`` counts within those that ``environ`` shows.
 

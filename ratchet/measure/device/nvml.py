@@ -146,6 +146,7 @@ class Nvidia:
 
     name = "NVIDIA"
     warning = no_counters = no_machine_code = ""
+    has_datasheets = True
 
     def __init__(self, nvml: Any = None) -> None:
         self._nvml = nvml
