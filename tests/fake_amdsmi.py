@@ -4,6 +4,7 @@ They come from `amdsmi_interface.py` and `amdsmi_exception.py` of amdsmi 7.0.2 (
 dictionary that each function returns, its arguments, and that it refuses a handle of another kind with AmdSmiParameterException.
 Units are those of AMD's reference (https://rocm.docs.amd.com/projects/amdsmi/en/docs-7.0.0/): a power cap in microwatts, power in
 watts, clocks in MHz; and those of torch/cuda/__init__.py, which asks amdsmi too: degrees, and memory in units of 2**20 bytes.
+The keys were compared on 2026-11-22 with what the functions of that package return on a library whose every call succeeds.
 Where the package was older, `OLDER` and the comments say what it had. Nobody has compared it with a GPU.
 """
 
@@ -107,7 +108,7 @@ def amdsmi(cards: Sequence[FakeCard], *, init_error: int | None = None) -> Modul
         "amdsmi_get_gpu_activity": {"gfx_activity": 37, "umc_activity": 4, "mm_activity": "N/A"},
         "amdsmi_get_gpu_vram_usage": {"vram_total": 196_592, "vram_used": 592},
         "amdsmi_get_gpu_total_ecc_count": {"correctable_count": 5, "uncorrectable_count": 2, "deferred_count": 0},
-        "amdsmi_get_gpu_process_list": [process(7, 304), process(8, 0)],
+        "amdsmi_get_gpu_process_list": [process(7, 304), process(8, 0), process(9, 0, mem=0)],
         "amdsmi_get_violation_status": violations(),
         "amdsmi_get_temp_metric": 61,
     }

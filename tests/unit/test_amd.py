@@ -18,6 +18,7 @@ from ratchet.commands.profile import sides
 from ratchet.commands.request import Request
 from ratchet.config import Settings
 from ratchet.errors import CudaBuildError, UnfitError, UsageError
+from ratchet.judge.verdict import judge_run
 from ratchet.measure import identity
 from ratchet.measure.build import benchmark_environ
 from ratchet.measure.clocks import gpu as clocks
@@ -32,8 +33,11 @@ from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile.ncu import NcuOptions
+from ratchet.records.baseline import Baseline
 from ratchet.records.environment import Fingerprint
 from ratchet.records.profile import Activity
+from ratchet.report.markdown import render_markdown
+from tests.examples import compared, run_of
 from tests.fake_amdsmi import OLDER, FakeCard, amdsmi, violations
 
 MI300X = ListedGpu("AMD Instinct MI300X", 205_822_885_888, "gfx942:sramecc+:xnack-", "0000:c1:00")
@@ -318,6 +322,14 @@ def test_profiles_have_no_counters(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert profiled["a"]["head"].steps_down == ["ratchet reads no counters on AMD GPUs: ncu is NVIDIA's.", sides.INSTEAD]
     assert profiled["a"]["head"].profile is not None
     assert profiled["a"]["head"].profile.tool == "torch"
+
+
+def test_the_report_says_it() -> None:
+    """Whoever reads a report learns that this is untested, and why a case was timed."""
+    case = compared(*([1.0] * 6), opaque=Amd.no_machine_code)
+    shown = render_markdown(judge_run(run_of(case, warnings=(Amd.warning,)), Baseline()))
+    assert UNTESTED in shown
+    assert Amd.no_machine_code in shown
 
 
 def test_clocks(monkeypatch: pytest.MonkeyPatch) -> None:

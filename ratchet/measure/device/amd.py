@@ -131,7 +131,7 @@ class AmdGpu:
         return None if total is None or used is None else (total - used) << 20
 
     def compute_processes(self) -> list[ComputeProcess]:
-        return [ComputeProcess(int(one["pid"]), _number(one["mem"])) for one in self._processes()]
+        return [ComputeProcess(int(one["pid"]), _number(one["memory_usage"]["vram_mem"])) for one in self._processes()]
 
     def busy_pids(self) -> frozenset[int]:
         """Return the PIDs that occupy compute units now, as far as amdsmi tells."""
@@ -145,8 +145,10 @@ class AmdGpu:
         return self._number("amdsmi_get_gpu_total_ecc_count", "uncorrectable_count")
 
     def _processes(self) -> list[dict[str, Any]]:
+        """Return the processes that hold memory here or compute here. HIP opens also GPUs that a variable hides from it."""
         listed = self._ask("amdsmi_get_gpu_process_list") or []
-        return [one for one in listed if isinstance(one, dict)]  # handles in ROCm before 6.1
+        known = [one for one in listed if isinstance(one, dict)]  # handles in ROCm before 6.1
+        return [one for one in known if one["memory_usage"]["vram_mem"] or _number(one.get("cu_occupancy"))]
 
     def _clock(self, kind: str, *fields: str) -> int | None:
         """Return the first of these fields of a clock, in MHz: ROCm 6.2 renamed one."""
