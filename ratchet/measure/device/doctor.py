@@ -75,11 +75,8 @@ def examine(
         checks.append(check_gpu(gpu, vendor.name))
     if vendor.warning:
         checks.append(Check(vendor.name, "warning", vendor.warning))
-    counters = f"{vendor.no_counters} Profiles come from torch.profiler."
-    checks += [
-        check_triton(),
-        *([Check("counters", "warning", counters)] if vendor.no_counters else [check_nvcc(), *check_ncu()]),
-    ]
+    without = Check("counters", "warning", f"{vendor.no_counters} Profiles come from torch.profiler.")
+    checks += [check_triton(), *([without] if vendor.no_counters else [check_nvcc(), *check_ncu()])]
     if gpu is not None:
         checks += [check_sensors(gpu) if vendor.no_counters else check_profiling()]
         checks += [check_card(gpu, quarantined or {}), *check_fitness(gpu)]
