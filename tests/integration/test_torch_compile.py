@@ -34,6 +34,6 @@ def test_each_case_is_compiled_as_in_a_process_of_its_own(play: Playground) -> N
     """torch.compile makes code for any size once it has seen two: no case's code depends on the cases before it."""
     play.commit({"bench/scale.py": COMPILED})
     play.commit({"bench/scale.py": COMPILED.replace("0.002", "0.0021")})
-    done = play.check("scale/*", "--pairs", "2")
+    done = play.check("scale/*", "--pairs", "3")
     assert set(done.outcomes()) == {"scale/n_16", "scale/n_32"}, done
     assert Outcome.FAILED not in done.outcomes().values(), done
