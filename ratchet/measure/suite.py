@@ -16,7 +16,7 @@ from ratchet.errors import HostError, RatchetError
 from ratchet.measure.agreement import between_sides
 from ratchet.measure.client import HostClient, HostLost, Hosts
 from ratchet.measure.device.fitness import problem_during
-from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.measure.lost import could_not_measure
