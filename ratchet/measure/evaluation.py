@@ -47,8 +47,8 @@ from ratchet.measure.child.evaluation import evaluated
 
 evaluate = evaluated(Path(__file__).parents[1])
 """
-SLOPE_ROUNDS, SLOPE_S, MOST_CALLS = 5, 0.03, 4096
-"""Rounds in which the parent times K and 2K calls of both sides, the seconds that K calls take at least, and the largest K."""
+SLOPE_ROUNDS, MOST_SLOPE_ROUNDS, SLOPE_S, MOST_CALLS = 5, 20, 0.03, 4096
+"""Fewest and most rounds in which the parent times K and 2K calls of both sides, the seconds that K calls take, the largest K."""
 MOST_BUSY, IDLE_S = 0.2, 0.02
 """Most that the candidate's process may compute while the baseline is timed, as a share of what that computes, and beyond seconds
 that do not count; it has nothing to do then."""
@@ -311,7 +311,9 @@ def _slope(sides: Mapping[Side, WorkerClient]) -> tuple[Slope, float]:
         count *= 2
     slopes: dict[Side, list[float]] = {side: [] for side in SIDES}
     busy_s = own_s = 0.0
-    for number in range(SLOPE_ROUNDS):
+    for number in range(MOST_SLOPE_ROUNDS):
+        if number >= SLOPE_ROUNDS and own_s >= 5 * IDLE_S:  # on a busy machine, calls that take long compute little
+            break
         for side in SIDES if number % 2 else tuple(reversed(SIDES)):
             before = {other: _cpu_s(worker.pid) for other, worker in sides.items()}
             shorter, longer = (_wall_s(sides[side], calls) for calls in (count, 2 * count))

@@ -31,7 +31,7 @@ def write(folder: Path, files: Mapping[str, str]) -> Path:
 
 def identities(tree: Path, *cases: str) -> dict[str, HostParts]:
     """Return the host code of cases, each called in a process of its own that is forked from one that imported the tree."""
-    spec = TreeSpec.of(Settings(), tree.resolve(), checkout=tree.resolve(), device="cpu", gpu_uuid=None)
+    spec = TreeSpec.of(Settings(), tree.resolve(), checkout=tree.parent / "checkout", device="cpu", gpu_uuid=None)
 
     def host(writer: int) -> None:
         loaded = load(spec)
@@ -141,7 +141,7 @@ def test_what_no_name_shows_makes_everything_count(before: dict[str, HostParts],
 def test_a_function_that_no_name_leads_to_makes_everything_count(tmp_path: Path) -> None:
     """Should a function run that is in no statement that counts, every file does."""
     tree = write(tmp_path, PROJECT).resolve()
-    spec = TreeSpec.of(Settings(), tree, checkout=tree, device="cpu", gpu_uuid=None)
+    spec = TreeSpec.of(Settings(), tree, checkout=tree.parent / "checkout", device="cpu", gpu_uuid=None)
 
     def host(writer: int) -> None:
         loaded = load(spec)

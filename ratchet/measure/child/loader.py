@@ -186,10 +186,11 @@ class Provenance:
         return self._tree
 
     def sources(self) -> Iterator[str]:
-        """Yield the source text of each loaded module of the tree."""
+        """Yield the source text of each loaded module of the tree, but for those of a virtual environment within it."""
+        start = f"{self._tree}{os.sep}"
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None)
-            if isinstance(file, str) and file.endswith(".py") and Path(file).is_relative_to(self._tree):
+            if isinstance(file, str) and file.startswith(start) and file.endswith(".py") and not _is_installed(Path(file)):
                 yield Path(file).read_text(encoding="utf-8", errors="replace")
 
     def foreign(self) -> list[str]:
