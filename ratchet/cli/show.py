@@ -16,13 +16,13 @@ import click
 
 from ratchet.cli.options import common, device, request_of
 from ratchet.cli.output import print_result
-from ratchet.commands.fleet import load_quarantine
 from ratchet.commands.request import PAGE, REPORT, results_folder, root_of
 from ratchet.commands.run import cases_of_checkout
 from ratchet.config import explained
 from ratchet.errors import Exit, UsageError
 from ratchet.measure.device import doctor
 from ratchet.records.files import load, save_text
+from ratchet.records.soak import load_quarantine
 from ratchet.records.verdict import ReportRecord
 from ratchet.report.badge import LABEL, badge_json, badge_svg
 from ratchet.untrusted import clean

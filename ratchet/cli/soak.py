@@ -10,13 +10,11 @@ import click
 
 from ratchet.cli.options import common, duration, judging, measuring, request_of
 from ratchet.cli.output import print_result, progressing
-from ratchet.commands.fleet import survey_fleet, write_quarantine
 from ratchet.commands.request import results_folder
-from ratchet.commands.soak import exit_code, report_soak, soak
+from ratchet.commands.soak import exit_code, report_soak, soak, survey_fleet, write_quarantine
 from ratchet.config import parse_fraction
 from ratchet.errors import Exit
-from ratchet.report.fleet import fleet_json, fleet_lines
-from ratchet.report.soak import soak_json, soak_lines
+from ratchet.report.soak import fleet_json, fleet_lines, soak_json, soak_lines
 
 
 def planted_share(text: str) -> float:
