@@ -12,7 +12,7 @@ from ratchet.cli.options import device, duration, request_of, waiting
 from ratchet.cli.output import print_result, progressing
 from ratchet.commands.advise import STARTING_S, AdviceRequest, advise
 from ratchet.errors import Exit
-from ratchet.report.advice import advice_lines
+from ratchet.report.lines import advice_lines
 
 
 class _ScriptCommand(click.Command):

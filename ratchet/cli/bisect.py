@@ -13,7 +13,7 @@ from ratchet.commands.bisect import BisectRequest, bisect
 from ratchet.commands.output import write
 from ratchet.errors import Exit
 from ratchet.judge.bisection import half_of
-from ratchet.report.bisection import search_lines
+from ratchet.report.lines import search_lines
 from ratchet.report.profile import profile_lines
 
 

@@ -22,7 +22,7 @@ from ratchet.errors import Exit
 from ratchet.judge.evaluation import exit_code
 from ratchet.records.evaluation import EvaluationRecord, InputSpec, Rules, parse_input
 from ratchet.records.files import save
-from ratchet.report.terminal import evaluation_lines, verified_line
+from ratchet.report.lines import evaluation_lines, verified_line
 from ratchet.units import parse_size
 
 

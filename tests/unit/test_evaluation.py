@@ -15,7 +15,7 @@ from ratchet.errors import Exit
 from ratchet.judge.evaluation import exit_code, headline, is_confirmed, timed_verdict
 from ratchet.records.evaluation import EvaluationTask, InputSpec, Slope, SourceFile, Violation, parse_input
 from ratchet.records.run import Block, WorkerSamples
-from ratchet.report.terminal import evaluation_lines
+from ratchet.report.lines import evaluation_lines
 from ratchet.units import parse_size
 
 torch = pytest.importorskip("torch")
