@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ratchet.cli.options import device, request_of, waiting
+from ratchet.cli.options import as_json, device, parsed, request_of, waiting
 from ratchet.cli.output import print_result, progressing
 from ratchet.commands.evaluate import (
     EvaluationRequest,
@@ -20,24 +20,10 @@ from ratchet.commands.evaluate import (
 )
 from ratchet.errors import Exit
 from ratchet.judge.evaluation import exit_code
-from ratchet.records.evaluation import EvaluationRecord, InputSpec, Rules, parse_input
+from ratchet.records.evaluation import EvaluationRecord, Rules, parse_input
 from ratchet.records.files import save
 from ratchet.report.lines import evaluation_lines, verified_line
 from ratchet.units import parse_size
-
-
-def _input(text: str) -> InputSpec:
-    try:
-        return parse_input(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{error}.") from None
-
-
-def _memory(text: str) -> int:
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise click.BadParameter(f"{error}.") from None
 
 
 def _seeds(text: str) -> tuple[int, ...]:
@@ -47,27 +33,21 @@ def _seeds(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-@click.command(
-    "evaluate",
-    epilog="\b\nExamples:\n"
-    "  ratchet evaluate                                  .weco/baseline.py against .weco/optimize.py, as kernel(x)\n"
-    "  ratchet evaluate old.py new.py --function softmax --input 8192x2048:bfloat16\n"
-    "  ratchet evaluate old.py new.py --input 512x512 --input 512 --input =0.5\n"
-    "  ratchet evaluate old.py new.py --inputs make.py:make_inputs --certify win.json\n"
-    "  ratchet evaluate --verify win.json",
-)
+@click.command("evaluate")
 @click.argument("baseline", type=click.Path(path_type=Path), default=".weco/baseline.py")
 @click.argument("candidate", type=click.Path(path_type=Path), default=".weco/optimize.py")
 @click.option("--function", default="kernel", show_default=True, help="Function that both files have.")
 @click.option(
-    "--input", "inputs", type=_input, multiple=True, metavar="SPEC",
+    "--input", "inputs", type=parsed(parse_input), multiple=True, metavar="SPEC",
     help="An argument: 4096x4096, 4096x4096:bfloat16, 8192:int64:0..32000 or =0.5; repeat it for more. "
     "Default: one float32 matrix of 4096 × 4096, on a CPU of 1024 × 1024.",
 )  # fmt: skip
 @click.option("--inputs", "maker", metavar="FILE:FUNCTION", help="A function (seed, device) that returns all arguments.")
 @click.option("--rtol", type=click.FloatRange(0, 1), default=1e-3, show_default=True, help="Relative tolerance of an element.")
 @click.option("--atol", type=click.FloatRange(0), default=1e-5, show_default=True, help="Absolute tolerance of an element.")
-@click.option("--memory-limit", type=_memory, default="4000MB", show_default=True, help="Most memory that a call may hold.")
+@click.option(
+    "--memory-limit", type=parsed(parse_size), default="4000MB", show_default=True, help="Most memory that a call may hold."
+)
 @click.option("--seeds", type=_seeds, default=None, metavar="1,2,…", help="Seeds of the inputs (default: new ones each time).")
 @click.option("--allow-lower-precision", is_flag=True, help="Accept TF32 or half precision inside, within the tolerances.")
 @click.option("--sanitize", is_flag=True, help="First run the candidate under compute-sanitizer (memcheck, racecheck).")
@@ -75,7 +55,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 @click.option("--case-timeout", help="Time limit for one step of a file (default: 60s).")
 @click.option("--certify", type=click.Path(path_type=Path, dir_okay=False), help="Write sources, samples and verdict to a file.")
 @click.option("--verify", type=click.Path(path_type=Path, dir_okay=False), help="Run the evaluation of such a file again.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of text.")
+@as_json
 @device
 @waiting
 def evaluate_command(baseline: Path, candidate: Path, **options: Any) -> int:
