@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from ratchet.commands.github.models import joined
+from ratchet.commands.github.publish import joined
 from ratchet.judge.github.state import Gap, PublishedState, with_acceptances, with_gaps
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline

@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 
 from ratchet.commands.machine import Machine, choose, machine_of, plan_of
 from ratchet.commands.output import record_of
-from ratchet.commands.request import CommandResult, Request, checked_out, load_baseline, root_of, watched, writable
+from ratchet.commands.request import CommandResult, Request, checked_out, load_baseline, settings_of, watched, writable
 from ratchet.commands.trees import cases_of, measure, tree_spec
-from ratchet.config import load_settings
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.suite import CaseTask
 from ratchet.records.run import CaseRun
@@ -26,10 +25,7 @@ WORKERS = 8
 
 def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> CommandResult:
     """Time the checkout as it stands, in place and alone. Raises as `check.check` does; nothing is built."""
-    root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options, request.folder)
-    if request.options.get("pairs") is None:
-        settings = settings.model_copy(update={"pairs": min(settings.pairs, WORKERS)})
+    root, settings = settings_of(request, environ, WORKERS)
     results = writable(root / settings.results)
     baseline = load_baseline(results)
     tree = checked_out(root, results)
@@ -58,7 +54,6 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Com
 
 def cases_of_checkout(request: Request, environ: Mapping[str, str]) -> list[CaseRun]:
     """List the cases of the checkout without measuring any. Raises HostError, ForeignModuleError, UsageError or UnfitError."""
-    root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options, request.folder)
+    root, settings = settings_of(request, environ)
     device, gpu, _ = choose(request, settings, environ)
     return cases_of(settings, tree_spec(settings, Machine(device, gpu), root, root), request.patterns, environ)

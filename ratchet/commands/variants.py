@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Literal
 
 from ratchet.commands.machine import environment_of, machine_of, plan_of
-from ratchet.commands.request import Request, load_baseline, root_of, watched, writable
+from ratchet.commands.request import Request, load_baseline, settings_of, watched, writable
 from ratchet.commands.trees import tree_spec
-from ratchet.config import Settings, load_settings
+from ratchet.config import Settings
 from ratchet.errors import UsageError
 from ratchet.judge.profile import measured_roofs
 from ratchet.measure.lost import repeats
@@ -48,7 +48,7 @@ class VariantsResult:
 
 def quickwins(request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
     """Time the naive and the improved variant of each quick win. Raises as `check.check` does; nothing is built."""
-    root, settings = _settings(request, environ)
+    root, settings = settings_of(request, environ, PAIRS)
     folder = root / settings.bench / FOLDER
     if not (folder / CLAIMS).is_file():
         raise UsageError(
@@ -64,7 +64,7 @@ def quickwins(request: Request, progress: Progress, environ: Mapping[str, str]) 
 
 def study(request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
     """Time all variants of the chosen cases; each benchmark has a record, with its roofs. Raises as `quickwins` does."""
-    root, settings = _settings(request, environ)
+    root, settings = settings_of(request, environ, PAIRS)
     record = _measured("study", request, settings, root, progress, environ)
     benchmarks = dict.fromkeys(case.benchmark for case in record.cases)
     parts = [tuple(case for case in record.cases if case.benchmark == benchmark) for benchmark in benchmarks]
@@ -76,7 +76,7 @@ def study(request: Request, progress: Progress, environ: Mapping[str, str]) -> V
 
 def sweep(wanted: Sweep, request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
     """Time all variants of a case at each value of one of its parameters. Raises as `quickwins` does."""
-    root, settings = _settings(request, environ)
+    root, settings = settings_of(request, environ, PAIRS)
     record = _measured("sweep", request, settings, root, progress, environ, wanted=wanted)
     results = root / settings.results
     return VariantsResult((_with_roofs(record, results),), results / "sweep")
@@ -93,14 +93,6 @@ def _with_roofs(record: VariantsRecord, results: Path) -> VariantsRecord:
     )
     needed = {"dram", *(precision_of(case.workload.dtype) for case in record.cases if case.workload)}
     return record.model_copy(update={"roofs": tuple(roof for roof in roofs if (roof.precision or roof.kind) in needed)})
-
-
-def _settings(request: Request, environ: Mapping[str, str]) -> tuple[Path, Settings]:
-    root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options, request.folder)
-    if request.options.get("pairs") is None:
-        settings = settings.model_copy(update={"pairs": min(settings.pairs, PAIRS)})
-    return root, settings
 
 
 def _measured(
