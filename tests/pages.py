@@ -198,7 +198,7 @@ def accepted() -> CommentPage:
 
 def stale() -> CommentPage:
     """The head moved while it was measured, and the pull request edits the baseline."""
-    return page(reports.green_report(), stale_for="4e" * 20, edited_baseline=True, rejudged=False)
+    return page(reports.green_report(), stale_for="4e" * 20, edited_baseline=True)
 
 
 def problem() -> CommentPage:
@@ -235,7 +235,6 @@ def hostile() -> CommentPage:
         problem=nasty,
         stale_for=nasty,
         edited_baseline=True,
-        rejudged=False,
         notes=(nasty, "::error::x"),
         acceptances=(taken,),
         paths={"x": "../../etc/passwd", "$(reboot);x": "/etc/passwd"},

@@ -56,7 +56,9 @@ def decide(evidence: ChangeEvidence) -> Decision:
     if early is not None or e2e is None:
         return early or _decision("crash", "crash", "Too few pairs were measured to say anything.")
     if clears(e2e, E2E):
-        return _decision("keep", "e2e", f"The whole call takes at least {_at_least(e2e)} less time ({_threshold(E2E)} suffice).")
+        return _decision(
+            "keep", "e2e", f"The whole call takes at least {_at_least(e2e)} less time ({units.threshold(E2E)} suffice)."
+        )
     if _is_slower(e2e):
         note = "The stage is faster, but its gain is paid for elsewhere." if _stage_clears(evidence) else ""
         return _decision("discard", "slower", f"The whole call is slower: {_shown(e2e)}.", note)
@@ -89,7 +91,7 @@ def _by_reruns(evidence: ChangeEvidence, masking: str) -> Decision:
     if again.high <= 1 - STAGE:
         reason = f"{stage} takes at least {units.percent(1 - again.high, 1)} less time in {RERUNS} warm re-runs."
         return _decision("keep", "stage confirmed", reason, masking)
-    reason = f"{stage} did not clear {_threshold(STAGE)} again in {RERUNS} warm re-runs ({_shown(again)})."
+    reason = f"{stage} did not clear {units.threshold(STAGE)} again in {RERUNS} warm re-runs ({_shown(again)})."
     return _decision("discard", "stage noise", reason)
 
 
@@ -114,7 +116,7 @@ def wants_reruns(evidence: ChangeEvidence) -> bool:
 
 def clears(comparison: Comparison, reduction: float) -> bool:
     """Return whether the time is lower by at least ``reduction`` beyond doubt, with and without outliers."""
-    return _surely(comparison) <= 1 - reduction and _is_proven(comparison)
+    return comparison.surely_below <= 1 - reduction and _is_proven(comparison)
 
 
 def is_hot(evidence: ChangeEvidence) -> bool:
@@ -192,11 +194,6 @@ def _is_proven(comparison: Comparison) -> bool:
     return comparison.pairs >= FEWEST and comparison.chance <= CHANCE
 
 
-def _surely(comparison: Comparison) -> float:
-    other = comparison.other[2] if comparison.other else 0.0
-    return max(comparison.bound or comparison.high, other)
-
-
 def _stage_clears(evidence: ChangeEvidence) -> bool:
     return evidence.of_stage is not None and evidence.stage != WHOLE and clears(evidence.of_stage, STAGE)
 
@@ -207,28 +204,21 @@ def _decision(status: str, branch: Branch, reason: str, note: str = "") -> Decis
 
 def _nothing(evidence: ChangeEvidence, e2e: Comparison) -> str:
     """Say what was missing, so that a gain that could not be shown is not taken for none."""
-    parts = [f"the whole call changed by {_shown(e2e)}, {_threshold(E2E)} less are asked for"]
+    parts = [f"the whole call changed by {_shown(e2e)}, {units.threshold(E2E)} less are asked for"]
     if evidence.of_stage is not None and evidence.stage != WHOLE:
-        parts.append(f"{evidence.stage} by {_shown(evidence.of_stage)}, {_threshold(STAGE)} less are asked for")
+        parts.append(f"{evidence.stage} by {_shown(evidence.of_stage)}, {units.threshold(STAGE)} less are asked for")
     if evidence.micro is not None and clears(evidence.micro, MICRO):
-        parts.append(f"the micro-benchmark is faster, but {evidence.stage} is only {_share(evidence)} of the whole call")
+        share = units.percent(evidence.share or 0.0, 1)
+        parts.append(f"the micro-benchmark is faster, but {evidence.stage} is only {share} of the whole call")
     elif evidence.micro is not None:
-        parts.append(f"the micro-benchmark by {_shown(evidence.micro)}, {_threshold(MICRO)} less are asked for")
+        parts.append(f"the micro-benchmark by {_shown(evidence.micro)}, {units.threshold(MICRO)} less are asked for")
     return f"No gain beyond doubt: {'; '.join(parts)}."
 
 
 def _shown(comparison: Comparison) -> str:
     interval = units.interval(comparison.low, comparison.high, 1)
-    return f"{units.change(comparison.ratio, 1)}, interval {interval} %, bound {units.change(_surely(comparison), 1)}"
+    return f"{units.change(comparison.ratio, 1)}, interval {interval} %, bound {units.change(comparison.surely_below, 1)}"
 
 
 def _at_least(comparison: Comparison) -> str:
-    return units.percent(1 - _surely(comparison), 1)
-
-
-def _share(evidence: ChangeEvidence) -> str:
-    return units.percent(evidence.share or 0.0, 1)
-
-
-def _threshold(fraction: float) -> str:
-    return units.threshold(fraction)
+    return units.percent(1 - comparison.surely_below, 1)

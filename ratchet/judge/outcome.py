@@ -187,7 +187,7 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
         return Outcome.IMPROVED, f"Takes {units.percent(1 - comparison.ratio, 2)} less time, past the threshold of {goal}."
     if max(comparison.low, _with_outliers(comparison)) > past_gate:
         return Outcome.SLOWER, _not_proven(comparison, thresholds)
-    if _bound(comparison) < past_gate:
+    if comparison.surely_below < past_gate:
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
     low, high, bound = (units.change(end) for end in (comparison.low, comparison.high, comparison.bound or comparison.high))
     certainty = units.threshold(1 - BOUND * (1 - comparison.confidence))
@@ -197,11 +197,6 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
         outliers = f"{comparison.rogues} of {comparison.pairs} pairs" if comparison.rogues else "Many pairs"
         reaches = f"{outliers} are outliers, and with them or without them the answer differs."
     return Outcome.INCONCLUSIVE, reaches
-
-
-def _bound(comparison: Comparison) -> float:
-    """Return the upper bound of any slowdown, as a ratio: the higher one of the readings with outliers and without them."""
-    return max(comparison.bound or comparison.high, comparison.other[2] if comparison.other else 0.0)
 
 
 def _with_outliers(comparison: Comparison) -> float:
@@ -308,7 +303,7 @@ def pairs_to_settle(comparison: Comparison, policy: Policy, reserve: float = RES
     None where more pairs are no help: too many would be needed, outliers give two answers, or nothing was paired.
     """
     centre, gate = math.log(comparison.ratio), math.log1p(policy.regression)
-    reach = math.log(_bound(comparison)) - centre if centre <= gate else centre - math.log(comparison.low)
+    reach = math.log(comparison.surely_below) - centre if centre <= gate else centre - math.log(comparison.low)
     away = abs(centre - gate)
     pairs = reserve * comparison.pairs * (reach / away) ** 2 if away > 0 else math.inf
     if not comparison.is_paired or comparison.other or pairs > MOST_SUGGESTED:

@@ -53,8 +53,6 @@ class CommentPage:
     report_id: str = "default"
     gaps: tuple[Gap, ...] = ()
     """Why this run is no pass; `ratchet.judge.github.state.with_gaps` has put them into the report."""
-    rejudged: bool = True
-    """Judged again from the raw samples, by thresholds and baseline of ``base_ref``."""
     rules: str = ""
     """The thresholds in words, and the file and the commit that they and the baseline come from."""
     notes: tuple[str, ...] = ()
@@ -253,8 +251,6 @@ def _alerts(page: CommentPage) -> list[Markdown]:
             f"**This pull request edits the baseline file.** It was judged by the file of {base}; the baseline moves by itself "
             "after a merge, or by `/ratchet accept`."
         )
-    if page.report and not page.rejudged:
-        alerts.append("This verdict comes from the job that ran the code. No trusted job has judged the samples again.")
     return [Markdown(alert) for alert in alerts]
 
 
