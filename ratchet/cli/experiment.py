@@ -14,7 +14,7 @@ from ratchet.commands.experiment.run import RunRequest, run
 from ratchet.commands.experiment.session import handoff, results_of, show_experiment, show_status, status_of
 from ratchet.commands.experiment.start import StartRequest, start
 from ratchet.errors import Exit
-from ratchet.records.experiment import Category
+from ratchet.records.profile import Category
 from ratchet.report.experiment import baseline_lines, experiment_lines, status_lines
 
 _pairs = click.option("--pairs", type=click.IntRange(8, 200), help="Most pairs of fresh processes (default: 20).")

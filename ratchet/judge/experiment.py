@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from ratchet import units
 from ratchet.judge.evaluation import CHANCE, FEWEST
-from ratchet.records.experiment import WHOLE, Branch, Category, Decision, ExperimentRecord, Kind, Luck, StageChange, SuiteOutcome
+from ratchet.records.experiment import WHOLE, Branch, Decision, ExperimentRecord, Kind, Luck, StageChange, SuiteOutcome
+from ratchet.records.profile import Category
 from ratchet.records.verdict import Comparison
 from ratchet.stats.comparison import Pair, compare_pairs
 

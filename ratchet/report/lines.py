@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from ratchet import units
 from ratchet.judge.bisection import half_of
-from ratchet.records.advice import Advice, Where
 from ratchet.records.bisection import SearchRecord
 from ratchet.records.evaluation import EvaluationRecord
+from ratchet.records.profile import Advice, Where
 from ratchet.report.words import named
 from ratchet.untrusted import CELL, clean, log_line
 

@@ -37,7 +37,8 @@ from ratchet.judge.experiment import (
 )
 from ratchet.measure.build import without_secrets
 from ratchet.measure.experiment import ExperimentTask, MeasuredCase, Samples, measure_change
-from ratchet.records.experiment import WHOLE, Category, ExperimentRecord, SessionRecord, StageChange, SuiteOutcome
+from ratchet.records.experiment import WHOLE, ExperimentRecord, SessionRecord, StageChange, SuiteOutcome
+from ratchet.records.profile import Category
 from ratchet.records.run import Failure
 from ratchet.report.progress import Progress
 from ratchet.subprocesses import run as run_program

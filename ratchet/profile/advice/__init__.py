@@ -12,7 +12,7 @@ from ratchet.profile.advice.patterns import PATTERNS
 from ratchet.profile.advice.rules import FLOOR, findings
 from ratchet.profile.advice.timeline import WAITS, WARM, Timeline, timeline
 from ratchet.profile.advice.trace import ProfilerTrace
-from ratchet.records.advice import Advice, AdviceFinding, ChecklistAnswer
+from ratchet.records.profile import Advice, AdviceFinding, ChecklistAnswer
 from ratchet.units import duration, percent, plural
 
 
