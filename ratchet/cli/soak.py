@@ -10,8 +10,8 @@ import click
 
 from ratchet.cli.options import common, duration, harness, judging, measuring, parsed, request_of
 from ratchet.cli.output import print_result, progressing
-from ratchet.commands.calibrate import calibrate, write_calibration
 from ratchet.commands.request import results_folder
+from ratchet.commands.run import calibrate, write_calibration
 from ratchet.commands.soak import exit_code, report_soak, soak, survey_fleet, write_quarantine
 from ratchet.config import parse_fraction
 from ratchet.errors import Exit
