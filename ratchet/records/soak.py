@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, ValidationError
 from ratchet.errors import OutputError, RecordError
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment, Telemetry
-from ratchet.records.files import load
+from ratchet.records.files import load, reading
 from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Outcome
 
@@ -98,10 +98,8 @@ def append_check(path: Path, check: SoakCheck) -> None:
 
 def load_checks(path: Path) -> list[SoakCheck]:
     """Return all checks of a file; a line that was cut off is left out. Raises RecordError for one that is wrong."""
-    try:
+    with reading(path):
         lines = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from error
     checks = []
     for number, line in enumerate(lines[:-1], 1):
         try:
