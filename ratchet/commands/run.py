@@ -32,7 +32,7 @@ from ratchet.commands.trees import build_twice, cases_of, measure, tree_spec, tr
 from ratchet.config import load_settings
 from ratchet.errors import UnfitError
 from ratchet.forge.git import Repository, worktrees
-from ratchet.judge.replay import CHECKS, FEWEST
+from ratchet.judge.replay import FEWEST
 from ratchet.judge.replay import calibrate as judge
 from ratchet.judge.sequential import looks
 from ratchet.judge.verdict import judge_run
@@ -133,31 +133,14 @@ def calibrate(request: Request, seconds: float, progress: Progress, environ: Map
     timing = (started, time.monotonic() - clock)
     run = record_of("check", request.command, settings, machine, suite, timing, code.tree, code.tree)
     run = run.model_copy(update={"plan": plan})
-    verdict = judge(run, settings.policy, settings.pairs)
-    if not verdict.cases:
+    calibration = judge(run, plan_of(settings, machine.device), settings.policy)
+    if calibration is None:
         most = max((len(case.head) for case in run.cases), default=0)
         enough = f"about {math.ceil(seconds * FEWEST / most * 1.2)} s would do" if most else "see the failures of `ratchet run`"
         raise UnfitError(
             f"{seconds:g} s gave {most} pairs of each case, and {FEWEST} are needed to say anything.",
             f"Give it more time with --time: {enough}.",
         )
-    calibration = Calibration(
-        holds=verdict.holds,
-        gate=verdict.gate,
-        any_red=verdict.any_red,
-        checks=CHECKS,
-        biased=verdict.biased,
-        unmeasured=verdict.unmeasured,
-        cases=verdict.cases,
-        policy=settings.policy,
-        plan=plan_of(settings, machine.device),
-        environment=run.environment,
-        code=code.tree,
-        started_at=started,
-        wall_s=timing[1],
-        command=request.command,
-        warnings=run.warnings,
-    )
     return CalibrationFiles(calibration, run, results)
 
 
