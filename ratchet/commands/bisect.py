@@ -232,7 +232,7 @@ def _looked_at(search: SearchRecord, place: int, trees: Trees, site: _Site) -> C
 
 def _problem(case: CaseRun, side: Side) -> str:
     """Return why a side of a case has no times that could be compared; empty where it has."""
-    if failure := next((failure for failure in case.failures if failure.side == side), None):
+    if failure := case.failure(side):
         return f"{failure.stage}: {failure.message}"
     if not (case.in_head if side == "head" else case.in_reference):
         return "it has no such case."

@@ -29,7 +29,7 @@ from functools import lru_cache
 
 from ratchet import units
 from ratchet.records.baseline import BaselineEntry
-from ratchet.records.run import SESSION_PAIRS, CaseRun, Failure, Policy, Side
+from ratchet.records.run import SESSION_PAIRS, CaseRun, Policy
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import (
     FEWEST_DAYS,
@@ -145,7 +145,7 @@ def judge_case(
     if not case.reference:
         return _against_stored(case, thresholds, stored)
     if comparison is None:
-        broken = _broken(case, "reference")
+        broken = case.failure("reference")
         because = f" (the reference: {_phrase(broken.message)})" if broken else ""
         next_step = "" if broken else ": raise --pairs"
         return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval{next_step}.", None
@@ -366,9 +366,9 @@ def decide_apart(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Ou
 
 def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
     """Decide a case whose outcome does not depend on its times; None if it does."""
-    broken = _broken(case, "head")
+    broken = case.failure("head")
     if broken is not None:
-        also = " The reference fails, too: this change may not be the cause." if _broken(case, "reference") else ""
+        also = " The reference fails, too: this change may not be the cause." if case.failure("reference") else ""
         return Outcome.FAILED, f"{broken.stage.capitalize()}: {_phrase(broken.message)}.{also}"
     if case.skipped is not None:
         return Outcome.SKIPPED, f"Skipped: {_phrase(case.skipped)}."
@@ -388,7 +388,7 @@ def _same(case: CaseRun) -> str:
 
 
 def _against_stored(case: CaseRun, thresholds: CaseThresholds, stored: BaselineEntry | None) -> Judgement:
-    broken = _broken(case, "reference")
+    broken = case.failure("reference")
     why = f"The reference could not be measured ({_phrase(broken.message)})" if broken else "There was no reference to measure"
     if stored is None:
         what = "name a --base that works here, or give the baseline a first entry (`ratchet baseline record`)"
@@ -419,10 +419,6 @@ def days_ms(stored: BaselineEntry) -> list[float]:
     for day in stored.days:
         by_date.setdefault(day.timestamp.date(), []).append(day.median_ms)
     return [statistics.median(values) for values in by_date.values()]
-
-
-def _broken(case: CaseRun, side: Side) -> Failure | None:
-    return next((failure for failure in case.failures if failure.side == side), None)
 
 
 def _phrase(text: str) -> str:
