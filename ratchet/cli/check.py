@@ -22,7 +22,7 @@ from ratchet.cli.options import (
     shard,
 )
 from ratchet.cli.output import print_paths, print_result, progressing, show, shown
-from ratchet.commands.bisect import BisectRequest, bisect
+from ratchet.commands.bisect import bisect
 from ratchet.commands.check import check
 from ratchet.commands.output import write
 from ratchet.commands.request import CommandResult
@@ -100,7 +100,7 @@ def bisect_command(case: str, good: str, bad: str, **options: Any) -> int:
     Exits with 1 where a commit made CASE slower, with 0 where none did, with 3 where that could not be measured.
     """
     with progressing(options) as progress:
-        done = bisect(BisectRequest(good, bad, options["again"]), request_of((case,), options), progress, os.environ)
+        done = bisect(good, bad, request_of((case,), options), progress, os.environ, again=options["again"])
     paths = write(done.check, os.environ) if done.check else []
     if done.check and not options["as_json"]:
         report = done.check.report
