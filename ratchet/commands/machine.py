@@ -41,6 +41,13 @@ class Machine:
     warnings: tuple[str, ...] = ()
     idle: tuple[int, ...] = ()
     """Processes that hold the GPU and compute nothing."""
+    others: tuple[Gpu, ...] = ()
+    """Further GPUs, which each process of a command uses as well."""
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """All GPUs of the run; none on a CPU."""
+        return (self.gpu, *self.others) if self.gpu else ()
 
     @property
     def peaks(self) -> Peaks | None:
@@ -95,6 +102,11 @@ def machines_of(
                     "Name GPUs of one kind with --gpus.",
                 )
         yield machines
+
+
+def joined(machines: Sequence[Machine]) -> Machine:
+    """Return the first machine with the GPUs of all, for a command whose every process uses them all."""
+    return replace(machines[0], others=tuple(gpu for machine in machines[1:] for gpu in machine.gpus))
 
 
 def _numbers(request: Request, settings: Settings, environ: Mapping[str, str]) -> list[int | None]:

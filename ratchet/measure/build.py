@@ -26,7 +26,7 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def benchmark_environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, str]:
-    """Return the variables of a process that imports the benchmarks of ``tree``: one GPU or none."""
+    """Return the variables of a process that imports the benchmarks of ``tree``: its GPUs or none."""
     kept = without_secrets(environ) | {
         "PYTHONHASHSEED": "0",  # the same layouts on both sides
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # torch.cuda.is_available() at import must not initialise CUDA

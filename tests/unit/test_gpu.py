@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ratchet.commands.machine import Machine, joined
+from ratchet.commands.trees import tree_spec
+from ratchet.config import Settings
 from ratchet.errors import UsageError
+from ratchet.measure.build import benchmark_environ
 from ratchet.measure.device.nvml import ComputeProcess, Gpu, choose_gpu, find_gpus, load_nvml
 
 
@@ -233,6 +238,13 @@ def test_one_gpu() -> None:
     """One GPU is counted in the singular."""
     with pytest.raises(UsageError, match="there is 1 GPU, number 0, on this machine"):
         choose_gpu(1, None, driver(1))
+
+
+def test_a_command_sees_all_gpus_of_its_check() -> None:
+    """Each process of a command may use every GPU that the check holds, and no other."""
+    machine = joined([Machine("cuda", Gpu(driver(3), number)) for number in (0, 2)])
+    tree = tree_spec(Settings(), machine, Path("checkout"), Path("tree"))
+    assert benchmark_environ({"CUDA_VISIBLE_DEVICES": "0,1,2"}, tree)["CUDA_VISIBLE_DEVICES"] == "GPU-0aaa-bbb,GPU-2aaa-bbb"
 
 
 def test_slice() -> None:
