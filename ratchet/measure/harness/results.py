@@ -45,8 +45,6 @@ class ReportedCase:
 
 @dataclass(frozen=True)
 class HarnessResults:
-    """The results of one process."""
-
     format: str
     cases: tuple[ReportedCase, ...]
     source: FileOrigin = field(default_factory=FileOrigin)
