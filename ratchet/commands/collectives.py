@@ -219,9 +219,9 @@ def _summary_row(collective: Collective, case: CaseRun, ranks: int) -> dict[str,
 
 
 def _gpus(environ: Mapping[str, str], device: str) -> int:
-    from ratchet.measure.device.nvml import visible_gpus
+    from ratchet.measure.device.vendor import vendor_here
 
-    return 0 if device == "cpu" else len(visible_gpus(environ.get("CUDA_VISIBLE_DEVICES")))
+    return 0 if device == "cpu" else len(vendor_here().visible_gpus(environ))
 
 
 def _clock(device: str) -> str:

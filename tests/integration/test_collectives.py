@@ -146,7 +146,7 @@ def test_one_rank_is_no_group() -> None:
 
 def test_a_gpu_for_each_rank(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Two ranks on a machine with one GPU end with a sentence, before anything is measured."""
-    monkeypatch.setattr("ratchet.measure.device.nvml.visible_gpus", lambda _: [object()])
+    monkeypatch.setattr("ratchet.measure.device.nvml.Nvidia.visible_gpus", lambda *_: [object()])
     environ = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "MASTER_PORT": "1", "MASTER_ADDR": "x"}
     with pytest.raises(UnfitError, match="started 2 ranks on this machine, which has 1 GPU for them") as caught:
         measure_collectives(CollectivesRequest(None, None, USUAL, 5, "auto"), tmp_path, tmp_path, (), environ)
