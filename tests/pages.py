@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from ratchet.commands.github.models import joined
+from ratchet.commands.github.publish import joined
 from ratchet.judge.github.state import Gap, PublishedState, with_acceptances, with_gaps
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline
@@ -198,7 +198,7 @@ def accepted() -> CommentPage:
 
 def stale() -> CommentPage:
     """The head moved while it was measured, and the pull request edits the baseline."""
-    return page(reports.green_report(), stale_for="4e" * 20, edited_baseline=True, rejudged=False)
+    return page(reports.green_report(), stale_for="4e" * 20, edited_baseline=True)
 
 
 def problem() -> CommentPage:
@@ -235,7 +235,6 @@ def hostile() -> CommentPage:
         problem=nasty,
         stale_for=nasty,
         edited_baseline=True,
-        rejudged=False,
         notes=(nasty, "::error::x"),
         acceptances=(taken,),
         paths={"x": "../../etc/passwd", "$(reboot);x": "/etc/passwd"},

@@ -26,25 +26,25 @@ from ratchet.errors import Exit, RatchetError
 
 SECTIONS = {
     "Begin": {
-        "init": ("init:init_command", "Write a first benchmark, settings, and the workflows of a repository."),
-        "doctor": ("show:doctor_command", "Say what this machine can and cannot do, and what to do about it."),
-        "list": ("show:list_command", "List the cases of this checkout."),
-        "settings": ("show:settings_command", "Show every setting: its value, where that comes from, and what it means."),
+        "init": ("checkout:init_command", "Write a first benchmark, settings, and the workflows of a repository."),
+        "doctor": ("checkout:doctor_command", "Say what this machine can and cannot do, and what to do about it."),
+        "list": ("checkout:list_command", "List the cases of this checkout."),
+        "settings": ("checkout:settings_command", "Show every setting: its value, where that comes from, and what it means."),
     },
     "Compare two states of the code": {
         "check": ("check:check_command", "Compare this checkout with an earlier commit and fail on a regression."),
         "run": ("check:run_command", "Time this checkout alone and write results/current.json."),
-        "compare": ("check:compare_command", "Compare two recorded runs of one machine."),
-        "bisect": ("bisect:bisect_command", "Search a range of commits for the one that changed a case."),
-        "report": ("check:report_command", "Judge a recorded run again and write its report."),
-        "open": ("show:open_command", "Open the report of the last check in a browser."),
-        "replay": ("check:replay_command", "Judge recorded pairs again: by another gate, or many times over."),
-        "merge": ("check:merge_command", "Join the shards of one check into one run and one verdict."),
+        "compare": ("recorded:compare_command", "Compare two recorded runs of one machine."),
+        "bisect": ("check:bisect_command", "Search a range of commits for the one that changed a case."),
+        "report": ("recorded:report_command", "Judge a recorded run again and write its report."),
+        "open": ("checkout:open_command", "Open the report of the last check in a browser."),
+        "replay": ("recorded:replay_command", "Judge recorded pairs again: by another gate, or many times over."),
+        "merge": ("recorded:merge_command", "Join the shards of one check into one run and one verdict."),
     },
     "Find out why, make it faster": {
         "profile": ("profile:profile_command", "Profile cases, alone or beside an earlier commit, or read report files."),
-        "advise": ("advise:advise_command", "Name the antipatterns in a script, a case or a saved trace, and what each costs."),
-        "evaluate": ("evaluate:evaluate_command", "Evaluate a candidate file against a baseline file: faster, and the same?"),
+        "advise": ("profile:advise_command", "Name the antipatterns in a script, a case or a saved trace, and what each costs."),
+        "evaluate": ("experiment:evaluate_command", "Evaluate a candidate file against a baseline file: faster, and the same?"),
         "experiment": ("experiment:experiment_group", "Try changes one by one on a pipeline: keep or discard, and why."),
         "quickwins": ("variants:quickwins_command", "Show what well-known optimisations bring here, beside what a guide claims."),
         "tune": ("tune:tune_command", "Search the parameters of a case and confirm the best against today's values."),
@@ -56,10 +56,10 @@ SECTIONS = {
         "baseline": ("baseline:baseline_group", "Show, move and verify the best commit of every case."),
         "history": ("history:history_command", "Show what became of the cases on main: a table, and a line of their trend."),
         "site": ("history:site_command", "Write the history of main as pages: an overview, a page a case, a page a run."),
-        "badge": ("show:badge_command", "Write the verdict of the last check as a badge."),
+        "badge": ("checkout:badge_command", "Write the verdict of the last check as a badge."),
     },
     "Try the machine and the gate": {
-        "calibrate": ("check:calibrate_command", "Measure this checkout against itself: can this machine hold the gate?"),
+        "calibrate": ("soak:calibrate_command", "Measure this checkout against itself: can this machine hold the gate?"),
         "soak": ("soak:soak_command", "Check unchanged code again and again: how often is the gate red for nothing?"),
         "fleet": ("soak:fleet_command", "Compare the GPUs of many runners: which is slower than its model, or than it was?"),
     },
@@ -69,8 +69,8 @@ SECTIONS = {
         "notify": ("github:notify_command", "Tell people of a regression of main: one issue a cause, and a webhook."),
     },
     "Other harnesses": {
-        "import": ("harness:import_command", "Make a recorded run of files that another harness wrote."),
-        "export": ("harness:export_command", "Write a recorded run in the format of PyTorch's benchmark database."),
+        "import": ("recorded:import_command", "Make a recorded run of files that another harness wrote."),
+        "export": ("recorded:export_command", "Write a recorded run in the format of PyTorch's benchmark database."),
     },
 }
 """Section of ``ratchet --help`` → name → where the command is (module of this package, function), and its line there."""

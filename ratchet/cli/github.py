@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from ratchet.cli.options import common, judging, request_of
+from ratchet.cli.options import as_json, common, judging, request_of
 from ratchet.cli.output import print_result
 from ratchet.commands.github.command import answer
 from ratchet.commands.github.event import event_of
@@ -43,7 +43,7 @@ _report_id = click.option("--id", "report_id", default="default", help="Name of 
 @click.option(
     "--fail-on", type=click.Choice(["never", "regression"]), default="never", help="Whether a regression fails this job."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the outputs as JSON instead of text.")
+@as_json
 @click.option(
     "--models",
     type=click.Path(path_type=Path),

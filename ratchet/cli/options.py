@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import click
 from pydantic import ValidationError
@@ -17,6 +17,7 @@ from ratchet.config import Format, parse_duration
 from ratchet.records.run import Shard
 
 Command = Callable[..., Any]
+T = TypeVar("T")
 
 
 def request_of(cases: tuple[str, ...], options: dict[str, Any]) -> Request:
@@ -63,12 +64,20 @@ def request_of(cases: tuple[str, ...], options: dict[str, Any]) -> Request:
 # Types of options. Click adds the option's name to the message of a BadParameter.
 
 
-def duration(text: str) -> float:
-    """Convert ``90s``, ``10m`` or ``1h`` to seconds. Raises BadParameter."""
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+def parsed(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """Return the type of an option whose value ``parse`` reads; its ValueError, a clause, becomes a BadParameter."""
+
+    def convert(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise click.BadParameter(f"{error}.") from None
+
+    return convert
+
+
+duration = parsed(parse_duration)
+"""Converts ``90s``, ``10m`` or ``1h`` to seconds."""
 
 
 def gpu_list(text: str) -> tuple[int, ...] | Literal["all"]:
@@ -102,10 +111,14 @@ def _options(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
     return apply
 
 
+repository = click.option(
+    "--repo", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="The repository."
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of text.")
 common = _options(
-    click.option("--repo", type=click.Path(exists=True, file_okay=False, path_type=Path), default=".", help="The repository."),
+    repository,
     click.option("--results", type=click.Path(path_type=Path), help="Folder for reports and the baseline (default: results)."),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON for machines instead of text."),
+    as_json,
 )
 
 device = _options(

@@ -1,4 +1,4 @@
-"""Commands that explain times: profile (why is it as fast as it is?) and roofline (how fast could it be?).
+"""Commands that explain times: profile (why is it as fast as it is?), roofline (how fast could it be?), advise (what is wrong?).
 
 Loaded by `ratchet.cli` when one of them is called. The work is done by `ratchet.commands`; this file reads options and prints.
 """
@@ -11,12 +11,14 @@ from typing import Any
 
 import click
 
-from ratchet.cli.options import common, device, reference, request_of, waiting
+from ratchet.cli.options import as_json, common, device, duration, reference, repository, request_of, waiting
 from ratchet.cli.output import print_result, progressing, shown
+from ratchet.commands.advise import STARTING_S, AdviceRequest, advise
 from ratchet.commands.profile.cases import profile, read_profiles
 from ratchet.commands.roofline import draw_roofline
 from ratchet.errors import Exit
 from ratchet.report.figures.roofline import roofline_lines
+from ratchet.report.lines import advice_lines
 from ratchet.report.profile import profile_lines, read_lines
 
 
@@ -85,4 +87,36 @@ def roofline_command(words: tuple[str, ...], profiles: Path | None, out: Path | 
     print_result(drawn.roofline, [*roofline_lines(drawn.roofline), *paths], as_json=options["as_json"])
     if drawn.step_down:
         click.echo(drawn.step_down, err=True)
+    return int(Exit.PASS)
+
+
+class _ScriptCommand(click.Command):
+    """A command whose words behind a script belong to the script."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        script = next((number for number, word in enumerate(args) if word.endswith(".py")), len(args))
+        return super().parse_args(ctx, [*args[: script + 1], "--", *args[script + 1 :]])
+
+
+@click.command("advise", cls=_ScriptCommand)
+@click.argument("subject", metavar="SCRIPT|CASE|TRACE.json")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--trace-for", type=duration, default="10s", show_default=True, help="Trace a script no longer than this.")
+@click.option(
+    "--time-limit", type=duration, default=f"{STARTING_S:.0f}s", show_default=True, help="For imports, and for writing the trace."
+)
+@click.option("--save", type=click.Path(path_type=Path, dir_okay=False), help="Keep the trace (Perfetto and Chrome show it).")
+@repository
+@as_json
+@device
+@waiting
+def advise_command(subject: str, arguments: tuple[str, ...], **options: Any) -> int:
+    """Name the antipatterns in a script, a case or a saved trace of torch.profiler: where, what each costs, what to do.
+
+    A script runs under torch.profiler, with the ARGUMENTS that follow it. Exits with 0 whatever is found.
+    """
+    wanted = AdviceRequest(subject, arguments, options["trace_for"], options["time_limit"], options["save"])
+    with progressing(options) as progress:
+        advice = advise(wanted, request_of((subject,), options), progress, os.environ)
+    print_result(advice, advice_lines(advice), as_json=options["as_json"])
     return int(Exit.PASS)

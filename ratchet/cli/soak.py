@@ -1,4 +1,4 @@
-"""Commands that watch the gate and its machines: soak and fleet. Loaded by `ratchet.cli` when one of them is called."""
+"""Commands that try the gate and its machines: calibrate, soak and fleet. Loaded by `ratchet.cli` when one of them is called."""
 
 from __future__ import annotations
 
@@ -8,26 +8,47 @@ from typing import Any
 
 import click
 
-from ratchet.cli.options import common, duration, judging, measuring, request_of
+from ratchet.cli.options import common, duration, harness, judging, measuring, parsed, request_of
 from ratchet.cli.output import print_result, progressing
-from ratchet.commands.fleet import survey_fleet, write_quarantine
 from ratchet.commands.request import results_folder
-from ratchet.commands.soak import exit_code, report_soak, soak
+from ratchet.commands.run import calibrate, write_calibration
+from ratchet.commands.soak import exit_code, report_soak, soak, survey_fleet, write_quarantine
 from ratchet.config import parse_fraction
 from ratchet.errors import Exit
-from ratchet.report.fleet import fleet_json, fleet_lines
-from ratchet.report.soak import soak_json, soak_lines
+from ratchet.report.calibration import calibration_lines
+from ratchet.report.soak import fleet_json, fleet_lines, soak_json, soak_lines
 
 
 def planted_share(text: str) -> float:
-    """Convert ``3.5%`` to a fraction. Raises BadParameter."""
-    try:
-        share = parse_fraction(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+    """Convert ``3.5%`` to a fraction. Raises ValueError."""
+    share = parse_fraction(text)
     if not 0.005 <= share <= 1:
-        raise click.BadParameter("take a slowdown from 0.5% to 100%.")
+        raise ValueError("take a slowdown from 0.5% to 100%")
     return share
+
+
+@click.command("calibrate")
+@click.argument("cases", nargs=-1)
+@click.option("--time", "time_s", type=duration, default="10m", show_default=True, help="How long to measure.")
+@harness
+@measuring
+@judging
+@common
+def calibrate_command(cases: tuple[str, ...], time_s: float, **options: Any) -> int:
+    """Measure this checkout against itself: what can this machine tell apart, and can it hold the gate?
+
+    For each case: the spread between pairs, how often unchanged code would be red, how often a slowdown a sixth beyond the gate
+    would be caught, the smallest detectable effect (MDE), and the smallest gate that can be held. Exits with 3 where the
+    configured gate cannot.
+    """
+    if time_s <= 0:
+        raise click.UsageError("--time leaves no time to measure.")
+    with progressing(options) as progress:
+        done = calibrate(request_of(cases, options), time_s, progress, os.environ)
+    paths = write_calibration(done)
+    lines = [*calibration_lines(done.calibration), *(f"Written: {path}" for path in paths)]
+    print_result(done.calibration, lines, as_json=options["as_json"])
+    return int(Exit.PASS if done.calibration.holds else Exit.NOT_MEASURED)
 
 
 @click.command("soak")
@@ -35,7 +56,7 @@ def planted_share(text: str) -> float:
 @click.option("--time", "time_s", type=duration, default="30m", show_default=True, help="How long to go on.")
 @click.option(
     "--plant",
-    type=planted_share,
+    type=parsed(planted_share),
     metavar="3.5%",
     help="Slow three cases of every fourth check by about so much, and count these.",
 )

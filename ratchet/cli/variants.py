@@ -22,11 +22,8 @@ from ratchet.errors import Exit, PageError
 from ratchet.measure.tree_spec import Sweep
 from ratchet.records.files import save, save_text
 from ratchet.records.variants import VariantsRecord
-from ratchet.report.figures.study import draw_study
-from ratchet.report.figures.sweep import draw_sweep
-from ratchet.report.quickwins import quickwins_lines, quickwins_markdown
-from ratchet.report.study import study_lines
-from ratchet.report.sweep import sweep_csv, sweep_lines
+from ratchet.report.figures.variants import draw_study, draw_sweep
+from ratchet.report.variants import quickwins_lines, quickwins_markdown, study_lines, sweep_csv, sweep_lines
 
 pairs = click.option("--pairs", type=click.IntRange(3, 200), help="Pairs of fresh processes for each variant (default: 6).")
 

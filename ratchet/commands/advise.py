@@ -24,7 +24,7 @@ from ratchet.measure.child.advise_target import MARK
 from ratchet.measure.tree_spec import child_command
 from ratchet.profile.advice import advise as advise_on
 from ratchet.profile.advice.trace import read_trace
-from ratchet.records.advice import Advice
+from ratchet.records.profile import Advice
 from ratchet.report.progress import Progress
 from ratchet.units import wall
 from ratchet.untrusted import last_lines

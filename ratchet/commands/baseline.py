@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ratchet.commands.compare import judge_again
 from ratchet.commands.github.event import event_of
 from ratchet.commands.github.judge_again import acceptances_of, by_case, with_sent_profiles
 from ratchet.commands.history import HISTORY, push_runs, run_url
+from ratchet.commands.recorded import judge_again
 from ratchet.commands.request import BASELINE, Request, load_baseline, results_folder
 from ratchet.config import Settings, load_settings
 from ratchet.errors import GitError, RecordError, UsageError

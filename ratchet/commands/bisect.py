@@ -45,16 +45,6 @@ RESUME = "Run the same command again: commits that were looked at are not measur
 
 
 @dataclass(frozen=True)
-class BisectRequest:
-    """The range that is searched, as it was typed."""
-
-    good: str
-    bad: str
-    again: bool = False
-    """Forget what an earlier run of this search has measured."""
-
-
-@dataclass(frozen=True)
 class BisectResult:
     """The search, and its last commit against the parent; None where there was no change to search for."""
 
@@ -81,8 +71,10 @@ class _Site:
         return own if self.settings.command else self.repository.with_folder(own, self.head, self.settings.bench)
 
 
-def bisect(wanted: BisectRequest, request: Request, progress: Progress, environ: Mapping[str, str]) -> BisectResult:
-    """Search for the commit that changed the case which the request names.
+def bisect(
+    good: str, bad: str, request: Request, progress: Progress, environ: Mapping[str, str], *, again: bool = False
+) -> BisectResult:
+    """Search for the commit that changed the case which the request names. ``again``: forget what an earlier run has measured.
 
     Raises UsageError for commits or a case that cannot be searched, BuildError and HostError where GOOD or BAD cannot be
     measured, UnfitError where the machine got in the way: what was measured until then is kept.
@@ -93,12 +85,12 @@ def bisect(wanted: BisectRequest, request: Request, progress: Progress, environ:
         settings = settings.model_copy(update={"profile": "never"})
     if settings.pairs < CHANGE_PAIRS:
         raise UsageError(f"A search takes {CHANGE_PAIRS} pairs or more, not {settings.pairs}.", "Raise --pairs, or leave it out.")
-    good, bad = (repository.commit_snapshot(commit) for commit in (wanted.good, wanted.bad))
-    commits = _range(repository, good, bad)
+    first, last = repository.commit_snapshot(good), repository.commit_snapshot(bad)
+    commits = _range(repository, first, last)
     results = writable(repository.root / settings.results)
-    folder = writable(results / FOLDER / f"{stem_of(request.patterns[0])}-{good.tree.commit[:10]}-{bad.tree.commit[:10]}")
+    folder = writable(results / FOLDER / f"{stem_of(request.patterns[0])}-{first.tree.commit[:10]}-{last.tree.commit[:10]}")
     head = repository.working_snapshot(apart_of(repository, results))
-    progress.announce(f"{units.plural(len(commits), 'commit')} after {named(good.tree)} up to {named(bad.tree)}")
+    progress.announce(f"{units.plural(len(commits), 'commit')} after {named(first.tree)} up to {named(last.tree)}")
     with (
         machine_of(request, settings, f"ratchet bisect in {repository.root}", progress, environ) as machine,
         watched(repository.root, results, progress),
@@ -106,8 +98,8 @@ def bisect(wanted: BisectRequest, request: Request, progress: Progress, environ:
         site = _Site(repository, settings, head, machine, folder, progress, without_secrets(environ))
         search = SearchRecord(
             case=request.patterns[0],
-            good=site.snapshot(good.revision).tree,
-            bad=site.snapshot(bad.revision).tree,
+            good=site.snapshot(first.revision).tree,
+            bad=site.snapshot(last.revision).tree,
             benchmarks=repository.tree_of(f"{head.revision}:{settings.bench}") or "",
             fingerprint=environment_of(machine, settings).fingerprint,
             plan=plan_of(settings, machine.device, restart_after=SESSION_PAIRS),
@@ -116,7 +108,7 @@ def bisect(wanted: BisectRequest, request: Request, progress: Progress, environ:
             started_at=datetime.now(UTC),
             command=request.command,
         )
-        search = _resumed(search, folder, progress, again=wanted.again)
+        search = _resumed(search, folder, progress, again=again)
         search = _searched(search, site)
         return BisectResult(search, _against_parent(search, site, request.command) if search.suspects else None)
 
@@ -232,7 +224,7 @@ def _looked_at(search: SearchRecord, place: int, trees: Trees, site: _Site) -> C
 
 def _problem(case: CaseRun, side: Side) -> str:
     """Return why a side of a case has no times that could be compared; empty where it has."""
-    if failure := next((failure for failure in case.failures if failure.side == side), None):
+    if failure := case.failure(side):
         return f"{failure.stage}: {failure.message}"
     if not (case.in_head if side == "head" else case.in_reference):
         return "it has no such case."

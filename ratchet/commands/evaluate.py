@@ -17,12 +17,12 @@ from pathlib import Path
 
 import ratchet
 from ratchet.cache import scratch_folder
-from ratchet.commands.machine import Machine, machine_of
+from ratchet.commands.machine import Machine, machine_of, plan_of
 from ratchet.commands.request import Request, root_of
 from ratchet.commands.trees import tree_spec
 from ratchet.config import Settings, load_settings
 from ratchet.errors import RecordError, UsageError
-from ratchet.judge.evaluation import headline, is_confirmed, looks_that_decide, timed_verdict
+from ratchet.judge.experiment import headline, is_confirmed, looks_that_decide, timed_verdict
 from ratchet.measure.build import without_secrets
 from ratchet.measure.device.environment import describe
 from ratchet.measure.evaluation import SEEDS, FilesTask, MeasuredFiles, measure_files, write_tree
@@ -30,7 +30,7 @@ from ratchet.measure.sanitizer import find_sanitizer
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.evaluation import EvaluationRecord, EvaluationTask, InputSpec, Rules, SourceFile, Violation
 from ratchet.records.files import load
-from ratchet.records.run import Plan, Side, WorkerSamples
+from ratchet.records.run import Side, WorkerSamples
 from ratchet.report.progress import Progress
 from ratchet.stats.comparison import medians_ms
 
@@ -169,17 +169,13 @@ def _sanitizer(machine: Machine, environ: Mapping[str, str]) -> Path:
 
 
 def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[int], budget_s: float) -> FilesTask:
-    on_cpu = machine.device == "cpu"
-    plan = Plan(
-        pairs=settings.pairs,
-        blocks=BLOCKS[machine.device],
-        block_ms=settings.block_ms,
-        placements=1 if on_cpu else 2,
-        seed=seeds[-1],
-        order_seed=settings.order_seed,
-        clock="cpu" if on_cpu else settings.clock,
-        cache="warm" if on_cpu else settings.cache,
-    )
+    own = {
+        "blocks": BLOCKS[machine.device],
+        "placements": 1 if machine.device == "cpu" else 2,
+        "budget_s": 0.0,
+        "seed": seeds[-1],
+    }
+    plan = plan_of(settings, machine.device).model_copy(update=own)
 
     def undecided(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> bool:
         return timed_verdict(head, reference)[0] == "inconclusive"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import ratchet
-from ratchet.commands.request import Request, root_of
-from ratchet.config import Settings, load_settings
+from ratchet.commands.request import Request, settings_of
+from ratchet.config import Settings
 from ratchet.errors import RecordError
 from ratchet.measure.harness.pairs import samples_of, workload_of
 from ratchet.measure.harness.results import HarnessResults, read_results
@@ -31,7 +31,7 @@ _OURS = re.compile(rb'\s*\{\s*"schema_version":\s*\d')
 
 def import_results(files: Sequence[Path], format_: str | None, request: Request, environ: Mapping[str, str]) -> RunRecord:
     """Return one run of files that each hold the results of one process of the same code. Raises RecordError."""
-    settings = load_settings(root_of(request.folder), environ, request.options, request.folder)
+    _, settings = settings_of(request, environ)
     return _run_of(files, format_, settings, request.command)
 
 

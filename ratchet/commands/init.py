@@ -22,8 +22,7 @@ from ratchet.adopt.files import (
     with_settings,
     workflow_values,
 )
-from ratchet.adopt.first_benchmark import example, first_that_runs
-from ratchet.adopt.survey import PROJECT_FILES, PYTHON_PATH, Function, Survey, survey
+from ratchet.adopt.survey import PROJECT_FILES, PYTHON_PATH, Function, Survey, example, first_that_runs, survey
 from ratchet.config import Settings, load_settings
 from ratchet.errors import OutputError, UsageError
 from ratchet.forge.git import Repository

@@ -224,8 +224,6 @@ class _Shared:
 
 
 class _Part:
-    """The progress of one part."""
-
     def __init__(self, shared: _Shared, number: int) -> None:
         self._shared = shared
         self._number = number

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ratchet.config import load_settings
+from ratchet.config import Settings, load_settings
 from ratchet.errors import DamageError, GitError, OutputError, RatchetError, UsageError
 from ratchet.forge.git import Repository, Snapshot
 from ratchet.records.baseline import Baseline
@@ -84,10 +84,22 @@ def root_of(folder: Path) -> Path:
         return folder.resolve()
 
 
+def settings_of(request: Request, environ: Mapping[str, str], most_pairs: int | None = None) -> tuple[Path, Settings]:
+    """Return the root of a checkout and the settings of a request there; ``most_pairs`` hold unless the command line names pairs.
+
+    Raises UsageError for wrong settings.
+    """
+    root = root_of(request.folder)
+    settings = load_settings(root, environ, request.options, request.folder)
+    if most_pairs is not None and request.options.get("pairs") is None:
+        settings = settings.model_copy(update={"pairs": min(settings.pairs, most_pairs)})
+    return root, settings
+
+
 def results_folder(request: Request, environ: Mapping[str, str]) -> Path:
     """Return the results folder of a request. Raises UsageError for wrong settings."""
-    root = root_of(request.folder)
-    return root / load_settings(root, environ, request.options, request.folder).results
+    root, settings = settings_of(request, environ)
+    return root / settings.results
 
 
 def reference_of(request: Request, repository: Repository, head: Snapshot) -> str:

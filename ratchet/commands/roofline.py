@@ -30,8 +30,6 @@ FOLDER, NAME = "roofline", "roofline"
 
 @dataclass(frozen=True)
 class TimedCase:
-    """A case with its time."""
-
     name: str
     workload: WorkloadIdentity
     seconds: float

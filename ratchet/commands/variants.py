@@ -7,25 +7,26 @@ in place and hold the device. The command line writes the files.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from ratchet.commands.machine import environment_of, machine_of, plan_of
-from ratchet.commands.request import Request, load_baseline, root_of, watched, writable
+from ratchet.commands.request import Request, load_baseline, settings_of, watched, writable
 from ratchet.commands.trees import tree_spec
-from ratchet.config import Settings, load_settings
-from ratchet.errors import UsageError
+from ratchet.config import Settings
+from ratchet.errors import UnfitError, UsageError
 from ratchet.judge.profile import measured_roofs
+from ratchet.measure.client import Hosts
 from ratchet.measure.lost import repeats
-from ratchet.measure.suite import CaseTask
-from ratchet.measure.tree_spec import Sweep
-from ratchet.measure.variants import MeasuredVariants, measure_variants
+from ratchet.measure.selection import choose_cases
+from ratchet.measure.suite import CaseTask, Suite, measure_suite
+from ratchet.measure.tree_spec import Sweep, TreeSpec
 from ratchet.profile.roofline import datasheet, precision_of, roofs_from, roofs_measured
 from ratchet.records.files import load
-from ratchet.records.run import CaseRun, Side
+from ratchet.records.run import CaseRun, Config, Side
 from ratchet.records.variants import Claim, Claims, VariantsCase, VariantsRecord, VariantTime
 from ratchet.report.progress import Progress
 from ratchet.stats.comparison import compare_workers, performance
@@ -48,7 +49,7 @@ class VariantsResult:
 
 def quickwins(request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
     """Time the naive and the improved variant of each quick win. Raises as `check.check` does; nothing is built."""
-    root, settings = _settings(request, environ)
+    root, settings = settings_of(request, environ, PAIRS)
     folder = root / settings.bench / FOLDER
     if not (folder / CLAIMS).is_file():
         raise UsageError(
@@ -64,7 +65,7 @@ def quickwins(request: Request, progress: Progress, environ: Mapping[str, str]) 
 
 def study(request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
     """Time all variants of the chosen cases; each benchmark has a record, with its roofs. Raises as `quickwins` does."""
-    root, settings = _settings(request, environ)
+    root, settings = settings_of(request, environ, PAIRS)
     record = _measured("study", request, settings, root, progress, environ)
     benchmarks = dict.fromkeys(case.benchmark for case in record.cases)
     parts = [tuple(case for case in record.cases if case.benchmark == benchmark) for benchmark in benchmarks]
@@ -76,7 +77,7 @@ def study(request: Request, progress: Progress, environ: Mapping[str, str]) -> V
 
 def sweep(wanted: Sweep, request: Request, progress: Progress, environ: Mapping[str, str]) -> VariantsResult:
     """Time all variants of a case at each value of one of its parameters. Raises as `quickwins` does."""
-    root, settings = _settings(request, environ)
+    root, settings = settings_of(request, environ, PAIRS)
     record = _measured("sweep", request, settings, root, progress, environ, wanted=wanted)
     results = root / settings.results
     return VariantsResult((_with_roofs(record, results),), results / "sweep")
@@ -93,14 +94,6 @@ def _with_roofs(record: VariantsRecord, results: Path) -> VariantsRecord:
     )
     needed = {"dram", *(precision_of(case.workload.dtype) for case in record.cases if case.workload)}
     return record.model_copy(update={"roofs": tuple(roof for roof in roofs if (roof.precision or roof.kind) in needed)})
-
-
-def _settings(request: Request, environ: Mapping[str, str]) -> tuple[Path, Settings]:
-    root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options, request.folder)
-    if request.options.get("pairs") is None:
-        settings = settings.model_copy(update={"pairs": min(settings.pairs, PAIRS)})
-    return root, settings
 
 
 def _measured(
@@ -131,7 +124,7 @@ def _measured(
             peaks=machine.peaks,
             idle=machine.idle,
         )
-        found = measure_variants(tree_spec(settings, machine, root, root), task, progress, environ, wanted)
+        found = _measure_variants(tree_spec(settings, machine, root, root), task, progress, environ, wanted)
     suites = tuple(found.suites.values())
     return VariantsRecord(
         kind=kind,
@@ -147,7 +140,73 @@ def _measured(
     )
 
 
-def _case(listed: CaseRun, found: MeasuredVariants) -> VariantsCase:
+@dataclass(frozen=True)
+class _Suites:
+    """Suites whose head is the benchmark's own variant."""
+
+    cases: tuple[CaseRun, ...]
+    """The chosen cases, not measured."""
+    variants: Mapping[str, tuple[str, ...]]
+    """Case → its variants, its own first; one without a name where it has no others."""
+    suites: Mapping[str, Suite]
+    """The other variant, the reference of its suite; no name: cases without others, timed alone."""
+
+
+def _measure_variants(
+    tree: TreeSpec, task: CaseTask, progress: Progress, environ: Mapping[str, str], wanted: Sweep | None
+) -> _Suites:
+    """Measure every variant of the cases that ``task`` selects, or of the cases of a sweep.
+
+    Raises as `measure_suite`, and as `swept_case`.
+    """
+    progress.stage("Importing benchmarks")
+    with Hosts({"head": tree}, environ) as hosts:
+        listing = hosts.sides["head"].listing()
+        cases = choose_cases(listing, None, (wanted.case,) if wanted else task.patterns)
+    offered = {case.name: case.variants or ("",) for case in listing.cases}
+    if wanted:
+        case = swept_case(cases, wanted)
+        tree = replace(tree, sweep=replace(wanted, case=case.name))
+        cases = [_with_value(case, wanted, value) for value in wanted.values]
+        offered |= dict.fromkeys((one.name for one in cases), offered[case.name])
+    variants = {case.name: offered[case.name] for case in cases if case.name in offered and not case.skipped}
+    suites = {}
+    for other in dict.fromkeys(other for names in variants.values() for other in names[1:] or ("",)):
+        chosen = tuple(name for name, names in variants.items() if other in (names[1:] or ("",)))
+        part = replace(task, patterns=chosen, compared=bool(other), time_identical=True)
+        trees: dict[Side, TreeSpec] = {"head": tree}
+        if other:
+            trees["reference"] = replace(tree, variant=other)
+        suites[other] = measure_suite(trees, part, progress, environ)
+    return _Suites(tuple(cases), variants, suites)
+
+
+def swept_case(cases: Sequence[CaseRun], sweep: Sweep) -> CaseRun:
+    """Return the case whose parameter changes.
+
+    Raises UsageError where there are several, or it has no such parameter, UnfitError where it cannot run.
+    """
+    case, *others = cases
+    if why := case.skipped or next((failure.message for failure in case.failures), ""):
+        raise UnfitError(f"{case.name} cannot be measured: {why}.")
+    if others:
+        raise UsageError(
+            f"{sweep.case} has {len(cases)} configs, and a sweep needs one for its other parameters.",
+            f"Name one, such as {case.name}.",
+        )
+    if sweep.parameter not in case.config.parameters:
+        known = ", ".join(case.config.parameters) or "none"
+        raise UsageError(f"{case.name} has no parameter {sweep.parameter}.", f"Its parameters: {known}.")
+    return case
+
+
+def _with_value(case: CaseRun, sweep: Sweep, value: int) -> CaseRun:
+    name = replace(sweep, case=case.name).name(value)
+    config = Config(name=name.partition("/")[2], parameters=case.config.parameters | {sweep.parameter: value})
+    return case.model_copy(update={"name": name, "config": config})
+
+
+def _case(listed: CaseRun, found: _Suites) -> VariantsCase:
     """Return a case with the times of all its variants."""
     measured = {other: case for other, suite in found.suites.items() for case in suite.cases if case.name == listed.name}
     workload = next((case.workload for case in measured.values() if case.workload), None)

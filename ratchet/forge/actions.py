@@ -6,7 +6,6 @@ GITHUB_OUTPUT and GITHUB_STEP_SUMMARY name; outside a workflow nothing is writte
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,18 +14,12 @@ from ratchet.errors import OutputError
 
 LARGEST_SUMMARY = 1_000_000
 """Bytes of one step's summary. GitHub accepts 1 MiB and shows nothing of a larger one."""
-_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 def write_outputs(values: Mapping[str, str], environ: Mapping[str, str]) -> None:
-    """Set the step's outputs. A value may hold anything, for the line that ends it cannot be guessed.
-
-    Raises ValueError for a name that is not one, OutputError where the file cannot be written.
-    """
+    """Set the step's outputs. A value may hold anything, for the line that ends it cannot be guessed. Raises OutputError."""
     pieces = []
     for name, value in values.items():
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"{name!r} cannot name an output")
         end = f"end-{secrets.token_hex(16)}"
         pieces.append(f"{name}<<{end}\n{value}\n{end}\n")
     _append("GITHUB_OUTPUT", "".join(pieces), environ)

@@ -20,7 +20,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from ratchet.errors import ArtifactError, RecordError
 from ratchet.forge import reading_child
@@ -117,7 +116,7 @@ def take_in_tuning(artifact: Path, workspace: Path) -> Iterator[TuningRecord]:
         yield record
 
 
-def _opened(artifact: Path) -> Container:
+def _opened(artifact: Path) -> Folder | Archive:
     if artifact.is_symlink():
         raise ArtifactError("The artifact is a link.", _LOOK_AT_JOB)
     if artifact.is_dir():
@@ -131,7 +130,7 @@ def _opened(artifact: Path) -> Container:
     return archive_of(artifact) if artifact.suffix == ".zip" else Folder({RUN: artifact}, {RUN: 0})
 
 
-def _record(box: Container, name: str, copy: Path, most: int, kind: type[AnyRecord]) -> AnyRecord:
+def _record(box: Folder | Archive, name: str, copy: Path, most: int, kind: type[AnyRecord]) -> AnyRecord:
     """Copy one file into the workspace and read it there. Raises ArtifactError."""
     save_bytes(copy, box.read(name, most))
     if copy.stat().st_size > QUICK:
@@ -207,25 +206,13 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplemente
 """Errors of zipfile on a damaged, foreign or encrypted archive."""
 
 
-class Container(Protocol):
-    """Files by name. Whoever makes one has checked all names, kinds and sizes."""
-
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        """Relative name with slashes → bytes, as far as known before reading."""
-        ...
-
-    def read(self, name: str, most: int) -> bytes:
-        """Return the content. Raises ArtifactError if it has more than ``most`` bytes."""
-        ...
-
-
 @dataclass(frozen=True)
 class Folder:
-    """Files on disk."""
+    """Files on disk. Whoever makes one has checked all names, kinds and sizes."""
 
     paths: Mapping[str, Path]
     sizes: Mapping[str, int]
+    """Relative name with slashes → bytes, as far as known before reading."""
 
     def read(self, name: str, most: int) -> bytes:
         """Return the content. Raises ArtifactError, also for more than ``most`` bytes."""
@@ -234,7 +221,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Archive:
-    """A zip file, still packed."""
+    """A zip file, still packed, of which the same was checked."""
 
     path: Path
     sizes: Mapping[str, int]

@@ -188,8 +188,6 @@ class CallEffect(Enum):
 
 @dataclass(frozen=True)
 class CallFailure:
-    """A failed call."""
-
     error: ForgeError
     effect: CallEffect
     wait_s: float | None = None
@@ -360,7 +358,6 @@ def workflow_run_of(api: ApiRun) -> WorkflowRun:
 
 
 def artifact_of(api: Artifact) -> StoredArtifact:
-    """Convert an artifact."""
     return _whole(StoredArtifact(name=api.name, created_at=known(api.created_at, "time")))
 
 

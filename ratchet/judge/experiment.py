@@ -1,10 +1,12 @@
-"""Decide what becomes of a change that was tried: keep or discard, by bounds and not by means.
+"""Decide about a change that was tried, by bounds and not by means: an experiment on a pipeline, or an evaluation of two files.
 
-`ratchet experiment run` calls `settled` between rounds of pairs, `wants_reruns` after them, and `decide` at the end. Pure.
+`ratchet experiment run` calls `settled` between rounds of pairs, `wants_reruns` after them, and `decide` at the end; `ratchet
+evaluate` calls `timed_verdict` between rounds, and the rest of the second part at the end.
 
-A threshold is cleared by the bound that is too low once in 200 runs (`Comparison.bound`), since the pairs are looked at several
-times, and only with an exact test over at least eight pairs, as in `evaluation`: a few pairs may scatter too little. The five
-re-runs of a stage are looked at once, so there the 95 % interval decides.
+A threshold is cleared by the bound that is too low once in 200 runs (`Comparison.bound`, a studentised bootstrap over pairs of
+processes), since the pairs are looked at several times, and only with an exact randomisation test over at least eight pairs
+(`Comparison.chance`): a few pairs may scatter too little. The five re-runs of a stage are looked at once, so there the 95 %
+interval decides. Pure.
 """
 
 from __future__ import annotations
@@ -15,10 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.judge.evaluation import CHANCE, FEWEST
-from ratchet.records.experiment import WHOLE, Branch, Category, Decision, ExperimentRecord, Kind, Luck, StageChange, SuiteOutcome
+from ratchet.errors import Exit
+from ratchet.judge.sequential import looks
+from ratchet.records.evaluation import EvaluationVerdict, Slope, Violation
+from ratchet.records.experiment import WHOLE, Branch, Decision, ExperimentRecord, Kind, Luck, StageChange, SuiteOutcome
+from ratchet.records.profile import Category
+from ratchet.records.run import WorkerSamples
 from ratchet.records.verdict import Comparison
-from ratchet.stats.comparison import Pair, compare_pairs
+from ratchet.stats.comparison import Pair, compare_pairs, compare_workers
 
 E2E, STAGE, MICRO = 0.03, 0.10, 0.20
 """Least reductions of the whole call, of a stage and of a micro-benchmark that keep a change."""
@@ -27,6 +33,10 @@ RERUNS = 5
 HOT = 0.10
 """Least share of the whole call that makes a stage hot."""
 CONFIDENCE = 0.95
+FEWEST, CHANCE = 8, 0.005
+"""Pairs without which nothing is decided, and the largest p-value of a change: all of eight pairs agree.
+
+On a busy machine a few pairs scatter too little by chance: the bound alone, of six pairs, was wrong in one run of twenty-four."""
 SLOWER = 0.01
 """A whole call that is slower by more than this, beyond doubt, was not improved by a faster stage."""
 
@@ -56,7 +66,9 @@ def decide(evidence: ChangeEvidence) -> Decision:
     if early is not None or e2e is None:
         return early or _decision("crash", "crash", "Too few pairs were measured to say anything.")
     if clears(e2e, E2E):
-        return _decision("keep", "e2e", f"The whole call takes at least {_at_least(e2e)} less time ({_threshold(E2E)} suffice).")
+        return _decision(
+            "keep", "e2e", f"The whole call takes at least {_at_least(e2e)} less time ({units.threshold(E2E)} suffice)."
+        )
     if _is_slower(e2e):
         note = "The stage is faster, but its gain is paid for elsewhere." if _stage_clears(evidence) else ""
         return _decision("discard", "slower", f"The whole call is slower: {_shown(e2e)}.", note)
@@ -89,7 +101,7 @@ def _by_reruns(evidence: ChangeEvidence, masking: str) -> Decision:
     if again.high <= 1 - STAGE:
         reason = f"{stage} takes at least {units.percent(1 - again.high, 1)} less time in {RERUNS} warm re-runs."
         return _decision("keep", "stage confirmed", reason, masking)
-    reason = f"{stage} did not clear {_threshold(STAGE)} again in {RERUNS} warm re-runs ({_shown(again)})."
+    reason = f"{stage} did not clear {units.threshold(STAGE)} again in {RERUNS} warm re-runs ({_shown(again)})."
     return _decision("discard", "stage noise", reason)
 
 
@@ -114,7 +126,7 @@ def wants_reruns(evidence: ChangeEvidence) -> bool:
 
 def clears(comparison: Comparison, reduction: float) -> bool:
     """Return whether the time is lower by at least ``reduction`` beyond doubt, with and without outliers."""
-    return _surely(comparison) <= 1 - reduction and _is_proven(comparison)
+    return comparison.surely_below <= 1 - reduction and _is_proven(comparison)
 
 
 def is_hot(evidence: ChangeEvidence) -> bool:
@@ -192,11 +204,6 @@ def _is_proven(comparison: Comparison) -> bool:
     return comparison.pairs >= FEWEST and comparison.chance <= CHANCE
 
 
-def _surely(comparison: Comparison) -> float:
-    other = comparison.other[2] if comparison.other else 0.0
-    return max(comparison.bound or comparison.high, other)
-
-
 def _stage_clears(evidence: ChangeEvidence) -> bool:
     return evidence.of_stage is not None and evidence.stage != WHOLE and clears(evidence.of_stage, STAGE)
 
@@ -207,28 +214,92 @@ def _decision(status: str, branch: Branch, reason: str, note: str = "") -> Decis
 
 def _nothing(evidence: ChangeEvidence, e2e: Comparison) -> str:
     """Say what was missing, so that a gain that could not be shown is not taken for none."""
-    parts = [f"the whole call changed by {_shown(e2e)}, {_threshold(E2E)} less are asked for"]
+    parts = [f"the whole call changed by {_shown(e2e)}, {units.threshold(E2E)} less are asked for"]
     if evidence.of_stage is not None and evidence.stage != WHOLE:
-        parts.append(f"{evidence.stage} by {_shown(evidence.of_stage)}, {_threshold(STAGE)} less are asked for")
+        parts.append(f"{evidence.stage} by {_shown(evidence.of_stage)}, {units.threshold(STAGE)} less are asked for")
     if evidence.micro is not None and clears(evidence.micro, MICRO):
-        parts.append(f"the micro-benchmark is faster, but {evidence.stage} is only {_share(evidence)} of the whole call")
+        share = units.percent(evidence.share or 0.0, 1)
+        parts.append(f"the micro-benchmark is faster, but {evidence.stage} is only {share} of the whole call")
     elif evidence.micro is not None:
-        parts.append(f"the micro-benchmark by {_shown(evidence.micro)}, {_threshold(MICRO)} less are asked for")
+        parts.append(f"the micro-benchmark by {_shown(evidence.micro)}, {units.threshold(MICRO)} less are asked for")
     return f"No gain beyond doubt: {'; '.join(parts)}."
 
 
 def _shown(comparison: Comparison) -> str:
     interval = units.interval(comparison.low, comparison.high, 1)
-    return f"{units.change(comparison.ratio, 1)}, interval {interval} %, bound {units.change(_surely(comparison), 1)}"
+    return f"{units.change(comparison.ratio, 1)}, interval {interval} %, bound {units.change(comparison.surely_below, 1)}"
 
 
 def _at_least(comparison: Comparison) -> str:
-    return units.percent(1 - _surely(comparison), 1)
+    return units.percent(1 - comparison.surely_below, 1)
 
 
-def _share(evidence: ChangeEvidence) -> str:
-    return units.percent(evidence.share or 0.0, 1)
+# An evaluation: is the candidate faster than the baseline, and do two clocks agree that it is? Faster takes the bound on that
+# side of no change. Slower takes such a bound past `SAME`: what a process has of its own (where its code lies) is one or two per
+# cent, and nobody is to be blamed for that.
+
+SAME = 0.03
+"""Both bounds of a change below this: the files are equally fast."""
+AGREE = 0.7
+"""Share of the time that a candidate seems to save which the parent's clock has to see as well."""
 
 
-def _threshold(fraction: float) -> str:
-    return units.threshold(fraction)
+def looks_that_decide(pairs: int) -> tuple[int, ...]:
+    """Return the numbers of pairs at which an evaluation or an experiment of so many pairs at most is looked at."""
+    return tuple(number for number in looks(pairs) if number >= FEWEST) or (pairs,)
+
+
+def timed_verdict(
+    head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]
+) -> tuple[EvaluationVerdict, Comparison | None]:
+    """Return what the pairs say so far, and the comparison of candidate time / baseline time."""
+    comparison, mirrored = compare_workers(head, reference, CONFIDENCE), compare_workers(reference, head, CONFIDENCE)
+    if comparison is None or mirrored is None or comparison.pairs < FEWEST:
+        return "inconclusive", comparison
+    above, below = comparison.bound or comparison.high, mirrored.bound or mirrored.high
+    if above < 1 and comparison.chance <= CHANCE:
+        return "faster", comparison
+    if below < 1 / (1 + SAME) and comparison.chance <= CHANCE:
+        return "slower", comparison
+    return ("same" if max(above, below) < 1 + SAME else "inconclusive"), comparison
+
+
+def is_confirmed(baseline_ms: float, candidate_ms: float, slope: Slope) -> bool:
+    """Return whether the parent's clock sees the time that the candidate saves by the clock in its own process.
+
+    What both sides do besides (new inputs, emptying the cache) cancels in the difference. Its scatter is allowed for.
+    """
+    saved_ms = baseline_ms - candidate_ms
+    seen_ms = statistics.median(slope.baseline_ms) - statistics.median(slope.candidate_ms)
+    noise_ms = max(_scatter(slope.baseline_ms), _scatter(slope.candidate_ms))
+    return seen_ms >= AGREE * saved_ms - noise_ms
+
+
+def _scatter(values: Sequence[float]) -> float:
+    """Return the median distance from the median, twice."""
+    middle = statistics.median(values)
+    return 2 * statistics.median(abs(value - middle) for value in values)
+
+
+def headline(verdict: EvaluationVerdict, comparison: Comparison | None, violations: Sequence[Violation], trouble: str) -> str:
+    """Say the verdict in one sentence."""
+    if violations:
+        return f"Not accepted: {violations[0].message}."
+    if comparison is None or verdict == "not measured":
+        return f"Not measured: {trouble or 'too few pairs'}"
+    speed = f"{1 / comparison.ratio:.3f} times as fast"
+    interval = f"95 % interval {1 / comparison.high:.3f} to {1 / comparison.low:.3f}, {units.plural(comparison.pairs, 'pair')}"
+    return {
+        "faster": f"Faster: {speed} ({interval}).",
+        "same": f"As fast as the baseline, within {units.threshold(SAME)} ({interval}).",
+        "slower": f"Slower: {speed} ({interval}).",
+        "unconfirmed": f"Not confirmed: {speed} by the clock of its own process ({interval}), but the parent's clock does not "
+        "see the time that it saves. The host may take that time: use a larger input, or a CUDA graph.",
+    }.get(verdict, f"Inconclusive: {speed} ({interval}); measure on a quieter machine, or with more --pairs.")
+
+
+def exit_code(verdict: EvaluationVerdict) -> Exit:
+    """Return 0 for a valid evaluation, 1 for a slower or an invalid candidate, 3 where nothing was shown."""
+    if verdict in ("violated", "slower"):
+        return Exit.REGRESSION
+    return Exit.PASS if verdict in ("faster", "same") else Exit.NOT_MEASURED

@@ -1,6 +1,6 @@
 """Times of many cards over many days → which card is slower than its model, or than it was itself.
 
-`ratchet.commands.fleet` makes observations of records and calls `fleet`. Cards are compared with cards of one fingerprint that
+`ratchet.commands.soak` makes observations of records and calls `fleet`. Cards are compared with cards of one fingerprint that
 ran the same code, never with others. Pure.
 
 Cards of one model differ from the day on which they are made (on average by 8 %, at most by 22 %: arXiv 2208.11035), so a slow

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ratchet.records.notice import SlowCase, SlowCause
+from ratchet.records.forge import SlowCase, SlowCause
 from ratchet.records.profile import CaseProfile
 from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
 

@@ -29,7 +29,7 @@ from functools import lru_cache
 
 from ratchet import units
 from ratchet.records.baseline import BaselineEntry
-from ratchet.records.run import SESSION_PAIRS, CaseRun, Failure, Policy, Side
+from ratchet.records.run import SESSION_PAIRS, CaseRun, Policy
 from ratchet.records.verdict import Comparison, Outcome
 from ratchet.stats.comparison import (
     FEWEST_DAYS,
@@ -145,7 +145,7 @@ def judge_case(
     if not case.reference:
         return _against_stored(case, thresholds, stored)
     if comparison is None:
-        broken = _broken(case, "reference")
+        broken = case.failure("reference")
         because = f" (the reference: {_phrase(broken.message)})" if broken else ""
         next_step = "" if broken else ": raise --pairs"
         return Outcome.INCONCLUSIVE, f"Fewer than three pairs were measured{because}, too few for an interval{next_step}.", None
@@ -187,7 +187,7 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
         return Outcome.IMPROVED, f"Takes {units.percent(1 - comparison.ratio, 2)} less time, past the threshold of {goal}."
     if max(comparison.low, _with_outliers(comparison)) > past_gate:
         return Outcome.SLOWER, _not_proven(comparison, thresholds)
-    if _bound(comparison) < past_gate:
+    if comparison.surely_below < past_gate:
         return Outcome.UNCHANGED, f"Any slowdown is smaller than the gate of {gate}."
     low, high, bound = (units.change(end) for end in (comparison.low, comparison.high, comparison.bound or comparison.high))
     certainty = units.threshold(1 - BOUND * (1 - comparison.confidence))
@@ -197,11 +197,6 @@ def decide(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Outcome,
         outliers = f"{comparison.rogues} of {comparison.pairs} pairs" if comparison.rogues else "Many pairs"
         reaches = f"{outliers} are outliers, and with them or without them the answer differs."
     return Outcome.INCONCLUSIVE, reaches
-
-
-def _bound(comparison: Comparison) -> float:
-    """Return the upper bound of any slowdown, as a ratio: the higher one of the readings with outliers and without them."""
-    return max(comparison.bound or comparison.high, comparison.other[2] if comparison.other else 0.0)
 
 
 def _with_outliers(comparison: Comparison) -> float:
@@ -308,7 +303,7 @@ def pairs_to_settle(comparison: Comparison, policy: Policy, reserve: float = RES
     None where more pairs are no help: too many would be needed, outliers give two answers, or nothing was paired.
     """
     centre, gate = math.log(comparison.ratio), math.log1p(policy.regression)
-    reach = math.log(_bound(comparison)) - centre if centre <= gate else centre - math.log(comparison.low)
+    reach = math.log(comparison.surely_below) - centre if centre <= gate else centre - math.log(comparison.low)
     away = abs(centre - gate)
     pairs = reserve * comparison.pairs * (reach / away) ** 2 if away > 0 else math.inf
     if not comparison.is_paired or comparison.other or pairs > MOST_SUGGESTED:
@@ -371,9 +366,9 @@ def decide_apart(comparison: Comparison, thresholds: CaseThresholds) -> tuple[Ou
 
 def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
     """Decide a case whose outcome does not depend on its times; None if it does."""
-    broken = _broken(case, "head")
+    broken = case.failure("head")
     if broken is not None:
-        also = " The reference fails, too: this change may not be the cause." if _broken(case, "reference") else ""
+        also = " The reference fails, too: this change may not be the cause." if case.failure("reference") else ""
         return Outcome.FAILED, f"{broken.stage.capitalize()}: {_phrase(broken.message)}.{also}"
     if case.skipped is not None:
         return Outcome.SKIPPED, f"Skipped: {_phrase(case.skipped)}."
@@ -393,7 +388,7 @@ def _same(case: CaseRun) -> str:
 
 
 def _against_stored(case: CaseRun, thresholds: CaseThresholds, stored: BaselineEntry | None) -> Judgement:
-    broken = _broken(case, "reference")
+    broken = case.failure("reference")
     why = f"The reference could not be measured ({_phrase(broken.message)})" if broken else "There was no reference to measure"
     if stored is None:
         what = "name a --base that works here, or give the baseline a first entry (`ratchet baseline record`)"
@@ -424,10 +419,6 @@ def days_ms(stored: BaselineEntry) -> list[float]:
     for day in stored.days:
         by_date.setdefault(day.timestamp.date(), []).append(day.median_ms)
     return [statistics.median(values) for values in by_date.values()]
-
-
-def _broken(case: CaseRun, side: Side) -> Failure | None:
-    return next((failure for failure in case.failures if failure.side == side), None)
 
 
 def _phrase(text: str) -> str:

@@ -25,8 +25,8 @@ from ratchet.judge.outcome import (
 )
 from ratchet.judge.sequential import Drift, is_decided, looks, looks_for_change, thresholds_of_run
 from ratchet.judge.verdict import exit_code, headline
-from ratchet.records.run import CaseRun, Policy, RunRecord
-from ratchet.records.verdict import CaseCalibration, CaseVerdict, Comparison, Outcome, SideSummary
+from ratchet.records.run import CaseRun, Plan, Policy, RunRecord
+from ratchet.records.verdict import Calibration, CaseCalibration, CaseVerdict, Comparison, Outcome, SideSummary
 from ratchet.stats.comparison import FEWEST_PAIRS, Pair, compare_pairs, pairs_of
 from ratchet.stats.estimate import estimate, quantile
 
@@ -56,18 +56,11 @@ class Rates:
 def simulate(
     pools: Pools, policy: Policy, *, pairs: int, runs: int, seed: int = 0, planted: Mapping[str, float] | None = None
 ) -> Rates:
-    """Draw each case's pairs with replacement from its pool, look at them as a check does, and judge.
+    """Draw each case's pairs with replacement from its pool, look at them as a check does, and judge: ``runs`` times, 1 or more.
 
-    ``planted`` multiplies the head's times of a case. Raises ValueError where a planted case does not exist, a pool is empty,
-    or there is nothing to draw.
+    ``planted`` multiplies the head's times of a case. Every pool has pairs. Raises ValueError for fewer than 3 ``pairs``.
     """
-    if not pools or runs < 1:
-        raise ValueError("a replay needs at least one case and one run")
-    plants = dict(planted or {})
-    if unknown := plants.keys() - pools.keys():
-        raise ValueError(f"{sorted(unknown)[0]} is planted, but no such case is replayed")
-    if empty := [name for name, pool in pools.items() if not pool]:
-        raise ValueError(f"{empty[0]} has no pairs")
+    plants = planted or {}
     slower = {name: slowed_by(plants.get(name, 1.0), pool) for name, pool in pools.items()}
     rng = random.Random(seed)  # noqa: S311  a simulation, not a secret
     red = dict.fromkeys(pools, 0)
@@ -178,39 +171,36 @@ _STEP = 0.001
 """Suggested gates are multiples of this."""
 
 
-@dataclass(frozen=True)
-class CalibrationResult:
-    """The result of a run of unchanged code against itself."""
-
-    cases: tuple[CaseCalibration, ...]
-    any_red: float
-    biased: tuple[str, ...]
-    unmeasured: tuple[str, ...]
-
-    @property
-    def gate(self) -> float:
-        """The smallest gate that every case can hold."""
-        return max(case.gate for case in self.cases)
-
-    @property
-    def holds(self) -> bool:
-        """Return whether every case holds the configured gate; one that was not measured does not."""
-        return bool(self.cases) and not self.unmeasured and not self.biased and all(case.holds for case in self.cases)
-
-
-def calibrate(run: RunRecord, policy: Policy, pairs: int, checks: int = CHECKS) -> CalibrationResult:
-    """Judge a run of unchanged code against itself; ``pairs`` is the most that a check takes of one case."""
+def calibrate(run: RunRecord, plan: Plan, policy: Policy, checks: int = CHECKS) -> Calibration | None:
+    """Judge a run of unchanged code against itself, for checks by ``plan``; None where no case has enough pairs."""
     pools = {case.name: pairs_of(case.head, case.reference) for case in run.cases if case.skipped is None}
     enough = {name: pool for name, pool in pools.items() if len(pool) >= FEWEST}
     unmeasured = tuple(name for name in pools if name not in enough)
     if not enough:
-        return CalibrationResult((), 0.0, (), unmeasured)
+        return None
+    pairs = plan.pairs
     unchanged = simulate(enough, policy, pairs=pairs, runs=checks, seed=run.plan.seed)
     slower = dict.fromkeys(enough, 1 + policy.regression * BEYOND)
     slowed = simulate(enough, policy, pairs=pairs, runs=checks // 10, seed=run.plan.seed + 1, planted=slower)
     cases = tuple(_case(name, pool, policy, pairs, len(enough), unchanged, slowed) for name, pool in enough.items())
     biased = tuple(case.name for case in cases if _is_biased(case, policy, len(cases)))
-    return CalibrationResult(cases, unchanged.any_red, biased, unmeasured)
+    return Calibration(
+        holds=not unmeasured and not biased and all(case.holds for case in cases),
+        gate=max(case.gate for case in cases),
+        any_red=unchanged.any_red,
+        checks=checks,
+        biased=biased,
+        unmeasured=unmeasured,
+        cases=cases,
+        policy=policy,
+        plan=plan,
+        environment=run.environment,
+        code=run.head,
+        started_at=run.started_at,
+        wall_s=run.wall_s,
+        command=run.command,
+        warnings=run.warnings,
+    )
 
 
 def _case(

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratchet.errors import RecordError
-from ratchet.records.files import LARGEST_BYTES
+from ratchet.records.files import LARGEST_BYTES, reading
 
 SHORTEST_MS, LONGEST_MS = 1e-9, 1e9
 """Limits of a sample, as in records of runs."""
@@ -59,16 +59,13 @@ def load_archive(path: Path) -> dict[str, ArchivedCase]:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
     try:
-        with zipfile.ZipFile(path) as packed:
-            size = sum(member.file_size for member in packed.infolist())
-        if size > LARGEST_BYTES:
-            raise RecordError(f"{path} holds more than 256 MiB, too much to be samples.", "Check the path.")
-        with np.load(path, allow_pickle=False) as archive:
-            yield archive
-    except FileNotFoundError:
-        raise RecordError(f"{path} does not exist.", "Check the path, or measure first.") from None
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from None
+        with reading(path):
+            with zipfile.ZipFile(path) as packed:
+                size = sum(member.file_size for member in packed.infolist())
+            if size > LARGEST_BYTES:
+                raise RecordError(f"{path} holds more than 256 MiB, too much to be samples.", "Check the path.")
+            with np.load(path, allow_pickle=False) as archive:
+                yield archive
     except _BROKEN:
         raise RecordError(f"{path} is not a NumPy archive, or is damaged.", "Save it again with numpy.savez.") from None
 

@@ -1,6 +1,6 @@
 """The state of a search for the commit that changed a case: ``results/bisect/…/search.json``.
 
-`ratchet.commands.bisect` writes it after each commit that was looked at, and goes on from there; `ratchet.report.bisection` shows
+`ratchet.commands.bisect` writes it after each commit that was looked at, and goes on from there; `ratchet.report.lines` shows
 it. Pure.
 """
 

@@ -1,6 +1,6 @@
 """The evaluation of a candidate file against a baseline file: what to call with which inputs, what was seen, and the verdict.
 
-`ratchet.commands.evaluate` makes the task and the record, `ratchet.measure` fills in what it sees, `ratchet.judge.evaluation`
+`ratchet.commands.evaluate` makes the task and the record, `ratchet.measure` fills in what it sees, `ratchet.judge.experiment`
 decides. ``--json`` prints the record, ``--certify`` writes it with both sources. Pure.
 """
 

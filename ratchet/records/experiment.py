@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, Field
 
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment
-from ratchet.records.profile import Activity
+from ratchet.records.profile import Activity, Category
 from ratchet.records.run import Tree
 from ratchet.records.verdict import Comparison
 
@@ -21,7 +21,6 @@ WARM_UPS, PROFILED_CALLS, LISTED = 20, 10, 20
 WHOLE = "e2e"
 """Names the whole call in place of a stage."""
 
-Category = Literal["transfer", "dispatch", "sync", "memory", "compute", "correctness"]
 Kind = Literal["transfer", "dispatch", "monolithic", "synchronisation", "compute", "architectural"]
 """Kinds of change, in the order in which they are tried."""
 Status = Literal["keep", "discard", "crash"]

@@ -43,7 +43,7 @@ def load(path: Path, record_type: type[AnyRecord]) -> AnyRecord:
     with _gc_paused():
         if record_type is RunRecord:
             with contextlib.suppress(OSError), path.open("rb") as stream:  # `_read` explains the error
-                if run := read_by_case(stream, lambda text: _parse(str(path), text), LARGEST_BYTES):
+                if run := read_by_case(stream, lambda text: parse_json(str(path), text), LARGEST_BYTES):
                     gc.freeze()  # nothing of it is garbage, and a collection that looks for some takes a second
                     return cast(AnyRecord, run)
         return loads(_read(path), str(path), record_type)
@@ -60,7 +60,7 @@ def loads(content: bytes, name: str, record_type: type[AnyRecord]) -> AnyRecord:
         # The text again, because JSON mode is the strict one that still knows dates, tuples and enumerations.
         return record_type.model_validate_json(text, strict=True)
     except ValidationError as error:
-        raise RecordError(_explain(name, _parse(name, text), error), _UNDO) from None
+        raise RecordError(_explain(name, parse_json(name, text), error), _UNDO) from None
 
 
 def save(path: Path, record: Record) -> None:
@@ -146,14 +146,20 @@ def _gc_paused() -> Iterator[None]:
 # Reading a file, and explaining what is wrong with it.
 
 
-def _read(path: Path) -> bytes:
+@contextlib.contextmanager
+def reading(path: Path, if_missing: str = "Check the path, or measure first.") -> Iterator[None]:
+    """Turn errors of the system into a RecordError that names the file; ``if_missing`` says what to do where there is none."""
     try:
-        with path.open("rb") as stream:
-            content = stream.read(LARGEST_BYTES + 1)
+        yield
     except FileNotFoundError:
-        raise RecordError(f"{path} does not exist.", "Check the path, or measure first.") from None
+        raise RecordError(f"{path} does not exist.", if_missing) from None
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from error
+
+
+def _read(path: Path) -> bytes:
+    with reading(path), path.open("rb") as stream:
+        content = stream.read(LARGEST_BYTES + 1)
     if len(content) > LARGEST_BYTES:
         raise RecordError(f"{path} is larger than 256 MiB, so ratchet did not write it.", "Check the path.")
     return content
@@ -161,7 +167,7 @@ def _read(path: Path) -> bytes:
 
 def _check(path: str, text: str, record_type: type[Record]) -> None:
     """Refuse text that cannot be a record, before its fields are checked. Raises RecordError."""
-    document = _parse(path, text)
+    document = parse_json(path, text)
     if not isinstance(document, dict):
         raise RecordError(f"{path} does not hold a JSON object.", _UNDO)
     if "schema_version" in record_type.model_fields:
@@ -193,15 +199,17 @@ def _check_version(path: str, document: dict[str, Any]) -> None:
         )
 
 
-def _parse(path: str, text: str | bytes) -> Any:
+def parse_json(path: str, text: str | bytes, hint: str = _UNDO) -> Any:
+    """Return a JSON document in which every number is one, and no field stands twice in one object. Raises RecordError."""
+
     def refuse_number(name: str) -> NoReturn:
-        raise RecordError(f"{path} contains {name}, which is not a JSON number.", _UNDO)
+        raise RecordError(f"{path} contains {name}, which is not a JSON number.", hint)
 
     def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         fields = dict(pairs)
         if len(fields) < len(pairs):
             twin = Counter(name for name, _ in pairs).most_common(1)[0][0]
-            raise RecordError(f"{path}: the field {_quoted(twin)} stands twice in one object.", _UNDO)
+            raise RecordError(f"{path}: the field {_quoted(twin)} stands twice in one object.", hint)
         return fields
 
     try:
@@ -210,10 +218,10 @@ def _parse(path: str, text: str | bytes) -> Any:
         place = f"line {error.lineno}, column {error.colno}"
         cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated")
         truncated = " The file seems to be cut off there." if cut else ""
-        raise RecordError(f"{path} is not JSON: {error.msg} at {place}.{truncated}", _UNDO) from None
+        raise RecordError(f"{path} is not JSON: {error.msg} at {place}.{truncated}", hint) from None
     except (ValueError, RecursionError):
         raise RecordError(
-            f"{path} cannot be read: it has a number of thousands of digits, or is nested too deeply.", _UNDO
+            f"{path} cannot be read: it has a number of thousands of digits, or is nested too deeply.", hint
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Values that GitHub gives us about a pull request, values that we send, and acceptances of regressions, which comments carry.
+"""Values that GitHub gives us about a pull request, values that we send, acceptances of regressions, and notices of them.
 
 `ratchet.forge.github` reads and sends them; commands, the judge and the reports use them without a network. Pure.
 """
@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
-from ratchet.records.base import Record
+from ratchet.records.base import Positive, Record
 from ratchet.records.baseline import Commit
 
 Level = Literal["notice", "warning", "failure"]
@@ -142,3 +142,52 @@ class Acceptance(Record):
     comment: Annotated[int, Field(gt=0, lt=2**63)] | None
     """Id of the person's comment; None where it was done by a label."""
     at: AwareDatetime
+
+
+# A regression of main as it is told to people: `ratchet.judge.notice` makes it, `ratchet.report.notice` writes the issue and the
+# message, and a webhook receives it as JSON.
+
+
+class SlowCase(Record):
+    """One case that two runs of one commit have shown to be slower."""
+
+    name: str
+    ratio: Positive
+    """Head time / reference time."""
+    low: Positive
+    high: Positive
+    before_ms: Positive | None = None
+    after_ms: Positive | None = None
+
+
+class SlowCause(Record):
+    """The cases that became slower for one reason."""
+
+    key: str
+    """Stays the same while the reason does: what a profile found and in which kernel, else the commit that came with it."""
+    what: str
+    """One sentence."""
+    advice: str = ""
+    counters: tuple[str, ...] = ()
+    """Counters of both sides, one in a line."""
+    cases: tuple[SlowCase, ...]
+    good: str
+    """The last commit that is known to be faster."""
+    bad: str
+    """The commit that is slower."""
+
+
+class Notice(Record):
+    """The body of a webhook's request."""
+
+    schema_version: Literal[1] = 1
+    event: Literal["regression", "fixed"]
+    repository: str
+    commit: str
+    run_url: str
+    headline: str
+    causes: tuple[SlowCause, ...] = ()
+    fixed: tuple[str, ...] = ()
+    """Cases that are no longer slower."""
+    issues: tuple[str, ...] = ()
+    """Addresses of the issues about them."""

@@ -311,6 +311,10 @@ class CaseRun(Record):
     in_reference: bool = True
     telemetry: Telemetry | None = None
 
+    def failure(self, side: Side) -> Failure | None:
+        """Return the first reason why a side gave no time; None where it did."""
+        return next((failure for failure in self.failures if failure.side == side), None)
+
     @property
     def identical(self) -> bool:
         """Return whether both sides do the same work: the same launches of the same machine code, or the same host code."""

@@ -1,13 +1,20 @@
-"""One line of ``results/soak/``: a check of unchanged code, or of code slowed on purpose, and how it was decided. Pure."""
+"""The lines of ``results/soak/``, each a check of unchanged code or of code slowed on purpose, and ``results/quarantine.json``.
+
+`ratchet soak` adds a line with `append_check` as soon as a check is decided; `ratchet doctor --strict` reads the quarantine.
+"""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Literal
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, ValidationError
 
+from ratchet.errors import OutputError, RecordError
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.environment import Environment, Telemetry
+from ratchet.records.files import load, reading
 from ratchet.records.run import Policy, Tree
 from ratchet.records.verdict import Outcome
 
@@ -48,3 +55,66 @@ class SoakCheck(Record):
     headline: str
     cases: tuple[SoakCase, ...]
     warnings: tuple[str, ...] = ()
+
+
+QUARANTINE = "quarantine.json"
+
+
+class QuarantinedCard(Record):
+    """One GPU of a fleet on which nothing should be measured."""
+
+    uuid: str
+    gpu: str
+    """Its model."""
+    reason: str
+    """One sentence."""
+    since: AwareDatetime
+
+
+class Quarantine(Record):
+    """All of them. A card is let go by deleting its entry."""
+
+    schema_version: Literal[1] = 1
+    cards: tuple[QuarantinedCard, ...] = ()
+
+
+def append_check(path: Path, check: SoakCheck) -> None:
+    """Add a check to a file, which is created if needed, in one piece: a kill costs at most this line. Raises OutputError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            size = os.fstat(descriptor).st_size
+            cut = b"" if size == 0 or os.pread(descriptor, 1, size - 1) == b"\n" else b"\n"  # after a kill, or a full disk
+            os.write(descriptor, cut + check.model_dump_json(exclude_none=True).encode() + b"\n")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise OutputError(
+            f"{path} cannot be written: {error.strerror or error}.", "Check its folder's permissions and the free space."
+        ) from error
+
+
+def load_checks(path: Path) -> list[SoakCheck]:
+    """Return all checks of a file; a line that was cut off is left out. Raises RecordError for one that is wrong."""
+    with reading(path):
+        lines = path.read_bytes().split(b"\n")
+    checks = []
+    for number, line in enumerate(lines[:-1], 1):
+        try:
+            checks.append(SoakCheck.model_validate_json(line, strict=True))
+        except ValidationError as error:
+            first = error.errors()[0]
+            if first["type"] == "json_invalid":  # cut off by a kill; the next line was begun anew
+                continue
+            field = ".".join(map(str, first["loc"]))
+            message = f"{path}, line {number}: {field}: {first['msg']}."
+            raise RecordError(message, "Restore the file, or delete the line.") from None
+    return checks
+
+
+def load_quarantine(results: Path) -> Quarantine:
+    """Return the cards in quarantine; none where there is no file. Raises RecordError for an unreadable one."""
+    path = results / QUARANTINE
+    return load(path, Quarantine) if path.exists() else Quarantine()

@@ -74,6 +74,11 @@ class Comparison(Record):
     time; ``days``: the same, widened by the known spread between days."""
 
     @property
+    def surely_below(self) -> float:
+        """The surer upper end of the ratio: of the readings with outliers and without them, the higher one."""
+        return max(self.bound or self.high, self.other[2] if self.other else 0.0)
+
+    @property
     def is_paired(self) -> bool:
         """Return whether both sides were measured in turn, so that what disturbs them cancels."""
         return self.source in ("paired", "kernels")

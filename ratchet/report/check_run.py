@@ -13,7 +13,7 @@ from ratchet import untrusted
 from ratchet.records.forge import ANNOTATIONS_A_CALL, Annotation, CheckOutput, Conclusion, Level
 from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Outcome
 from ratchet.report import profile, words
-from ratchet.report.comment import CommentPage, conclusion, render_part
+from ratchet.report.comment import CommentPage, render_part
 
 TITLE = 200
 """Characters of a title."""
@@ -41,7 +41,7 @@ def check_output(page: CommentPage) -> tuple[Conclusion, CheckOutput]:
         text=render_part(page, "text"),
         annotations=tuple(_annotations(page)),
     )
-    return conclusion(page), output
+    return page.state.conclusion, output
 
 
 def workflow_commands(page: CommentPage, most: int = 10) -> Iterator[str]:

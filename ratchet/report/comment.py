@@ -18,7 +18,7 @@ from typing import Any, Literal
 from ratchet import untrusted
 from ratchet.errors import UsageError
 from ratchet.judge.github.event import MOST_CASES, is_case
-from ratchet.judge.github.state import Gap, state_of
+from ratchet.judge.github.state import Gap, PublishedState, state_of
 from ratchet.records.forge import Acceptance, Conclusion
 from ratchet.records.verdict import SLOWDOWNS, CaseVerdict, Outcome, ReportRecord
 from ratchet.report import profile, words
@@ -53,8 +53,6 @@ class CommentPage:
     report_id: str = "default"
     gaps: tuple[Gap, ...] = ()
     """Why this run is no pass; `ratchet.judge.github.state.with_gaps` has put them into the report."""
-    rejudged: bool = True
-    """Judged again from the raw samples, by thresholds and baseline of ``base_ref``."""
     rules: str = ""
     """The thresholds in words, and the file and the commit that they and the baseline come from."""
     notes: tuple[str, ...] = ()
@@ -66,10 +64,10 @@ class CommentPage:
     models: Mapping[str, CommentPage] = field(default_factory=dict)
     """All models, where there are several."""
 
-
-def conclusion(page: CommentPage) -> Conclusion:
-    """Return the conclusion of the check run; docs/github.md has a table of all states."""
-    return state_of(page.report, {acceptance.case for acceptance in page.acceptances}, page.gaps).conclusion
+    @property
+    def state(self) -> PublishedState:
+        """How the run ends; docs/github.md has a table of all states."""
+        return state_of(self.report, {acceptance.case for acceptance in self.acceptances}, self.gaps)
 
 
 LIMIT = 60_000
@@ -119,14 +117,14 @@ def _content(page: CommentPage, part: Part, detail: Detail) -> dict[str, Any]:
         "part": part,
         "detail": detail,
         "report": report,
-        "page_mark": _MARKS[conclusion(page)],
+        "page_mark": _MARKS[page.state.conclusion],
         "headline": _headline(report) if report else f"No verdict: {page.problem or 'nothing was measured.'}",
         "alerts": _alerts(page),
         "head": _head(page),
         "reference": _reference(report) if report else None,
         "run": untrusted.link(page.run_url, str(page.run_id)),
         "files": untrusted.link(page.artifact_url, "samples, profiler reports and pictures") if page.artifact_url else None,
-        "columns": {name: _MARKS[conclusion(of_model)] for name, of_model in page.models.items()},
+        "columns": {name: _MARKS[of_model.state.conclusion] for name, of_model in page.models.items()},
         "rows": rows[: detail.cases],
         "rows_hidden": len(rows[detail.cases :]),
         "warnings": (*page.notes, *(report.warnings if report else ()))[: detail.cases],
@@ -253,8 +251,6 @@ def _alerts(page: CommentPage) -> list[Markdown]:
             f"**This pull request edits the baseline file.** It was judged by the file of {base}; the baseline moves by itself "
             "after a merge, or by `/ratchet accept`."
         )
-    if page.report and not page.rejudged:
-        alerts.append("This verdict comes from the job that ran the code. No trusted job has judged the samples again.")
     return [Markdown(alert) for alert in alerts]
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from ratchet import units, untrusted
 from ratchet.judge.notice import OwnIssue
-from ratchet.records.forge import Issue
-from ratchet.records.notice import Notice, SlowCase, SlowCause
+from ratchet.records.forge import Issue, Notice, SlowCase, SlowCause
 
 MOST_CASES = 100
 """Cases in one issue's text and in its hidden list."""

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ratchet import units, untrusted
-from ratchet.judge.tuning import ParameterEffect, Ranked, best_so_far, compares_with_default, effects, fastest_confirmed, ranked
+from ratchet.judge.tuning import Ranked, best_so_far, compares_with_default, effects, fastest_confirmed, ranked
 from ratchet.records.tuning import Configuration, Confirmation, Ending, Evaluation, ReplayResult, TuningRecord, tuning_path
 from ratchet.records.verdict import Comparison
 from ratchet.report.figures import style
@@ -100,70 +100,28 @@ _MEANINGS: dict[Ending, str] = {
 }
 
 
-@dataclass(frozen=True)
-class FastestRow:
-    """One line of the table of the fastest."""
-
-    configuration: Configuration
-    time: str
-    cost: str
-    confirmed: str
-    dropped: bool
-
-
-@dataclass(frozen=True)
-class FailedWith:
-    """All evaluations that ended in one way, and the first of them."""
-
-    meaning: str
-    count: int
-    example: Evaluation
-
-
-@dataclass(frozen=True)
-class CaseSection:
-    """Content of the section of one case."""
-
-    record: TuningRecord
-    heading: str
-    best: Configuration | None
-    """Recommended, or else the fastest that was found; None where nothing was timed."""
-    comparison: Comparison | None
-    latency: str
-    default_latency: str
-    rows: tuple[FastestRow, ...]
-    effects: tuple[ParameterEffect, ...]
-    failures: tuple[FailedWith, ...]
-    dropped: int
-    chart: Markdown | None
-    picture: str | None
-    ways: tuple[Recipe, ...]
-    machine: Mapping[str, object]
-    compares: bool
-
-
-def parts_of(record: TuningRecord, heading: str, picture: str | None) -> CaseSection:
+def _section(record: TuningRecord, heading: str, picture: str | None) -> dict[str, Any]:
     """Return everything that the template prints of one case. ``picture``: address of its plot, if there is one."""
-    timed, compares = ranked(record), compares_with_default(record)
+    timed = ranked(record)
     best = record.best or fastest_confirmed(record) or (timed[0].evaluation.configuration if timed else None)
     file = tuning_path(PurePosixPath("tuning"), record.case, record.environment.fingerprint).as_posix()
-    return CaseSection(
-        record=record,
-        heading=heading,
-        best=best,
-        comparison=record.confirmed(best) if best else None,
-        latency=_latency(timed, best),
-        default_latency=_latency(timed, record.default),
-        rows=tuple(_row(row, record) for row in sorted(timed, key=lambda row: row.cost)[:MOST_ROWS]),
-        dropped=sum(row.outcome == "dropped" for row in record.evaluations),
-        effects=effects(record),
-        failures=_failures(record.evaluations),
-        chart=_chart(record),
-        picture=picture,
-        ways=ways(record.best, file) if record.best else (),
-        machine=machine(record.environment.fingerprint),
-        compares=compares,
-    )
+    return {
+        "record": record,
+        "heading": heading,
+        "best": best,  # recommended, or else the fastest that was found
+        "comparison": record.confirmed(best) if best else None,
+        "latency": _latency(timed, best),
+        "default_latency": _latency(timed, record.default),
+        "rows": [_row(row, record) for row in sorted(timed, key=lambda row: row.cost)[:MOST_ROWS]],
+        "dropped": sum(row.outcome == "dropped" for row in record.evaluations),
+        "effects": effects(record),
+        "failures": _failures(record.evaluations),
+        "chart": _chart(record),
+        "picture": picture,
+        "ways": ways(record.best, file) if record.best else (),
+        "machine": machine(record.environment.fingerprint),
+        "compares": compares_with_default(record),
+    }
 
 
 def _latency(timed: Sequence[Ranked], configuration: Configuration | None) -> str:
@@ -171,22 +129,26 @@ def _latency(timed: Sequence[Ranked], configuration: Configuration | None) -> st
     return units.duration(median / 1e3) if median else NOTHING
 
 
-def _row(row: Ranked, record: TuningRecord) -> FastestRow:
+def _row(row: Ranked, record: TuningRecord) -> dict[str, Any]:
     evaluation = row.evaluation
     confirmed = record.confirmed(evaluation.configuration)
-    shown = f"{change(confirmed)} {interval(confirmed)}" if confirmed else NOTHING
-    time = units.duration((evaluation.median_ms or 0.0) / 1e3)
-    return FastestRow(evaluation.configuration, time, f"{row.cost:.3f}×", shown, evaluation.outcome == "dropped")
+    return {
+        "configuration": evaluation.configuration,
+        "time": units.duration((evaluation.median_ms or 0.0) / 1e3),
+        "cost": f"{row.cost:.3f}×",
+        "confirmed": f"{change(confirmed)} {interval(confirmed)}" if confirmed else NOTHING,
+        "dropped": evaluation.outcome == "dropped",
+    }
 
 
-def _failures(evaluations: Sequence[Evaluation]) -> tuple[FailedWith, ...]:
+def _failures(evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
     """Group the failed evaluations by how they ended, the most frequent first."""
     by_end: dict[Ending, list[Evaluation]] = {}
     for evaluation in evaluations:
         if not evaluation.timed:
             by_end.setdefault(evaluation.outcome, []).append(evaluation)
-    groups = [FailedWith(_MEANINGS[end], len(those), those[0]) for end, those in by_end.items()]
-    return tuple(sorted(groups, key=lambda evaluation: -evaluation.count))
+    groups = sorted(by_end.items(), key=lambda group: -len(group[1]))
+    return [{"meaning": _MEANINGS[end], "count": len(those), "example": those[0]} for end, those in groups]
 
 
 def _chart(record: TuningRecord) -> Markdown | None:
@@ -227,7 +189,7 @@ def render_suggestions(
     """
     titles = headings(records)
     order = sorted(zip(titles, records, strict=True), key=lambda section: section[0])
-    parts = [parts_of(record, title, (pictures or {}).get(title)) for title, record in order]
+    parts = [_section(record, title, (pictures or {}).get(title)) for title, record in order]
     return template("suggestions.md.j2").render(
         sections=parts,
         warnings=warnings,

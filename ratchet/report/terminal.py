@@ -1,22 +1,19 @@
-"""Show a `ReportRecord` in a terminal: a table that fits its width, or plain lines for a log; and an evaluation in lines.
+"""Show a `ReportRecord` in a terminal: a table that fits its width, or plain lines for a log.
 
-`ratchet.cli.output` calls `print_report` where stdout is a terminal, and `plain_lines` elsewhere; `ratchet evaluate` prints
-`evaluation_lines`. Writes to the console that it is given and touches nothing else. Text from code under test is cleaned and
-only ever becomes rich's `Text`, never markup.
+`ratchet.cli.output` calls `print_report` where stdout is a terminal, and `plain_lines` elsewhere. Writes to the console that it
+is given and touches nothing else. Text from code under test is cleaned and only ever becomes rich's `Text`, never markup.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ratchet import units, untrusted
-from ratchet.records.evaluation import EvaluationRecord
 from ratchet.records.verdict import CaseVerdict, Outcome, ReportRecord
 from ratchet.report import words
 from ratchet.report.profile import headline, why_lines
-from ratchet.untrusted import clean
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -226,49 +223,3 @@ def _middle(name: str, room: int) -> str:
 def _outcome(case: CaseVerdict, report: ReportRecord) -> str:
     earned = words.earned(case, report)
     return (words.word(case) if earned is case.outcome else words.WORDS[earned]).text
-
-
-# An evaluation: first the lines that scripts read, one figure a line, then what a person wants to know.
-
-MIB = 1 << 20
-
-
-def evaluation_lines(record: EvaluationRecord) -> Iterator[str]:
-    """Yield the lines of ``ratchet evaluate``."""
-    for violation in record.violations:
-        yield f"Constraint violated: {clean(violation.message)}"
-    if record.speedup is not None and record.baseline_ms is not None and record.optimized_ms is not None:
-        yield f"speedup: {record.speedup:.4f}"
-        yield f"baseline_ms: {record.baseline_ms:.4f}"
-        yield f"optimized_ms: {record.optimized_ms:.4f}"
-        yield f"kernel_time_ms: {record.optimized_ms:.4f}"
-    if record.peak_bytes is not None:
-        yield f"peak_memory_mb: {record.peak_bytes / MIB:.2f}"
-    yield f"verdict: {record.verdict}"
-    yield clean(record.headline)
-    for violation in record.violations:
-        if violation.detail:
-            yield f"  {clean(violation.detail)}"
-    if record.baseline_peak_bytes is not None and record.peak_bytes is not None:
-        both = f"{units.size(record.baseline_peak_bytes)} → {units.size(record.peak_bytes)}"
-        yield f"Peak memory, baseline → candidate: {both}."
-    compared = [probe for probe in record.probes if not probe.skipped]
-    if compared and not any(violation.rule != "memory" for violation in record.violations):
-        kinds = ", ".join(dict.fromkeys(probe.kind for probe in compared if not probe.problem))
-        yield f"Same results on inputs that neither file had seen: {kinds}."
-    for probe in record.probes:
-        if probe.skipped:
-            yield f"Not compared on {probe.kind} inputs: {clean(probe.skipped)}."
-    for side, kernels in record.kernels.items():
-        name = "baseline" if side == "reference" else "candidate"
-        yield f"Kernels of the {name}: {', '.join(clean(kernel, 80) for kernel in kernels) or 'none'}."
-    for warning in record.warnings:
-        yield f"Note: {clean(warning)}"
-
-
-def verified_line(before: EvaluationRecord, now: EvaluationRecord) -> str:
-    """Compare an evaluation with the certificate that it ran again."""
-    speeds = " and ".join(f"{one.speedup:.4f}" if one.speedup else "no speed-up" for one in (before, now))
-    same = "confirmed" if before.verdict == now.verdict else "NOT confirmed"
-    other = "" if before.evaluator == now.evaluator else " The evaluator is another version."
-    return f"Certificate {same}: {before.verdict} then, {now.verdict} now ({speeds}).{other}"

@@ -76,7 +76,6 @@ def earned(case: CaseVerdict, report: ReportRecord) -> Outcome:
 
 
 def word(case: CaseVerdict) -> Word:
-    """Return the word for the outcome of a case."""
     no_slowdown = case.outcome is Outcome.UNCHANGED and case.comparison is not None and case.comparison.high < 1
     return NO_SLOWDOWN if no_slowdown else WORDS[case.outcome]
 

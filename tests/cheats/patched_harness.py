@@ -4,8 +4,7 @@
 
 import torch
 
-from ratchet.measure.clocks import Samples
-from ratchet.measure.clocks.cpu import CpuClock
+from ratchet.measure.clocks import CpuClock, Samples
 
 CpuClock.take = lambda self, count: Samples((0.001,) * count)
 

@@ -145,8 +145,7 @@ def sleeps(*, device):
     return Workload(run=run, reference=lambda: x.double() + 1, dtype="float32", flops=64, bytes=512)
 """
 LIES = """
-from ratchet.measure.clocks import Samples
-from ratchet.measure.clocks.cpu import CpuClock
+from ratchet.measure.clocks import CpuClock, Samples
 
 CpuClock.take = lambda self, count: Samples({times})
 """

@@ -49,12 +49,6 @@ def test_the_end_of_a_value_is_another_one_each_time(tmp_path: Path) -> None:
     assert (tmp_path / "one").read_bytes() != (tmp_path / "two").read_bytes()
 
 
-def test_names_are_ours() -> None:
-    """A name that could be more than a name is a defect."""
-    with pytest.raises(ValueError, match="cannot name an output"):
-        write_outputs({"a\nb": "x"}, {})
-
-
 def test_without_a_runner_nothing_is_written(tmp_path: Path) -> None:
     """Outside a workflow both do nothing."""
     write_outputs({"a": "b"}, {})

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.adopt.files import PlannedFile, WorkflowValues, has_settings, with_ignored, with_settings, workflow_values
-from ratchet.adopt.first_benchmark import attempts, example
-from ratchet.adopt.survey import Function, Survey, survey
+from ratchet.adopt.survey import Function, Survey, attempts, example, survey
 from ratchet.errors import UsageError
 
 COMMIT = "c" * 40

@@ -20,8 +20,8 @@ from ratchet.profile.advice import advise, trace
 from ratchet.profile.advice.patterns import PATTERNS
 from ratchet.profile.advice.rules import FLOOR
 from ratchet.profile.advice.trace import read_trace
-from ratchet.records.advice import Advice
-from ratchet.report.advice import advice_lines
+from ratchet.records.profile import Advice
+from ratchet.report.lines import advice_lines
 from tests.advise import CLEAN, PLANTED, planted_in, runs_on_cpu
 
 pytest.importorskip("torch")

@@ -24,9 +24,17 @@ def noisy(name: str, spread: float, pairs: int = 60, shift: float = 0.0) -> Case
     return examples.compared(*(1 + shift + rng.gauss(0, spread) for _ in range(pairs)), name=name)
 
 
+def calibration(*cases: CaseRun, pairs: int = 20) -> Calibration:
+    """What a run of these cases says about checks of so many pairs."""
+    run = examples.run_of(*cases)
+    found = calibrate(run, run.plan.model_copy(update={"pairs": pairs}), POLICY, CHECKS)
+    assert found is not None
+    return found
+
+
 def test_a_quiet_machine_holds_the_gate() -> None:
     """With pairs that spread by 0.3 % a gate of 3 % is held: nothing is red, everything a sixth beyond it is caught."""
-    found = calibrate(examples.run_of(noisy("a", 0.003), noisy("b", 0.001)), POLICY, 20, CHECKS)
+    found = calibration(noisy("a", 0.003), noisy("b", 0.001))
     assert found.holds
     assert found.any_red == 0
     assert [case.caught for case in found.cases] == [1.0, 1.0]
@@ -39,15 +47,15 @@ def test_a_quiet_machine_holds_the_gate() -> None:
 
 def test_more_pairs_detect_less() -> None:
     """What all pairs can show is less than what the first twenty can; with fewer pairs than a regression takes, nothing is."""
-    (case,) = calibrate(examples.run_of(noisy("a", 0.02)), POLICY, 40, CHECKS).cases
+    (case,) = calibration(noisy("a", 0.02), pairs=40).cases
     assert (case.detectable_most or 1) < (case.detectable_first or 0)
-    (few,) = calibrate(examples.run_of(noisy("a", 0.003)), POLICY, 12, CHECKS).cases
+    (few,) = calibration(noisy("a", 0.003), pairs=12).cases
     assert (few.detectable_first, few.detectable_most, few.holds, few.caught) == (None, None, False, 0.0)
 
 
 def test_a_noisy_case_is_not_blessed() -> None:
     """A case whose pairs spread by 5 % cannot hold a gate of 3 %, and the gate that it needs is named."""
-    found = calibrate(examples.run_of(noisy("a", 0.003), noisy("b", 0.05)), POLICY, 20, CHECKS)
+    found = calibration(noisy("a", 0.003), noisy("b", 0.05))
     assert not found.holds
     assert [case.holds for case in found.cases] == [True, False]
     assert found.gate == found.cases[1].gate > 0.05
@@ -55,16 +63,17 @@ def test_a_noisy_case_is_not_blessed() -> None:
 
 def test_a_favoured_side_is_found() -> None:
     """A mean that is not zero beyond chance means that the two sides were not measured alike."""
-    found = calibrate(examples.run_of(noisy("a", 0.003, shift=0.01), noisy("b", 0.003)), POLICY, 20, CHECKS)
+    found = calibration(noisy("a", 0.003, shift=0.01), noisy("b", 0.003))
     assert found.biased == ("a",)
     assert not found.holds
 
 
 def test_too_few_pairs_bless_nothing() -> None:
     """A case with fewer than twelve pairs is named as unmeasured; with none that has more, there is nothing to say."""
-    found = calibrate(examples.run_of(noisy("a", 0.003), noisy("b", 0.003, pairs=11)), POLICY, 20, CHECKS)
+    found = calibration(noisy("a", 0.003), noisy("b", 0.003, pairs=11))
     assert (found.unmeasured, found.holds) == (("b",), False)
-    assert calibrate(examples.run_of(noisy("b", 0.003, pairs=11)), POLICY, 20, CHECKS).cases == ()
+    run = examples.run_of(noisy("b", 0.003, pairs=11))
+    assert calibrate(run, run.plan, POLICY, CHECKS) is None
 
 
 @pytest.mark.no_cover
@@ -81,21 +90,9 @@ def test_the_suggested_gate_holds(spread: float) -> None:
     assert simulate({"a": pool}, policy, pairs=20, runs=300).any_red == 0
 
 
-def calibration(found_from: list[CaseRun], **changes: object) -> Calibration:
-    found = calibrate(examples.run_of(*found_from), POLICY, 20, CHECKS)
-    run = examples.run_record()
-    usual = {
-        "holds": found.holds, "gate": found.gate, "any_red": found.any_red, "checks": 3000, "biased": found.biased,
-        "unmeasured": found.unmeasured, "cases": found.cases, "policy": POLICY, "plan": run.plan,
-        "environment": run.environment, "code": run.head, "started_at": run.started_at, "wall_s": 600.0,
-        "command": ("ratchet", "calibrate"),
-    }  # fmt: skip
-    return Calibration.model_validate(usual | changes)
-
-
 def test_it_ends_with_the_verdict() -> None:
     """The last line says whether the machine holds the gate, and names the smallest one that it does."""
-    lines = calibration_lines(calibration([noisy("a", 0.003), noisy("b", 0.001)]))
+    lines = calibration_lines(calibration(noisy("a", 0.003), noisy("b", 0.001)))
     assert lines[0].split() == ["Case", "Pairs", "Spread", "Bias", "MDE", "20", "MDE", "most", "Red", "Caught", "Gate"]
     assert lines[1].startswith("a  ")  # the noisiest first
     assert lines[-1].startswith("This machine holds the gate of 3 %; the smallest gate that every case holds is ")
@@ -104,7 +101,7 @@ def test_it_ends_with_the_verdict() -> None:
 def test_it_says_what_to_do() -> None:
     """A gate that is not held comes with the cases that do not hold it, and with what to do; hostile names stay names."""
     cases = [noisy(examples.HOSTILE, 0.05), noisy("few", 0.003, pairs=5), noisy("one-sided", 0.003, shift=0.02)]
-    lines = calibration_lines(calibration(cases))
+    lines = calibration_lines(calibration(*cases))
     text = "\n".join(lines)
     assert "cannot be held for" in text
     assert "quieten the machine" in text

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
+from ratchet.measure import clocks
 from ratchet.measure.child.worker import make_clock
-from ratchet.measure.clocks import cpu
-from ratchet.measure.clocks.cpu import CpuClock
+from ratchet.measure.clocks import CpuClock
 
 
 def test_samples(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,14 +16,14 @@ def test_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter([1_000_000, 3_500_000, 10_000_000, 10_250_000])
     calls: list[int] = []
     clock = CpuClock(lambda: calls.append(1))
-    monkeypatch.setattr(cpu, "perf_counter_ns", lambda: next(ticks))
+    monkeypatch.setattr(clocks, "perf_counter_ns", lambda: next(ticks))
     assert clock.take(2).times_ms == pytest.approx((2.5, 0.25))
     assert len(calls) == 3
 
 
 def test_never_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call too short for the clock takes a nanosecond, since a time of 0 has no logarithm."""
-    monkeypatch.setattr(cpu, "perf_counter_ns", itertools.repeat(5).__next__)
+    monkeypatch.setattr(clocks, "perf_counter_ns", itertools.repeat(5).__next__)
     found = CpuClock(lambda: None).take(3)
     assert found.times_ms == (1e-6, 1e-6, 1e-6)
     assert not found.exposed
@@ -33,7 +33,7 @@ def test_what_comes_before_a_call_is_not_timed(monkeypatch: pytest.MonkeyPatch) 
     """A restore comes before each call, the untimed one too, and outside of the sample; what waits for the call is inside."""
     order: list[str] = []
     clock = CpuClock(lambda: order.append("call"), lambda: order.append("restore"), lambda: order.append("settle"))
-    monkeypatch.setattr(cpu, "perf_counter_ns", lambda: order.append("now") or 5)
+    monkeypatch.setattr(clocks, "perf_counter_ns", lambda: order.append("now") or 5)
     clock.take(1)
     assert order == ["restore", "call", "restore", "settle", "now", "call", "settle", "now"]
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from ratchet.errors import Exit
-from ratchet.judge.evaluation import exit_code, headline, is_confirmed, timed_verdict
+from ratchet.judge.experiment import exit_code, headline, is_confirmed, timed_verdict
 from ratchet.records.evaluation import EvaluationTask, InputSpec, Slope, SourceFile, Violation, parse_input
 from ratchet.records.run import Block, WorkerSamples
-from ratchet.report.terminal import evaluation_lines
+from ratchet.report.lines import evaluation_lines
 from ratchet.units import parse_size
 
 torch = pytest.importorskip("torch")
@@ -95,7 +95,7 @@ REPLACED: dict[str, tuple[Callable[[pytest.MonkeyPatch], Any], str]] = {
     "statistics": (lambda patch: patch.setattr(statistics, "median", min), "statistics.median was replaced"),
     "an event": (lambda patch: patch.setattr(torch.cuda.Event, "record", print), "Event.record was replaced"),
     "a method": (lambda patch: patch.setattr(torch.Tensor, "copy_", print), "Tensor.copy_ was replaced"),
-    "the harness": (lambda patch: patch.setattr("ratchet.judge.evaluation.headline", print), "headline was replaced"),
+    "the harness": (lambda patch: patch.setattr("ratchet.judge.experiment.headline", print), "headline was replaced"),
     "code": (lambda patch: patch.setattr(evaluation_lines, "__code__", (lambda record: ()).__code__), "was replaced"),
 }
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ratchet.cli import main
-from ratchet.commands.fleet import load_quarantine, survey_fleet, write_quarantine
+from ratchet.commands.soak import load_quarantine, survey_fleet, write_quarantine
 from ratchet.errors import UnfitError, UsageError
 from ratchet.judge.fleet import OWN_DAYS, WEEK, CardMeasurement, CardReport, fleet, observations_of_run, slower_than_before, sums
 from ratchet.judge.verdict import judge_run
@@ -22,8 +22,8 @@ from ratchet.measure.device import doctor
 from ratchet.records.baseline import Baseline
 from ratchet.records.environment import Card
 from ratchet.records.files import save
-from ratchet.records.lines import append_line
-from ratchet.report.fleet import fleet_json, fleet_lines
+from ratchet.records.soak import append_check
+from ratchet.report.soak import fleet_json, fleet_lines
 from research.fleet import FLEETS, accused, begun, drawn
 from tests import examples
 from tests.unit.test_soak import check as soak_check
@@ -167,7 +167,7 @@ def test_records_of_soaks(tmp_path: Path) -> None:
         for minute in range(3):
             check = soak_check(minute, environment=environment)
             case = check.cases[0].model_copy(update={"reference_ms": 1 + 0.1 * number, "intensity": 0.25})
-            append_line(tmp_path / "soak" / f"{number}.jsonl", check.model_copy(update={"cases": (case,)}))
+            append_check(tmp_path / "soak" / f"{number}.jsonl", check.model_copy(update={"cases": (case,)}))
     found = survey_fleet([tmp_path])
     assert [(one.uuid, one.classes[0].kernel_class) for one in found] == [(card, "memory") for card in reversed(CARDS[:3])]
     assert [round(one.classes[0].slower, 2) for one in found] == [0.09, 0, -0.1]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ratchet.commands.github.models import joined
+from ratchet.commands.github.publish import joined
 from ratchet.config import settings_from
 from ratchet.errors import UsageError
 from ratchet.report.check_run import check_output

@@ -14,8 +14,7 @@ import requests
 from ratchet.errors import UnreachableError, UsageError
 from ratchet.forge import webhook
 from ratchet.judge.notice import UNEXPLAINED, OwnIssue, causes_of, confirmed, plan_issues, settled
-from ratchet.records.forge import Issue
-from ratchet.records.notice import Notice, SlowCase, SlowCause
+from ratchet.records.forge import Issue, Notice, SlowCase, SlowCause
 from ratchet.records.profile import CaseProfile, Finding, Profile
 from ratchet.records.verdict import Outcome, ReportRecord
 from ratchet.report.notice import digest_of, first_line, fixed_body, issue_body, issue_title, own_issue, slack_message

@@ -37,8 +37,7 @@ from ratchet.records.variants import VariantsRecord
 from ratchet.records.verdict import CaseVerdict, Outcome
 from ratchet.report.figures import page, style
 from ratchet.report.figures.roofline import draw_roofline, marks_of, needed_roofs, roofline_figure
-from ratchet.report.figures.study import study_figure
-from ratchet.report.figures.sweep import sweep_figure
+from ratchet.report.figures.variants import study_figure, sweep_figure
 from ratchet.report.suggestions import convergence_figure
 
 STORED = Path(__file__).parents[2] / "results" / "baseline.json"

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.judge.quickwins import holding
 from ratchet.measure.child.registry import discover
 from ratchet.records.files import load
 from ratchet.records.variants import Claims
-from ratchet.report.quickwins import factor, quickwins_lines, quickwins_markdown, rows_of
+from ratchet.report.variants import factor, holding, quickwins_lines, quickwins_markdown, rows_of
 from tests import examples, variants_examples
 from tests.variants_examples import claim
 

@@ -12,9 +12,8 @@ from scipy import stats
 from ratchet.errors import RecordError
 from ratchet.judge.soak import Meter, all_unchanged, meters
 from ratchet.records.environment import Environment
-from ratchet.records.lines import append_line, load_lines
 from ratchet.records.run import Policy
-from ratchet.records.soak import SoakCase, SoakCheck
+from ratchet.records.soak import SoakCase, SoakCheck, append_check, load_checks
 from ratchet.records.verdict import Outcome
 from ratchet.report.soak import badge, soak_json, soak_lines
 from ratchet.stats.estimate import share_bounds
@@ -132,19 +131,19 @@ def test_the_badge() -> None:
 def test_lines_survive_a_kill(tmp_path: Path) -> None:
     """What was written stays readable whatever is cut off; the line after a cut is whole."""
     path = tmp_path / "soak" / "x.jsonl"
-    append_line(path, check(0))
+    append_check(path, check(0))
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:100])
-    assert load_lines(path, SoakCheck) == [check(0)]
-    append_line(path, check(1))
-    assert load_lines(path, SoakCheck) == [check(0), check(1)]
+    assert load_checks(path) == [check(0)]
+    append_check(path, check(1))
+    assert load_checks(path) == [check(0), check(1)]
 
 
 def test_a_wrong_line_is_named(tmp_path: Path) -> None:
     """A value that cannot be is refused with its line and field."""
     path = tmp_path / "x.jsonl"
-    append_line(path, check(0))
+    append_check(path, check(0))
     path.write_text(path.read_text(encoding="utf-8") * 2, encoding="utf-8")
     path.write_text(path.read_text(encoding="utf-8").replace('"wall_s":30.0', '"wall_s":-1', 1), encoding="utf-8")
     with pytest.raises(RecordError, match=r"x\.jsonl, line 1: wall_s: "):
-        load_lines(path, SoakCheck)
+        load_checks(path)

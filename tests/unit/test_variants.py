@@ -9,14 +9,13 @@ import click
 import pytest
 
 from ratchet.cli.variants import _over
+from ratchet.commands.variants import swept_case
 from ratchet.errors import UnfitError, UsageError
 from ratchet.measure.child.loader import swept
 from ratchet.measure.child.registry import Case
 from ratchet.measure.tree_spec import Sweep, TreeSpec, child_command
-from ratchet.measure.variants import swept_case
 from ratchet.records.run import CaseRun, Config
-from ratchet.report.study import averages, insights, study_lines
-from ratchet.report.sweep import sweep_csv, sweep_lines
+from ratchet.report.variants import averages, insights, study_lines, sweep_csv, sweep_lines
 from tests import examples, variants_examples
 
 

@@ -15,14 +15,13 @@ from pathlib import Path
 
 from ratchet.cache import scratch_folder
 from ratchet.commands.experiment.session import minutes_left, open_session, save_session
-from ratchet.commands.experiment.start import pairs_by_stage, plan_of, settings_of
+from ratchet.commands.experiment.start import pairs_by_stage, plan_of_case, settings_of
 from ratchet.commands.machine import Machine, environment_of, machine_of
 from ratchet.commands.request import Request, apart_of, watched, writable
 from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings
 from ratchet.errors import UsageError
 from ratchet.forge.git import Repository, Snapshot, worktrees
-from ratchet.judge.evaluation import looks_that_decide
 from ratchet.judge.experiment import (
     MICRO,
     RERUNS,
@@ -32,12 +31,14 @@ from ratchet.judge.experiment import (
     decide,
     is_settled,
     kind_of,
+    looks_that_decide,
     settled,
     wants_reruns,
 )
 from ratchet.measure.build import without_secrets
 from ratchet.measure.experiment import ExperimentTask, MeasuredCase, Samples, measure_change
-from ratchet.records.experiment import WHOLE, Category, ExperimentRecord, SessionRecord, StageChange, SuiteOutcome
+from ratchet.records.experiment import WHOLE, ExperimentRecord, SessionRecord, StageChange, SuiteOutcome
+from ratchet.records.profile import Category
 from ratchet.records.run import Failure
 from ratchet.report.progress import Progress
 from ratchet.subprocesses import run as run_program
@@ -177,7 +178,7 @@ def _measure(
     budget_s = BUDGET_S[machine.device]
     task = ExperimentTask(
         session.case,
-        plan_of(settings, machine, min(budget_s, left_s) if left_s else budget_s),
+        plan_of_case(settings, machine, min(budget_s, left_s) if left_s else budget_s),
         looks_that_decide(settings.pairs),
         lambda samples: settled(_evidence(wanted.stage, samples)),
         wanted.stage,

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ratchet.commands.experiment.session import SESSION, save_session
-from ratchet.commands.machine import Machine, environment_of, machine_of
+from ratchet.commands.machine import Machine, environment_of, machine_of, plan_of
 from ratchet.commands.request import Request, apart_of, watched, writable
 from ratchet.commands.trees import build_twice, tree_specs
 from ratchet.config import Settings, load_settings
@@ -69,7 +69,13 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
         case = request.patterns[0]
         pairs = min(NOISE_PAIRS, settings.pairs)
         task = ExperimentTask(
-            case, plan_of(settings, machine), (pairs,), lambda _: True, gpu=machine.gpu, peaks=machine.peaks, idle=machine.idle
+            case,
+            plan_of_case(settings, machine),
+            (pairs,),
+            lambda _: True,
+            gpu=machine.gpu,
+            peaks=machine.peaks,
+            idle=machine.idle,
         )
         found = measure_start(specs, task, progress, without_secrets(environ))
     if found.profiled is None:
@@ -99,20 +105,10 @@ def settings_of(request: Request, root: Path, environ: Mapping[str, str]) -> Set
     return load_settings(root, environ, {"pairs": PAIRS, "case_timeout": CASE_TIMEOUT_S, **given})
 
 
-def plan_of(settings: Settings, machine: Machine, budget_s: float = 0.0) -> Plan:
+def plan_of_case(settings: Settings, machine: Machine, budget_s: float = 0.0) -> Plan:
     """Return how to measure one case, beginning no further pair after ``budget_s``."""
-    on_cpu = machine.device == "cpu"
-    return Plan(
-        pairs=settings.pairs,
-        blocks=BLOCKS,
-        block_ms=settings.block_ms,
-        placements=1 if on_cpu else 2,
-        budget_s=budget_s,
-        seed=settings.seed,
-        order_seed=settings.order_seed,
-        clock="cpu" if on_cpu else settings.clock,
-        cache="warm" if on_cpu else settings.cache,
-    )
+    own = {"blocks": BLOCKS, "placements": 1 if machine.device == "cpu" else 2, "budget_s": budget_s}
+    return plan_of(settings, machine.device).model_copy(update=own)
 
 
 def stages_of(samples: Samples) -> tuple[str, ...]:

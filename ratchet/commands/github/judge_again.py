@@ -221,8 +221,6 @@ ARTIFACT = "benchmark-ratchet-results"
 
 @dataclass(frozen=True)
 class PageSources:
-    """The sources of a page."""
-
     subject: Subject
     place: Path | None
     """The artifact; None if the job left none."""

@@ -21,8 +21,7 @@ from ratchet.forge.github import GitHub
 from ratchet.forge.push import Remote
 from ratchet.judge.notice import IssuePlan, causes_of, confirmed, plan_issues, settled
 from ratchet.judge.verdict import judge_run
-from ratchet.records.forge import Issue
-from ratchet.records.notice import Notice, SlowCause
+from ratchet.records.forge import Issue, Notice, SlowCause
 from ratchet.records.profile import CaseProfile
 from ratchet.report import profile as profile_text
 from ratchet.report.notice import digest_of, first_line, fixed_body, issue_body, issue_title, own_issue, slack_message

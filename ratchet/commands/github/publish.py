@@ -1,7 +1,8 @@
 """`ratchet publish`: judge again what a GPU job measured, and publish it as a comment and a check run.
 
 The trusted job calls this. It reads the artifact as hostile data and never runs code of the pull request. It writes a comment
-and a check run through GitHub's API, and files in the runner's temporary folder.
+and a check run through GitHub's API, and files in the runner's temporary folder. Where the base branch's settings name
+``models``, one page joins those of all GPU models.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Any
 
 from ratchet.commands.github.event import Subject, subject_of
 from ratchet.commands.github.judge_again import ARTIFACT, PageSources, blank_page, page_of, rules_at
-from ratchet.commands.github.models import joined
 from ratchet.commands.request import MARKDOWN, REPORT
 from ratchet.errors import Exit, LockedError, RatchetError
 from ratchet.forge.actions import LARGEST_SUMMARY
 from ratchet.forge.github import GitHub
+from ratchet.judge.github.state import PublishedState
 from ratchet.records.files import save, save_text
 from ratchet.records.verdict import Outcome, ReportRecord
 from ratchet.report.check_run import check_output
@@ -243,3 +244,43 @@ def lines_of(done: Publication) -> Iterator[str]:
 def summary_of(done: Publication) -> str:
     """Return the step's summary: the comment, with room for more detail, or the sentence why there is none."""
     return render_comment(done.page, LARGEST_SUMMARY) if done.page else f"{markdown(done.subject.why)}\n"
+
+
+# Several GPU models: a page for each, and one page of them all, which is that of the worst.
+
+
+def joined(pages: Mapping[str, CommentPage]) -> CommentPage:
+    """Return the page of the model that ended worst, which names it, with all models in it.
+
+    A model without results is no pass; a regression on another model comes first, since it says more.
+    """
+    apart = {model: _of_own_machine(model, pages) for model in pages}
+    worst = min(apart, key=lambda model: (apart[model].state is not PublishedState.REGRESSION, apart[model].state.value))
+    page = apart[worst]
+    others = tuple(
+        f"{model}: {headline(one.report) if one.report else one.problem}"
+        for model, one in apart.items()
+        if model != worst and one.state.conclusion != "success"
+    )
+    report = page.report and page.report.model_copy(update={"headline": f"{_scope(worst, apart)}: {page.report.headline}"})
+    problem = f"{worst}: {page.problem}" if page.problem else ""
+    return replace(page, report=report, problem=problem, notes=(*others, *page.notes), model=worst, models=apart)
+
+
+def _of_own_machine(model: str, pages: Mapping[str, CommentPage]) -> CommentPage:
+    """Return the page of a model; without its verdict where an earlier model has one of the same machine."""
+    page = pages[model]
+    for other, earlier in pages.items():
+        if other == model or page.report is None:
+            break
+        if earlier.report and earlier.report.environment.fingerprint == page.report.environment.fingerprint:
+            why = f"Its results are of the same kind of machine as those of {other}: look at the labels of its runner."
+            return replace(page, report=None, problem=why, artifact_url=None)
+    return page
+
+
+def _scope(worst: str, pages: Mapping[str, CommentPage]) -> str:
+    alike = all(page.state.conclusion == "success" for page in pages.values())
+    return (
+        f"{worst}, and no worse on {', '.join(model for model in pages if model != worst)}" if alike and len(pages) > 1 else worst
+    )

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratchet.commands.request import Request, root_of
-from ratchet.config import load_settings
+from ratchet.commands.request import Request, settings_of
 from ratchet.errors import RecordError, UsageError
 from ratchet.judge.tuning import recommend
 from ratchet.records.files import load, save_over
@@ -35,8 +34,7 @@ def apply_recorded(paths: Sequence[Path], request: Request, environ: Mapping[str
 
     Raises RecordError for a file that is no whole record, and as `apply_tuning` does.
     """
-    root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options, request.folder)
+    root, settings = settings_of(request, environ)
     return apply_tuning([load(path, TuningRecord) for path in paths], root / settings.bench, settings.policy)
 
 

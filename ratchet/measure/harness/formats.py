@@ -19,8 +19,6 @@ from ratchet.untrusted import clean
 
 @dataclass(frozen=True)
 class TimedBenchmark:
-    """One benchmark of a file."""
-
     benchmark: str
     """As the harness calls it, and so for ``config``; a case's name is made of both."""
     config: str = ""
@@ -48,8 +46,6 @@ class FileOrigin:
 
 @dataclass(frozen=True)
 class ParsedFile:
-    """The content of one file."""
-
     benchmarks: tuple[TimedBenchmark, ...]
     source: FileOrigin = field(default_factory=FileOrigin)
     notes: tuple[str, ...] = ()
@@ -57,8 +53,6 @@ class ParsedFile:
 
 @dataclass(frozen=True)
 class CsvTable:
-    """A table of text."""
-
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 

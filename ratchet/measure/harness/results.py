@@ -7,19 +7,20 @@ path. Reads the named file or folder, and nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import io
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from ratchet.errors import RecordError
 from ratchet.measure.harness import formats
 from ratchet.measure.harness.formats import FORMATS, FileOrigin, FormatError, TimedBenchmark
+from ratchet.records.files import parse_json, reading
 from ratchet.untrusted import clean
 
 LARGEST_BYTES = 64 * 2**20
@@ -44,8 +45,6 @@ class ReportedCase:
 
 @dataclass(frozen=True)
 class HarnessResults:
-    """The results of one process."""
-
     format: str
     cases: tuple[ReportedCase, ...]
     source: FileOrigin = field(default_factory=FileOrigin)
@@ -144,13 +143,8 @@ def _which(looks: str | None, kind: str | None) -> str:
 def _text(file: Path) -> str:
     if file.exists() and not file.is_file():  # reading a pipe would never end
         raise RecordError(f"{file} is not a regular file.", "Check the path.")
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(LARGEST_BYTES + 1)
-    except FileNotFoundError:
-        raise RecordError(f"{file} does not exist.", "Check the path, and that the command wrote its results there.") from None
-    except OSError as error:
-        raise RecordError(f"{file} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from None
+    with reading(file, "Check the path, and that the command wrote its results there."), file.open("rb") as stream:
+        content = stream.read(LARGEST_BYTES + 1)
     if len(content) > LARGEST_BYTES:
         raise RecordError(f"{file} is larger than {LARGEST_BYTES >> 20} MiB.", "Let the harness write fewer samples.")
     try:
@@ -166,35 +160,13 @@ def _document(file: Path, text: str) -> Any:
     if text.lstrip()[0] not in "{[":
         return _rows(file, text)
     try:
-        return _json(text)
-    except json.JSONDecodeError as error:
+        return parse_json(str(file), text, "Measure again.")
+    except RecordError:
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) > 1 and all(line.lstrip().startswith("{") for line in lines):  # one record a line
-            try:
-                return [_json(line) for line in lines]
-            except (ValueError, RecursionError):
-                pass
-        cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated")
-        truncated = " It seems to be cut off there." if cut else ""
-        place = f"line {error.lineno}, column {error.colno}"
-        raise RecordError(f"{file} is not JSON: {error.msg} at {place}.{truncated}", "Measure again.") from None
-    except (ValueError, RecursionError) as error:
-        what = str(error) if str(error).startswith("it ") else "it has a number of thousands of digits, or is nested too deeply"
-        raise RecordError(f"{file} cannot be read: {what}.", "Measure again.") from None
-
-
-def _json(text: str) -> Any:
-    def refuse_number(name: str) -> NoReturn:
-        raise ValueError(f"it contains {name}, which is no time")
-
-    def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        fields = dict(pairs)
-        if len(fields) < len(pairs):
-            twin = Counter(name for name, _ in pairs).most_common(1)[0][0]
-            raise ValueError(f"it has the field {json.dumps(clean(twin, 80))} twice in one object")
-        return fields
-
-    return json.loads(text, parse_constant=refuse_number, object_pairs_hook=refuse_twins)
+            with contextlib.suppress(RecordError):
+                return [parse_json(str(file), line) for line in lines]
+        raise
 
 
 def _rows(file: Path, text: str) -> formats.CsvTable:

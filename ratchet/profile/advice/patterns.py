@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ratchet.records.advice import Category
+from ratchet.records.profile import Category
 
 PINNED_MEMORY = "Enable Pinned Memory in PyTorch"
 PREALLOCATE = "Preallocate Tensors"

@@ -16,7 +16,7 @@ from ratchet.profile.advice.patterns import PATTERNS, QUICK_WIN_CASES
 from ratchet.profile.advice.timeline import ALLOCATIONS, LOADER, NOWHERE, Cause, CodePlace, Cover, Piece, Timeline, grouped, top
 from ratchet.profile.advice.trace import Event
 from ratchet.profile.roofline import highest
-from ratchet.records.advice import AdviceFinding, Category, Where
+from ratchet.records.profile import AdviceFinding, Category, Where
 from ratchet.units import duration, plural, rate, size
 
 FLOOR, FLOOR_US = 0.05, 100.0

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
 from ratchet.errors import RecordError
+from ratchet.records.files import reading
 from ratchet.untrusted import clean
 
 LARGEST_BYTES = 2**30
@@ -91,19 +92,16 @@ class ProfilerTrace:
 
 def read_trace(path: Path) -> ProfilerTrace:
     """Read a ``.json`` or ``.json.gz``. Raises RecordError."""
-    try:
+    with reading(path, "Check the path."):
         if not stat.S_ISREG(path.stat().st_mode):
             raise RecordError(f"{path} is not a file.", "Give the path of one saved trace.")
-        with path.open("rb") as stream:
-            packed = stream.read(2) == b"\x1f\x8b"
-            stream.seek(0)
-            return _linked(*_parsed(path, cast(BinaryIO, gzip.GzipFile(fileobj=stream)) if packed else stream))
-    except FileNotFoundError:
-        raise RecordError(f"{path} does not exist.", "Check the path.") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise RecordError(f"{path} is cut off or damaged: it cannot be decompressed.", _AGAIN) from None
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror or error}.", "Check the path and its permissions.") from None
+        try:
+            with path.open("rb") as stream:
+                packed = stream.read(2) == b"\x1f\x8b"
+                stream.seek(0)
+                return _linked(*_parsed(path, cast(BinaryIO, gzip.GzipFile(fileobj=stream)) if packed else stream))
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise RecordError(f"{path} is cut off or damaged: it cannot be decompressed.", _AGAIN) from None
 
 
 class _Text:

@@ -1,7 +1,7 @@
-"""Carry out `ratchet replay`: judge recorded pairs again, or draw them into simulated pull requests.
+"""Carry out `ratchet replay`, `compare`, `report` and `merge`: judge recorded runs and recorded pairs again.
 
-Only `ratchet replay` calls it. It reads the files that are named (runs, and archives that end in ``.npz``), the settings and the
-baseline; it measures nothing and writes nothing.
+It reads the files that are named (runs, and for `replay` archives that end in ``.npz``), the settings and the baseline. It
+measures nothing; `merge` copies profiles into the results folder. `ratchet baseline record` uses `judge_again`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from pathlib import Path
 
 import numpy as np
 
-from ratchet.commands.request import Request, load_baseline, root_of
-from ratchet.config import load_settings
+from ratchet.commands.harness import load_run
+from ratchet.commands.profile import results as profile_files
+from ratchet.commands.profile.results import with_stored_profiles
+from ratchet.commands.request import CURRENT, CommandResult, Request, load_baseline, settings_of, writable
 from ratchet.errors import UsageError
+from ratchet.judge.consistency import joined
 from ratchet.judge.replay import Pools, ReplayVerdict, judge_pairs, pool_of, simulate
-from ratchet.judge.verdict import judge_run
+from ratchet.judge.verdict import judge_run, judge_two
 from ratchet.measure.child.registry import select, unmatched
 from ratchet.records.archive import load_archive
 from ratchet.records.files import load
 from ratchet.records.run import RunRecord
+from ratchet.records.verdict import ReportRecord
 from ratchet.report.calibration import ReplayedFile, Simulation
 from ratchet.stats.comparison import Pair, pairs_of_medians
 from ratchet.units import did_you_mean
@@ -34,8 +38,7 @@ def replay(files: Sequence[Path], request: Request, environ: Mapping[str, str]) 
 
     Raises RecordError for a file that is neither a run nor an archive, UsageError for a pattern that matches no case.
     """
-    root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options, request.folder)
+    root, settings = settings_of(request, environ)
     baseline = load_baseline(root / settings.results)
     names: list[str] = []
     done = []
@@ -62,7 +65,7 @@ def replay_simulated(
     if runs < 1:
         raise UsageError(f"--simulate {runs}: that is too few pull requests to say anything.", "Draw 1 or more.")
     factors = dict(_factor(plant) for plant in plants)
-    settings = load_settings(root_of(request.folder), environ, request.options, request.folder)
+    _, settings = settings_of(request, environ)
     names: list[str] = []
     pools: dict[str, list[Pair]] = {}
     for _, recorded in _recorded(files):
@@ -133,3 +136,59 @@ def _refuse_unmatched(known: Sequence[str], patterns: Sequence[str], names: Sequ
         raise UsageError(
             f"{option}: there are no pairs of {pattern} to draw from.", "Choose it with --cases too, or leave it out."
         )
+
+
+# `ratchet compare` and `report`: judge two runs beside each other, or one by other thresholds.
+
+
+def compare(first: Path, second: Path, format_: str | None, request: Request, environ: Mapping[str, str]) -> ReportRecord:
+    """Judge two runs of one machine, ``first`` being the reference: recorded ones, or files that another harness wrote.
+
+    ``format_`` names that harness; None: by their content. Raises RecordError for an unreadable file.
+    """
+    _, settings = settings_of(request, environ)
+    reference, head = (load_run(path, format_, settings, request.command) for path in (first, second))
+    return judge_two(reference, head, settings.policy)
+
+
+def judge_again(recorded: Path | None, request: Request, environ: Mapping[str, str]) -> CommandResult:
+    """Judge a recorded run (None: the last one) again, by the thresholds given, else by its own.
+
+    Raises RecordError for an unreadable file.
+    """
+    root, settings = settings_of(request, environ)
+    results = root / settings.results
+    past = load(recorded or results / CURRENT, RunRecord)
+    report = judge_run(past, load_baseline(results), settings.overriding(past.policy, request.options))
+    return CommandResult(past, with_stored_profiles(report, past, results), results)
+
+
+# `ratchet merge`: join the shards of one check, measured on several runners, into one run and one verdict.
+
+
+def merge(paths: Sequence[Path], request: Request, environ: Mapping[str, str]) -> CommandResult:
+    """Join the shards and judge them as one run; the profiles beside each are copied into the results folder.
+
+    Raises UsageError where they do not belong together, IncompleteError where one is missing.
+    """
+    root, settings = settings_of(request, environ)
+    results = writable(root / settings.results)
+    run = joined([load(path, RunRecord) for path in paths]).model_copy(update={"command": request.command})
+    for path in paths:
+        _take_profiles(path.parent / profile_files.FOLDER, results / profile_files.FOLDER)
+    report = judge_run(run, load_baseline(results))
+    return CommandResult(run, with_stored_profiles(report, run, results), results)
+
+
+def _take_profiles(source: Path, folder: Path) -> None:
+    """Copy the profiles beside a shard's run, and their files, into the folder."""
+    profiles = profile_files.read_index(source).profiles
+    if not profiles or source.resolve() == folder.resolve():
+        return
+    for profile in profiles:
+        profile_files.clear(folder, profile.case)
+        for name in profile.files.values():
+            place = source / Path(name).name
+            if place.is_file():
+                profile_files.keep(place, folder, place.name)
+    profile_files.add_to_index(folder, profiles)

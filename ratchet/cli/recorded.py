@@ -1,0 +1,149 @@
+"""Commands for recorded runs: judge them again (compare, report, merge, replay), take them in and give them out (import, export).
+
+Loaded by `ratchet.cli` when one of them is called. None of them measures.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ratchet.cli.options import common, harness_format, judging, request_of
+from ratchet.cli.output import print_paths, print_result, show
+from ratchet.commands.harness import exported, import_results
+from ratchet.commands.output import write, write_report
+from ratchet.commands.recorded import compare, judge_again, merge, replay, replay_simulated
+from ratchet.commands.request import Request
+from ratchet.errors import Exit, UsageError
+from ratchet.judge.replay import worst_code
+from ratchet.records.files import load, save, save_text
+from ratchet.records.run import RunRecord
+from ratchet.report.calibration import file_line, judged_json, judged_lines, simulation_json, simulation_lines
+
+
+@click.command("compare")
+@click.argument("reference", type=click.Path(path_type=Path), metavar="A.json")
+@click.argument("head", type=click.Path(path_type=Path), metavar="B.json")
+@harness_format
+@judging
+@common
+def compare_command(reference: Path, head: Path, **options: Any) -> int:
+    """Compare two recorded runs of one machine, or two files of another harness: is B slower than A?"""
+    report = compare(reference, head, options.pop("format"), request_of((), options), os.environ)
+    show(report, as_json=options["as_json"])
+    return report.exit_code
+
+
+@click.command("report")
+@click.argument("recorded", type=click.Path(path_type=Path), metavar="[RUN.json]", required=False)
+@judging
+@common
+def report_command(recorded: Path | None, **options: Any) -> int:
+    """Judge a recorded run again and write its report (default: results/current.json)."""
+    done = judge_again(recorded, request_of((), options), os.environ)
+    show(done.report, as_json=options["as_json"])
+    print_paths(write_report(done), quiet=options["as_json"])
+    return done.report.exit_code
+
+
+@click.command("merge")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path))
+@common
+def merge_command(runs: tuple[Path, ...], **options: Any) -> int:
+    """Join the shards of one check (see `ratchet check --shard`) into one run and one verdict.
+
+    RUNS are the current.json of all shards; profiles beside them come along.
+    """
+    done = merge(runs, request_of((), options), os.environ)
+    show(done.report, as_json=options["as_json"])
+    print_paths(write(done, os.environ), quiet=options["as_json"])
+    return done.report.exit_code
+
+
+@click.command("replay")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--cases", multiple=True, metavar="A,B", help="Only these cases, benchmarks, configs or globs of these.")
+@click.option("--confidence", help="Confidence of the intervals (default: 0.95).")
+@click.option("--false-alarm", help="How often a whole run of unchanged code may be red (default: 0.1%).")
+@click.option("--simulate", type=int, metavar="N", help="Draw this many pull requests from the pairs and count the red ones.")
+@click.option("--pairs", type=int, metavar="K", help="With --simulate: most pairs that a case takes (default: 20).")
+@click.option("--seed", "draw_seed", type=int, help="With --simulate: seed of the draws (default: 0).")
+@click.option("--plant", multiple=True, metavar="CASE=1.035", help="With --simulate: make the head of a case 3.5 % slower.")
+@judging
+@common
+def replay_command(files: tuple[Path, ...], **options: Any) -> int:
+    """Judge recorded pairs again: by another gate, or many times over.
+
+    A FILE is a recorded run (results/current.json), or a NumPy archive NAME.npz with two arrays of milliseconds for every case,
+    CASE|A (the reference) and CASE|B (the head), each of shape (pairs, blocks, samples). Nothing is measured or written.
+
+    With --simulate, pull requests are made by drawing each case's pairs from all files, with replacement, and are judged as
+    `ratchet check` judges. It prints any_red, the share of pull requests with a red case among the cases in which nothing was
+    planted; caught, the share of planted cases that are red (null without --plant); inconclusive, the share of cases without an
+    answer; and pairs_mean, how many pairs a case took. It exits with 0.
+    """
+    patterns = tuple(name.strip() for group in options["cases"] for name in group.split(",") if name.strip())
+    request = request_of(patterns, options)
+    request = replace(request, options={**request.options, **{key: options[key] for key in ("confidence", "false_alarm")}})
+    if options["simulate"] is not None:
+        seed = options["draw_seed"] or 0
+        simulated = replay_simulated(files, request, options["simulate"], seed, options["plant"], os.environ)
+        print_result(simulation_json(simulated), simulation_lines(simulated), as_json=options["as_json"])
+        return int(Exit.PASS)
+    for option, value in (("--pairs", options["pairs"]), ("--seed", options["draw_seed"]), ("--plant", options["plant"] or None)):
+        if value is not None:
+            raise UsageError(f"{option} works with --simulate only.", f"Give --simulate N too, or leave {option} out.")
+    return _judge_files(files, request, as_json=options["as_json"])
+
+
+def _judge_files(files: tuple[Path, ...], request: Request, *, as_json: bool) -> int:
+    done = replay(files, request, os.environ)
+    code = worst_code(file.judged for file in done)
+    if as_json:
+        print_result(judged_json(done, code), (), as_json=True)
+        return code
+    for file in done:
+        print_result(None, [file_line(file)] if len(done) > 1 else [], as_json=False)
+        if file.report:
+            show(file.report, as_json=False)
+        else:
+            print_result(None, judged_lines(file.judged), as_json=False)
+    return code
+
+
+out = click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="The file to write.")
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@harness_format
+@out
+@common
+def import_command(files: tuple[Path, ...], out: Path, **options: Any) -> int:
+    """Make a recorded run of files that another harness wrote: each FILE holds the results of one process of the same code.
+
+    `ratchet compare` judges two such runs, and says what their verdict lacks. A verdict takes three processes a side.
+    """
+    format_ = options.pop("format")
+    run = import_results(files, format_, request_of((), options), os.environ)
+    save(out, run)
+    lines = [f"Imported {len(run.cases)} cases of {run.plan.clock} from {len(files)} processes: {out}", *run.warnings]
+    fields = {"path": str(out), "cases": [case.name for case in run.cases], "warnings": run.warnings}
+    print_result(fields, lines, as_json=options["as_json"])
+    return int(Exit.PASS)
+
+
+@click.command("export")
+@click.argument("recorded", type=click.Path(path_type=Path), metavar="RUN.json")
+@out
+@common
+def export_command(recorded: Path, out: Path, **options: Any) -> int:
+    """Write the head of a recorded run as JSON for PyTorch's benchmark database: one record a case, one value a process."""
+    run = load(recorded, RunRecord)
+    save_text(out, exported(run))
+    print_result({"path": str(out)}, [f"Exported: {out}"], as_json=options["as_json"])
+    return int(Exit.PASS)
