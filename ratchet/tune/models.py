@@ -61,7 +61,9 @@ Floats = NDArray[np.float64]
 
 MOST_PRODUCTS = 28
 """Most products of two parameters that become columns: all those of eight parameters."""
-SMALLEST = 0.5
+LEVELS = 512
+"""Most levels of a column: their distances are a table of the square. Closer numbers share one."""
+ZERO = 0.5
 """Stands for 0 where a logarithm is taken."""
 SAME = 1e-6
 """The least deviation: all answers can be the same."""
@@ -88,39 +90,37 @@ class Process:
     def __init__(self, candidates: Candidates, rng: np.random.Generator) -> None:
         self._codes, self._rng = candidates.codes, rng
         options = list(candidates.space.parameters.values())
-        self._own = [column for column, values in enumerate(options) if len(values) > 1]
-        self._apart = [_distances(options[column]) for column in self._own]
-        """Column → the distances of its values."""
-        self._products: list[tuple[int, int, Codes]] = []
-        """The two parameters of each product, and the code of the product of their values."""
-        for first, second in self._pairs(options):
-            logs = [np.log2(np.maximum(options[column], SMALLEST)) for column in (first, second)]
-            values, codes = np.unique(np.add.outer(*logs).round(6), return_inverse=True)
-            self._products.append((first, second, codes.reshape(len(logs[0]), -1).astype(np.int16)))
-            self._apart.append(np.abs(np.subtract.outer(values, values)) / (values[-1] - values[0]))
-        sizes = [len(self._apart), len(self._apart), 1]
+        self._columns: list[tuple[tuple[int, ...], Codes]] = []
+        """The parameters of each column, one or two, and its level for each of their values, or pair of values."""
+        self._apart: list[Floats] = []
+        """Column → how far apart any two levels are."""
+        for parameter, values in enumerate(options):
+            if len(values) > 1:
+                self._add((parameter,), *_levels_of(values))
+        singles = len(self._columns)
+        numeric = [number for number, values in enumerate(options) if 2 < len(values) <= LEVELS and _are_numbers(values, least=0)]
+        pairs = list(itertools.combinations(numeric, 2))
+        if len(pairs) > MOST_PRODUCTS:
+            pairs = [pairs[at] for at in sorted(rng.choice(len(pairs), MOST_PRODUCTS, replace=False))]
+        for pair in pairs:
+            first, second = (np.array(options[parameter], dtype=float) for parameter in pair)
+            logs = [np.log2(np.where(values > 0, values, ZERO)) for values in (first, second)]
+            self._add(pair, *_levels(np.add.outer(*logs)))
+        sizes = [len(self._columns), len(self._columns), 1]
         self._usual, self._spread = np.repeat(self.usual, sizes), np.repeat(self.spread, sizes)
-        self._usual[len(self._own) : len(self._apart)] -= math.log(4.0)
+        self._usual[singles : len(self._columns)] -= math.log(4.0)
         self._chosen = self._usual
         """The logarithms of weights, reaches and noise."""
         self._choose_at = 0
 
-    def _pairs(self, options: list[tuple[Value, ...]]) -> list[tuple[int, int]]:
-        """Return the parameters of the products."""
-        numbers = [
-            column
-            for column, values in enumerate(options)
-            if len(values) > 2 and all(isinstance(value, int | float) and value >= 0 for value in values)
-        ]
-        pairs = list(itertools.combinations(numbers, 2))
-        if len(pairs) > MOST_PRODUCTS:
-            pairs = [pairs[at] for at in sorted(self._rng.choice(len(pairs), MOST_PRODUCTS, replace=False))]
-        return pairs
+    def _add(self, parameters: tuple[int, ...], levels: Codes, apart: Floats) -> None:
+        self._columns.append((parameters, levels))
+        self._apart.append(apart)
 
-    def _columns(self, places: Places) -> Codes:
-        """Return the codes of these candidates, shape (columns, places)."""
+    def _levels_at(self, places: Places) -> Codes:
+        """Return the levels of these candidates, shape (columns, places)."""
         codes = self._codes[places].T
-        return np.array([*codes[self._own], *(table[codes[first], codes[second]] for first, second, table in self._products)])
+        return np.array([levels[tuple(codes[parameter] for parameter in own)] for own, levels in self._columns])
 
     def learn(self, places: Places, answers: Floats) -> None:
         """Predict from these answers from now on; of very many, from the largest and random others.
@@ -132,7 +132,7 @@ class Process:
             order, half = np.argsort(-answers, kind="stable"), self.rows // 2
             learned = np.concatenate([order[:half], self._rng.choice(order[half:], self.rows - half, replace=False)])
             places, answers = places[learned], answers[learned]
-        self._known = self._columns(places)
+        self._known = self._levels_at(places)
         self._mean, self._scale = float(answers.mean()), float(answers.std()) + SAME
         scaled = (answers - self._mean) / self._scale
         if count >= self._choose_at:
@@ -147,16 +147,16 @@ class Process:
         self._solved = self._whiten.T @ white
         self._variance = float(white @ white) / len(scaled)
 
-    def _kernel(self, columns: Codes) -> Floats:
-        """Return how alike these candidates and the known ones are, shape (candidates, known)."""
-        product = np.ones((columns.shape[1], self._known.shape[1]))
-        for factors, known, codes in zip(self._factors, self._known, columns, strict=True):
-            product *= factors[:, known][codes]
+    def _kernel(self, levels: Codes) -> Floats:
+        """Return how alike the candidates of these levels and the known ones are, shape (candidates, known)."""
+        product = np.ones((levels.shape[1], self._known.shape[1]))
+        for factors, known, own in zip(self._factors, self._known, levels, strict=True):
+            product *= factors[:, known][own]
         return product
 
     def predict(self, places: Places) -> tuple[Floats, Floats]:
         """Return the expected answer of each and its standard deviation, shape (n,) each."""
-        alike = self._kernel(self._columns(places))
+        alike = self._kernel(self._levels_at(places))
         left = 1 - ((alike @ self._whiten.T) ** 2).sum(axis=1)
         deviations = np.sqrt(np.maximum(left * self._variance, SAME**2))
         return self._mean + self._scale * (alike @ self._solved), self._scale * deviations
@@ -197,12 +197,24 @@ class Process:
         return float(loss), np.concatenate([by_weight, by_reach, by_noise]) + away / self._spread
 
 
-def _distances(values: Sequence[Value]) -> Floats:
-    """Return how far apart any two values of a parameter are, from 0 to 1, shape (values, values): numbers by their ranks."""
-    if any(isinstance(value, str) for value in values):
-        return 1 - np.eye(len(values))
-    ranks = np.argsort(np.argsort(np.array(values, dtype=float))) / (len(values) - 1)
-    return np.abs(np.subtract.outer(ranks, ranks))
+def _are_numbers(values: Sequence[Value], least: float = -math.inf) -> bool:
+    return all(isinstance(value, int | float) and value >= least for value in values)
+
+
+def _levels_of(values: Sequence[Value]) -> tuple[Codes, Floats]:
+    """Return the level of each value of a parameter, and the distances of levels, as `_levels` does; words are all 1 apart."""
+    if _are_numbers(values):
+        return _levels(np.argsort(np.argsort(np.array(values, dtype=float))).astype(float))
+    return np.arange(len(values), dtype=np.int16), 1 - np.eye(len(values))
+
+
+def _levels(places: Floats) -> tuple[Codes, Floats]:
+    """Return the level of each of these places on a line, and how far apart any two levels are, from 0 to 1."""
+    places = (places - places.min()) / np.ptp(places)
+    levels, codes = np.unique(places.round(9), return_inverse=True)
+    if len(levels) > LEVELS:
+        levels, codes = np.linspace(0, 1, LEVELS), np.round(places * (LEVELS - 1))
+    return codes.reshape(places.shape).astype(np.int16), np.abs(np.subtract.outer(levels, levels))
 
 
 def improvement(mean: Floats, deviation: Floats, best: float) -> Floats:

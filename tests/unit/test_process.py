@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
-from ratchet.tune.models import MOST_PRODUCTS, Process, SearchHistory, _distances, improvement
+from ratchet.tune.models import LEVELS, MOST_PRODUCTS, Process, SearchHistory, _levels_of, improvement
 from ratchet.tune.search import Search
-from ratchet.tune.space import Candidates, Space, candidates
+from ratchet.tune.space import Candidates, Space, Value, candidates
 
 POWERS = (1, 2, 4, 8, 16, 32, 64, 128)
 SPACE = Space({"x": POWERS, "y": POWERS, "layout": ("row", "column", "tile")})
@@ -45,12 +45,12 @@ def test_columns() -> None:
         Space({"on": (0, 1), "word": ("a", "b", "c"), "shift": (-1, 0, 1), "n": (1, 2, 3), "m": (2, 4, 8), "one": (7,)})
     )
     process = Process(found, np.random.default_rng(0))
-    assert len(process._columns(np.arange(4))) == 5 + 1
+    assert len(process._levels_at(np.arange(4))) == 5 + 1
     at = [
         found.index({"on": 0, "word": "a", "shift": 0, "n": n, "m": m, "one": 7}) or 0
         for n, m in ((1, 4), (2, 2), (2, 8), (1, 2))
     ]
-    products = process._columns(np.array(at))[-1].tolist()
+    products = process._levels_at(np.array(at))[-1].tolist()
     assert products[0] == products[1]
     assert products[3] < products[0] < products[2]
 
@@ -58,14 +58,35 @@ def test_columns() -> None:
 def test_many_parameters_have_so_many_products() -> None:
     """Of twelve parameters' 66 pairs as many products are columns as eight parameters have."""
     found = candidates(Space({f"p{number}": (1, 2, 3) for number in range(12)}), limit=50)
-    assert Process(found, np.random.default_rng(0))._columns(np.arange(5)).shape == (12 + MOST_PRODUCTS, 5)
+    assert Process(found, np.random.default_rng(0))._levels_at(np.arange(5)).shape == (12 + MOST_PRODUCTS, 5)
+
+
+def distances(values: tuple[Value, ...]) -> list[list[float]]:
+    """Return how far apart a parameter's values are, in the order in which they are listed."""
+    levels, apart = _levels_of(values)
+    return apart[np.ix_(levels, levels)].tolist()  # type: ignore[no-any-return]
 
 
 def test_words_have_no_order() -> None:
     """Numbers are as far apart as their ranks in whatever order they are listed, switches and words all the same."""
-    assert _distances((8, 1, 2)).tolist() == [[0, 1, 0.5], [1, 0, 0.5], [0.5, 0.5, 0]]
-    assert _distances((False, True)).tolist() == [[0, 1], [1, 0]]
-    assert _distances(("a", "b", "c")).tolist() == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+    assert distances((8, 1, 2)) == [[0, 1, 0.5], [1, 0, 0.5], [0.5, 0.5, 0]]
+    assert distances((False, True)) == [[0, 1], [1, 0]]
+    assert distances(("a", "b", "c")) == [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+
+
+def test_many_and_small_values() -> None:
+    """Parameters of thousands of values share levels, so that no table grows with their square; small fractions have products."""
+    numbers = {
+        "a": tuple(range(20_000)),
+        "b": tuple(range(500)),
+        "c": tuple(range(500)),
+        "p": (0.1, 0.2, 0.3),
+        "q": (0, 0.1, 0.4),
+    }
+    two = np.array([[0, 0, 0, 0, 0], [19_999, 499, 499, 2, 2]], dtype=np.int16)
+    process = Process(Candidates(Space(numbers), two, exact=True), np.random.default_rng(0))
+    assert max(len(apart) for apart in process._apart) == LEVELS
+    assert all(np.isfinite(apart).all() and apart.max() == 1 for apart in process._apart)
 
 
 def test_the_fast_are_preferred() -> None:
