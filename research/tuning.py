@@ -1,14 +1,14 @@
 """Search strategies on recorded spaces, without a GPU: how near do they come to the optimum?
 
     python research/tuning.py [--seeds 20] [--from-seed 0] [--budgets 50,100,200] [--strategies auto,climb]
-        [--aside | --chosen | SPACE.json.gz…]
+        [--aside | --chosen | SPACE.json.gz…] [--write FOLDER]
     python research/tuning.py --overhead
     python research/tuning.py --enumeration
 
 Prints the fraction of the optimum (the optimum's time over the best's) after each budget: the median over the seeds; and for
 the second budget the mean, the lowest tenth, the lowest quarter, and how many seeds reach 0.97. ``--aside`` takes spaces that
-nothing was chosen on: ten of tuning_spaces.py, by a seed used nowhere else. ``--chosen`` takes those on which strategies were
-compared.
+nothing was chosen on: ten of tuning_spaces.py, by a seed used nowhere else, and six of three further families. ``--chosen``
+takes those on which searches were compared. ``--write`` writes the spaces as T4 files, for tuning_peers.py, and searches none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tuning_spaces import elsewhere, made_up
 
 from ratchet.tune.search import Search
 from ratchet.tune.space import Space, candidates
-from ratchet.tune.t4 import RecordedSpace, read_t4, recorded_space, replayed
+from ratchet.tune.t4 import CORRECT, RecordedSpace, Result, read_t4, recorded_space, replayed, write_t4
 
 STRATEGIES = "auto,climb,random,tpe"
 SPACES = Path(__file__).parents[1] / "tests" / "data" / "tuning"
@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("--budgets", default="50,100,200")
     parser.add_argument("--aside", action="store_true")
     parser.add_argument("--chosen", action="store_true")
+    parser.add_argument("--write", type=Path)
     parser.add_argument("--overhead", action="store_true")
     parser.add_argument("--enumeration", action="store_true")
     given = parser.parse_args()
@@ -50,7 +51,11 @@ def main() -> int:
     else:
         spaces = {path.name.removesuffix(".json.gz"): read(path) for path in given.spaces}
         if given.aside or given.chosen:
-            spaces = families(range(50, 51) if given.aside else range(3))
+            spaces = families(range(50, 51)) | made_up(range(60, 62), unseen=True) if given.aside else families(range(5))
+        if given.write:
+            for name, space in spaces.items():
+                write_t4(given.write / f"{name.replace('/', '_')}.json.gz", results(space))
+            return 0
         seeds = range(given.from_seed, given.from_seed + given.seeds)
         table(spaces, given.strategies.split(","), seeds, [int(budget) for budget in given.budgets.split(",")])
     return 0
@@ -58,6 +63,13 @@ def main() -> int:
 
 def read(path: Path) -> RecordedSpace:
     return recorded_space(read_t4(path))
+
+
+def results(space: RecordedSpace) -> list[Result]:
+    return [
+        Result(space.candidates.configuration(place), time_ms, CORRECT if time_ms is not None else "runtime")
+        for place, time_ms in enumerate(space.times)
+    ]
 
 
 def families(seeds: range) -> dict[str, RecordedSpace]:

@@ -6,6 +6,8 @@ Each is a family: a seed draws the device and the kernel's habits. Times follow 
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,9 +17,9 @@ from ratchet.tune.t4 import RecordedSpace
 Floats = NDArray[np.float64]
 
 
-def made_up(seeds: range = range(3)) -> dict[str, RecordedSpace]:
-    """One of each family for each seed."""
-    families = (product, stencil, channels, inside, plateaus, cliffs, holes)
+def made_up(seeds: range = range(3), *, unseen: bool = False) -> dict[str, RecordedSpace]:
+    """One of each family for each seed; ``unseen``: of the families on which nothing was ever chosen."""
+    families = (twins, orders, many) if unseen else (product, stencil, channels, inside, plateaus, cliffs, holes)
     return {f"{family.__name__}/{seed}": family(seed) for family in families for seed in seeds}
 
 
@@ -237,6 +239,68 @@ def holes(seed: int) -> RecordedSpace:
         fails |= table[valid.codes[:, first], valid.codes[:, second]]
     times = np.exp(log) * _habits(valid, rng, ((0, 4), (1, 5), (2, 3)), 0.08) * np.exp(0.01 * rng.standard_normal(valid.count))
     return _recorded(valid, times, fails)
+
+
+def twins(seed: int) -> RecordedSpace:
+    """Two dimensions that a kernel treats alike: swapping their parameters changes little, so the good spots come in pairs."""
+    rng = np.random.default_rng(800 + seed)
+    tiles, widths = (8, 16, 32, 64, 128, 256), (1, 2, 4, 8)
+    space = Space(
+        {"m": tiles, "n": tiles, "vm": widths, "vn": widths, "stages": (1, 2, 3, 4), "warps": (1, 2, 4, 8)},
+        (lambda m, n: m * n >= 256,),
+    )
+    valid = candidates(space)
+    m, n, vm, vn, stages, warps = _columns(valid)
+    traffic = rng.uniform(20, 60) * (1 / m + 1 / n) / np.minimum(1, 0.3 + 0.25 * stages)
+    per_thread = m * n / (32 * warps)
+    work = 1 + rng.uniform(1, 4) / per_thread + rng.uniform(0.05, 0.2) * np.abs(np.log2(vm * vn) - rng.integers(2, 5))
+    shared = 4 * rng.integers(16, 33) * (m + n) * stages
+    occupancy = np.clip(
+        np.minimum(np.floor(200_000 / shared), np.floor(65536 / ((30 + per_thread) * 32 * warps))) * warps / 64, 0, 1
+    )
+    times = np.maximum(traffic, work) / np.clip(rng.uniform(1.5, 4) * occupancy + 0.02, 0.02, 1)
+    times *= np.exp(0.04 * rng.standard_normal(4)[valid.codes[:, 2]] + 0.01 * rng.standard_normal(valid.count))
+    return _recorded(valid, times, (occupancy <= 0) | (per_thread > rng.uniform(150, 300)))
+
+
+def orders(seed: int) -> RecordedSpace:
+    """Words that have no order: loop orders, layouts, caches; each pair has a cost of its own, and some do not compile."""
+    rng = np.random.default_rng(900 + seed)
+    loops = tuple("".join(order) for order in itertools.permutations("mnkb"))
+    space = Space(
+        {
+            "loops": loops,
+            "left": ("row", "column", "tiled", "swizzled"),
+            "right": ("row", "column", "tiled", "swizzled"),
+            "cache": ("none", "read", "write", "both", "stream"),
+            "unroll": (1, 2, 4, 8, 16),
+            "threads": (32, 64, 128, 256, 512, 1024),
+        }
+    )
+    valid = candidates(space)
+    codes = valid.codes
+    inner = np.array(["mnkb".index(order[-1]) for order in loops])[codes[:, 0]]
+    outer = np.array(["mnkb".index(order[0]) for order in loops])[codes[:, 0]]
+    log = 0.5 * rng.random((4, 4))[inner, codes[:, 1]] + 0.5 * rng.random((4, 4))[inner, codes[:, 2]] + 0.3 * rng.random(4)[outer]
+    log += 0.15 * rng.random((4, 5))[codes[:, 2], codes[:, 3]]
+    log += rng.uniform(0.03, 0.1) * (codes[:, 4] + codes[:, 5] - rng.uniform(3, 7)) ** 2 + 0.1 * rng.random(6)[codes[:, 5]]
+    fails = (rng.random((24, 4)) < 0.15)[codes[:, 0], codes[:, 1]] | (codes[:, 4] + codes[:, 5] > 8)
+    return _recorded(valid, np.exp(log + 0.01 * rng.standard_normal(valid.count)), fails)
+
+
+def many(seed: int) -> RecordedSpace:
+    """Fourteen parameters of which few matter, some only where a switch is on."""
+    rng = np.random.default_rng(1000 + seed)
+    values, switches = (1, 2, 4, 8, 16), dict.fromkeys("hijklmn", (0, 1))
+    valid = candidates(Space({**dict.fromkeys("abcdefg", values), **switches}), limit=20_000)
+    logs, on = np.log2(np.stack(_columns(valid)[:7])), valid.codes[:, 7:].T.astype(float)
+    log = rng.uniform(0.05, 0.2) * (logs[0] - rng.uniform(0, 4)) ** 2
+    log += rng.uniform(0.05, 0.2) * np.abs(logs[1] + logs[2] - rng.uniform(2, 6))
+    log += on[0] * (rng.uniform(0.1, 0.2) * np.abs(logs[3] - rng.uniform(0, 4)) - 0.3)
+    log += rng.uniform(0.1, 0.3) * (on[1] != on[2]) - rng.uniform(0, 0.1) * on[3]
+    log += 0.7 * (logs[1] + logs[3] > rng.uniform(5, 7))
+    fails = (on[4] == 1) & (logs[4] > rng.integers(2, 4))
+    return _recorded(valid, np.exp(log + 0.008 * rng.standard_normal(valid.count)), fails)
 
 
 def _columns(valid: Candidates) -> list[Floats]:

@@ -176,7 +176,6 @@ _FEWEST_FILES = 48
 """A check of one device needs about twenty."""
 _INSTALL = {
     "github": "PyGithub. Install it with `pip install 'gpu-ratchet[github]'`",
-    "sklearn": "scikit-learn. Install it with `pip install 'gpu-ratchet[tune]'`",
 }
 """Packages that not every command needs: name → what it is and how to install it."""
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

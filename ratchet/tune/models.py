@@ -1,14 +1,14 @@
-"""The models that guide a search: trees and a Gaussian process, and the history that they learn from.
+"""The model that guides a search, a Gaussian process, and the history that it learns from.
 
-`ratchet.tune.strategies` asks them what to try next. Pure: random draws come from the generator that they are given.
+`ratchet.tune.strategies` asks it what to try next. Pure: random draws come from the generator that it is given.
 """
 
 from __future__ import annotations
 
-import importlib
+import functools
 import itertools
+import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,126 +57,164 @@ class SearchHistory:
         return min(timed, default=(0.0, None))[1]
 
 
-Floats32 = NDArray[np.float32]
-
-MOST_PAIRS = 28
-"""Most pairs of parameters whose product and ratio become columns: all pairs of eight parameters."""
-SMALLEST = 0.5
-"""Stands for 0 where a logarithm is taken."""
-
-
-class Features:
-    """Candidates as points: numbers by their rank, from 0 to 1; other values each in a column of its own.
-
-    Further columns are the logarithms of the product and the ratio of two parameters: the threads of a block, for example, are a
-    product. Which pairs mean something is not known, so all pairs of parameters with three or more numbers, none below 0, are
-    used, or `MOST_PAIRS` random ones of them. Parameters with one value have no column.
-    """
-
-    def __init__(self, candidates: Candidates, rng: np.random.Generator) -> None:
-        self._codes = candidates.codes
-        options = list(candidates.space.parameters.values())
-        self._own = {column: _table(values) for column, values in enumerate(options) if len(values) > 1}
-        self._logs = {
-            column: np.log2(np.maximum(np.array(values, dtype=np.float32), SMALLEST))
-            for column, values in enumerate(options)
-            if len(values) > 2 and all(isinstance(value, int | float) and value >= 0 for value in values)
-        }
-        pairs = list(itertools.combinations(range(len(self._logs)), 2))
-        if len(pairs) > MOST_PAIRS:
-            pairs = [pairs[at] for at in sorted(rng.choice(len(pairs), MOST_PAIRS, replace=False))]
-        self._first = [first for first, _ in pairs]
-        self._second = [second for _, second in pairs]
-
-    def of(self, places: Places) -> Floats32:
-        """Return the points of these candidates, shape (places, columns)."""
-        codes = self._codes[places]
-        parts = [np.zeros((len(places), 0), dtype=np.float32)]
-        parts += [table[codes[:, column]] for column, table in self._own.items()]
-        if self._first:
-            logs = np.stack([table[codes[:, column]] for column, table in self._logs.items()], axis=1)
-            first, second = logs[:, self._first], logs[:, self._second]
-            parts += [first + second, first - second]
-        return np.concatenate(parts, axis=1)
-
-
-def _table(values: Sequence[Value]) -> Floats32:
-    """Return the coordinates of each value of one parameter, shape (values, columns)."""
-    if all(isinstance(value, int | float) for value in values) or len(values) == 2:
-        order = np.argsort(values) if not isinstance(values[0], str) else np.arange(2)
-        return (np.argsort(order) / (len(values) - 1)).astype(np.float32)[:, None]
-    return np.eye(len(values), dtype=np.float32)
-
-
-# The model: extremely randomised trees over the speed (Geurts, Ernst and Wehenkel, Machine Learning 63 (2006)).
-#
-# Where the trees disagree, the prediction is uncertain: Hutter, Hoos and Leyton-Brown, Learning and Intelligent Optimization
-# (2011).
-
-
 Floats = NDArray[np.float64]
 
+MOST_PRODUCTS = 28
+"""Most products of two parameters that become columns: all those of eight parameters."""
+LEVELS = 512
+"""Most levels of a column: their distances are a table of the square. Closer numbers share one."""
+ZERO = 0.5
+"""Stands for 0 where a logarithm is taken."""
 SAME = 1e-6
-"""The least deviation: trees can agree to the last digit."""
+"""The least deviation: all answers can be the same."""
 
 
-class Forest:
-    """Trees that learn the speed, the best being 1: slow configurations differ little in it, so few splits are spent on them.
+class Process:
+    """A Gaussian process that learns which parameters matter, alone and together (Rasmussen and Williams, chapters 2 and 5).
 
-    A failure counts as the slowest that was seen, and what is under way as the median, so that no two stations try the same spot.
+    Its kernel is a product over columns, each factor (1 + w k) / (1 + w) with k = exp(-r d): so each column, and each group of
+    them, may have an effect of its own. Weight w and reach r of each column, and the noise, are those most likely in the light
+    of the answers and of what is usual. A column is a parameter with two values or more, where numbers are as far apart (d) as
+    their ranks, from 0 to 1, and words 1; or the product of two parameters with three or more numbers, none below 0: the threads
+    of a block, for example, are a product. Which products mean something is not known, so all of them are columns, or
+    `MOST_PRODUCTS` random ones.
     """
 
-    trees = 20
-    rows = 600
-    """Most configurations that the trees learn from: with all 3,000 of a long search, proposing takes about twice as long."""
-    doubt = 2.0
-    """Factor for the deviation among the trees: they agree too soon on spaces with several good spots."""
-    share = 0.12
-    """Share of the columns considered at a split: so few that trees disagree where they have no data."""
+    usual = (math.log(2.0), math.log(2.0), math.log(0.01))
+    """What is usual for the logarithms of weight (of a product a quarter of it), reach and variance of the noise."""
+    spread = (1.2, 0.7, 1.0)
+    """Standard deviations of these."""
+    rows = 250
+    """Most configurations that it learns from: what a proposal takes grows with their square."""
 
     def __init__(self, candidates: Candidates, rng: np.random.Generator) -> None:
-        self._rng = rng
-        self._features = Features(candidates, rng)
-        self._sklearn: Any = importlib.import_module("sklearn")
-        self._tree: Any = importlib.import_module("sklearn.tree").ExtraTreeRegressor
-        self._grown: list[Any] = []
+        self._codes, self._rng = candidates.codes, rng
+        options = list(candidates.space.parameters.values())
+        self._columns: list[tuple[tuple[int, ...], Codes]] = []
+        """The parameters of each column, one or two, and its level for each of their values, or pair of values."""
+        self._apart: list[Floats] = []
+        """Column → how far apart any two levels are."""
+        for parameter, values in enumerate(options):
+            if len(values) > 1:
+                self._add((parameter,), *_levels_of(values))
+        singles = len(self._columns)
+        numeric = [number for number, values in enumerate(options) if 2 < len(values) <= LEVELS and _are_numbers(values, least=0)]
+        pairs = list(itertools.combinations(numeric, 2))
+        if len(pairs) > MOST_PRODUCTS:
+            pairs = [pairs[at] for at in sorted(rng.choice(len(pairs), MOST_PRODUCTS, replace=False))]
+        for pair in pairs:
+            first, second = (np.array(options[parameter], dtype=float) for parameter in pair)
+            logs = [np.log2(np.where(values > 0, values, ZERO)) for values in (first, second)]
+            self._add(pair, *_levels(np.add.outer(*logs)))
+        sizes = [len(self._columns), len(self._columns), 1]
+        self._usual, self._spread = np.repeat(self.usual, sizes), np.repeat(self.spread, sizes)
+        self._usual[singles : len(self._columns)] -= math.log(4.0)
+        self._chosen = self._usual
+        """The logarithms of weights, reaches and noise."""
+        self._choose_at = 0
 
-    def learn(self, seen: SearchHistory) -> None:
-        """Predict from this history from now on. At least one of its configurations must have a time."""
-        times = np.array([np.nan if value is None else value for value in seen.values.values()])
-        speeds = np.nanmin(times) / np.where(np.isnan(times), np.nanmax(times), times)
-        speeds = np.append(speeds, np.full(len(seen.pending), np.median(speeds)))
-        places = np.array([*seen.values, *seen.pending], dtype=np.intp)
-        if len(places) > self.rows:
-            learned = _rows_to_learn(speeds, self.rows, self._rng)
-            places, speeds = places[learned], speeds[learned]
-        at = self._features.of(places)
-        state = np.random.RandomState(self._rng.integers(2**31))  # one for all: to make one takes as long as to grow a tree
-        # A tree at a time, and what it takes checked here: the forest of scikit-learn takes twice as long, most of it to begin.
-        with self._sklearn.config_context(skip_parameter_validation=True, assume_finite=True):
-            grown = [self._tree(max_features=self.share, random_state=state) for _ in range(self.trees)]
-            self._grown = [tree.fit(at, speeds, check_input=False).tree_ for tree in grown]
+    def _add(self, parameters: tuple[int, ...], levels: Codes, apart: Floats) -> None:
+        self._columns.append((parameters, levels))
+        self._apart.append(apart)
 
-    def speed(self, places: Places) -> Floats:
-        """Return the expected speed of each, shape (n,)."""
-        return np.asarray(self._predictions(places).mean(axis=0))
+    def _levels_at(self, places: Places) -> Codes:
+        """Return the levels of these candidates, shape (columns, places)."""
+        codes = self._codes[places].T
+        return np.array([levels[tuple(codes[parameter] for parameter in own)] for own, levels in self._columns])
 
-    def gain(self, places: Places) -> Floats:
-        """Return the expected improvement of each on the best, shape (n,)."""
-        predicted = self._predictions(places)
-        return improvement(predicted.mean(axis=0), np.maximum(self.doubt * predicted.std(axis=0), SAME), 1.0)
+    def learn(self, places: Places, answers: Floats) -> None:
+        """Predict from these answers from now on; of very many, from the largest and random others.
 
-    def _predictions(self, places: Places) -> Floats:
-        """Return the prediction of each tree, shape (trees, places)."""
-        at = self._features.of(places)
-        return np.array([tree.predict(at).ravel() for tree in self._grown])
+        Weights, reaches and noise are chosen anew whenever there are a tenth more answers, and at least five.
+        """
+        count = len(places)
+        if count > self.rows:
+            order, half = np.argsort(-answers, kind="stable"), self.rows // 2
+            learned = np.concatenate([order[:half], self._rng.choice(order[half:], self.rows - half, replace=False)])
+            places, answers = places[learned], answers[learned]
+        self._known = self._levels_at(places)
+        self._mean, self._scale = float(answers.mean()), float(answers.std()) + SAME
+        scaled = (answers - self._mean) / self._scale
+        if count >= self._choose_at:
+            self._choose_at = count + max(5, count // 10)
+            self._choose(scaled)
+        weights, reaches, noise = np.split(np.exp(self._chosen), [len(self._apart), -1])
+        each = zip(weights, reaches, self._apart, strict=True)
+        self._factors = [(1 + weight * np.exp(-reach * apart)) / (1 + weight) for weight, reach, apart in each]
+        root = np.linalg.cholesky(self._kernel(self._known) + noise * np.eye(len(scaled)))
+        self._whiten = np.linalg.inv(root)
+        white = self._whiten @ scaled
+        self._solved = self._whiten.T @ white
+        self._variance = float(white @ white) / len(scaled)
+
+    def _kernel(self, levels: Codes) -> Floats:
+        """Return how alike the candidates of these levels and the known ones are, shape (candidates, known)."""
+        product = np.ones((levels.shape[1], self._known.shape[1]))
+        for factors, known, own in zip(self._factors, self._known, levels, strict=True):
+            product *= factors[:, known][own]
+        return product
+
+    def predict(self, places: Places) -> tuple[Floats, Floats]:
+        """Return the expected answer of each and its standard deviation, shape (n,) each."""
+        alike = self._kernel(self._levels_at(places))
+        left = 1 - ((alike @ self._whiten.T) ** 2).sum(axis=1)
+        deviations = np.sqrt(np.maximum(left * self._variance, SAME**2))
+        return self._mean + self._scale * (alike @ self._solved), self._scale * deviations
+
+    def _choose(self, scaled: Floats) -> None:
+        """Choose weights, reaches and noise from where they were, by the most likely ones for these answers."""
+        from scipy.optimize import minimize  # scipy takes a quarter of a second to load, which `ratchet tune --help` should not
+
+        rows, columns = np.tril_indices(len(scaled), -1)
+        apart = np.stack([table[known[rows], known[columns]] for table, known in zip(self._apart, self._known, strict=True)])
+        limits = [(-5.0, 7.0)] * len(apart) + [(-3.0, 4.0)] * len(apart) + [(-9.0, 0.0)]
+        options = {"maxiter": 25}
+        loss = functools.partial(self._loss, scaled=scaled, apart=apart, at=(rows, columns))
+        self._chosen = minimize(loss, self._chosen, jac=True, method="L-BFGS-B", bounds=limits, options=options).x
+
+    def _loss(self, chosen: Floats, scaled: Floats, apart: Floats, at: tuple[Places, Places]) -> tuple[float, Floats]:
+        """Return how unlikely a choice is, the negative logarithm of its density but for a constant, and the derivatives.
+
+        ``apart``: the distances in each column of any two of the known, shape (columns, n (n - 1) / 2), and ``at`` which two. The
+        variance of the process is the most likely one.
+        """
+        count = len(scaled)
+        weights, reaches, noise = np.split(np.exp(chosen), [len(apart), -1])
+        raised = weights[:, None] * np.exp(-reaches[:, None] * apart)
+        alike = np.prod((1 + raised) / (1 + weights[:, None]), axis=0)
+        kernel = (1 + noise) * np.eye(count)
+        kernel[at] = kernel[at[::-1]] = alike
+        inverse = np.linalg.inv(kernel)
+        solved = inverse @ scaled
+        variance = max(float(scaled @ solved) / count, SAME**2)
+        away = (chosen - self._usual) / self._spread
+        loss = 0.5 * (count * math.log(variance) + np.linalg.slogdet(kernel)[1] + away @ away)
+        slope = inverse - np.outer(solved, solved) / variance  # of twice the loss, by the entries of the kernel
+        moved, share = slope[at] * alike, raised / (1 + raised)
+        by_weight = share @ moved - moved.sum() * weights / (1 + weights)
+        by_reach = -reaches * ((apart * share) @ moved)
+        by_noise = 0.5 * noise * np.trace(slope)
+        return float(loss), np.concatenate([by_weight, by_reach, by_noise]) + away / self._spread
 
 
-def _rows_to_learn(speeds: Floats, rows: int, rng: np.random.Generator) -> Places:
-    """Choose so many of the known configurations: one half are the fastest, the others random."""
-    order = np.argsort(-speeds, kind="stable")
-    half = rows // 2
-    return np.concatenate([order[:half], rng.choice(order[half:], rows - half, replace=False)])
+def _are_numbers(values: Sequence[Value], least: float = -math.inf) -> bool:
+    return all(isinstance(value, int | float) and value >= least for value in values)
+
+
+def _levels_of(values: Sequence[Value]) -> tuple[Codes, Floats]:
+    """Return the level of each value of a parameter, and the distances of levels, as `_levels` does; words are all 1 apart."""
+    if _are_numbers(values):
+        return _levels(np.argsort(np.argsort(np.array(values, dtype=float))).astype(float))
+    return np.arange(len(values), dtype=np.int16), 1 - np.eye(len(values))
+
+
+def _levels(places: Floats) -> tuple[Codes, Floats]:
+    """Return the level of each of these places on a line, and how far apart any two levels are, from 0 to 1."""
+    places = (places - places.min()) / np.ptp(places)
+    levels, codes = np.unique(places.round(9), return_inverse=True)
+    if len(levels) > LEVELS:
+        levels, codes = np.linspace(0, 1, LEVELS), np.round(places * (LEVELS - 1))
+    return codes.reshape(places.shape).astype(np.int16), np.abs(np.subtract.outer(levels, levels))
 
 
 def improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
@@ -184,92 +222,7 @@ def improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
 
     Jones, Schonlau and Welch, Efficient Global Optimization (1998).
     """
-    from scipy.special import ndtr  # scipy takes a quarter of a second to load, which `ratchet tune --help` should not
+    from scipy.special import ndtr
 
     z = (mean - best) / deviation
     return np.asarray(deviation * (z * ndtr(z) + np.exp(-0.5 * z * z) / np.sqrt(2 * np.pi)))
-
-
-# The second model: a Gaussian process over the logarithm of the time (Rasmussen and Williams, chapter 2).
-
-
-class Process:
-    """A process in which configurations are the more alike, the more of their values are the same or close.
-
-    Its kernel is a product over parameters, each factor (1 + a k) / (1 + a): so every parameter, pair, triple … of them may have
-    an effect of its own, and a large ``a`` gives the larger groups more weight. What is e³ times as slow as the best, or failed,
-    counts as equally slow. What is under way counts as the median.
-    """
-
-    reaches = (1.5, 4.0)
-    """How fast two values of a parameter cease to be alike: over its whole range by a factor of exp(-reach)."""
-    mixes = (1.0, 4.0, 20.0)
-    """Values of ``a``."""
-    noise = 0.003
-    """Variance of a measurement, of the spread of all."""
-    again = 8
-    """Answers after which reach and mix are chosen anew, by their marginal likelihood."""
-    slowest = 3.0
-    rows = 250
-    """Most configurations that it learns from: what a proposal takes grows with their square."""
-
-    def __init__(self, candidates: Candidates, rng: np.random.Generator) -> None:
-        self._rng = rng
-        options = list(candidates.space.parameters.values())
-        columns = [column for column, values in enumerate(options) if len(values) > 1]
-        self._codes = candidates.codes[:, columns]
-        self._alike = {reach: [_alike(options[column], reach) for column in columns] for reach in self.reaches}
-        self._chosen = (self.reaches[0], self.mixes[0])
-        self._choose_at = 0
-
-    def learn(self, seen: SearchHistory) -> None:
-        """Predict from this history from now on. At least one of its configurations must have a time."""
-        times = np.array([np.nan if value is None else value for value in seen.values.values()])
-        speeds = -np.log(np.where(np.isnan(times), np.nanmax(times), times) / np.nanmin(times))
-        speeds = np.maximum(speeds, -self.slowest)
-        speeds = np.append(speeds, np.full(len(seen.pending), np.median(speeds)))
-        places = np.array([*seen.values, *seen.pending], dtype=np.intp)
-        if len(places) > self.rows:
-            learned = _rows_to_learn(speeds, self.rows, self._rng)
-            places, speeds = places[learned], speeds[learned]
-        self._known = self._codes[places]
-        spread = speeds.std() + SAME
-        answers, self._best = (speeds - speeds.mean()) / spread, -speeds.mean() / spread
-        if len(seen.values) >= self._choose_at:
-            self._choose_at = len(seen.values) + self.again
-            choices = list(itertools.product(self.reaches, self.mixes))
-            self._chosen = max(choices, key=lambda choice: self._fit(answers, *choice))
-        self._fit(answers, *self._chosen)
-
-    def _fit(self, answers: Floats, reach: float, mix: float) -> float:
-        """Solve for one kernel; return the logarithm of its marginal likelihood, but for a constant."""
-        count = len(answers)
-        covariance = self._kernel(self._known, reach, mix) + self.noise * np.eye(count)
-        self._root = np.linalg.cholesky(covariance)
-        half = np.linalg.solve(self._root, answers)
-        self._weights = np.linalg.solve(self._root.T, half)
-        self._variance = max(float(half @ half) / count, SAME**2)  # 0 where all are as fast
-        return float(-0.5 * count * np.log(self._variance) - np.log(np.diag(self._root)).sum())
-
-    def _kernel(self, codes: Codes, reach: float, mix: float) -> Floats:
-        """Return how alike these rows and the known ones are, shape (rows, known)."""
-        product = np.ones((len(codes), len(self._known)))
-        for column, table in enumerate(self._alike[reach]):
-            factors = ((1 + mix * table) / (1 + mix))[:, self._known[:, column]]
-            product *= factors[codes[:, column]]
-        return product
-
-    def gain(self, places: Places) -> Floats:
-        """Return the expected improvement of each on the best, shape (n,)."""
-        alike = self._kernel(self._codes[places], *self._chosen)
-        left = 1 - (np.linalg.solve(self._root, alike.T) ** 2).sum(axis=0)
-        return improvement(alike @ self._weights, np.sqrt(np.maximum(left * self._variance, SAME**2)), self._best)
-
-
-def _alike(values: Sequence[Value], reach: float) -> Floats:
-    """Return how alike two values of a parameter are, from 0 to 1, shape (values, values): numbers by their ranks."""
-    if len(values) > 2 and all(isinstance(value, int | float) for value in values):
-        ranks = np.argsort(np.argsort(np.array(values, dtype=float))) / (len(values) - 1)
-        return np.exp(-reach * np.abs(ranks[:, None] - ranks[None, :]))
-    same = np.eye(len(values))
-    return np.asarray(same + (1 - same) * np.exp(-reach))

@@ -1,8 +1,7 @@
 """The search: a space and what is known of it → which configurations to try next.
 
 ``ratchet tune`` and the replay of a recorded space ask it for configurations and report their times. `Auto` tries every
-configuration if the budget allows it; else it uses what did best on recorded and made-up spaces: a portfolio, or hill-climbing
-where scikit-learn is not installed. Pure: no clock, no files.
+configuration if the budget allows it; else it uses what did best on recorded and made-up spaces. Pure: no clock, no files.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 from ratchet.errors import UsageError
 from ratchet.tune.models import SearchHistory
 from ratchet.tune.space import Candidates, Configuration, Value
-from ratchet.tune.strategies import Climb, Exhaustive, Portfolio, Random, Strategy, Tpe
+from ratchet.tune.strategies import Bayes, Climb, Exhaustive, Random, Strategy, Tpe
 
 
 class Auto(Strategy):
@@ -29,7 +28,7 @@ class Auto(Strategy):
 
     @property
     def chosen(self) -> str:
-        """The strategies that it used, one after the other, or will use: ``exhaustive``, ``trees``."""
+        """The strategies that it used, one after the other, or will use: ``exhaustive``, ``bayes``."""
         return ", then ".join(strategy.name for strategy in self._used or [self._wanted()])
 
     def next(self) -> int:
@@ -40,18 +39,11 @@ class Auto(Strategy):
 
     def _wanted(self) -> type[Strategy]:
         fits = self.to_come is not None and self.seen.candidates.exact and self.seen.left <= self.to_come
-        if fits:
-            return Exhaustive
-        return Portfolio if _is_installed(Portfolio.needs) else Climb
+        return Exhaustive if fits else Bayes
 
 
-STRATEGIES: dict[str, type[Strategy]] = {
-    strategy.name: strategy for strategy in (Auto, Exhaustive, Random, Climb, Portfolio, Tpe)
-}
+STRATEGIES: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (Auto, Exhaustive, Random, Climb, Bayes, Tpe)}
 """Name → strategy. The search calls ``next()`` only while there is a candidate that was not handed out."""
-
-DISTRIBUTIONS = {"sklearn": "scikit-learn", "optuna": "Optuna"}
-"""Module → what its package is called."""
 
 
 def strategy_called(name: str) -> type[Strategy]:
@@ -59,14 +51,10 @@ def strategy_called(name: str) -> type[Strategy]:
     if name not in STRATEGIES:
         raise UsageError(f"There is no strategy called {name}.", f"There are {', '.join(STRATEGIES)}.")
     needs = STRATEGIES[name].needs
-    if needs and not _is_installed(needs):
-        hint = "Install it with pip install 'gpu-ratchet[tune]', or use auto or climb."
-        raise UsageError(f"The strategy {name} needs {DISTRIBUTIONS[needs]}, which is not installed.", hint)
+    if needs and importlib.util.find_spec(needs) is None:
+        hint = "Install it with pip install 'gpu-ratchet[tune]', or use auto, which needs nothing more."
+        raise UsageError(f"The strategy {name} needs {needs}, which is not installed.", hint)
     return STRATEGIES[name]
-
-
-def _is_installed(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
 
 
 class Search:

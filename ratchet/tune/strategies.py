@@ -1,4 +1,4 @@
-"""The search strategies but `auto`: exhaustive, random, hill-climbing, a portfolio and Optuna, and what all of them share.
+"""The search strategies but `auto`: exhaustive, random, hill-climbing, guided by a model, and Optuna, and what all of them share.
 
 `ratchet.tune.search` keeps the history and asks the strategy for the next candidate. Pure: random draws come from the generator
 that it is given.
@@ -6,6 +6,7 @@ that it is given.
 
 from __future__ import annotations
 
+import heapq
 import math
 import warnings
 from abc import ABC, abstractmethod
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ratchet.tune.models import Forest, Process, SearchHistory
+from ratchet.tune.models import Floats, Process, SearchHistory, improvement
 from ratchet.tune.space import Places
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Strategy(ABC):
 
     name: ClassVar[str]
     needs: ClassVar[str] = ""
-    """The package, if any, that must be installed for it; the extra ``tune`` has all of them."""
+    """The package, if any, that must be installed for it; the extra ``tune`` has it."""
 
     def __init__(self, seen: SearchHistory, rng: np.random.Generator, budget: int | None) -> None:
         """Begin with a budget of about so many evaluations; None where it is not known."""
@@ -105,78 +106,72 @@ class Climb(Strategy):
             here = better
 
 
-# The search that two models guide.
+# The search that a model guides.
 
 
-class Portfolio(Strategy):
-    """Some random configurations; then in turn what a Gaussian process finds most promising, what trees do, and a climb.
+class Bayes(Strategy):
+    """Some random configurations; then always the one that promises most: the expected improvement times the chance to work.
 
-    Where one of the three stays on a plateau, the others go on, and each learns from all answers. The constants were chosen on
-    recorded and made-up spaces: docs/decisions/0011-search.md.
+    One Gaussian process learns the times of what worked, another what works. The constants were chosen on recorded and made-up
+    spaces: docs/decisions/0011-search.md.
     """
 
-    name = "portfolio"
-    needs = "sklearn"
+    name = "bayes"
     first = 15
-    """Random configurations before a model is asked; of a small budget no more than a third."""
+    """Random configurations before the model is asked; of a small budget no more than a third."""
     fewest = 3
-    """Fewest known times with which a model is asked."""
-    centres = 5
-    """Best configurations whose neighbours are always considered."""
-    pool = 3000
+    """Fewest known times with which the model is asked."""
+    slowest = 3.0
+    """What is e to this power as slow as the best, or slower, counts as equally slow."""
+    least = 0.02
+    """The least chance to work that is believed."""
+    pool = 1000
     """Random candidates that are considered where more are free."""
-    patience = 6
-    """Neighbours that are no better, after which a climb begins again elsewhere."""
+    best = 5
+    """Best configurations whose neighbours are considered, and most promising candidates from which promise is climbed."""
 
     def __init__(self, seen: SearchHistory, rng: np.random.Generator, budget: int | None) -> None:
         super().__init__(seen, rng, budget)
-        self._process, self._forest = Process(seen.candidates, rng), Forest(seen.candidates, rng)
+        self._times, self._works = Process(seen.candidates, rng), Process(seen.candidates, rng)
         self._random = self.first if budget is None else min(self.first, budget // 3)
-        self._start: int | None = None
-        """Where the climb begins next, while its time is not known."""
-        self._here: int | None = None
-        self._in_vain = 0
 
     def next(self) -> int:
-        handed_out = len(self.seen.values) + len(self.seen.pending)
         timed = {place: value for place, value in self.seen.values.items() if value is not None}
-        if handed_out < self._random or len(timed) < self.fewest:
+        if len(self.seen.values) + len(self.seen.pending) < self._random or len(timed) < self.fewest:
             return self.drawn()
-        if handed_out % 3 == 2 and self._start not in self.seen.pending:
-            return self._climbed(timed)
-        model = self._forest if handed_out % 3 else self._process
-        model.learn(self.seen)
-        places = self._considered(timed)
-        return int(places[np.argmax(model.gain(places))])
+        times = np.array([*timed.values()])
+        speeds = np.maximum(np.log(times.min() / times), -self.slowest)
+        # What is under way counts as the median, so that no two stations try the same spot.
+        speeds = np.append(speeds, np.full(len(self.seen.pending), np.median(speeds)))
+        self._times.learn(np.array([*timed, *self.seen.pending]), speeds)
+        if len(timed) < len(self.seen.values):
+            works = np.array([value is not None for value in self.seen.values.values()], dtype=float)
+            self._works.learn(np.array([*self.seen.values]), works)
+        return self._most_promising(sorted(timed, key=timed.__getitem__)[: self.best])
 
-    def _climbed(self, timed: dict[int, float]) -> int:
-        """Return the neighbour that trees expect to be fastest, of where the climb stands; a random start where it ends."""
-        if self._start is not None:
-            self._here, self._in_vain = (self._start if self._start in timed else None), 0
-            self._start = None
-        if self._here is not None:
-            near, before = self.seen.candidates.neighbours(self._here), self._here
-            while (best := min(near.tolist(), key=lambda place: timed.get(place, math.inf), default=before)) in timed:
-                if timed[best] >= timed[self._here]:
-                    break
-                self._here, near = best, self.seen.candidates.neighbours(best)
-            self._in_vain = self._in_vain + 1 if self._here == before else 0
-            free = near[~self.seen.taken[near]]
-            if len(free) and self._in_vain <= self.patience:
-                self._forest.learn(self.seen)
-                return int(free[np.argmax(self._forest.speed(free))])
-        self._here, self._start = None, self.drawn()
-        return self._start
-
-    def _considered(self, timed: dict[int, float]) -> Places:
-        """Return the candidates to choose from: all that are free, or `pool` random ones and the neighbours of the best few."""
+    def _most_promising(self, best: list[int]) -> int:
+        """Return the most promising candidate of all that are free; of many, the best seen in climbing from some."""
+        neighbours, taken = self.seen.candidates.neighbours, self.seen.taken
         if self.seen.left <= self.pool:
-            return self.seen.untaken()
-        best = sorted(timed, key=timed.__getitem__)[: self.centres]
-        drawn = self.rng.integers(self.seen.candidates.count, size=self.pool)
-        places = np.unique(np.concatenate([drawn, *(self.seen.candidates.neighbours(place) for place in best)]))
-        places = places[~self.seen.taken[places]]
-        return np.asarray(places) if len(places) else self.seen.untaken()[: self.pool]
+            places = self.seen.untaken()
+        else:
+            drawn = self.rng.integers(self.seen.candidates.count, size=self.pool)
+            places = np.unique(np.concatenate([[self.drawn()], drawn, *map(neighbours, best)]))
+            places = places[~taken[places]]
+        promises: dict[int, float] = {}
+        while len(places):
+            promises.update(zip(places.tolist(), self._promises(places).tolist(), strict=True))
+            front = heapq.nlargest(self.best, promises, key=promises.__getitem__)
+            near = np.unique(np.concatenate([neighbours(place) for place in front]))
+            places = np.array([place for place in near.tolist() if place not in promises and not taken[place]], dtype=np.intp)
+        return max(promises, key=promises.__getitem__)
+
+    def _promises(self, places: Places) -> Floats:
+        """Return how much may be hoped for from each, shape (n,)."""
+        promises = improvement(*self._times.predict(places), best=0.0)
+        if any(value is None for value in self.seen.values.values()):
+            promises *= np.clip(self._works.predict(places)[0], self.least, 1.0)
+        return promises
 
 
 # Optuna's tree-structured Parzen estimator, for comparison; `auto` never uses it.

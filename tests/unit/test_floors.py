@@ -29,8 +29,8 @@ FLOORS: dict[str, int] = {
 """Of each module or package of ratchet; a higher floor may import a lower one."""
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 """(importing module, imported module) → why; the fewer the better."""
-HEAVY = ("torch", "pydantic", "numpy", "scipy", "rich", "jinja2", "github", "requests", "optuna", "sklearn", "ray", "matplotlib")
-HEAVIEST = ("torch", "scipy", "ray", "sklearn", "matplotlib", "optuna")
+HEAVY = ("torch", "pydantic", "numpy", "scipy", "rich", "jinja2", "github", "requests", "optuna", "ray", "matplotlib")
+HEAVIEST = ("torch", "scipy", "ray", "matplotlib", "optuna")
 """What not even the help of one command waits for."""
 FILES = ("os", "pathlib", "io", "shutil", "tempfile", "subprocess", "socket", "urllib", "sqlite3")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import pytest
@@ -104,7 +103,7 @@ def test_auto_tries_everything_that_fits() -> None:
     """Where the budget is enough for the whole space, the search is exhaustive."""
     found = candidates(SPACE)
     assert Search(found, "auto", budget=found.count).strategy == "exhaustive"
-    assert Search(found, "auto", budget=found.count - 1).strategy == "portfolio"
+    assert Search(found, "auto", budget=found.count - 1).strategy == "bayes"
 
 
 def test_auto_changes_its_mind_with_the_pace() -> None:
@@ -114,11 +113,11 @@ def test_auto_changes_its_mind_with_the_pace() -> None:
     tried = search.ask(5)
     for each in tried:
         search.tell(each, 1.0)
-    assert search.strategy == "portfolio"
+    assert search.strategy == "bayes"
     search.expect(found.count - 5)
     rest = [each for each in map(found.configuration, range(found.count)) if each not in tried]
     assert search.ask(3) == rest[:3]
-    assert search.strategy == "portfolio, then exhaustive"
+    assert search.strategy == "bayes, then exhaustive"
     search.expect(2)
     assert search.ask(10) != rest[3:13]
 
@@ -145,19 +144,10 @@ def test_times_that_cannot_be(value: float) -> None:
         Search(candidates(SPACE)).tell(dict(SPACE.default or {}), value)
 
 
-def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without scikit-learn, `auto` climbs where it would ask trees, and `trees` says what to install."""
-    monkeypatch.setitem(sys.modules, "sklearn", None)
+def test_tpe_names_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Optuna, `tpe` names it and the extra to install, and `auto` searches as it did."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    search = Search(candidates(SPACE), budget=3)
-    assert search.ask(3)
-    assert search.strategy == "climb"
-
-
-@pytest.mark.parametrize(("strategy", "needed"), [("portfolio", "scikit-learn"), ("tpe", "Optuna")])
-def test_a_strategy_names_what_it_needs(monkeypatch: pytest.MonkeyPatch, strategy: str, needed: str) -> None:
-    """A strategy whose package is missing names it, and the extra to install."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=f"The strategy {strategy} needs {needed}, which is not installed") as raised:
-        Search(candidates(SPACE), strategy)
+    with pytest.raises(UsageError, match="The strategy tpe needs optuna, which is not installed") as raised:
+        Search(candidates(SPACE), "tpe")
     assert "pip install 'gpu-ratchet[tune]'" in raised.value.hint
+    assert Search(candidates(SPACE)).ask(3)
