@@ -16,14 +16,17 @@ from ratchet.forge.git import Repository
 from ratchet.history.index import History
 from ratchet.history.store import FolderFiles, append, name_of, text_of
 from ratchet.judge.history import anchors_of, by_anchor, history_run, series_of
+from ratchet.judge.profile import shortened
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline, Step, StepKind
 from ratchet.records.environment import Fingerprint
 from ratchet.records.history import HistoryCase, HistoryRun, RatioTo
+from ratchet.records.profile import Profile
 from ratchet.records.run import Tree
 from ratchet.records.verdict import Outcome
 from ratchet.report.history import case_lines, overview_lines, problem_lines, trend
-from tests.examples import FINGERPRINT, HOSTILE, STARTED, case_profile, first_entry, stored
+from ratchet.report.profile import tables
+from tests.examples import FINGERPRINT, HOSTILE, STARTED, case_profile, first_entry, kernel_profile, stored, traced
 from tests.history_examples import check_of, commit, timed
 from tests.integration.playground import new_repository
 
@@ -206,7 +209,36 @@ def test_what_is_kept_of_a_run() -> None:
     assert (first.anchor.commit, first.anchor.ratio) == (commit(1), pytest.approx(1.2))
     assert (second.anchor, second.why) == (None, None)
     assert first.why == "Registers 128 → 255 and 1.2 MB of spills: occupancy halved."
+    assert first.profile == shortened(case_profile(NAME))
+    assert second.profile is None
     assert (first.median_ms, kept.commit, kept.url) == (pytest.approx(1.005, rel=1e-3), commit(3), "https://example.org/1")
+
+
+def test_what_is_kept_of_a_profile() -> None:
+    """The first findings and the counters of the longest launches that stand beside each other; however much it holds, little."""
+    flood = "long " * 10_000
+    kernel = kernel_profile(metrics={f"m{number}": 1.0 for number in range(5000)}, function=flood)
+    short = kernel_profile(duration_s=1e-6, function="short")
+    side = Profile(tool="ncu", kernels=(short, kernel, short, kernel, kernel), warnings=(flood,) * 50)
+    finding = case_profile().findings[0].model_copy(update={"what": flood, "why": flood, "advice": flood})
+    whole = case_profile(head=side, reference=side, findings=(finding,) * 50, steps_down=(flood,) * 50)
+    kept = shortened(whole)
+    assert len(kept.model_dump_json(exclude_none=True)) < 16_000
+    assert [len(one.kernels) if one else 0 for one in (kept.head, kept.reference)] == [3, 3]
+    assert "short" not in kept.model_dump_json()
+    assert (kept.files, kept.head_tree, len(kept.findings)) == ({}, None, 3)
+    small = case_profile()
+    assert [table.rows for table in tables(shortened(small))] == [table.rows for table in tables(small)]
+    assert shortened(small).causes[0].what == small.causes[0].what
+
+
+def test_what_is_kept_of_traced_times() -> None:
+    """The five longest of the traced times and the sum of all stay as they were; the others become one."""
+    times = {f"aten::op{number}": (20 - number) * 1e-6 for number in range(15)}
+    whole = case_profile(head=traced(10, 1e-5, kernels=times), reference=traced(5, 1e-5, kernels=times), findings=())
+    (before,), (after,) = tables(whole), tables(shortened(whole))
+    assert set(before.rows) - set(after.rows) == {before.rows[6]}
+    assert [row.title for row in after.rows if row not in before.rows] == ["all others"]
 
 
 def test_an_unfit_anchor_counts_for_nothing() -> None:
