@@ -10,7 +10,9 @@ import fnmatch
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from ratchet.cache import cache_root
 from ratchet.commands.request import Request, root_of
@@ -66,13 +68,30 @@ class BranchFiles:
         return zip(names, self._repository.contents([self._blobs[name].hash for name in names]), strict=True)
 
 
-def open_history(request: Request, environ: Mapping[str, str]) -> History:
-    """Open the history of a checkout: what `ratchet baseline record` kept in the results folder, and the branch as last fetched.
+@dataclass(frozen=True)
+class OpenedHistory:
+    """The history of a checkout, and its settings."""
 
-    Raises UsageError for wrong settings, GitError and OutputError where it cannot be read.
+    history: History
+    root: Path
+    settings: Settings
+
+    @property
+    def ended_mutes(self) -> list[str]:
+        """A sentence for each mute of the settings that is over."""
+        return list(warnings((), self.settings.mute, datetime.now(UTC).date()))
+
+
+def open_history(request: Request, environ: Mapping[str, str], *, fetch: bool) -> OpenedHistory:
+    """Open the history of a checkout: what `ratchet baseline record` kept in the results folder, and the branch of origin.
+
+    ``fetch`` brings that branch first; else it is as last fetched. Raises UsageError for wrong settings, and where origin has no
+    history to fetch; GitError and OutputError where it cannot be read.
     """
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options, request.folder)
+    if fetch:
+        _fetch(Remote(request.folder), settings.history_branch)
     folder = root / settings.results / HISTORY
     places: list[RunFiles] = [FolderFiles(folder)]
     try:
@@ -84,7 +103,17 @@ def open_history(request: Request, environ: Mapping[str, str]) -> History:
         if not folder.is_dir():
             raise
     key = hashlib.sha256(f"{root}\n{folder}\n{settings.history_branch}\n{settings.project}".encode()).hexdigest()[:16]
-    return History(places, cache_root() / HISTORY / f"{key}.sqlite")
+    return OpenedHistory(History(places, cache_root() / HISTORY / f"{key}.sqlite"), root, settings)
+
+
+def _fetch(remote: Remote, branch: str) -> None:
+    if not branch:
+        raise UsageError('history_branch is "", so no run is kept on a branch.', "Without --fetch, the results folder is read.")
+    if not remote.follow(branch):
+        raise UsageError(
+            f"{remote.name} has no branch {branch}: no run of main was kept there yet.",
+            f"`ratchet baseline push` keeps them. From another remote: `git fetch NAME {branch}:{branch}`, then without --fetch.",
+        )
 
 
 def case_histories(history: History, pattern: str | None, last: int | None = None) -> list[Series]:
@@ -97,18 +126,12 @@ def case_histories(history: History, pattern: str | None, last: int | None = Non
     if not names:
         raise UsageError(
             "There is no judged run of main yet.",
-            "`ratchet baseline push` keeps them on a branch (fetch it with `git fetch`), `ratchet baseline record` in a folder.",
+            "`ratchet history --fetch` brings those that CI kept on a branch; `ratchet baseline record` keeps them in a folder.",
         )
     wanted = [case for case in cases if pattern is None or fnmatch.fnmatchcase(case.name, pattern)]
     if not wanted:
         raise UsageError(f"The history has no case {pattern}.", did_you_mean(pattern or "", names) or "See `ratchet history`.")
     return [history.series(case.name, case.hardware, last) for case in wanted]
-
-
-def ended_mutes(request: Request, environ: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each mute of the settings that is over. Raises UsageError for wrong settings."""
-    settings = load_settings(root_of(request.folder), environ, request.options, request.folder)
-    return list(warnings((), settings.mute, datetime.now(UTC).date()))
 
 
 # Keeping runs on a branch of the remote.
