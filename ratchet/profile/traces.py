@@ -161,4 +161,13 @@ def that_matter(activity: Activity) -> list[str]:
 
 def launches_of(activity: Activity, names: Collection[str]) -> int:
     """Return how often a call launches kernels of these bare names, rounded up."""
-    return math.ceil(sum(count for name, count in activity.ran.items() if bare(name) in names) / max(1, activity.calls))
+    return math.ceil(sum(launches_by_name(activity, names).values()))
+
+
+def launches_by_name(activity: Activity, names: Collection[str]) -> dict[str, float]:
+    """Return bare name → how often a call launches it, of these names; a fraction where calls differ."""
+    found: dict[str, float] = {}
+    for name, count in activity.ran.items():
+        if bare(name) in names:
+            found[bare(name)] = found.get(bare(name), 0.0) + count / max(1, activity.calls)
+    return found

@@ -25,7 +25,7 @@ from ratchet.commands.profile.sides import (
     start_profilers,
 )
 from ratchet.config import Settings
-from ratchet.measure.child.profile_target import MARK, SEPARATOR, TROUBLE, GoFile, ProfileTarget, read_status
+from ratchet.measure.child.profile_target import MARK, TROUBLE, GoFile, ProfileTarget, read_status
 from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile.ncu import NcuOptions
@@ -435,15 +435,14 @@ def test_both_sides_replay_the_kernels_that_matter_on_either(play: Playground, t
 
 
 def test_cases_share_one_process_a_side(play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Launches belong to the case whose separator they follow; both cases name the one report that they share."""
+    """Launches belong to the cases in their order, as many as their traces show; both name the one report that they share."""
     traced = {"a/b": head(activity(scale=1)), "c/d": head(activity(scale=1, gemm=1)), "e/f": head(activity(many=17))}
-    separator = KernelProfile(name=SEPARATOR, function=SEPARATOR, index=0)
 
     def both(path: Path, environ: Mapping[str, str]) -> Profile:
         whole = read(path, environ)
         (launch,) = whole.kernels
         other = launch.model_copy(update={"name": "gemm", "function": "gemm"})
-        return whole.model_copy(update={"kernels": (separator, launch, separator, launch, other)})
+        return whole.model_copy(update={"kernels": (launch, launch, other)})
 
     monkeypatch.setattr("ratchet.profile.readers.read", both)
     found = profiled(play, tmp_path, traced, ncu=RECORDED)
@@ -453,11 +452,33 @@ def test_cases_share_one_process_a_side(play: Playground, tmp_path: Path, monkey
     (report,) = {found[case]["head"].reports["ncu-rep"] for case in ("a/b", "c/d")}
     assert report.name.startswith("a.b+1.")
     (words,) = said(tmp_path, report.stem)
-    assert f"regex:^(scale|gemm|{SEPARATOR})$" in words
-    assert words[words.index("--launch-count") + 1] == "34"
+    assert "regex:^(scale|gemm)$" in words
+    assert words[words.index("--launch-count") + 1] == "32"
     (words,) = said(tmp_path, "e.f.head")  # too many launches for the others to wait for
     assert "regex:^(many)$" in words
     assert words[words.index("--launch-count") + 1] == "16"
+
+
+@pytest.mark.parametrize("launches", [["scale", "gemm"], ["scale", "scale", "scale"], ["scale"]])
+def test_other_launches_than_in_the_traces_are_profiled_again(
+    play: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launches: list[str]
+) -> None:
+    """Where nobody can say whose launches a shared report holds, each case is profiled alone, and has its own report."""
+
+    def read_shared(path: Path, environ: Mapping[str, str]) -> Profile:
+        whole = read(path, environ)
+        (launch,) = whole.kernels
+        many = tuple(launch.model_copy(update={"function": name}) for name in launches)
+        return whole.model_copy(update={"kernels": many}) if "+" in path.name else whole
+
+    monkeypatch.setattr("ratchet.profile.readers.read", read_shared)
+    found = profiled(play, tmp_path, {"a/b": head(activity(scale=1)), "c/d": head(activity(scale=1))}, ncu=RECORDED)
+    for case, stem in (("a/b", "a.b.head"), ("c/d", "c.d.head")):
+        result = found[case]["head"]
+        assert result.profile is not None
+        assert [kernel.function for kernel in result.profile.kernels] == ["scale"]
+        assert result.reports["ncu-rep"].stem == stem
+        assert len(said(tmp_path, stem)) == 1
 
 
 def test_a_case_that_fails_under_ncu_costs_no_other_case(play: Playground, tmp_path: Path) -> None:

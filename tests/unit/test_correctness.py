@@ -56,7 +56,7 @@ def test_right() -> None:
         (
             tensor(math.nan, math.nan),
             tensor(3.0, 4.0),
-            "the output is NaN everywhere, .* does run write to it?",
+            "the output is NaN everywhere, .*: run wrote nothing to it, or NaN",
         ),
         (tensor(math.nan), tensor(math.nan), "NaN or infinity"),
         (tensor(3.0), tensor(math.nan), "NaN or infinity"),
@@ -68,7 +68,7 @@ def test_right() -> None:
         (tensor(2**53 + 1, dtype=torch.int64), tensor(2**53, dtype=torch.int64), "is off by"),
         (tensor(True, False), tensor(True, True), "is off by"),
         (tensor(3 + 1j, dtype=torch.complex64), tensor(3 + 0j, dtype=torch.complex64), "is off by 3.33e-01"),
-        (tensor(complex(3, math.nan), dtype=torch.complex64), tensor(3 + 0j, dtype=torch.complex64), "NaN or infinity"),
+        (tensor(complex(3, math.nan), dtype=torch.complex64), tensor(3 + 0j, dtype=torch.complex64), "NaN everywhere"),
         (tensor(1e-3), tensor(0.0), "is off by 1.00e-03"),
     ],
 )
@@ -81,7 +81,7 @@ def test_wrong(out: Any, ref: Any, said: str) -> None:
 @pytest.mark.parametrize("tolerance", [math.inf, 1e300])
 def test_nan_never_passes(tolerance: float) -> None:
     """No tolerance lets NaN through."""
-    with pytest.raises(WrongResult, match="NaN or infinity"):
+    with pytest.raises(WrongResult, match="NaN"):
         checked(tensor(math.nan), tensor(1.0), tolerance={"float32": tolerance})
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,12 +17,12 @@ from pathlib import Path
 
 from ratchet.commands.profile.results import stem_of
 from ratchet.errors import RatchetError
-from ratchet.measure.child.profile_target import MARK, SEPARATOR, GoFile, ProfileTarget, read_status
+from ratchet.measure.child.profile_target import MARK, GoFile, ProfileTarget, read_status
 from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile import ncu, traces
 from ratchet.profile.ncu import NcuOptions, NcuTask, ProfileError, Surroundings
-from ratchet.records.profile import Activity, KernelProfile, Profile
+from ratchet.records.profile import Activity, Profile
 from ratchet.records.run import Side
 from ratchet.units import listed, plural
 from ratchet.untrusted import clean
@@ -215,7 +216,9 @@ def _may_have_counters(result: SideProfile) -> bool:
 def _groups(waiting: Waiting, options_of: Mapping[str, NcuOptions]) -> Iterator[CaseGroup]:
     """Yield the cases with the same options together, but those apart whose launches are unknown, or too many to wait for.
 
-    Both sides of a group replay kernels of the same names, so that no kernel seems to be gone.
+    Both sides of a group replay kernels of the same names, so that no kernel seems to be gone. In a report nothing stands between
+    the launches of two cases: a kernel of ours would be replayed as often as theirs (2 s on an H200), ranges of NVTX would need
+    other columns in each reader, and autograd launches from threads that are in no range. `_split` goes by their number.
     """
     for options in dict.fromkeys(options_of[case] for case in waiting):
         cases = [case for case in waiting if options_of[case] == options]
@@ -224,11 +227,8 @@ def _groups(waiting: Waiting, options_of: Mapping[str, NcuOptions]) -> Iterator[
         together = [case for case in known if max(_launches(waiting[case], names)) <= ncu.MOST_KERNELS]
         for members in (together, *([case] for case in cases if case not in together)):
             if members:
-                kernels = _names(waiting, members)
-                launches = ncu.MOST_KERNELS
-                if len(members) > 1:
-                    kernels, launches = (*kernels, SEPARATOR), (launches + 1) * len(members)
-                yield CaseGroup(tuple(members), replace(options, kernels=kernels, launches=launches))
+                launches = ncu.MOST_KERNELS * len(members)
+                yield CaseGroup(tuple(members), replace(options, kernels=_names(waiting, members), launches=launches))
 
 
 def _names(waiting: Waiting, cases: Sequence[str]) -> tuple[str, ...]:
@@ -299,54 +299,86 @@ def _count(
         where = Surroundings(request.environ, request.folder, time_limit_s)
         errors = ncu.take(program, tasks, group.options, where, own_error=MARK, begun=ready.started if ready else None)
     is_over = not request.budget.left_s
+    mixed: dict[str, dict[Side, Activity | None]] = {}
     for side, task in tasks.items():
         error = ProfileError(NOT_IN_TIME) if is_over else errors[side]
-        cases = _cases_of(side, group, waiting)
-        counted = _counted(task.report, cases, read_status(statuses[side]), error, request.environ)
+        activities = {case: waiting[case][side] for case in _cases_of(side, group, waiting)}
+        counted = _counted(task.report, activities, group.options.kernels, read_status(statuses[side]), error, request.environ)
         for case, profile in counted.items():
-            result, activity = results[case][side], waiting[case][side]
+            result, activity = results[case][side], activities[case]
             try:
                 if isinstance(profile, RatchetError):
                     raise profile
                 ncu.accepted(profile, traces.busiest(activity))
+            except _MixedError as error:
+                if is_over:
+                    result.steps_down.append(str(error))
+                else:
+                    mixed.setdefault(case, {})[side] = activity
+                continue
             except RatchetError as error:  # of the profiler, or of whatever cannot be read in its report
                 result.steps_down.append(str(error).replace(str(task.report), "The report of ncu"))
                 continue
             warnings = (*profile.warnings, *group.warnings, *_left_out(profile, activity, group.options))
             result.profile = profile.model_copy(update={"activity": activity, "warnings": warnings})
             result.reports["ncu-rep"] = task.report
+    for case in mixed:
+        if request.budget.left_s:
+            _count(program, request, _in_time(request.budget, replace(group, cases=(case,)), mixed), mixed, results, None)
+        else:
+            _note(NOT_IN_TIME, [case], mixed, results)
+
+
+class _MixedError(ProfileError):
+    """A report with several cases holds other launches than their traces, so that nobody knows whose they are."""
 
 
 def _counted(
-    report: Path, cases: Sequence[str], status: Mapping[str, str], error: ProfileError | None, environ: Mapping[str, str]
+    report: Path,
+    activities: Mapping[str, Activity | None],
+    kernels: Sequence[str],
+    status: Mapping[str, str],
+    error: ProfileError | None,
+    environ: Mapping[str, str],
 ) -> dict[str, Profile | RatchetError]:
     """Return the part of the report for each case that came through, and for the others why they have none."""
     from ratchet.profile.readers import read
 
-    parts: dict[str, Profile | RatchetError] = {case: error or ProfileError(NOT_IN_TIME) for case in cases}
+    parts: dict[str, Profile | RatchetError] = {case: error or ProfileError(NOT_IN_TIME) for case in activities}
     parts |= {case: ProfileError(f"Under ncu {trouble}") for case, trouble in status.items() if trouble and case in parts}
-    came_through = [case for case in cases if status.get(case) == ""]
+    came_through = [case for case in activities if status.get(case) == ""]
     if came_through and report.is_file():
         try:
             whole = read(report, environ)
+            if len(activities) == 1:
+                return {came_through[0]: whole}
+            parts |= _split(
+                whole, {case: activities[case] for case in came_through}, kernels, ends=list(activities)[-1] in came_through
+            )
         except RatchetError as unreadable:
-            return parts | dict.fromkeys(came_through, error or unreadable)
-        split = _split(whole, cases)
-        parts |= {case: split[case] for case in came_through}
+            mixed = isinstance(unreadable, _MixedError)
+            return parts | dict.fromkeys(came_through, unreadable if mixed else error or unreadable)
     return parts
 
 
-def _split(profile: Profile, cases: Sequence[str]) -> dict[str, Profile]:
-    """Return the launches of each case of a report: those after the case's separator, where there are several cases."""
-    launches: dict[str, list[KernelProfile]] = {case: [] for case in cases}
-    names = iter(cases)
-    case = next(names) if len(cases) == 1 else ""
-    for kernel in profile.kernels:
-        if kernel.function == SEPARATOR and len(cases) > 1:
-            case = next(names, "")
-        elif case:
-            launches[case].append(kernel)
-    return {name: profile.model_copy(update={"kernels": tuple(kernels)}) for name, kernels in launches.items()}
+def _split(
+    profile: Profile, activities: Mapping[str, Activity | None], kernels: Sequence[str], *, ends: bool
+) -> dict[str, Profile]:
+    """Return the launches of each case, as many of each kernel as its trace shows: the cases were called one after the other.
+
+    ``ends`` says that nothing was called after them. Raises _MixedError where the numbers differ.
+    """
+    parts, place = {}, 0
+    for case, activity in activities.items():
+        expected = traces.launches_by_name(activity, kernels) if activity else {}
+        own = profile.kernels[place : place + round(sum(expected.values()))]
+        if Counter(kernel.function for kernel in own) != expected:
+            raise _MixedError("Under ncu there were other launches than in the traces.")
+        parts[case] = profile.model_copy(update={"kernels": own})
+        place += len(own)
+    if ends and place < len(profile.kernels):
+        raise _MixedError("Under ncu there were more launches than in the traces.")
+    return parts
 
 
 def _left_out(profile: Profile, activity: Activity | None, options: NcuOptions) -> Iterator[str]:

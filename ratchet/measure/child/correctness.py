@@ -130,7 +130,7 @@ def _not_finite(place: str, out: torch.Tensor, ref: torch.Tensor) -> str:
     if not ref.isfinite().all():
         return f"the reference of {place} holds NaN or infinity: draw inputs for which it is finite"
     if outputs.is_poison(out).all():
-        return f"{place} is NaN everywhere, with which it was filled before the call: does run write to it?"
+        return f"{place} is NaN everywhere, as before the call, when it was filled with that: run wrote nothing to it, or NaN"
     return f"{place} holds NaN or infinity, its reference does not"
 
 

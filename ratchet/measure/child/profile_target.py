@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 TROUBLE = 70
 """Exit status where no case could be called; the last line on stderr begins with `MARK` and says why."""
 MARK = "ratchet target: "
-SEPARATOR = "spin_kernel"
-"""The kernel that is launched ahead of each case where there are several: all launches up to the next one are the case's.
-
-NVTX ranges would need other columns in each reader, and autograd launches from threads that are in no range."""
 LAST_S = 10
 """Seconds that the process has to end after its time is over, before it ends within a call that never returns."""
 
@@ -130,7 +126,7 @@ def main() -> None:
             if spec.device == "cpu":
                 use_last_cores(spec.threads)
             for case in cases:
-                trouble = _visited(tree, case, seed, is_one_of_many=len(cases) > 1)
+                trouble = _visited(tree, case, seed)
                 came_through += not trouble
                 status.write(f"{CaseStatus(case=case, trouble=trouble).model_dump_json()}\n")
                 status.flush()
@@ -165,12 +161,10 @@ def _cases_to_call(go: Path, cases: Sequence[str]) -> list[str]:
     return [case for case in cases if case in order["cases"]]
 
 
-def _visited(tree: LoadedTree, case: str, seed: int, *, is_one_of_many: bool) -> str:
+def _visited(tree: LoadedTree, case: str, seed: int) -> str:
     """Build a case, warm it up, and call it in its range. Return why that failed; empty where it did not."""
     device = tree.spec.device
     try:
-        if is_one_of_many and device == "cuda":
-            _marked(_separator, device)
         _call_once(_built(tree, case, seed), device)
     except RatchetError as error:
         return _line(str(error))
@@ -197,12 +191,6 @@ def _call_once(call: TimedCall, device: Device) -> None:
         call.before()
         settle(device)
     _marked(call.run, device)
-
-
-def _separator() -> None:
-    import torch
-
-    torch.cuda._sleep(1)  # launches `SEPARATOR`; there is no public function whose kernel nobody else launches
 
 
 def _marked(call: Callable[[], object], device: Device) -> None:
