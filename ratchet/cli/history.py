@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ratchet.cli.options import common, request_of
-from ratchet.cli.output import print_result
+from ratchet.cli.output import print_result, progressing
 from ratchet.commands.history import case_histories, open_history
 from ratchet.commands.site import site_of
 from ratchet.errors import Exit
@@ -32,7 +32,8 @@ def history_command(case: str | None, last: int, fetch: bool, **options: Any) ->
     pattern, a line for each of the last runs. The branch of the history is read as it was last fetched, unless
     --fetch says otherwise.
     """
-    opened = open_history(request_of((), options), os.environ, fetch=fetch)
+    with progressing(options) as progress:
+        opened = open_history(request_of((), options), progress, os.environ, fetch=fetch)
     history, ended = opened.history, opened.ended_mutes
     series = case_histories(history, case, None if case else TREND_RUNS)
     lines = [line for one in series for line in case_lines(one, last)] if case else overview_lines(series)
@@ -52,7 +53,8 @@ def site_command(out: Path | None, title: str | None, fetch: bool, **options: An
     An overview of all cases, a page for each case with its whole series, a page for each run. They need no server: open
     index.html.
     """
-    written = site_of(request_of((), options), os.environ, out and out.absolute(), title, fetch=fetch)
+    with progressing(options) as progress:
+        written = site_of(request_of((), options), progress, os.environ, out and out.absolute(), title, fetch=fetch)
     fields = {"overview": str(written.overview), "cases": written.cases, "runs": written.runs, "problems": written.problems}
     line = f"{plural(written.cases, 'case')}, {plural(written.runs, 'run')}: {clean(written.overview)}"
     print_result(fields, [line, *problem_lines(written.problems)], as_json=options["as_json"])

@@ -28,7 +28,8 @@ from ratchet.records.baseline import Baseline
 from ratchet.records.history import Series
 from ratchet.records.run import RunRecord
 from ratchet.records.verdict import ReportRecord
-from ratchet.units import did_you_mean
+from ratchet.report.progress import Progress
+from ratchet.units import did_you_mean, first_of
 
 HISTORY = "history"
 """The folder of runs within the results folder."""
@@ -82,7 +83,7 @@ class OpenedHistory:
         return list(warnings((), self.settings.mute, datetime.now(UTC).date()))
 
 
-def open_history(request: Request, environ: Mapping[str, str], *, fetch: bool) -> OpenedHistory:
+def open_history(request: Request, progress: Progress, environ: Mapping[str, str], *, fetch: bool) -> OpenedHistory:
     """Open the history of a checkout: what `ratchet baseline record` kept in the results folder, and the branch of origin.
 
     ``fetch`` brings that branch first; else it is as last fetched. Raises UsageError for wrong settings, and where origin has no
@@ -91,19 +92,22 @@ def open_history(request: Request, environ: Mapping[str, str], *, fetch: bool) -
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options, request.folder)
     if fetch:
+        progress.stage(f"Fetching {settings.history_branch} from origin")
         _fetch(Remote(request.folder), settings.history_branch)
     folder = root / settings.results / HISTORY
     places: list[RunFiles] = [FolderFiles(folder)]
     try:
         repository = Repository(request.folder)
+    except GitError:  # outside git
+        if not folder.is_dir():
+            raise
+    else:
         refs = [f"refs/remotes/origin/{settings.history_branch}", f"refs/heads/{settings.history_branch}"]
         commits = [commit for ref in refs if settings.history_branch and (commit := repository.commit_of(ref))]
         places += [BranchFiles(repository, commit, settings.project) for commit in commits]
-    except (GitError, UsageError):  # outside git
-        if not folder.is_dir():
-            raise
     key = hashlib.sha256(f"{root}\n{folder}\n{settings.history_branch}\n{settings.project}".encode()).hexdigest()[:16]
-    return OpenedHistory(History(places, cache_root() / HISTORY / f"{key}.sqlite"), root, settings)
+    history = History(places, cache_root() / HISTORY / f"{key}.sqlite", progress.stage)
+    return OpenedHistory(history, root, settings)
 
 
 def _fetch(remote: Remote, branch: str) -> None:
@@ -123,6 +127,8 @@ def case_histories(history: History, pattern: str | None, last: int | None = Non
     """
     cases = history.cases()
     names = list(dict.fromkeys(case.name for case in cases))
+    if not names and history.problems:
+        raise RecordError(f"No file of the history can be read. {first_of(history.problems)}", "They were left as they are.")
     if not names:
         raise UsageError(
             "There is no judged run of main yet.",

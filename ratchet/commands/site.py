@@ -14,6 +14,7 @@ from ratchet.errors import GitError, OutputError, UsageError
 from ratchet.forge.git import Repository
 from ratchet.history.index import History
 from ratchet.report.history import problem_lines
+from ratchet.report.progress import Progress
 from ratchet.report.site import LISTED_RUNS, CaseLine, CaseSummary, Site, SiteRun, summary_of
 from ratchet.units import plural
 
@@ -36,12 +37,14 @@ class WrittenSite:
     """Sentences about files of the history that cannot be read."""
 
 
-def site_of(request: Request, environ: Mapping[str, str], folder: Path | None, title: str | None, *, fetch: bool) -> WrittenSite:
+def site_of(
+    request: Request, progress: Progress, environ: Mapping[str, str], folder: Path | None, title: str | None, *, fetch: bool
+) -> WrittenSite:
     """Write the site of a checkout's history; without a folder below the results, without a title with the repository's name.
 
     Raises what `open_history` and `write_site` raise.
     """
-    opened = open_history(request, environ, fetch=fetch)
+    opened = open_history(request, progress, environ, fetch=fetch)
     try:
         repository = Repository(opened.root).web_address()
     except (GitError, UsageError):  # outside git
