@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ratchet.cli.options import common, request_of
+from ratchet.cli.options import common, request_of, verbosity
 from ratchet.cli.output import print_result, progressing
 from ratchet.commands.history import case_histories, open_history
 from ratchet.commands.site import site_of
@@ -24,6 +24,7 @@ _fetch = click.option("--fetch", is_flag=True, help="Bring the runs that CI kept
 @click.argument("case", required=False)
 @click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="How many runs of CASE to show.")
 @_fetch
+@verbosity
 @common
 def history_command(case: str | None, last: int, fetch: bool, **options: Any) -> int:
     """Show what became of the cases on main.
@@ -46,6 +47,7 @@ def history_command(case: str | None, last: int, fetch: bool, **options: Any) ->
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="The folder to write (default: results/site).")
 @click.option("--title", help="The heading of the overview (default: the repository's name).")
 @_fetch
+@verbosity
 @common
 def site_command(out: Path | None, title: str | None, fetch: bool, **options: Any) -> int:
     """Write the history of main as pages, for a folder or for GitHub Pages.
