@@ -126,7 +126,7 @@ class History:
                 self._database.execute("DELETE FROM cases WHERE file NOT IN (SELECT id FROM files)")
         new = listed.keys() - {name for name, state in known.items() if listed.get(name) == state}
         if len(new) > _MANY_FILES:
-            self._announce(f"Reading {len(new):,} new files of the history into its index, once".replace(",", "\u202f"))
+            self._announce(f"Reading {len(new)} new files of the history into its index, once")
         for place, states in wanted:
             own = sorted(new & states.keys())
             new -= states.keys()
