@@ -130,7 +130,7 @@ def test_a_start_prints_the_baseline(make: Callable[..., Playground]) -> None:
 def test_a_session_of_a_monorepos_project(make: Callable[..., Playground]) -> None:
     """Below a pyproject.toml with settings, these count: session, table and tests belong to that folder, for every subcommand."""
     project = "libs/a"
-    text = PIPE.replace("0.002, 0.004, 0.002", "0.001, 0.001, 0.001")
+    text = PIPE.replace("0.002, 0.004, 0.002", "0.0002, 0.0002, 0.0002")
     files = {"pyproject.toml": "[tool.ratchet]\nblock_ms = 5\n", "bench/pipe.py": text, "tests.txt": "1 passed\n"}
     place = make({f"{project}/{name}": content for name, content in files.items()})
     here = {"cwd": place.repo / project}
