@@ -86,12 +86,39 @@ def in_bursts(rng: np.random.Generator, runs: int) -> SeriesNoise:
     return SeriesNoise(with_outliers(rng, rng.normal(0, 0.003, runs), length=2))
 
 
-def persistent(rng: np.random.Generator, runs: int) -> SeriesNoise:
-    """Each run's noise holds 0.3 of that of the run before; 0.3 % in all."""
-    fresh, values = rng.normal(0, 0.003 * np.sqrt(1 - 0.3**2), runs), np.zeros(runs)
-    for run in range(1, runs):
-        values[run] = 0.3 * values[run - 1] + fresh[run]
-    return SeriesNoise(with_outliers(rng, values))
+def in_threes(rng: np.random.Generator, runs: int) -> SeriesNoise:
+    """Outliers come three at a time."""
+    return SeriesNoise(with_outliers(rng, rng.normal(0, 0.002, runs), length=3))
+
+
+def persistent(kept: float) -> Draw:
+    """Each run's noise holds so much of that of the run before; 0.3 % in all."""
+
+    def draw(rng: np.random.Generator, runs: int) -> SeriesNoise:
+        fresh, values = rng.normal(0, 0.003 * np.sqrt(1 - kept**2), runs), np.zeros(runs)
+        for run in range(1, runs):
+            values[run] = kept * values[run - 1] + fresh[run]
+        return SeriesNoise(with_outliers(rng, values))
+
+    return draw
+
+
+def modes(stays: float) -> Draw:
+    """Runs in two modes 0.6 % apart, beside noise of 0.2 %; one stays in that of the run before, else a coin chooses."""
+
+    def draw(rng: np.random.Generator, runs: int) -> SeriesNoise:
+        mode = rng.random(runs) < 0.5
+        stay = rng.random(runs) < stays
+        for run in range(1, runs):
+            mode[run] = mode[run - 1] if stay[run] else mode[run]
+        return SeriesNoise(with_outliers(rng, rng.normal(0, 0.002, runs) + 0.006 * mode))
+
+    return draw
+
+
+def wandering(rng: np.random.Generator, runs: int) -> SeriesNoise:
+    """Each run's noise is the mean of what four runs in a row bring; 0.3 % in all."""
+    return SeriesNoise(with_outliers(rng, np.convolve(rng.normal(0, 0.006, runs + 3), np.ones(4) / 4, "valid")))
 
 
 def of_unlike_runs(rng: np.random.Generator, runs: int) -> SeriesNoise:
@@ -101,16 +128,25 @@ def of_unlike_runs(rng: np.random.Generator, runs: int) -> SeriesNoise:
 
 
 DEVELOPMENT: dict[str, Draw] = {f"normal, {sd:.1%}": normal(sd) for sd in (0.001, 0.002, 0.004)} | {
-    "H200": recorded(list(checks().values())[::2])
-}
-KEPT_ASIDE: dict[str, Draw] = {
     "normal, 0.3 %": normal(0.003),
-    "H200, other cases": recorded(list(checks().values())[1::2]),
+    "H200": recorded(list(checks().values())[::2]),
     "H200, prototype": recorded(list(paired(*QUIET).values())),
     "heavy tails": heavy_tails,
     "bursts": in_bursts,
-    "persistent": persistent,
+    "keeps 0.3": persistent(0.3),
+    "keeps 0.5": persistent(0.5),
+    "modes, stay 0.6": modes(0.6),
     "unlike runs": of_unlike_runs,
+}
+"""Those that the present constants were chosen with, or that had been looked at before."""
+KEPT_ASIDE: dict[str, Draw] = {
+    "normal, 0.25 %": normal(0.0025),
+    "H200, other cases": recorded(list(checks().values())[1::2]),
+    "bursts of three": in_threes,
+    "keeps 0.2": persistent(0.2),
+    "keeps 0.4": persistent(0.4),
+    "modes, stay 0.4": modes(0.4),
+    "means of four": wandering,
 }
 
 

@@ -11,10 +11,12 @@ from random import Random
 
 from ratchet.history.index import History
 from ratchet.history.store import FolderFiles, name_of, text_of
+from ratchet.judge.profile import shortened
 from ratchet.records.environment import Fingerprint
 from ratchet.records.history import HistoryCase, HistoryRun, RatioTo
+from ratchet.records.profile import CaseProfile
 from ratchet.records.verdict import Outcome
-from tests.examples import FINGERPRINT, STARTED
+from tests.examples import FINGERPRINT, STARTED, case_profile
 
 GATE = 0.03
 NOISE = 0.002
@@ -71,6 +73,7 @@ def runs(count: int, cases: Sequence[str], seed: int = 1, machine: Fingerprint =
                     gb_s=round(3300 * base[case] / time, 1),
                     workload="0123456789ab",
                     why="Registers 128 → 255 and 1.2 MB of spills: occupancy halved." if outcome is Outcome.REGRESSED else None,
+                    profile=shortened(case_profile(case)) if outcome is Outcome.REGRESSED else None,
                     muted="Until 2026-05-01 by octocat: the driver's fault, see #12." if case == "gelu/small" else None,
                 )
             )
@@ -114,9 +117,20 @@ def hostile(text: str) -> HistoryRun:
             "headline": text,
             "url": "javascript:alert(1)",
             "fingerprint": FINGERPRINT.model_copy(update={"gpu": text, "driver": text}),
-            "cases": (case.model_copy(update={"why": text, "muted": text}),),
+            "cases": (case.model_copy(update={"why": text, "muted": text, "profile": _profile_of(text)}),),
         }
     )
+
+
+def _profile_of(text: str) -> CaseProfile:
+    """A profile with this text wherever a profiler or measured code writes some."""
+    plain = shortened(case_profile(text))
+    assert plain.head
+    kernels = tuple(one.model_copy(update={"function": text, "occupancy_limiter": text}) for one in plain.head.kernels)
+    head = plain.head.model_copy(update={"kernels": kernels, "warnings": (text,)})
+    (finding,) = plain.findings
+    finding = finding.model_copy(update=dict.fromkeys(("what", "why", "advice"), text))
+    return plain.model_copy(update={"head": head, "findings": (finding,), "steps_down": (text,), "failed": {"reference": text}})
 
 
 def _ratio(commit_: str, log_ratio: float) -> RatioTo:

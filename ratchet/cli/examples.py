@@ -52,7 +52,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "export": ("ratchet export results/current.json --out pytorch.json",),
     "import": ("ratchet import process-1.json process-2.json process-3.json --format nvbench --out before.json",),
     "fleet": ("ratchet fleet nights/", "ratchet fleet nights/ --quarantine"),
-    "history": ("ratchet history", "ratchet history norm/rows_4k --last 50", "ratchet history 'norm/*' --json"),
+    "history": ("ratchet history --fetch", "ratchet history norm/rows_4k --last 50", "ratchet history 'norm/*' --json"),
     "init": (
         "ratchet init",
         "ratchet init --yes --dry-run",

@@ -22,8 +22,9 @@ from ratchet.commands.evaluate import (
     request_again,
 )
 from ratchet.commands.experiment.run import RunRequest, run
-from ratchet.commands.experiment.session import handoff, results_of, show_experiment, show_status, status_of
+from ratchet.commands.experiment.session import handoff, show_experiment, show_status, status_of
 from ratchet.commands.experiment.start import StartRequest, start
+from ratchet.commands.request import results_folder
 from ratchet.errors import Exit
 from ratchet.judge.experiment import exit_code
 from ratchet.records.evaluation import EvaluationRecord, Rules, parse_input
@@ -102,7 +103,7 @@ def status_command(**options: Any) -> int:
 
     Also whether the best could be luck, and whether a limit of the machine is reached.
     """
-    status = show_status(results_of(request_of((), options), os.environ))
+    status = show_status(results_folder(request_of((), options), os.environ))
     print_result(status, status_lines(status), as_json=options["as_json"])
     return int(Exit.PASS)
 
@@ -112,7 +113,7 @@ def status_command(**options: Any) -> int:
 @common
 def show_command(number: int | None, **options: Any) -> int:
     """Show experiment NUMBER again, by default the last one."""
-    record = show_experiment(results_of(request_of((), options), os.environ), number)
+    record = show_experiment(results_folder(request_of((), options), os.environ), number)
     print_result(record, experiment_lines(record), as_json=options["as_json"])
     return int(Exit.PASS)
 
@@ -121,7 +122,7 @@ def show_command(number: int | None, **options: Any) -> int:
 @common
 def handoff_command(**options: Any) -> int:
     """Print HANDOFF.md, for whoever goes on."""
-    path, text = handoff(results_of(request_of((), options), os.environ))
+    path, text = handoff(results_folder(request_of((), options), os.environ))
     print_result({"path": shown(path), "text": text}, text.splitlines(), as_json=options["as_json"])
     return int(Exit.PASS)
 

@@ -126,6 +126,11 @@ device = _options(
     click.option("--gpu", type=int, help="Number of the GPU, as in nvidia-smi."),
 )
 
+verbosity = _options(
+    click.option("-q", "--quiet", is_flag=True, help="Do not show progress."),
+    click.option("-v", "--verbose", is_flag=True, help="Show progress as lines that stay, on a terminal too."),
+)
+
 waiting = _options(
     click.option(
         "--wait",
@@ -133,8 +138,7 @@ waiting = _options(
         default="0s",
         help="How long to wait for a device that another check holds (default: not at all).",
     ),
-    click.option("-q", "--quiet", is_flag=True, help="Do not show progress."),
-    click.option("-v", "--verbose", is_flag=True, help="Show progress as lines that stay, on a terminal too."),
+    verbosity,
 )
 
 measuring = _options(

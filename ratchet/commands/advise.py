@@ -65,7 +65,7 @@ def advise(wanted: AdviceRequest, request: Request, progress: Progress, environ:
         if wanted.arguments:
             raise UsageError("A trace takes no arguments.", "Only a script does.")
         return advise_on(read_trace(Path(subject)), subject)
-    settings = load_settings(root_of(request.folder), environ, request.options)
+    settings = load_settings(root_of(request.folder), environ, request.options, request.folder)
     with (
         machine_of(request, settings, f"ratchet advise {subject}", progress, environ) as machine,
         scratch_folder("advise") as folder,

@@ -10,7 +10,9 @@ import fnmatch
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from ratchet.cache import cache_root
 from ratchet.commands.request import Request, root_of
@@ -26,7 +28,8 @@ from ratchet.records.baseline import Baseline
 from ratchet.records.history import Series
 from ratchet.records.run import RunRecord
 from ratchet.records.verdict import ReportRecord
-from ratchet.units import did_you_mean
+from ratchet.report.progress import Progress
+from ratchet.units import did_you_mean, first_of
 
 HISTORY = "history"
 """The folder of runs within the results folder."""
@@ -66,25 +69,55 @@ class BranchFiles:
         return zip(names, self._repository.contents([self._blobs[name].hash for name in names]), strict=True)
 
 
-def open_history(request: Request, environ: Mapping[str, str]) -> History:
-    """Open the history of a checkout: what `ratchet baseline record` kept in the results folder, and the branch as last fetched.
+@dataclass(frozen=True)
+class OpenedHistory:
+    """The history of a checkout, and its settings."""
 
-    Raises UsageError for wrong settings, GitError and OutputError where it cannot be read.
+    history: History
+    root: Path
+    settings: Settings
+
+    @property
+    def ended_mutes(self) -> list[str]:
+        """A sentence for each mute of the settings that is over."""
+        return list(warnings((), self.settings.mute, datetime.now(UTC).date()))
+
+
+def open_history(request: Request, progress: Progress, environ: Mapping[str, str], *, fetch: bool) -> OpenedHistory:
+    """Open the history of a checkout: what `ratchet baseline record` kept in the results folder, and the branch of origin.
+
+    ``fetch`` brings that branch first; else it is as last fetched. Raises UsageError for wrong settings, and where origin has no
+    history to fetch; GitError and OutputError where it cannot be read.
     """
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options, request.folder)
+    if fetch:
+        progress.stage(f"Fetching {settings.history_branch} from origin")
+        _fetch(Remote(request.folder), settings.history_branch)
     folder = root / settings.results / HISTORY
     places: list[RunFiles] = [FolderFiles(folder)]
     try:
         repository = Repository(request.folder)
+    except GitError:  # outside git
+        if not folder.is_dir():
+            raise
+    else:
         refs = [f"refs/remotes/origin/{settings.history_branch}", f"refs/heads/{settings.history_branch}"]
         commits = [commit for ref in refs if settings.history_branch and (commit := repository.commit_of(ref))]
         places += [BranchFiles(repository, commit, settings.project) for commit in commits]
-    except (GitError, UsageError):  # outside git
-        if not folder.is_dir():
-            raise
     key = hashlib.sha256(f"{root}\n{folder}\n{settings.history_branch}\n{settings.project}".encode()).hexdigest()[:16]
-    return History(places, cache_root() / HISTORY / f"{key}.sqlite")
+    history = History(places, cache_root() / HISTORY / f"{key}.sqlite", progress.stage)
+    return OpenedHistory(history, root, settings)
+
+
+def _fetch(remote: Remote, branch: str) -> None:
+    if not branch:
+        raise UsageError('history_branch is "", so no run is kept on a branch.', "Without --fetch, the results folder is read.")
+    if not remote.follow(branch):
+        raise UsageError(
+            f"{remote.name} has no branch {branch}: no run of main was kept there yet.",
+            f"`ratchet baseline push` keeps them. From another remote: `git fetch NAME {branch}:{branch}`, then without --fetch.",
+        )
 
 
 def case_histories(history: History, pattern: str | None, last: int | None = None) -> list[Series]:
@@ -94,21 +127,17 @@ def case_histories(history: History, pattern: str | None, last: int | None = Non
     """
     cases = history.cases()
     names = list(dict.fromkeys(case.name for case in cases))
+    if not names and history.problems:
+        raise RecordError(f"No file of the history can be read. {first_of(history.problems)}", "They were left as they are.")
     if not names:
         raise UsageError(
             "There is no judged run of main yet.",
-            "`ratchet baseline push` keeps them on a branch (fetch it with `git fetch`), `ratchet baseline record` in a folder.",
+            "`ratchet history --fetch` brings those that CI kept on a branch; `ratchet baseline record` keeps them in a folder.",
         )
     wanted = [case for case in cases if pattern is None or fnmatch.fnmatchcase(case.name, pattern)]
     if not wanted:
         raise UsageError(f"The history has no case {pattern}.", did_you_mean(pattern or "", names) or "See `ratchet history`.")
     return [history.series(case.name, case.hardware, last) for case in wanted]
-
-
-def ended_mutes(request: Request, environ: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each mute of the settings that is over. Raises UsageError for wrong settings."""
-    settings = load_settings(root_of(request.folder), environ, request.options, request.folder)
-    return list(warnings((), settings.mute, datetime.now(UTC).date()))
 
 
 # Keeping runs on a branch of the remote.

@@ -9,12 +9,12 @@ from importlib.resources import files
 from pathlib import Path
 
 from ratchet.commands.history import open_history
-from ratchet.commands.request import Request, root_of
-from ratchet.config import load_settings
+from ratchet.commands.request import Request
 from ratchet.errors import GitError, OutputError, UsageError
 from ratchet.forge.git import Repository
 from ratchet.history.index import History
 from ratchet.report.history import problem_lines
+from ratchet.report.progress import Progress
 from ratchet.report.site import LISTED_RUNS, CaseLine, CaseSummary, Site, SiteRun, summary_of
 from ratchet.units import plural
 
@@ -37,19 +37,20 @@ class WrittenSite:
     """Sentences about files of the history that cannot be read."""
 
 
-def site_of(request: Request, environ: Mapping[str, str], folder: Path | None, title: str | None) -> WrittenSite:
+def site_of(
+    request: Request, progress: Progress, environ: Mapping[str, str], folder: Path | None, title: str | None, *, fetch: bool
+) -> WrittenSite:
     """Write the site of a checkout's history; without a folder below the results, without a title with the repository's name.
 
     Raises what `open_history` and `write_site` raise.
     """
-    root = root_of(request.folder)
-    settings = load_settings(root, environ, request.options, request.folder)
+    opened = open_history(request, progress, environ, fetch=fetch)
     try:
-        repository = Repository(root).web_address()
+        repository = Repository(opened.root).web_address()
     except (GitError, UsageError):  # outside git
         repository = ""
-    name = title or "/".join(repository.split("/")[-2:]) or root.name
-    return write_site(open_history(request, environ), folder or root / settings.results / SITE, name, repository)
+    name = title or "/".join(repository.split("/")[-2:]) or opened.root.name
+    return write_site(opened.history, folder or opened.root / opened.settings.results / SITE, name, repository)
 
 
 def write_site(history: History, folder: Path, title: str, repository: str = "") -> WrittenSite:

@@ -172,6 +172,8 @@ class Repository:
         start = 0
         for _ in hashes:
             begin = listed.index(b"\n", start) + 1
+            if listed[:begin].endswith(b" missing\n"):
+                raise GitError(f"{self.root} lacks objects of its own.", "Look with `git fsck`, then fetch or clone again.")
             end = begin + int(listed[start : begin - 1].split()[2])
             yield listed[begin:end]
             start = end + 1

@@ -104,6 +104,14 @@ class Remote(Repository):
             for ref in refs.values():
                 self._try("update-ref", "-d", ref)
 
+    def follow(self, branch: str) -> str:
+        """Fetch a branch as `git fetch` does, whatever the clone fetches by itself; return its commit, empty if there is none."""
+        if not self._talk("ls-remote", f"refs/heads/{branch}"):
+            return ""
+        place = f"refs/remotes/{self.name}/{branch}"
+        self._talk("fetch", f"+refs/heads/{branch}:{place}")
+        return self.commit_of(place)
+
     def commit_file(self, base: str | None, parents: Sequence[str], path: str, content: bytes, message: str) -> str:
         """Commit the content of ``base`` (None: of nothing) with this one file changed, on no branch; return the commit."""
         with tempfile.TemporaryDirectory(prefix="ratchet-push-") as folder:

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import sqlite3
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC
 from pathlib import Path
 from typing import NamedTuple
@@ -37,6 +37,8 @@ _COMMIT_EVERY = 500
 """Files after which what was read is kept, so that an interrupted build of a large history goes on where it was."""
 _MOST_ROWS = 100_000
 """Cases that are held in memory at once."""
+_MANY_FILES = 2000
+"""More new files than this take a second or longer to read, so it is said first."""
 _WAIT_S = 60.0
 """For another process that brings the same index up to date."""
 
@@ -56,11 +58,12 @@ class History:
     problems: tuple[str, ...]
     """One sentence for each file that cannot be read. It is left as it is, and all others are there."""
 
-    def __init__(self, places: Sequence[RunFiles], index: Path | None) -> None:
+    def __init__(self, places: Sequence[RunFiles], index: Path | None, announce: Callable[[str], None] = lambda _: None) -> None:
         """Open the index and bring it up to date; None: in memory. A file that several places hold counts once.
 
-        Raises OutputError for a place that cannot be listed.
+        ``announce`` receives a sentence before many files are read. Raises OutputError for a place that cannot be listed.
         """
+        self._announce = announce
         self._runs: dict[int, HistoryRun] = {}
         wanted = [(place, place.listed()) for place in places]
         for path in (index, index, None):  # as it is; after it was damaged; after it could not be written
@@ -122,6 +125,8 @@ class History:
                 self._database.execute("DELETE FROM runs WHERE file NOT IN (SELECT id FROM files)")
                 self._database.execute("DELETE FROM cases WHERE file NOT IN (SELECT id FROM files)")
         new = listed.keys() - {name for name, state in known.items() if listed.get(name) == state}
+        if len(new) > _MANY_FILES:
+            self._announce(f"Reading {len(new)} new files of the history into its index, once")
         for place, states in wanted:
             own = sorted(new & states.keys())
             new -= states.keys()

@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ratchet.judge.outcome import compared
+from ratchet.judge.profile import shortened
 from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
 from ratchet.records.environment import Fingerprint
 from ratchet.records.history import HistoryCase, HistoryRun, Point, RatioTo, Series
+from ratchet.records.profile import CaseProfile
 from ratchet.records.run import SESSION_PAIRS, CaseRun, RunRecord, WorkloadIdentity
 from ratchet.records.verdict import CaseVerdict, ReportRecord
 
@@ -23,6 +25,9 @@ ANCHOR_PAIRS = 2 * SESSION_PAIRS
 """Pairs that a case gets against its anchor: as many from the second processes as from the first. No verdict ends them early,
 so that the index does not lean to where it was decided.
 """
+
+MOST_PROFILES = 100
+"""Profiles of a run that are kept: as many as a check makes at most (`profile_cases`)."""
 
 
 def anchors_of(entry: BaselineEntry) -> list[str]:
@@ -57,7 +62,7 @@ def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: s
     stored = baseline.entries(run.environment.fingerprint)
     cases = {case.name: case for case in run.cases}
     anchored = {case.name: case for case in run.anchors}
-    causes = {profile.case: profile.causes[0].what for profile in report.profiles if profile.causes}
+    profiles = {profile.case: profile for profile in report.profiles[:MOST_PROFILES]}
     kept = []
     for verdict in report.cases:
         case, entry = cases[verdict.name], stored.get(verdict.name)
@@ -68,7 +73,7 @@ def history_run(run: RunRecord, report: ReportRecord, baseline: Baseline, url: s
             anchor = reference
         if anchor is None and anchors and anchors[0] == run.head.commit and (case.head or case.identical):
             anchor = RatioTo(commit=run.head.commit, ratio=1, low=1, high=1, pairs=0)
-        kept.append(_history_case(case, verdict, reference, anchor, causes.get(verdict.name)))
+        kept.append(_history_case(case, verdict, reference, anchor, profiles.get(verdict.name)))
     return HistoryRun(
         commit=run.head.commit,
         subject=run.head.subject,
@@ -97,7 +102,7 @@ def _ratio(case: CaseRun, run: RunRecord, verdict: CaseVerdict | None = None) ->
 
 
 def _history_case(
-    case: CaseRun, verdict: CaseVerdict, reference: RatioTo | None, anchor: RatioTo | None, why: str | None
+    case: CaseRun, verdict: CaseVerdict, reference: RatioTo | None, anchor: RatioTo | None, profile: CaseProfile | None
 ) -> HistoryCase:
     head = verdict.head
     return HistoryCase(
@@ -112,7 +117,8 @@ def _history_case(
         gflops=_short(head.gflops) if head else None,
         gb_s=_short(head.gb_s) if head else None,
         workload=_digest(case.workload) if case.workload else "",
-        why=why,
+        why=profile.causes[0].what if profile and profile.causes else None,
+        profile=shortened(profile) if profile else None,
         muted=verdict.muted,
     )
 

@@ -7,13 +7,15 @@ the roof that the same machine reached. Pure.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 from typing import Literal
 
 from ratchet.records.baseline import BaselineEntry
-from ratchet.records.profile import KernelProfile, Profile
+from ratchet.records.profile import Activity, CaseProfile, KernelProfile, Peaks, Profile
 from ratchet.records.run import CaseRun, WorkloadIdentity
+from ratchet.untrusted import SENTENCE, clean
 
 Match = tuple[KernelProfile | None, KernelProfile | None]
 """Head and reference; None where the other side has no such launch."""
@@ -35,6 +37,58 @@ def matched(head: Profile | None, reference: Profile | None) -> list[Match]:
         pairs.append((kernel, waiting.pop(0) if waiting else None))
     alone = {id(kernel) for waiting in left.values() for kernel in waiting}
     return [*pairs, *((None, kernel) for kernel in references if id(kernel) in alone)]
+
+
+# What of a profile is worth keeping for years.
+
+KEPT, KEPT_TIMES = 3, 5
+"""Findings, sentences and kernels, and traced times, that stay of a profile: as many as a report shows."""
+_OTHERS = "all others"
+
+
+def shortened(profile: CaseProfile) -> CaseProfile:
+    """Return the first findings, and the counters of the longest kernels or else the longest traced times: a few kilobytes.
+
+    Files, trees, rules of the profiler and other metrics are left out.
+    """
+    pairs = matched(profile.head, profile.reference)
+    longest = nlargest(KEPT, pairs, key=lambda pair: max(kernel.duration_s or 0.0 for kernel in pair if kernel))
+    kept = {id(kernel) for pair in longest for kernel in pair}
+    changes = {
+        "findings": tuple(
+            finding.model_copy(update={name: clean(value, SENTENCE) for name, value in finding if isinstance(value, str)})
+            for finding in profile.findings[:KEPT]
+        ),
+        "steps_down": _sentences(profile.steps_down),
+        "failed": {side: clean(why, SENTENCE) for side, why in profile.failed.items()},
+        **dict.fromkeys(("head_tree", "reference_tree")),
+        "files": {},
+    }
+    for name, side in (("head", profile.head), ("reference", profile.reference)):
+        if side is not None:
+            kernels = tuple(_counters(kernel) for kernel in side.kernels if id(kernel) in kept)
+            activity = None if kept or side.activity is None else _longest_times(side.activity)
+            changes[name] = Profile(tool=side.tool, kernels=kernels, activity=activity, warnings=_sentences(side.warnings))
+    return profile.model_copy(update=changes)
+
+
+def _sentences(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(clean(text, SENTENCE) for text in texts[:KEPT])
+
+
+def _counters(kernel: KernelProfile) -> KernelProfile:
+    function = clean(kernel.function, SENTENCE)
+    limiter = kernel.occupancy_limiter and clean(kernel.occupancy_limiter, SENTENCE)
+    texts = {"name": function, "function": function, "occupancy_limiter": limiter}
+    return kernel.model_copy(update={**texts, "stalls": {}, "flops": {}, "metrics": {}, "peaks": Peaks(), "rules": ()})
+
+
+def _longest_times(activity: Activity) -> Activity:
+    """Return the activity with its longest kernels; the time of the others is together, so that the sum stays."""
+    longest = nlargest(KEPT_TIMES, activity.kernels, key=lambda name: activity.kernels[name])
+    rest = sum(seconds for name, seconds in activity.kernels.items() if name not in longest)
+    kernels = {clean(name, SENTENCE): activity.kernels[name] for name in longest} | ({_OTHERS: rest} if rest else {})
+    return activity.model_copy(update={"kernels": kernels, "ran": {}, "cpu_s": {}})
 
 
 # Roofs: how near a case comes to what the same machine reached in the same run, the copy for bytes, the matmul for FLOPs.

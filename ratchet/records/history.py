@@ -13,6 +13,7 @@ from pydantic import AwareDatetime
 from ratchet.records.base import Count, NotNegative, Positive, Record
 from ratchet.records.baseline import Commit
 from ratchet.records.environment import Fingerprint
+from ratchet.records.profile import CaseProfile
 from ratchet.records.verdict import Outcome
 
 
@@ -49,6 +50,8 @@ class HistoryCase(Record):
     """Digest of the definition of the work: times of different ones do not compare."""
     why: str | None = None
     """The likeliest cause of the outcome, as its profile shows it."""
+    profile: CaseProfile | None = None
+    """What `ratchet.judge.profile.shortened` leaves of its profile: findings, and the main counters of both sides."""
     muted: str | None = None
     """One sentence: until when, by whom and why."""
 

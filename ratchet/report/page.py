@@ -170,6 +170,8 @@ def html_template(name: str) -> jinja2.Template:
         "delta": lambda case: words.delta(case.comparison),
         "findings": profile.findings_of,
         "first_sentence": profile.first_sentence,
+        "counters": profile.tables,
+        "profile_notes": profile.notes,
     }
     environment.filters |= {
         "date": lambda at: at.strftime("%Y-%m-%d %H:%M"),

@@ -24,8 +24,8 @@ from ratchet.report.page import html_template
 from ratchet.stats.changes import FEWEST_RUNS, change_points
 from ratchet.untrusted import clean, web_address
 
-LISTED_RUNS = 30
-"""Runs that the overview and the page of a case list; the plot of a case has all."""
+LISTED_RUNS, LISTED_PROFILES = 30, 10
+"""Runs that the overview and the page of a case list, and profiles on the page of a case; its plot has all runs."""
 TREND_RUNS, TREND_WIDTH, TREND_HEIGHT = 100, 100.0, 20.0
 """Runs that the small plot of a case shows, and its size in its own units."""
 LEAST_TREND = 0.02
@@ -123,6 +123,8 @@ class LastingChange:
     bad: Point
     seam: str
     """Why the series breaks there, if it does: then no commit need be the reason."""
+    profiled: Point | None
+    """The first run after ``good``, up to ``bad``, that has a profile."""
 
     @property
     def is_slower(self) -> bool:
@@ -208,7 +210,8 @@ def _changes(series: Series) -> tuple[list[LastingChange], list[Level]]:
         for each in found:
             good, point, bad = (known[number][1] for number in (each.earliest - 1, each.index, each.latest))
             seam = next((point.seam for _, point in known[each.earliest : each.latest + 1] if point.seam), "")
-            changes.append(LastingChange(series.case, known[each.index][0], each.ratio, good, point, bad, seam))
+            profiled = next((point for _, point in known[each.earliest : each.latest + 1] if point.case.profile), None)
+            changes.append(LastingChange(series.case, known[each.index][0], each.ratio, good, point, bad, seam, profiled))
         cuts = [0, *(each.index for each in found), len(known)]
         means = [*(each.before for each in found), *(each.after for each in found[-1:])] or [sum(values) / len(values)]
         levels += [
@@ -263,8 +266,10 @@ class Site:
             case=case,
             seams=[point for point in reversed(series.points) if point.seam],
             newest=[(point, CaseLine(point.case, point.index)) for point in series.points[: -LISTED_RUNS - 1 : -1]],
+            profiled=_profiled(case, series.points),
             data=plot_data(case, series.points),
             run_path=run_path,
+            profile_id=_profile_id,
         )
 
     def run(self, one: SiteRun, lines: Iterable[CaseLine], earlier: str = "", later: str = "") -> str:
@@ -278,7 +283,16 @@ class Site:
             later=later and run_path(later),
             url=web_address(one.run.url or ""),
             machine=machine(one.run.fingerprint),
+            profile_id=_profile_id,
         )
+
+
+def _profiled(case: CaseSummary, points: Sequence[Point]) -> list[Point]:
+    """Return the runs whose profiles the page of a case shows, newest first: those of its changes before others."""
+    of_changes = [change.profiled for change in reversed(case.changes) if change.profiled]
+    others = [point for point in reversed(points) if point.case.profile]
+    chosen = list({point.run: point for point in (*of_changes, *others)}.values())[:LISTED_PROFILES]
+    return sorted(chosen, key=lambda point: (point.started_at, point.run), reverse=True)
 
 
 # The data of the plot of a case.
@@ -348,6 +362,11 @@ def _percent(ratio: float | None) -> float | None:
 def run_path(name: str) -> str:
     """Return the page of a run within the site."""
     return f"run/{_slug(name.rpartition('/')[2].removesuffix('.json'), name)}.html"
+
+
+def _profile_id(name: str) -> str:
+    """Return where a profile stands within its page; ``name``: of its run on the page of a case, and the other way round."""
+    return f"profile-{_slug(name)}"
 
 
 def _slug(*names: str) -> str:

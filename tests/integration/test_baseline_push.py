@@ -150,11 +150,28 @@ def test_runs_are_kept_on_a_branch(origin: Origin) -> None:
     for run in (*runs, runs[0]):
         origin.push(run)
     assert len(git(origin.bare, "ls-tree", "-r", "--name-only", HISTORY).splitlines()) == 2
-    job = origin.job()
-    (series,) = only_json(job.ratchet("history", NAME, "--json").out)["series"]
+    job = origin.job("--single-branch")
+    assert job.ratchet("history").sentence.startswith("There is no judged run of main yet.")
+    (series,) = only_json(job.ratchet("history", NAME, "--json", "--fetch").out)["series"]
     assert [point["commit"] for point in series["points"]] == origin.commits
     assert [point["index"] for point in series["points"]] == [1, pytest.approx(1.01)]
     assert not (job.repo / "results" / "history").exists()
+    assert job.ratchet("history").out.splitlines()[2].split()[:2] == [NAME, "2"]  # as it was fetched
+
+
+def test_no_history_to_fetch(origin: Origin) -> None:
+    """Where origin has no branch of the history, or nothing is kept on one, a sentence says so, and how it gets there."""
+    job = origin.job()
+    for words in (("history", "--fetch"), ("site", "--fetch")):
+        none = job.ratchet(*words)
+        assert none.code == 2
+        assert none.sentence.startswith(f"origin has no branch {HISTORY}: no run of main was kept there yet.")
+    with (job.repo / "pyproject.toml").open("a", encoding="utf-8") as settings:
+        settings.write('history_branch = ""\n')
+    assert "no run is kept on a branch" in job.ratchet("history", "--fetch").sentence
+    git(job.repo, "checkout", "--quiet", ".")
+    git(job.repo, "remote", "remove", "origin")
+    assert "has no remote origin" in job.ratchet("history", "--fetch").sentence
 
 
 def test_history_that_takes_no_push(origin: Origin) -> None:

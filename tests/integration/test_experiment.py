@@ -127,6 +127,24 @@ def test_a_start_prints_the_baseline(make: Callable[..., Playground]) -> None:
     assert [row[0] for row in table(place)] == ["commit", "abc1234"]
 
 
+def test_a_session_of_a_monorepos_project(make: Callable[..., Playground]) -> None:
+    """Below a pyproject.toml with settings, these count: session, table and tests belong to that folder, for every subcommand."""
+    project = "libs/a"
+    text = PIPE.replace("0.002, 0.004, 0.002", "0.0002, 0.0002, 0.0002")
+    files = {"pyproject.toml": "[tool.ratchet]\nblock_ms = 5\n", "bench/pipe.py": text, "tests.txt": "1 passed\n"}
+    place = make({f"{project}/{name}": content for name, content in files.items()})
+    here = {"cwd": place.repo / project}
+    begun = place.ratchet("experiment", "start", "pipe", "--tests", "cat tests.txt", "--pairs", "8", *QUICK, **here)
+    assert begun.code == 0, begun
+    (place.repo / project / "tests.txt").write_text("1 failed\n", encoding="utf-8")
+    why = ("--stage", "prepare", "--pattern", "kernel-fusion")
+    done = place.ratchet("experiment", "run", "-m", "tried", *why, *QUICK, "--json", **here)
+    assert json.loads(done.out)["decision"]["branch"] == "tests"
+    assert json.loads(place.ratchet("experiment", "status", "--json", **here).out)["experiments"] == 1
+    assert json.loads(place.ratchet("experiment", "handoff", "--json", **here).out)["path"] == "results/HANDOFF.md"
+    assert not (place.repo / "results").exists()
+
+
 def test_every_mistake_ends_with_one_sentence(make: Callable[..., Playground]) -> None:
     """Nothing changed, no such stage or case, an unknown pattern, a missing benchmark, a spent budget: nothing is recorded."""
     place = started(make, "--minutes", "60")

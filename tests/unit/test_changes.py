@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import math
+import sys
+from pathlib import Path
 
 import change_points as study
 import numpy as np
 import pytest
 
-from ratchet.stats.changes import FEWEST_RUNS, LEAST_SD, PENALTY, UNSURE_RUNS, change_points, spread_of_runs
+from ratchet.stats.changes import (
+    FEWEST_RUNS,
+    LEAST_SD,
+    LEAST_STAY,
+    PENALTY,
+    UNSURE_RUNS,
+    change_points,
+    lasting_noise,
+    spread_of_runs,
+)
 
 
 def _noise(seed: int, runs: int, sd: float = 0.002) -> np.ndarray:
@@ -54,10 +65,24 @@ def test_unchanged_code_has_no_points() -> None:
     assert change_points([0.0, LEAST_SD] * 25) == []
 
 
-def test_a_step_of_five_spreads_is_found_after_three_runs() -> None:
-    """A history that ends three runs after a step of 1 % in noise of 0.2 % shows it in most cases."""
-    shown = [bool(change_points(_stepped(seed, 103, {100: 0.01}))) for seed in range(40)]
-    assert sum(shown) >= 35
+def test_a_step_of_five_spreads_is_found_after_five_runs() -> None:
+    """A history that ends five runs after a step of 1 % in noise of 0.2 % shows it at its place in most cases."""
+    places = [[point.index for point in change_points(_stepped(seed, 105, {100: 0.01}))] for seed in range(40)]
+    assert sum(found == [100] for found in places) >= 35
+
+
+def test_what_may_go_as_it_came_is_no_change() -> None:
+    """Four runs in a row that are off by five spreads are no level once the series goes on without them."""
+    assert change_points(_stepped(4, 80, {40: 0.01, 44: -0.01})) == []
+
+
+def test_noise_that_lasts_is_no_change() -> None:
+    """Where each run keeps half of the noise of the one before, its waves are no levels; independent noise costs nothing."""
+    rng = np.random.default_rng(8)
+    waves = [study.persistent(0.5)(rng, 400).values for _ in range(10)]
+    assert sum(len(change_points(one.tolist())) for one in waves) <= 1
+    assert np.median([lasting_noise(one) for one in waves]) > 3
+    assert np.median([lasting_noise(_noise(seed, 400)) for seed in range(10)]) == 1
 
 
 @pytest.mark.parametrize(("size", "goal"), [(0.02, 0.95), (0.01, 0.9)])
@@ -102,19 +127,53 @@ def test_impossible_series_are_refused(values: list[float], errors: list[float] 
         change_points(values, errors)
 
 
+@pytest.fixture(scope="module")
+def otava() -> study.Finder:
+    """Apache Otava with its own settings, in its own environment."""
+    python = Path(sys.prefix) / "otava" / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"Apache Otava is not in {python.parents[1]}: `make test` installs it there.")
+    return study.otava(python)
+
+
+def test_apache_otava_sees_the_same_changes(otava: study.Finder) -> None:
+    """In quiet series without outliers both find every step; Otava has a point wherever we have one, and a few that are false."""
+    rng = np.random.default_rng(4)
+    every = [np.sort(rng.choice(np.arange(1, 6), 3, replace=False)) * 33 for _ in range(20)]
+    histories = [
+        study.SeriesNoise(
+            rng.normal(0, 0.002, 200) + sum(rng.choice([-1, 1]) * 0.02 * (np.arange(200) >= place) for place in places)
+        )
+        for places in every
+    ]
+    ours, theirs = study.ratchet(histories), otava(histories)
+    assert ours == [places.tolist() for places in every]
+    for points, others in zip(ours, theirs, strict=True):
+        assert all(min(abs(point - other) for other in others) <= 2 for point in points)
+
+
+def test_outliers_are_no_changes_as_they_are_to_apache_otava(otava: study.Finder) -> None:
+    """Where one run in a hundred is an outlier, Otava takes them for changes; we find as many steps without these."""
+    rng = np.random.default_rng(9)
+    histories, places = zip(*(study.planted(rng, study.normal(0.002), 0.02) for _ in range(10)), strict=True)
+    ours, theirs = study.f1(study.ratchet(histories), places), study.f1(otava(histories), places)
+    assert ours > 0.95
+    assert ours > theirs
+
+
 def test_the_cuts_are_those_of_ruptures() -> None:
     """PELT of the package ruptures cuts a series, clipped as here, at the same places."""
     ruptures = pytest.importorskip("ruptures")
     rng = np.random.default_rng(5)
     for _ in range(30):
-        runs = int(rng.integers(30, 150))
-        places = np.sort(rng.choice(runs, 3, replace=False))
+        runs = int(rng.integers(60, 150))
+        places = np.cumsum(rng.integers(3 * LEAST_STAY, runs // 3, 3))
         values = rng.uniform(-0.004, 0.004, runs) + sum(
             rng.choice([-0.02, 0.02]) * (np.arange(runs) >= place) for place in places
         )
         sd = max(LEAST_SD, spread_of_runs(values))
         running = np.array([np.median(values[max(0, min(i - 5, runs - 11)) :][:11]) for i in range(runs)])
         clipped = np.clip(values, running - 3 * sd, running + 3 * sd)
-        found = ruptures.KernelCPD(kernel="linear", min_size=1).fit(clipped)
-        cuts = found.predict(pen=PENALTY * (1 + UNSURE_RUNS / runs) * sd**2)
+        found = ruptures.KernelCPD(kernel="linear", min_size=LEAST_STAY).fit(clipped)
+        cuts = found.predict(pen=PENALTY * (1 + UNSURE_RUNS / runs) * lasting_noise(values) * sd**2)
         assert [point.index for point in change_points(values.tolist())] == [int(cut) for cut in cuts[:-1]]

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ratchet.commands.history import BranchFiles
+from ratchet.commands.history import BranchFiles, case_histories
+from ratchet.errors import GitError, RecordError, UsageError
 from ratchet.forge.git import Repository
 from ratchet.history.index import History
 from ratchet.history.store import FolderFiles, append, name_of, text_of
 from ratchet.judge.history import anchors_of, by_anchor, history_run, series_of
+from ratchet.judge.profile import shortened
 from ratchet.judge.verdict import judge_run
 from ratchet.records.baseline import Baseline, Step, StepKind
 from ratchet.records.environment import Fingerprint
 from ratchet.records.history import HistoryCase, HistoryRun, RatioTo
+from ratchet.records.profile import Profile
 from ratchet.records.run import Tree
 from ratchet.records.verdict import Outcome
 from ratchet.report.history import case_lines, overview_lines, problem_lines, trend
-from tests.examples import FINGERPRINT, HOSTILE, STARTED, case_profile, first_entry, stored
+from ratchet.report.profile import tables
+from tests.examples import FINGERPRINT, HOSTILE, STARTED, case_profile, first_entry, kernel_profile, stored, traced
 from tests.history_examples import check_of, commit, timed
 from tests.integration.playground import new_repository
 
@@ -159,6 +163,61 @@ def test_unreadable_files(tmp_path: Path, kind: str, words: str) -> None:
     assert bad.read_bytes() == content
 
 
+def test_a_history_of_many_files_is_announced_and_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before many new files are read there is a sentence, once; an interrupt keeps what was read, and nothing is read twice."""
+    monkeypatch.setattr("ratchet.history.index._MANY_FILES", 10)
+    monkeypatch.setattr("ratchet.history.index._COMMIT_EVERY", 4)
+    monkeypatch.setattr("ratchet.history.index._MOST_ROWS", 3)
+    folder, said, read = tmp_path / "history", [], []
+    runs = [run_at(day, 1 + day, case_of(to(1, 1.0))) for day in range(30)]
+    for run in runs:
+        append(folder, run)
+
+    class Interrupted(FolderFiles):
+        def contents(self, names: Iterable[str]) -> Iterator[tuple[str, bytes | RecordError]]:
+            for name, content in super().contents(names):
+                read.append(name)
+                if len(read) == 20:
+                    raise KeyboardInterrupt
+                yield name, content
+
+    index = tmp_path / "index.sqlite"
+    with pytest.raises(KeyboardInterrupt):
+        History([Interrupted(folder)], index, said.append)
+    history = History([Interrupted(folder)], index, said.append)
+    assert [history.run(name).commit for name in history.names()] == [run.commit for run in runs]
+    assert len(read) == 20 + 14  # the part that was interrupted is read again
+    assert len(history.series(NAME, runs[0].fingerprint.hardware).points) == 30
+    History([Interrupted(folder)], index, said.append)
+    assert [line.split(" of ")[0] for line in said] == ["Reading 30 new files", "Reading 14 new files"]
+
+
+def test_a_history_of_mixed_versions(tmp_path: Path) -> None:
+    """Files of an older ratchet, which lack today's fields, are read; of a newer one a sentence names each."""
+    folder = tmp_path / "history"
+    today, old, newer = (run_at(day, 1 + day, case_of(to(1, 1.0), profile=shortened(case_profile(NAME)))) for day in range(3))
+    append(folder, today)
+    spoilt = append(folder, newer)
+    spoilt.write_text(spoilt.read_text().replace('"schema_version":1,"commit"', '"schema_version":2,"mood":"good","commit"'))
+    fields = json.loads(text_of(old))
+    for name in ("profile", "why", "muted", "share_of_roof"):
+        fields["cases"][0].pop(name, None)
+    append(folder, old).write_text(json.dumps(fields))
+    history = opened(folder)
+    assert [history.run(name).commit for name in history.names()] == [today.commit, old.commit]
+    assert [spoilt.name in problem and "newer ratchet" in problem for problem in history.problems] == [True]
+
+
+def test_where_no_file_can_be_read_a_sentence_says_so(tmp_path: Path) -> None:
+    """That is not the same as a history without a run."""
+    path = append(tmp_path / "history", run_at(0, 1, case_of(None)))
+    path.write_bytes(b"")
+    with pytest.raises(RecordError, match=r"No file of the history can be read\. .* is not JSON"):
+        case_histories(opened(tmp_path / "history"), None)
+    with pytest.raises(UsageError, match="There is no judged run of main yet"):
+        case_histories(opened(tmp_path / "nothing"), None)
+
+
 def test_no_history_is_an_empty_one(tmp_path: Path) -> None:
     """A folder that is not there holds no run."""
     assert opened(tmp_path / "nothing").cases() == []
@@ -206,7 +265,36 @@ def test_what_is_kept_of_a_run() -> None:
     assert (first.anchor.commit, first.anchor.ratio) == (commit(1), pytest.approx(1.2))
     assert (second.anchor, second.why) == (None, None)
     assert first.why == "Registers 128 → 255 and 1.2 MB of spills: occupancy halved."
+    assert first.profile == shortened(case_profile(NAME))
+    assert second.profile is None
     assert (first.median_ms, kept.commit, kept.url) == (pytest.approx(1.005, rel=1e-3), commit(3), "https://example.org/1")
+
+
+def test_what_is_kept_of_a_profile() -> None:
+    """The first findings and the counters of the longest launches that stand beside each other; however much it holds, little."""
+    flood = "long " * 10_000
+    kernel = kernel_profile(metrics={f"m{number}": 1.0 for number in range(5000)}, function=flood)
+    short = kernel_profile(duration_s=1e-6, function="short")
+    side = Profile(tool="ncu", kernels=(short, kernel, short, kernel, kernel), warnings=(flood,) * 50)
+    finding = case_profile().findings[0].model_copy(update={"what": flood, "why": flood, "advice": flood})
+    whole = case_profile(head=side, reference=side, findings=(finding,) * 50, steps_down=(flood,) * 50)
+    kept = shortened(whole)
+    assert len(kept.model_dump_json(exclude_none=True)) < 16_000
+    assert [len(one.kernels) if one else 0 for one in (kept.head, kept.reference)] == [3, 3]
+    assert "short" not in kept.model_dump_json()
+    assert (kept.files, kept.head_tree, len(kept.findings)) == ({}, None, 3)
+    small = case_profile()
+    assert [table.rows for table in tables(shortened(small))] == [table.rows for table in tables(small)]
+    assert shortened(small).causes[0].what == small.causes[0].what
+
+
+def test_what_is_kept_of_traced_times() -> None:
+    """The five longest of the traced times and the sum of all stay as they were; the others become one."""
+    times = {f"aten::op{number}": (20 - number) * 1e-6 for number in range(15)}
+    whole = case_profile(head=traced(10, 1e-5, kernels=times), reference=traced(5, 1e-5, kernels=times), findings=())
+    (before,), (after,) = tables(whole), tables(shortened(whole))
+    assert set(before.rows) - set(after.rows) == {before.rows[6]}
+    assert [row.title for row in after.rows if row not in before.rows] == ["all others"]
 
 
 def test_an_unfit_anchor_counts_for_nothing() -> None:
@@ -335,3 +423,15 @@ def test_a_branch_is_read_without_a_checkout(tmp_path: Path, monkeypatch: pytest
     assert History([BranchFiles(repository, repository.head(), "sub")], None).names() == [names[1]]
     monkeypatch.setattr("ratchet.commands.history.LARGEST_RUN_BYTES", 200)
     assert "larger than 16 MiB" in History([BranchFiles(repository, repository.head(), "")], None).problems[1]
+
+
+def test_a_clone_that_lacks_objects(tmp_path: Path) -> None:
+    """A branch whose files are not in the clone is a sentence, not a shorter history."""
+    run = run_at(0, 2, case_of(to(1, 1.0)))
+    new_repository(tmp_path / "repo", {name_of(run): text_of(run)})
+    repository = Repository(tmp_path / "repo")
+    files = BranchFiles(repository, repository.head(), "")
+    ((_, blob),) = files.listed().items()
+    (tmp_path / "repo" / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(GitError, match="lacks objects of its own"):
+        History([files], None)

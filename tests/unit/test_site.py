@@ -23,7 +23,7 @@ from tests.browser import CHROMIUM, WITHOUT, Tab, browser
 NASTY = "x</script><img src=x onerror=alert(1)>\"'{{7*7}}/a\u202e`<!--"
 KNOWN = frozenset(
     "html head meta title link script body header nav h1 h2 p a span label input kbd select option br table thead tbody tr th td "  # noqa: SIM905 - a list of words
-    "svg polyline ul li div noscript code".split()
+    "svg polyline ul li div noscript code details summary b".split()
 )
 """Elements that our templates write."""
 REPOSITORY = "https://github.com/octocat/kernels"
@@ -92,8 +92,10 @@ def test_every_link_leads_somewhere(site: Path) -> None:
         for link in Page(page).links():
             if link.startswith(REPOSITORY) or link == "data:,":
                 continue
-            target = (page.parent / link).resolve()
+            path, _, place = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
             assert target.is_file(), (page, link)
+            assert not place or place in {attributes.get("id") for _, attributes in Page(target).found}, (page, link)
             linked.add(target)
     assert set(everything) <= linked
 
@@ -111,6 +113,35 @@ def test_names_are_text(site: Path) -> None:
             json.loads(page.data)
     shown = [path for path in pages(site) if "x</script><img src=x onerror=alert(1)>\"'{{7*7}}/a`<!--" in Page(path).text]
     assert len(shown) == 3  # the overview, its case and its run
+
+
+def test_a_run_with_profiles_shows_them(site: Path) -> None:
+    """The page of the case and that of the run say why, with the counters of both sides, and link to them from their tables."""
+    case = Page(case_page(site, "attention/prefill_2k"))
+    runs = [Page(site / "case" / link) for link in case.links() if link.startswith("../run/")]
+    run = next(page for page in runs if "Registers per thread" in page.text)
+    for page in (case, run):
+        assert "Registers 128 → 255 and 1.2 MB of spills: occupancy halved." in page.text
+        assert "Take a smaller tile, or fewer stages." in page.text
+        assert "Registers per thread128255+99.2 %" in re.sub(r"\s*\n\s*", "", page.text)
+        assert [link for link in page.links() if link.startswith("#profile-")]
+    assert any("Profiles" not in page.text for page in runs)
+
+
+def test_profiles_of_changes_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page of a case shows so many profiles; that of a lasting change is among them, however many later ones there are."""
+    monkeypatch.setattr("ratchet.report.site.LISTED_PROFILES", 3)
+    of = series()
+    kept = of.points[-10].case.profile
+    assert kept
+    points = list(of.points)
+    points[-10:] = [
+        point.model_copy(update={"case": point.case.model_copy(update={"profile": kept})}) for point in of.points[-10:]
+    ]
+    many = of.model_copy(update={"points": tuple(points)})
+    page = Site("t", "m").case(summary_of(many, "cuda"), many)
+    assert page.count("<details") == 3
+    assert len(re.findall("its profile", page)) == 1
 
 
 def test_the_overview_stays_small() -> None:
@@ -335,6 +366,16 @@ def test_a_plot_by_keyboard(site: Path, tab: Tab) -> None:
     tab.press("Enter")
     tab.wait("document.title.startsWith('" + data["commit"][0] + "')")
     assert tab.complaints() == []
+
+
+def test_a_link_to_a_profile_opens_it(site: Path, tab: Tab) -> None:
+    """The profile of the latest run with one is open; a link to a closed one opens it."""
+    tab.resize(1280, 900)
+    tab.open(case_page(site, "attention/prefill_2k").as_uri())
+    assert tab.evaluate("document.querySelector('details').open")
+    tab.evaluate("document.querySelector('details').open = false")
+    tab.evaluate("document.querySelector('a[href^=\"#profile-\"]').click()")
+    tab.wait("document.querySelector('details').open")
 
 
 def test_a_phone_and_the_dark(site: Path, tab: Tab) -> None:

@@ -86,7 +86,7 @@ def run(
                 f"Nothing has changed since {reference.tree.commit[:10]}, which is the reference.", "Change the code, then run."
             )
         started, clock = datetime.now(UTC), time.monotonic()
-        tests = _tests(session, repository.root, progress, environ)
+        tests = _tests(session, repository.root / settings.project, progress, environ)
         found = MeasuredCase(session.case)
         if tests is None or not (tests.failed or tests.problem):
             with watched(repository.root, results, progress):
@@ -143,13 +143,13 @@ def _checked(wanted: RunRequest, session: SessionRecord) -> Category:
     return category
 
 
-def _tests(session: SessionRecord, root: Path, progress: Progress, environ: Mapping[str, str]) -> SuiteOutcome | None:
-    """Run the test command in the checkout, within its time limit."""
+def _tests(session: SessionRecord, folder: Path, progress: Progress, environ: Mapping[str, str]) -> SuiteOutcome | None:
+    """Run the test command in the project of the checkout, within its time limit."""
     if not session.tests:
         return None
     progress.stage("Running the tests")
     try:
-        ended = run_program(session.tests, environ=without_secrets(environ), folder=root, time_limit_s=session.test_limit_s)
+        ended = run_program(session.tests, environ=without_secrets(environ), folder=folder, time_limit_s=session.test_limit_s)
     except OSError as error:
         return SuiteOutcome(passed=0, failed=0, problem=f"the test command cannot be started: {error.strerror}")
     if ended.status is None:

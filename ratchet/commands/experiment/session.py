@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ratchet.commands.request import Request, root_of
-from ratchet.config import load_settings
 from ratchet.errors import UsageError
 from ratchet.judge.experiment import luck
 from ratchet.judge.rotation import ceilings, is_plateau, rotation
@@ -19,12 +16,6 @@ from ratchet.records.files import load, save, save_text
 from ratchet.report.experiment import handoff_text, table_text
 
 SESSION, TABLE, HANDOFF = "experiments/session.json", "experiments.tsv", "HANDOFF.md"
-
-
-def results_of(request: Request, environ: Mapping[str, str]) -> Path:
-    """Return the results folder of the repository."""
-    root = root_of(request.folder)
-    return root / load_settings(root, environ, request.options).results
 
 
 def open_session(results: Path) -> SessionRecord:

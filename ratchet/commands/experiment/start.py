@@ -102,7 +102,7 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
 def settings_of(request: Request, root: Path, environ: Mapping[str, str]) -> Settings:
     """Return the settings, with few pairs and short steps unless options say otherwise."""
     given = {name: value for name, value in request.options.items() if value is not None}
-    return load_settings(root, environ, {"pairs": PAIRS, "case_timeout": CASE_TIMEOUT_S, **given})
+    return load_settings(root, environ, {"pairs": PAIRS, "case_timeout": CASE_TIMEOUT_S, **given}, request.folder)
 
 
 def plan_of_case(settings: Settings, machine: Machine, budget_s: float = 0.0) -> Plan:
