@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from ratchet.commands.machine import Machine, choose, machine_of, plan_of
 from ratchet.commands.output import record_of
 from ratchet.commands.request import CommandResult, Request, checked_out, load_baseline, root_of, watched, writable
-from ratchet.commands.trees import cases_of, measure, tree_spec
+from ratchet.commands.trees import cases_of, measure, tree_specs
 from ratchet.config import load_settings
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.suite import CaseTask
@@ -49,7 +49,7 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Com
             peaks=machine.peaks,
             idle=machine.idle,
         )
-        suite = measure(settings, {"head": tree_spec(settings, machine, root, root)}, task, progress, environ)
+        suite = measure(settings, tree_specs(settings, machine, root, root), task, progress, environ)
         changes = watch.changes()
     timing = (started, time.monotonic() - clock)
     record = record_of("run", request.command, settings, machine, suite, timing, tree)
@@ -61,4 +61,4 @@ def cases_of_checkout(request: Request, environ: Mapping[str, str]) -> list[Case
     root = root_of(request.folder)
     settings = load_settings(root, environ, request.options, request.folder)
     device, gpu, _ = choose(request, settings, environ)
-    return cases_of(settings, tree_spec(settings, Machine(device, gpu), root, root), request.patterns, environ)
+    return cases_of(settings, tree_specs(settings, Machine(device, gpu), root, root)["head"], request.patterns, environ)

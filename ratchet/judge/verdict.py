@@ -439,4 +439,4 @@ def _also(*counts: tuple[int, str]) -> str:
 
 def _counted(cases: Sequence[CaseVerdict]) -> str:
     counts = Counter(case.outcome for case in cases)
-    return ", ".join(f"{counts[outcome]} {outcome.value.lower()}" for outcome in Outcome if counts[outcome]) or "no case"
+    return ", ".join(f"{counts[outcome]} {outcome.value.lower()}" for outcome in Outcome if counts[outcome]) or "no benchmark"

@@ -160,7 +160,7 @@ class HostClient:
                 f"The {self.side}'s process ended while it imported {self._imported()}: {self._last_lines()}", ""
             ) from None
         if found.error:
-            raise HostError(f"{self.side.capitalize()}: {found.error}", found.hint)
+            raise HostError(found.error if self.side == "head" else f"{self.side.capitalize()}: {found.error}", found.hint)
         refuse_foreign(self.side, found.foreign)
         if found.touched_cuda:
             raise HostError(
