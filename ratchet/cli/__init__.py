@@ -155,7 +155,7 @@ def _explained(error: BaseException) -> tuple[str, Exit]:
 def _limit_met(error: BaseException) -> str:
     """Return the system limit behind an error and how to raise it; empty for any other error."""
     if isinstance(error, MemoryError):
-        return "the memory does not suffice. Free some, or raise the limit (`ulimit -v`)."
+        return "not enough memory. Free some, or raise the limit (`ulimit -v`)."
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         return "no more threads can be started. Raise the limits of processes and memory (`ulimit -u`, `ulimit -v`)."
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):

@@ -16,6 +16,7 @@ from ratchet.adopt.survey import Function
 from ratchet.cli.output import print_result
 from ratchet.commands.init import InitPlan, InitRequest, drift, plan_init, write_plan
 from ratchet.errors import Exit
+from ratchet.units import plural
 
 
 @click.command("init")
@@ -68,8 +69,9 @@ def _fields(plan: InitPlan) -> dict[str, object]:
 
 def _lines(plan: InitPlan, *, dry_run: bool) -> list[str]:
     tools = [f"{tool} ({files[0]}{', …' if len(files) > 1 else ''})" for tool, files in plan.survey.tools.items()]
-    found = [*tools, *([f"{len(plan.survey.projects)} Python projects"] if plan.survey.is_monorepo else [])]
-    lines = [f"Found: {', '.join(found) or 'no Triton, CUDA or build files'}."]
+    below = [project for project in plan.survey.projects if project != "."]
+    found = [*tools, *([f"{plural(len(below), 'Python project')} below this folder"] if below else [])]
+    lines = [f"Found: {', '.join(found)}." if found else "Found no Triton, CUDA or build files."]
     if plan.benchmark:
         lines.append(f"The first benchmark times {plan.benchmark}, which ran here.")
     if dry_run:

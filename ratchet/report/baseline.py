@@ -15,6 +15,7 @@ from typing import Any
 from ratchet import units
 from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Move, MoveKind, RenamedCase
 from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline, Measurement, Step
+from ratchet.records.verdict import Outcome
 from ratchet.report.words import aligned
 from ratchet.untrusted import CELL, clean, fenced, inert, log_line
 
@@ -156,6 +157,8 @@ def recorded_lines(done: BaselineUpdate, path: str) -> list[str]:
         )
         for new, old in done.renames.items()
     ]
+    if Outcome.IDENTICAL in done.left_out.values():
+        lines.append("A case that is identical was not timed. Time it with `ratchet run`, then record again.")
     if MoveKind.APART in kinds:
         lines.append(
             "Cases that differ were measured with other settings than their baseline, at the same commit. Measure with the same "

@@ -231,7 +231,7 @@ def test_place_of_the_cache_is_no_setting(play: Playground) -> None:
     [
         (resource.RLIMIT_NOFILE, 6, "too many open files: 6 are allowed. Raise the limit (`ulimit -n 1024`) and run again."),
         (resource.RLIMIT_NOFILE, 30, "too many open files: 30 are allowed. Raise the limit (`ulimit -n 1024`) and run again."),
-        (resource.RLIMIT_AS, 200 << 20, "the memory does not suffice. Free some, or raise the limit (`ulimit -v`)."),
+        (resource.RLIMIT_AS, 200 << 20, "not enough memory. Free some, or raise the limit (`ulimit -v`)."),
     ],
 )
 def test_limits_of_the_system(play: Playground, limit: int, count: int, said: str) -> None:
