@@ -67,7 +67,9 @@ def _seeds(text: str) -> tuple[int, ...]:
 @click.option("--inputs", "maker", metavar="FILE:FUNCTION", help="A function (seed, device) that returns all arguments.")
 @click.option("--rtol", type=click.FloatRange(0, 1), default=1e-3, show_default=True, help="Relative tolerance of an element.")
 @click.option("--atol", type=click.FloatRange(0), default=1e-5, show_default=True, help="Absolute tolerance of an element.")
-@click.option("--memory-limit", type=_memory, default="4000MB", show_default=True, help="Most memory that a call may hold.")
+@click.option(
+    "--memory-limit", type=_memory, metavar="SIZE", default="4000MB", show_default=True, help="Most memory that a call may hold."
+)
 @click.option("--seeds", type=_seeds, default=None, metavar="1,2,…", help="Seeds of the inputs (default: new ones each time).")
 @click.option("--allow-lower-precision", is_flag=True, help="Accept TF32 or half precision inside, within the tolerances.")
 @click.option("--sanitize", is_flag=True, help="First run the candidate under compute-sanitizer (memcheck, racecheck).")
