@@ -1,15 +1,18 @@
 """Bus bandwidth of collectives by size: ``torchrun --nproc_per_node=8 bench/collectives.py`` (NCCL; gloo where there is no GPU).
 
-The record is one like any other: ``ratchet compare before.json results/collectives.json``.
+The record is one like any other: ``ratchet compare before.json results/collectives.json``. Two commits are compared in turn by
+``ratchet check --gpus all --command "torchrun --nproc_per_node=8 bench/collectives.py --json {out}" --format json``.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import time
 from pathlib import Path
 
-SIZES = "1MiB,16MiB,256MiB"
+SIZES = "64KiB,1MiB,16MiB,256MiB"
 CPU_SIZES = "64KiB,1MiB"
 
 
@@ -25,18 +28,29 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{error.name} is not installed: run `{sys.executable} -m pip install -e {root}` first.", file=sys.stderr)
         return 2
     parser = argparse.ArgumentParser(description="Measure collectives on every rank of torchrun.")
-    parser.add_argument("--operations", help="some of all_reduce,all_gather,reduce_scatter (default: all)")
+    parser.add_argument(
+        "--operations", help="some of all_reduce,all_reduce_one_shot,all_reduce_two_shot,all_gather,reduce_scatter"
+    )
     parser.add_argument("--sizes", help=f"of the whole buffer (default: {SIZES}; on the CPU {CPU_SIZES})")
-    parser.add_argument("--repeats", type=int, default=5, help="fresh processes of each rank (default: 5)")
+    parser.add_argument("--repeats", type=int, help="fresh processes of each rank (default: 5; with --json 1)")
     parser.add_argument("--device", choices=("auto", "cuda", "cpu"), default="auto", help="default: GPUs if there are any")
+    parser.add_argument("--symmetric-memory", choices=("cuda", "nvshmem"), default="cuda", help="what makes it (default: cuda)")
+    parser.add_argument("--json", type=Path, help="write only the times there, for ratchet check --command")
     parser.add_argument("--results", type=Path, default=Path("results"), help="folder of the record (default: results)")
     parser.add_argument("--summary", type=Path, default=Path("profiles"), help="folder of the JSON summary (default: profiles)")
     given = parser.parse_args(arguments)
-    wish = CollectivesRequest(given.operations, given.sizes, {"cuda": SIZES, "cpu": CPU_SIZES}, given.repeats, given.device)
+    repeats = given.repeats if given.repeats is not None else 1 if given.json else 5
+    usual = {"cuda": SIZES, "cpu": CPU_SIZES}
+    wish = CollectivesRequest(
+        given.operations, given.sizes, usual, repeats, given.device, memory=given.symmetric_memory, times=given.json
+    )
     try:
         lines = measure_collectives(wish, given.results, given.summary, tuple(sys.argv), os.environ)
     except RatchetError as error:
         print(f"collectives: {error}", file=sys.stderr)
+        if summary := os.environ.get("TORCHELASTIC_ERROR_FILE"):  # torchrun's last lines then show it
+            told = {"message": {"message": str(error), "extraInfo": {"timestamp": int(time.time())}}}
+            Path(summary).write_text(json.dumps(told), encoding="utf-8")
         return int(error.exit_code)
     for line in lines:
         print(line)

@@ -24,7 +24,8 @@ import numpy as np
 from biases_figures import Line, Row, Summary, by, correlation, logs_of, p_text, percent, spread
 from scipy import stats
 
-from ratchet.measure.device.nvml import Gpu, choose_gpu
+from ratchet.measure.device.gpu import Gpu
+from ratchet.measure.device.nvml import choose_gpu
 
 ROOT = Path(__file__).resolve().parents[1]
 

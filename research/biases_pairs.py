@@ -22,7 +22,7 @@ from biases_figures import (
 
 from ratchet.config import Settings
 from ratchet.measure.client import CaseTrouble, HostClient, Hosts, WorkerClient, refuse_foreign
-from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.messages import Prepared, Sampled
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.run import Side

@@ -53,7 +53,9 @@ from ratchet.report.calibration import (
 @click.option("--time-identical", is_flag=True, help="Also time cases whose code is the same on both sides.")
 @click.option("--no-build-cache", is_flag=True, help="Build both trees from scratch.")
 @click.option("--no-profile", is_flag=True, help="Do not profile the cases that changed.")
-@click.option("--gpus", type=gpu_list, metavar="all|0,1", help="Spread the cases over these GPUs of one kind.")
+@click.option(
+    "--gpus", type=gpu_list, metavar="all|0,1", help="Spread the cases over these GPUs of one kind; a --command gets them all."
+)
 @click.option(
     "--shard", type=shard, metavar="I/N", help="Measure every N-th case only, from the I-th on; `ratchet merge` joins the shards."
 )
@@ -79,7 +81,7 @@ def check_command(cases: tuple[str, ...], **options: Any) -> int:
 def run_command(cases: tuple[str, ...], **options: Any) -> int:
     """Time this checkout alone, in place, and write results/current.json.
 
-    Each case is timed in eight fresh processes; --pairs and --budget can make that fewer.
+    Each case is timed in eight fresh processes, unless --pairs says otherwise.
     """
     return _measure(run, cases, options)
 

@@ -17,7 +17,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Literal
 
-from ratchet.commands.machine import Machine, environment_of, in_parallel, machines_of, plan_of
+from ratchet.commands.machine import Machine, environment_of, in_parallel, joined, machines_of, plan_of
 from ratchet.commands.output import record_of
 from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite, with_profiles
 from ratchet.commands.request import CURRENT, CommandResult, Request, apart_of, load_baseline, reference_of, watched, writable
@@ -98,11 +98,12 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
     progress.announce(_sides(plan))
     root, clock, started = plan.repository.root, time.monotonic(), datetime.now(UTC)
     with (
-        machines_of(request, plan.settings, f"ratchet check in {root}", progress, environ) as machines,
+        machines_of(request, plan.settings, f"ratchet check in {root}", progress, environ) as held,
         worktrees(plan.repository, plan.head, plan.reference) as trees,
         watched(root, plan.results, progress) as watch,
-        EarlyProfilers(ProfileSite(plan.repository, plan.settings, machines[0], trees, progress, plan.environ)) as early,
+        EarlyProfilers(ProfileSite(plan.repository, plan.settings, held[0], trees, progress, plan.environ)) as early,
     ):
+        machines = (joined(held),) if plan.settings.command else held
         measured = _measure(plan, machines, trees, progress, early)
         if plan.shard and not measured.suite.cases:
             raise UsageError(f"Shard {plan.shard} has no case: there are fewer cases than shards.", "Take fewer shards.")
@@ -135,7 +136,7 @@ def explained(
         shard=plan.shard,
         bench_from=plan.bench_from,
     )
-    cards = tuple(machine.gpu.card() for machine in machines if machine.gpu)
+    cards = tuple(gpu.card() for machine in machines for gpu in machine.gpus)
     record = record.model_copy(update={"environment": record.environment.model_copy(update={"cards": cards})})
     with contextlib.suppress(OutputError):  # so that interrupted profiling costs no samples; `write` reports a full disk
         save(plan.results / CURRENT, record)

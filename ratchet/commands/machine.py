@@ -1,7 +1,7 @@
 """Choose and hold the devices of a run, describe them, and share cases among several.
 
-Every command that measures or profiles calls it. It asks NVML, holds the lock of each device (`measure.device.lock`), reads
-versions of installed software, and starts one thread per device where there are several.
+Every command that measures or profiles calls it. It asks the GPU's vendor, holds the lock of each device
+(`measure.device.lock`), reads versions of installed software, and starts one thread per device where there are several.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from ratchet.config import Settings
 from ratchet.errors import UnfitError, UsageError
 from ratchet.measure.device import fitness
 from ratchet.measure.device.environment import describe, installed_version
+from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.lock import hold, lock_folder
-from ratchet.measure.device.nvml import Gpu, choose_gpu, visible_gpus
+from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.suite import Suite
 from ratchet.profile.roofline import highest
 from ratchet.records.environment import Environment
@@ -42,11 +43,18 @@ class Machine:
     warnings: tuple[str, ...] = ()
     idle: tuple[int, ...] = ()
     """Processes that hold the GPU and compute nothing."""
+    others: tuple[Gpu, ...] = ()
+    """Further GPUs, which each process of a command uses as well."""
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """All GPUs of the run; none on a CPU."""
+        return (self.gpu, *self.others) if self.gpu else ()
 
     @property
     def peaks(self) -> Peaks | None:
-        """Rates that the GPU cannot exceed; None on a CPU."""
-        return highest(self.gpu.name) if self.gpu else None
+        """Rates that the GPU cannot exceed; None on a CPU, and where no datasheet of its vendor is known."""
+        return highest(self.gpu.name) if self.gpu and vendor_here().has_datasheets else None
 
 
 @contextlib.contextmanager
@@ -98,12 +106,18 @@ def machines_of(
         yield machines
 
 
+def joined(machines: Sequence[Machine]) -> Machine:
+    """Return the first machine with the GPUs of all, for a command whose every process uses them all."""
+    return replace(machines[0], others=tuple(gpu for machine in machines[1:] for gpu in machine.gpus))
+
+
 def _numbers(request: Request, settings: Settings, environ: Mapping[str, str]) -> list[int | None]:
     if request.gpus is None:
         return [request.gpu]
-    count = 0 if settings.device == "cpu" else len(visible_gpus(environ.get("CUDA_VISIBLE_DEVICES")))
+    vendor = vendor_here()
+    count = 0 if settings.device == "cpu" else len(vendor.visible_gpus(environ))
     if count == 0:
-        raise UnfitError("--gpus was given, but no NVIDIA GPU was found here.", "See `ratchet doctor`, or leave it out.")
+        raise UnfitError(f"--gpus was given, but no {vendor.name} GPU was found here.", "See `ratchet doctor`, or leave it out.")
     return list(range(count)) if request.gpus == "all" else list(request.gpus)
 
 
@@ -122,11 +136,12 @@ def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> 
         )
     if settings.device == "cpu":
         return "cpu", None, ()
-    gpu = choose_gpu(request.gpu, environ.get("CUDA_VISIBLE_DEVICES"))
+    vendor = vendor_here()
+    gpu = vendor.choose_gpu(request.gpu, environ)
     blind = bool(torch and torch.endswith("+cpu")) and not settings.command
     if gpu is not None and not blind:
-        return "cuda", gpu, ()
-    why = "the installed torch has no CUDA in it" if gpu else "no NVIDIA GPU was found here"
+        return "cuda", gpu, (vendor.warning,) if vendor.warning else ()
+    why = "the installed torch has no CUDA in it" if gpu else f"no {vendor.name} GPU was found here"
     if settings.device == "cuda" or request.gpu is not None:
         raise UnfitError(f"A GPU was asked for, but {why}.", "See `ratchet doctor`, or measure with --device cpu.")
     return "cpu", None, (f"Measured on the CPU, since {why}: this says nothing about GPU kernels.",)

@@ -55,8 +55,8 @@ def build_twice(settings: Settings, trees: Trees, snapshot: Snapshot, progress: 
 
 def tree_spec(settings: Settings, machine: Machine, checkout: Path, path: Path) -> TreeSpec:
     """Return the description of a tree of ``checkout`` as this machine loads it."""
-    uuid = machine.gpu.uuid if machine.gpu else None
-    return TreeSpec.of(settings, path, checkout=checkout, device=machine.device, gpu_uuid=uuid)
+    addresses = ",".join(gpu.address for gpu in machine.gpus) or None
+    return TreeSpec.of(settings, path, checkout=checkout, device=machine.device, gpu_uuid=addresses)
 
 
 def tree_specs(

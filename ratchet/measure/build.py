@@ -13,6 +13,7 @@ from typing import Literal
 from ratchet.error_lines import LONGEST, first_error
 from ratchet.errors import BuildError
 from ratchet.measure import kept_builds
+from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.subprocesses import STRAY, run
 from ratchet.untrusted import clean, last_lines
@@ -26,12 +27,11 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def benchmark_environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, str]:
-    """Return the variables of a process that imports the benchmarks of ``tree``: one GPU or none."""
+    """Return the variables of a process that imports the benchmarks of ``tree``: its GPUs or none."""
     kept = without_secrets(environ) | {
         "PYTHONHASHSEED": "0",  # the same layouts on both sides
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # torch.cuda.is_available() at import must not initialise CUDA
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": tree.gpu_uuid or "",
+        **vendor_here().environ(tree.gpu_uuid),
     }
     if tree.device == "cpu":
         kept |= {name: str(tree.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}

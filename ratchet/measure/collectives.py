@@ -2,6 +2,7 @@
 
 `ratchet.commands.collectives` calls `repeat` on every rank. The rank's own process never touches CUDA: every repetition forks a
 child, which joins the group over the network, checks each collective once, and times it; a sample is the longest of all ranks.
+All-reduce is also timed on symmetric memory (torch.distributed._symmetric_memory), where GPUs read each other's buffers.
 Sizes and bus bandwidth as NVIDIA's nccl-tests define them (doc/PERFORMANCE.md there): the size is that of the whole buffer, and
 bytes on the bus are what a ring must carry per rank. It writes no file.
 """
@@ -18,11 +19,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Literal
 
 from ratchet.errors import WorkerError
 
-OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter")
+SYMMETRIC = ("all_reduce_one_shot", "all_reduce_two_shot")
+"""All-reduce on symmetric memory: each rank sums all buffers, or each sums its part and stores it in all of them."""
+OPERATIONS = ("all_reduce", *SYMMETRIC, "all_gather", "reduce_scatter")
+Memory = Literal["cuda", "nvshmem"]
+"""What makes symmetric memory."""
 BLOCKS = 10
 BLOCK_S = 0.012
 """Time for one block, in seconds, as far as `FEWEST` and `MOST` allow."""
@@ -59,7 +64,7 @@ class Collective:
 
     def bus_bytes(self, ranks: int) -> float:
         """Return the bytes that each rank must send over the bus."""
-        return self.size * (2 if self.operation == "all_reduce" else 1) * (ranks - 1) / ranks
+        return self.size * (2 if self.operation.startswith("all_reduce") else 1) * (ranks - 1) / ranks
 
 
 @dataclass(frozen=True)
@@ -74,19 +79,35 @@ class Timed:
     peak_memory_bytes: int
 
 
+@dataclass(frozen=True)
+class Repetition:
+    """Every collective that one repetition could time."""
+
+    timed: list[Timed]
+    missing: str
+    """Why there is no symmetric memory, so that `SYMMETRIC` was left out; empty where there is."""
+
+    def of(self, collective: Collective) -> Timed:
+        """Return the samples of one collective."""
+        return next(each for each in self.timed if (each.operation, each.size) == (collective.operation, collective.size))
+
+
 def elements(size: int, ranks: int) -> int:
     """Return the number of elements of the whole buffer: a multiple of the ranks, at least one for each."""
     return max(1, size // ELEMENT // ranks) * ranks
 
 
-def repeat(group: Group, cuda: bool, wanted: Sequence[Collective], number: int, timeout_s: float) -> list[Timed]:
+def repeat(group: Group, cuda: bool, wanted: Sequence[Collective], memory: Memory, number: int, timeout_s: float) -> Repetition:
     """Time every wanted collective in a fresh process. Every rank must call this with the same arguments.
 
-    ``number`` counts the repetitions. Raises WorkerError where the child failed or gave no answer within ``timeout_s`` seconds.
+    ``memory`` makes symmetric memory, ``number`` counts the repetitions. Raises WorkerError where the child failed or gave no
+    answer within ``timeout_s`` seconds.
     """
+    import torch.distributed  # noqa: F401  once for all repetitions: the import takes seconds, and leaves CUDA alone
+
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(group, cuda, list(wanted), number, theirs), daemon=True)
+    child = context.Process(target=_child, args=(group, cuda, list(wanted), memory, number, theirs), daemon=True)
     started = time.monotonic()
     child.start()
     theirs.close()
@@ -101,14 +122,15 @@ def repeat(group: Group, cuda: bool, wanted: Sequence[Collective], number: int, 
         answer = {"error": f"no answer within {time.monotonic() - started:.0f} s"}
     if "error" in answer:
         raise WorkerError(f"Rank {group.rank}, repetition {number + 1}: {answer['error']}.", "See the lines above.")
-    return [Timed(**each) for each in answer["timed"]]
+    return Repetition([Timed(**each) for each in answer["timed"]], answer["missing"])
 
 
-def _child(group: Group, cuda: bool, wanted: list[Collective], number: int, answer: Connection) -> None:
+def _child(group: Group, cuda: bool, wanted: list[Collective], memory: Memory, number: int, answer: Connection) -> None:
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as NVML, which said that the GPU is fit, counts
+    # Rendezvous would make a multicast object, which nothing here uses and which has put hosts out of service.
+    os.environ |= {"TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
     try:
-        timed = _measure(group, cuda, wanted, number)
-        message: dict[str, Any] = {"timed": [asdict(each) for each in timed]}
+        message: dict[str, Any] = asdict(_measure(group, cuda, wanted, memory, number))
     except Exception as error:  # noqa: BLE001  whatever it is, the rank that forked this process must know
         message = {"error": f"{type(error).__name__}: {error}".splitlines()[0][:300]}
     answer.send_bytes(json.dumps(message).encode())
@@ -116,7 +138,7 @@ def _child(group: Group, cuda: bool, wanted: list[Collective], number: int, answ
     os._exit(0)  # a communicator that failed can hang in its own clean-up
 
 
-def _measure(group: Group, cuda: bool, wanted: list[Collective], number: int) -> list[Timed]:
+def _measure(group: Group, cuda: bool, wanted: list[Collective], memory: Memory, number: int) -> Repetition:
     import torch
     import torch.distributed as dist
     from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]  # not among the names it lists
@@ -140,9 +162,62 @@ def _measure(group: Group, cuda: bool, wanted: list[Collective], number: int) ->
     dist.barrier()
     ready_s = time.monotonic() - started
     try:
-        return [_timed(each, group, device, ready_s) for each in wanted]
+        problem = _no_symmetric_memory(group, device, memory) if any(each.operation in SYMMETRIC for each in wanted) else ""
+        possible = [each for each in wanted if not problem or each.operation not in SYMMETRIC]
+        return Repetition([_timed(each, group, device, ready_s) for each in possible], problem)
     finally:
         dist.destroy_process_group()
+
+
+def _no_symmetric_memory(group: Group, device: Any, memory: Memory) -> str:
+    """Return why there is no symmetric memory; empty where there is. Every rank gets the same answer."""
+    import torch.distributed as dist
+
+    for problem_of in (missing_for_symmetric_memory, _failure_of_symmetric_memory):  # the second waits for all ranks
+        problems = [""] * group.ranks
+        dist.all_gather_object(problems, problem_of(group, device, memory))
+        if found := next(filter(None, problems), ""):
+            return found
+    return ""
+
+
+def missing_for_symmetric_memory(group: Group, device: Any, memory: Memory) -> str:
+    """Return what this rank lacks for symmetric memory, as far as it can tell by itself; empty where nothing is missing."""
+    import torch
+
+    if device.type != "cuda":
+        return "it is memory of GPUs, and this run uses the CPU"
+    if group.local_ranks != group.ranks:
+        return "the GPUs are those of several machines"
+    for peer in set(range(group.local_ranks)) - {group.local_rank}:
+        if not torch.cuda.can_device_access_peer(group.local_rank, peer):
+            return f"GPU {group.local_rank} cannot read the memory of GPU {peer} (no peer-to-peer access)"
+    if memory == "nvshmem":
+        try:
+            from torch.distributed._symmetric_memory import is_nvshmem_available
+        except ImportError:
+            return f"torch {torch.__version__} knows no NVSHMEM: take 2.9 or newer, or --symmetric-memory cuda"
+        if not is_nvshmem_available():
+            return "NVSHMEM is not installed: pip install nvidia-nvshmem-cu13 (or -cu12), or take --symmetric-memory cuda"
+    return ""
+
+
+def _failure_of_symmetric_memory(group: Group, device: Any, memory: Memory) -> str:
+    import torch
+
+    try:
+        if memory == "nvshmem":
+            from torch.distributed._symmetric_memory import set_backend
+
+            set_backend("NVSHMEM")
+        for operation in SYMMETRIC:
+            fill, call, _ = _prepared(Collective(operation, 1024), group, device)
+            fill()
+            call()
+        torch.cuda.synchronize()
+    except (ImportError, AttributeError, RuntimeError) as error:  # an early torch, a container that may not share memory, …
+        return f"torch {torch.__version__} cannot make it here ({type(error).__name__}: {str(error).splitlines()[0][:200]})"
+    return ""
 
 
 def _timed(collective: Collective, group: Group, device: Any, ready_s: float) -> Timed:
@@ -181,6 +256,8 @@ def _prepared(
     whole = elements(collective.size, group.ranks)
     part = whole // group.ranks
     ramp = torch.arange(whole, device=device, dtype=torch.float32).remainder_(7)
+    if collective.operation in SYMMETRIC:
+        return _prepared_symmetric(collective.operation, ramp, group.rank)
     if collective.operation == "all_reduce":
         buffer = torch.empty_like(ramp)
         return lambda: _assign(buffer, ramp + group.rank), lambda: _done(dist.all_reduce(buffer)), lambda: buffer
@@ -191,6 +268,27 @@ def _prepared(
     scatter = _named(dist, "reduce_scatter_single", "reduce_scatter_tensor")
     given, scattered = ramp + group.rank, torch.empty(part, device=device)
     return lambda: _assign(scattered, -1.0), lambda: _done(scatter(scattered, given)), lambda: scattered
+
+
+def _prepared_symmetric(operation: str, ramp: Any, rank: int) -> tuple[Callable[[], None], Callable[[], None], Callable[[], Any]]:
+    import torch
+    import torch.distributed as dist
+    from torch.distributed import _symmetric_memory as symmetric_memory
+
+    group: Any = dist.group.WORLD
+    name = group.group_name
+    buffer = symmetric_memory.empty(len(ramp), dtype=ramp.dtype, device=ramp.device)
+    symmetric_memory.rendezvous(buffer, name)
+    if operation == "all_reduce_two_shot":
+        reduce = torch.ops.symm_mem.two_shot_all_reduce_
+        return lambda: _assign(buffer, ramp + rank), lambda: reduce(buffer, "sum", name), lambda: buffer
+    reduce_out, result = torch.ops.symm_mem.one_shot_all_reduce_out, torch.empty_like(ramp)
+
+    def fill() -> None:
+        _assign(buffer, ramp + rank)
+        _assign(result, -1.0)
+
+    return fill, lambda: reduce_out(buffer, "sum", name, result), lambda: result
 
 
 def _named(module: Any, name: str, earlier: str) -> Callable[..., Any]:
@@ -220,7 +318,7 @@ def _check(collective: Collective, group: Group, found: Any) -> None:
         ranks = torch.arange(group.ranks, device=found.device, dtype=torch.float32)
         expected = (ramp[:part][None, :] + ranks[:, None]).flatten()
     else:
-        expected = total if collective.operation == "all_reduce" else total[group.rank * part : (group.rank + 1) * part]
+        expected = total[group.rank * part : (group.rank + 1) * part] if collective.operation == "reduce_scatter" else total
     if not torch.equal(found, expected):
         raise ValueError(f"{collective.operation} of {collective.size} bytes gave a wrong result on rank {group.rank}")
 

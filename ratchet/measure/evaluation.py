@@ -17,7 +17,7 @@ from ratchet import units
 from ratchet.errors import HostError, UnfitError
 from ratchet.measure.child.profile_target import ProfileTarget
 from ratchet.measure.client import CaseTrouble, Hosts, WorkerClient
-from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.measure.lost import beyond_hardware

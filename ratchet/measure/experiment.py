@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ratchet.errors import HostError, UnfitError, UsageError
 from ratchet.measure.client import CaseTrouble, HostClient, Hosts, WorkerClient
-from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.measure.messages import Captured, SameResult, StartProfile, Written

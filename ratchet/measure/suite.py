@@ -16,7 +16,7 @@ from ratchet.errors import HostError, RatchetError
 from ratchet.measure.agreement import between_sides
 from ratchet.measure.client import HostClient, HostLost, Hosts
 from ratchet.measure.device.fitness import problem_during
-from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, MeasureProgress, Rounds
 from ratchet.measure.lost import could_not_measure
@@ -28,7 +28,7 @@ from ratchet.measure.tree_spec import TreeSpec
 from ratchet.records.profile import Peaks
 from ratchet.records.run import SIDES, CaseRun, Failure, Plan, Shard, Side
 from ratchet.stats.comparison import performance
-from ratchet.units import plural, size
+from ratchet.units import listed, plural, size
 
 CONTEXT_BYTES = 2 << 30
 """Generous size of one process's CUDA context, the buffer that flushes L2, and a workload's other placements."""
@@ -37,6 +37,10 @@ MOST_LANES, CORES_PER_LANE = 4, 2
 """Workers of each side that compile and check cases at once, and the cores that each of them needs."""
 MOST_AHEAD = 4
 """Pairs whose workers get ready at the same time."""
+_TIMES_ITSELF = (
+    "Chosen anew in each process, by timing kernels (triton.autotune, cudnn.benchmark): {}. With TRITON_CACHE_AUTOTUNING=1 Triton"
+    " keeps its choices, and the check is faster: docs/benchmarks.md#triton."
+)
 SPARE_CORES = 8
 """With so many cores, the second session's processes import the benchmarks during the survey, before anything is timed."""
 
@@ -193,7 +197,9 @@ def measure_suite(
         _completed(case, results[case.name], sampler, (ecc_before, ecc_after), task.confidence) if case.name in results else case
         for case in measured
     ]
-    return Suite(tuple(done), head.torch, head.cuda, head.triton, missing, hosts["head"].l2_bytes, traces)
+    tuned = [case.name for case in wanted if case.name in duet.workers.prepared_alone]
+    notes = (_TIMES_ITSELF.format(listed(tuned, 3)),) if tuned and "TRITON_CACHE_AUTOTUNING" not in environ else ()
+    return Suite(tuple(done), head.torch, head.cuda, head.triton, missing, hosts["head"].l2_bytes, traces, notes)
 
 
 def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:

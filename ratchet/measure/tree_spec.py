@@ -46,6 +46,7 @@ class TreeSpec:
     threads: int
     """Cores that a worker on the CPU may use."""
     gpu_uuid: str | None
+    """`Gpu.address`, which shows a process this GPU alone: on NVIDIA the UUID. Of a command that uses several: all, by commas."""
     import_timeout_s: float
     """Longest wait of the controller for the imports, in seconds."""
     step_timeout_s: float

@@ -20,10 +20,10 @@ class Fingerprint(Record):
     gpu_memory_bytes: Count | None = None
     gpu_power_limit_w: NotNegative | None = None
     mig: str | None = None
-    """MIG mode of the GPU: ``off``, ``on``, or None where the GPU has no such mode."""
+    """MIG mode of the GPU: ``off``, ``on``, or None where the GPU has no such mode; on AMD its partition: ``SPX``."""
     driver: str | None = None
     cuda: str | None = None
-    """CUDA version that torch was built with."""
+    """CUDA version that torch was built with; ``HIP 6.4.1`` for torch on ROCm."""
     torch: str
     triton: str | None = None
     cpu: str
@@ -44,6 +44,11 @@ class Fingerprint(Record):
     def processor(self) -> str:
         """The name of the GPU, such as ``NVIDIA H200``; without a GPU, that of the CPU."""
         return self.gpu or self.cpu
+
+    @property
+    def toolkit(self) -> str:
+        """What torch was built with: ``CUDA 13.0``, ``HIP 6.4.1``, or nothing."""
+        return f"CUDA {self.cuda}" if self.cuda and not self.cuda.startswith("HIP ") else self.cuda or ""
 
     @property
     def hardware(self) -> str:

@@ -79,7 +79,7 @@ def _machine(part: FingerprintBaseline) -> str:
     machine = part.fingerprint
     software = [
         f"driver {machine.driver}" if machine.driver else "",
-        f"CUDA {machine.cuda}" if machine.cuda else "",
+        machine.toolkit,
         f"torch {machine.torch}",
     ]
     return log_line(f"{machine.processor} ({', '.join(word for word in software if word)}) [{machine.key}]")

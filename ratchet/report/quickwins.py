@@ -105,7 +105,7 @@ def machine_text(record: VariantsRecord) -> str:
     parts = [
         machine.processor,
         f"driver {machine.driver}" if machine.driver else "",
-        f"CUDA {machine.cuda}" if machine.cuda else "",
+        machine.toolkit,
         f"torch {machine.torch}",
         units.plural(record.plan.pairs, "pair") + " of processes each",
     ]

@@ -13,7 +13,8 @@ import torch
 
 from ratchet.measure.device.environment import describe
 from ratchet.measure.device.fitness import inspect, problem_during, problems_before
-from ratchet.measure.device.nvml import Gpu, choose_gpu
+from ratchet.measure.device.gpu import Gpu
+from ratchet.measure.device.nvml import choose_gpu
 from ratchet.measure.device.telemetry import Sampler, pids_comparable
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.tuning.compilers import how_many
 
 GIB = 1 << 30

@@ -16,7 +16,7 @@ import ratchet
 from ratchet.measure.device import doctor
 from ratchet.measure.device.doctor import Check, examine, render, to_json
 from ratchet.measure.device.environment import Answer, ask, find_program, program_version
-from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.device.nvml import Nvidia, NvidiaGpu
 
 GIT = Path("git")
 
@@ -86,7 +86,7 @@ def by_name(checks: list[Check]) -> dict[str, Check]:
 @pytest.mark.usefixtures("quick_torch")
 def test_no_gpu(repository: Path) -> None:
     """A machine without a GPU is told that checks run on the CPU, and is not asked about counters or fitness."""
-    found = by_name(examine(repository, None, nvml=driver(0)))
+    found = by_name(examine(repository, None, vendor=Nvidia(driver(0))))
     assert found["GPU"] == Check("GPU", "missing", "no NVIDIA driver or no GPU: checks run on the CPU", unfit=True)
     assert list(found) == ["Python", "git", "repository", "torch", "GPU", "Triton", "nvcc", "ncu", "results", "space"]
 
@@ -94,7 +94,7 @@ def test_no_gpu(repository: Path) -> None:
 @pytest.mark.usefixtures("quick_torch")
 def test_gpu(repository: Path) -> None:
     """A GPU is named with its memory and driver, and its idle guest is a warning."""
-    found = by_name(examine(repository, 1, nvml=driver(2)))
+    found = by_name(examine(repository, 1, vendor=Nvidia(driver(2))))
     assert found["GPU"] == Check("GPU", "ok", "GPU 1: NVIDIA H200, 140 GiB, driver 580.1")
     assert found["fitness"] == Check("fitness", "warning", "PID 7 is idle on GPU 1", "Times hold as long as it stays idle.")
     assert "counters" in found
@@ -103,7 +103,7 @@ def test_gpu(repository: Path) -> None:
 @pytest.mark.usefixtures("quick_torch")
 def test_wrong_gpu(repository: Path) -> None:
     """A GPU number that is not there becomes a line, and the other lines still come."""
-    found = by_name(examine(repository, 5, nvml=driver(2)))
+    found = by_name(examine(repository, 5, vendor=Nvidia(driver(2))))
     assert found["GPU"].state == "missing"
     assert "there are 2 GPUs" in found["GPU"].detail
     assert "space" in found
@@ -113,7 +113,7 @@ def test_busy_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU in use says who uses it, and what to do."""
     real = doctor.inspect
     monkeypatch.setattr(doctor, "inspect", lambda gpu: real(gpu, pause=lambda seconds: None))
-    (check,) = doctor.check_fitness(Gpu(driver(1, utilization=90), 0))
+    (check,) = doctor.check_fitness(NvidiaGpu(driver(1, utilization=90), 0))
     assert check.detail == "PID 7 is computing on GPU 0"
     assert check.cure == "Wait for it or choose another GPU with --gpu."
 
@@ -122,7 +122,7 @@ def test_a_card_in_quarantine() -> None:
     """A GPU that `ratchet fleet` named is unfit, with its reason; so is one whose memory waits for a repair; others are not."""
     cards = driver(1)
     cards.nvmlDeviceGetUUID = lambda handle: f"GPU-{handle}aaa"
-    gpu = Gpu(cards, 0)
+    gpu = NvidiaGpu(cards, 0)
     assert doctor.check_card(gpu, {"GPU-1bbb": "slow"}).state == "ok"
     check = doctor.check_card(gpu, {"GPU-0aaa": "In memory kernels it is 3 % slower."})
     assert check.unfit
@@ -136,7 +136,7 @@ def test_free_gpu() -> None:
     """A free GPU is fit."""
     free = driver(1)
     free.nvmlDeviceGetComputeRunningProcesses = lambda handle: []
-    assert doctor.check_fitness(Gpu(free, 0)) == [Check("fitness", "ok", "GPU 0 is free")]
+    assert doctor.check_fitness(NvidiaGpu(free, 0)) == [Check("fitness", "ok", "GPU 0 is free")]
 
 
 def test_python() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from ratchet.measure.device.fitness import Condition, inspect, problem_during, problems_before, warnings_before
-from ratchet.measure.device.nvml import ComputeProcess, Reading
+from ratchet.measure.device.gpu import ComputeProcess, Reading
 from ratchet.records.environment import Telemetry
 
 GIB = 2**30

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ratchet.commands.machine import Machine, joined
+from ratchet.commands.trees import tree_spec
+from ratchet.config import Settings
 from ratchet.errors import UsageError
-from ratchet.measure.device.nvml import ComputeProcess, Gpu, choose_gpu, find_gpus, load_nvml
+from ratchet.measure.build import benchmark_environ
+from ratchet.measure.device.gpu import ComputeProcess
+from ratchet.measure.device.nvml import NvidiaGpu, choose_gpu, find_gpus, load_nvml
 
 
 class NotSupported(Exception):
@@ -62,7 +68,7 @@ def test_identity() -> None:
         DeviceGetCudaComputeCapability=lambda _: (9, 0),
         SystemGetDriverVersion=lambda: "580.1",
     )
-    gpu = Gpu(nvml, 0)
+    gpu = NvidiaGpu(nvml, 0)
     assert (gpu.name, gpu.index, gpu.uuid) == ("NVIDIA H200", 0, "GPU-0aaa-bbb")
     assert (gpu.memory_bytes, gpu.power_limit_w, gpu.mig) == (100, 700.0, "off")
     assert (gpu.sm_clock_max_mhz, gpu.compute_capability, gpu.driver) == (1980, "9.0", "580.1")
@@ -78,17 +84,17 @@ def test_the_card() -> None:
         DeviceGetTotalEccErrors=lambda _, kind, since: counts[since],
         DeviceGetRemappedRows=lambda _: [2, 1, 0, 0],
     )
-    card = Gpu(nvml, 0).card()
+    card = NvidiaGpu(nvml, 0).card()
     assert (card.uuid, card.vbios, card.ecc) == ("GPU-0aaa-bbb", "96.00.A5.00.01", True)
     assert (card.uncorrected_ecc, card.uncorrected_ecc_ever, card.remapped_rows) == (1, 7, 3)
     assert (card.remap_pending, card.remap_failed, card.problem) == (False, False, None)
-    assert Gpu(driver(), 0).card().model_dump(exclude_none=True) == {"uuid": "GPU-0aaa-bbb"}
+    assert NvidiaGpu(driver(), 0).card().model_dump(exclude_none=True) == {"uuid": "GPU-0aaa-bbb"}
 
 
 def test_nothing_supported() -> None:
     """A GPU that answers no question says None everywhere, lists nobody, and never raises."""
     names = [name for name in dir(load_nvml()) if name.startswith(("nvmlDeviceGet", "nvmlSystemGet"))]
-    gpu = Gpu(driver(**{name.removeprefix("nvml"): refuse for name in names}), 0)
+    gpu = NvidiaGpu(driver(**{name.removeprefix("nvml"): refuse for name in names}), 0)
     identity = (gpu.memory_bytes, gpu.power_limit_w, gpu.mig, gpu.driver, gpu.sm_clock_max_mhz, gpu.compute_capability)
     assert identity == (None,) * 6
     assert (gpu.name, gpu.index, gpu.uuid) == ("unknown GPU", 0, "")
@@ -104,7 +110,7 @@ def test_reading() -> None:
         DeviceGetClockInfo=lambda _, kind: 1755, DeviceGetTemperature=lambda _, sensor: 61, DeviceGetPowerUsage=lambda _: 512_500
     )
     before = time.monotonic()
-    reading = Gpu(nvml, 0).reading()
+    reading = NvidiaGpu(nvml, 0).reading()
     assert before <= reading.at_s <= time.monotonic()
     assert (reading.sm_clock_mhz, reading.temperature_c, reading.power_w) == (1755, 61, 512.5)
 
@@ -125,7 +131,7 @@ def test_reading() -> None:
 def test_slowdown(bits: int, words: tuple[str, ...]) -> None:
     """Heat and hardware brakes are slowdowns; idling and the ordinary power cap are not."""
     nvml = driver(DeviceGetCurrentClocksEventReasons=lambda _: bits)
-    assert Gpu(nvml, 0).reading().slowdown == words
+    assert NvidiaGpu(nvml, 0).reading().slowdown == words
 
 
 def test_slowdown_bits() -> None:
@@ -139,22 +145,22 @@ def test_slowdown_bits() -> None:
 def test_old_name(new: dict[str, Any]) -> None:
     """Where the binding or the driver lacks the new name of the clock event reasons, the old one is asked."""
     nvml = driver(DeviceGetCurrentClocksThrottleReasons=lambda _: 0x40, **new)
-    assert Gpu(nvml, 0).reading().slowdown == ("hardware thermal slowdown",)
+    assert NvidiaGpu(nvml, 0).reading().slowdown == ("hardware thermal slowdown",)
 
 
 def test_processes() -> None:
     """Processes come with their memory, or None where it is hidden, also from a driver that knows only the older call."""
     listed = [process(7, 2**30), process(8, None)]
     expected = [ComputeProcess(7, 2**30), ComputeProcess(8, None)]
-    assert Gpu(driver(DeviceGetComputeRunningProcesses=lambda _: listed), 0).compute_processes() == expected
+    assert NvidiaGpu(driver(DeviceGetComputeRunningProcesses=lambda _: listed), 0).compute_processes() == expected
     older = driver(DeviceGetComputeRunningProcesses=refuse, DeviceGetComputeRunningProcesses_v2=lambda _: listed)
-    assert Gpu(older, 0).compute_processes() == expected
+    assert NvidiaGpu(older, 0).compute_processes() == expected
 
 
 def test_busy_pids() -> None:
     """Only processes that kept the SMs busy of late count as busy."""
     samples = [SimpleNamespace(pid=7, smUtil=80), SimpleNamespace(pid=8, smUtil=0)]
-    assert Gpu(driver(DeviceGetProcessUtilization=lambda _, since: samples), 0).busy_pids() == {7}
+    assert NvidiaGpu(driver(DeviceGetProcessUtilization=lambda _, since: samples), 0).busy_pids() == {7}
 
 
 def test_utilization_and_ecc() -> None:
@@ -163,8 +169,8 @@ def test_utilization_and_ecc() -> None:
         DeviceGetUtilizationRates=lambda _: SimpleNamespace(gpu=37),
         DeviceGetTotalEccErrors=lambda _, kind, since: 2 * kind + since,
     )
-    assert Gpu(nvml, 0).utilization() == 0.37
-    assert Gpu(nvml, 0).uncorrected_ecc() == 2
+    assert NvidiaGpu(nvml, 0).utilization() == 0.37
+    assert NvidiaGpu(nvml, 0).uncorrected_ecc() == 2
 
 
 def test_no_driver() -> None:
@@ -233,6 +239,13 @@ def test_one_gpu() -> None:
     """One GPU is counted in the singular."""
     with pytest.raises(UsageError, match="there is 1 GPU, number 0, on this machine"):
         choose_gpu(1, None, driver(1))
+
+
+def test_a_command_sees_all_gpus_of_its_check() -> None:
+    """Each process of a command may use every GPU that the check holds, and no other."""
+    machine = joined([Machine("cuda", NvidiaGpu(driver(3), number)) for number in (0, 2)])
+    tree = tree_spec(Settings(), machine, Path("checkout"), Path("tree"))
+    assert benchmark_environ({"CUDA_VISIBLE_DEVICES": "0,1,2"}, tree)["CUDA_VISIBLE_DEVICES"] == "GPU-0aaa-bbb,GPU-2aaa-bbb"
 
 
 def test_slice() -> None:

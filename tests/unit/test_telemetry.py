@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from ratchet.measure.device.nvml import ComputeProcess, Reading
+from ratchet.measure.device.gpu import ComputeProcess, Reading
 from ratchet.measure.device.telemetry import Sampler, Tick, most_foreign, pids_comparable
 
 

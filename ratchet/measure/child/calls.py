@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import random
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -73,6 +74,19 @@ def seed_all(seed: int) -> None:
     _seed_torch(seed)
     np.random.seed(seed % 2**32)  # the generator that an author's np.random.rand draws from
     random.seed(seed)
+
+
+def forget_compiled(*, in_parallel: bool) -> None:
+    """Have torch.compile compile anew, as in a process of its own: once it has seen two sizes, it makes code for any size.
+
+    Unless ``in_parallel``, it compiles in this process: its cache on the disk has the code by then, and the processes that it
+    starts otherwise, one for each core, would be busy with their imports while samples are taken.
+    """
+    if "torch._dynamo" not in sys.modules:
+        return
+    torch.compiler.reset()
+    if not in_parallel and "torch._inductor.config" in sys.modules:
+        torch._inductor.config.compile_threads = 1
 
 
 class Kept:

@@ -86,6 +86,7 @@ def _host(channel: Channel, spec: TreeSpec) -> None:
         return
     begin_section("")
     _prepare_triton()
+    _prepare_torch_compile(tree)
     channel.send(_listing(tree))
     if tree.code is not None:
         tree.code.update()
@@ -129,6 +130,20 @@ def _prepare_triton() -> None:
             with contextlib.suppress(Exception):
                 key()
             return
+
+
+def _prepare_torch_compile(tree: LoadedTree) -> None:
+    """Do here what torch.compile does in every worker at its first call: import itself, hash torch's sources, try vectors.
+
+    It touches no GPU. A release that names these otherwise goes on doing it in the workers, which costs 4 s each.
+    """
+    if "torch._dynamo" not in sys.modules and not any("torch.compile" in source for source in tree.provenance.sources()):
+        return
+    with contextlib.suppress(Exception):  # whatever is wrong with the compiler, its own first use says it better
+        importlib.import_module("torch._dynamo")
+        importlib.import_module("torch._inductor.codecache").torch_key()
+        if tree.spec.device == "cpu":
+            importlib.import_module("torch._inductor.cpu_vec_isa").pick_vec_isa()
 
 
 def _serve(channel: Channel, tree: LoadedTree) -> None:

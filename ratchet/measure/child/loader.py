@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -183,6 +183,13 @@ class Provenance:
     def tree(self) -> Path:
         """The tree whose code is meant to run."""
         return self._tree
+
+    def sources(self) -> Iterator[str]:
+        """Yield the source text of each loaded module of the tree."""
+        for module in list(sys.modules.values()):
+            file = getattr(module, "__file__", None)
+            if isinstance(file, str) and file.endswith(".py") and Path(file).is_relative_to(self._tree):
+                yield Path(file).read_text(encoding="utf-8", errors="replace")
 
     def foreign(self) -> list[str]:
         """Return the foreign modules among those loaded since the last call."""

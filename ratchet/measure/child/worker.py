@@ -23,7 +23,7 @@ from ratchet.errors import RatchetError
 from ratchet.measure import identity
 from ratchet.measure.child import correctness, evaluation, experiment, outputs
 from ratchet.measure.child.autotuning import AutotuneWatch
-from ratchet.measure.child.calls import TimedCall
+from ratchet.measure.child.calls import TimedCall, forget_compiled
 from ratchet.measure.child.loader import LoadedTree, use_last_cores
 from ratchet.measure.child.outputs import Part, kind
 from ratchet.measure.child.trace import kernels_ms, trace
@@ -50,7 +50,7 @@ _collect, _collector_off, _collector_on = gc.collect, gc.disable, gc.enable
 _synchronize, _empty_cache = torch.cuda.synchronize, torch.cuda.empty_cache
 _reset_peak, _peak_allocated = torch.cuda.reset_peak_memory_stats, torch.cuda.max_memory_allocated
 _OutOfGpuMemory = torch.OutOfMemoryError
-_NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "CUDA error: out of memory")
+_NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "CUDA error: out of memory", "HIP error: out of memory")
 """Words of errors that are not a MemoryError but mean one."""
 MOST_PADDING = 3000
 """Padding objects of each kind; all of them take some milliseconds and at most 16 MiB."""
@@ -147,6 +147,7 @@ class Worker:
         """Build a case at several places in memory, call it, and check its result if asked to; it is the prepared case now."""
         self._release()
         self._autotuning.forget()
+        forget_compiled(in_parallel=check)
         if self._device.type == "cpu":
             self._padding = padding_objects(seed)
         call = TimedCall(self._tree.build(case, seed, tuning))

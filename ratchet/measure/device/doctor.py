@@ -1,7 +1,7 @@
 """Examine a machine for `ratchet doctor`: each thing that a check needs, whether it is there, and what to do where it is not.
 
-Only `ratchet doctor` calls `examine` and `render`. It asks NVML, reads files below /proc, and runs git, nvcc, ncu and a Python
-that imports torch. It changes nothing.
+Only `ratchet doctor` calls `examine` and `render`. It asks the GPU's vendor, reads files below /proc, and runs
+git, nvcc, ncu and a Python that imports torch. It changes nothing.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from ratchet import units
 from ratchet.errors import CudaBuildError, UsageError
-from ratchet.measure.device.environment import ask, find_program, installed_version, program_version
+from ratchet.measure.device.environment import ask, find_program, installed_version, last_json, program_version
 from ratchet.measure.device.fitness import inspect, problems_before, warnings_before
-from ratchet.measure.device.nvml import Gpu, choose_gpu
+from ratchet.measure.device.gpu import Gpu, Vendor
+from ratchet.measure.device.vendor import vendor_here
 from ratchet.nvcc import find_nvcc
 from ratchet.untrusted import clean
 
@@ -35,7 +36,7 @@ _TORCH = """
 import json, torch
 seen = torch.cuda.is_available()
 name = torch.cuda.get_device_name(0) if seen else None
-print(json.dumps({"version": str(torch.__version__), "cuda": torch.version.cuda, "gpu": name}))
+print(json.dumps({"version": str(torch.__version__), "cuda": torch.version.cuda, "hip": torch.version.hip, "gpu": name}))
 """
 
 
@@ -56,7 +57,7 @@ def examine(
     gpu_index: int | None,
     *,
     results: Path | None = None,
-    nvml: Any = None,
+    vendor: Vendor | None = None,
     quarantined: Mapping[str, str] | None = None,
 ) -> list[Check]:
     """Return all checks of the repository at ``root`` and of this machine. Takes as long as importing torch once.
@@ -64,16 +65,21 @@ def examine(
     ``quarantined``: UUID of each card on which nothing should be measured → why.
     """
     checks = [check_python(), *check_git(root), check_torch(Path(sys.executable))]
+    vendor = vendor or vendor_here()
     try:
-        gpu = choose_gpu(gpu_index, os.environ.get("CUDA_VISIBLE_DEVICES"), nvml)
+        gpu = vendor.choose_gpu(gpu_index, os.environ)
     except UsageError as error:
         gpu = None
         checks.append(Check("GPU", "missing", error.message, error.hint, unfit=True))
     else:
-        checks.append(check_gpu(gpu))
-    checks += [check_triton(), check_nvcc(), *check_ncu()]
+        checks.append(check_gpu(gpu, vendor.name))
+    if vendor.warning:
+        checks.append(Check(vendor.name, "warning", vendor.warning))
+    without = Check("counters", "warning", f"{vendor.no_counters} Profiles come from torch.profiler.")
+    checks += [check_triton(), *([without] if vendor.no_counters else [check_nvcc(), *check_ncu()])]
     if gpu is not None:
-        checks += [check_profiling(), check_card(gpu, quarantined or {}), *check_fitness(gpu)]
+        checks += [check_sensors(gpu) if vendor.no_counters else check_profiling()]
+        checks += [check_card(gpu, quarantined or {}), *check_fitness(gpu)]
     return [*checks, check_results(results or root / "results"), check_space(Path(tempfile.gettempdir()))]
 
 
@@ -117,33 +123,37 @@ def check_torch(python: Path) -> Check:
         cure = "Install it: https://pytorch.org/get-started/locally."
         return Check("torch", "missing", "not installed", cure, unfit=True)
     asked = ask([python, "-P", "-c", _TORCH], timeout_s=180.0)
-    told = _last_json(asked.stdout)
+    told = last_json(asked.stdout)
     if asked.returncode != 0 or told is None:
         last = clean(asked.stderr.strip().rpartition("\n")[2]) or "no reason given"
         return Check("torch", "missing", f"{version} does not import: {last}", "Reinstall torch.", unfit=True)
     said = {key: clean(str(value)) for key, value in told.items() if value is not None}
-    if "cuda" not in said:
+    kind = next((kind for kind in ("CUDA", "HIP") if kind.lower() in said), None)
+    if kind is None:
         return Check("torch", "ok", f"{said.get('version', version)}, built without CUDA: {ON_CPU}")
+    built = f"{said.get('version', version)} for {kind} {said[kind.lower()]}"
     if "gpu" not in said:
-        cure = "Compare the driver with the CUDA version that torch was built for, and look at CUDA_VISIBLE_DEVICES."
-        return Check("torch", "warning", f"{said.get('version', version)} for CUDA {said['cuda']} sees no GPU: {ON_CPU}", cure)
-    return Check("torch", "ok", f"{said.get('version', version)} for CUDA {said['cuda']}, sees {said['gpu']}")
+        cure = f"Compare the driver with the {kind} version that torch was built for, and look at {kind}_VISIBLE_DEVICES."
+        return Check("torch", "warning", f"{built} sees no GPU: {ON_CPU}", cure)
+    return Check("torch", "ok", f"{built}, sees {said['gpu']}")
 
 
-def _last_json(text: str) -> dict[str, Any] | None:
-    try:
-        told = json.loads(text.strip().rpartition("\n")[2])
-    except ValueError:
-        return None
-    return told if isinstance(told, dict) else None
-
-
-def check_gpu(gpu: Gpu | None) -> Check:
-    """Check the GPU as NVML shows it. A machine without one can still measure on the CPU."""
+def check_gpu(gpu: Gpu | None, vendor: str) -> Check:
+    """Check the GPU as its vendor's library shows it. A machine without one can still measure on the CPU."""
     if gpu is None:
-        return Check("GPU", "missing", f"no NVIDIA driver or no GPU: {ON_CPU}", unfit=True)
+        return Check("GPU", "missing", f"no {vendor} driver or no GPU: {ON_CPU}", unfit=True)
     memory = "" if gpu.memory_bytes is None else f", {units.size(gpu.memory_bytes)}"
     return Check("GPU", "ok", f"GPU {gpu.index}: {gpu.name}{memory}, driver {gpu.driver or 'unknown'}")
+
+
+def check_sensors(gpu: Gpu) -> Check:
+    """Check whether amdsmi watches an AMD GPU, without which it can be timed but not seen to be busy or hot."""
+    if gpu.reading().sm_clock_mhz is None:
+        cure = "Install amdsmi of your ROCm (docs/devices.md), and see that `amd-smi static` lists this GPU."
+        return Check(
+            "sensors", "warning", "nobody watches clocks, heat, power and other processes: amdsmi gives none of them", cure
+        )
+    return Check("sensors", "ok", "clocks, heat, power and other processes are watched through amdsmi")
 
 
 def check_triton() -> Check:

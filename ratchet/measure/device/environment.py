@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import ratchet
 from ratchet.errors import CudaBuildError
-from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.device.gpu import Gpu
 from ratchet.nvcc import find_nvcc
 from ratchet.records.environment import Environment, Fingerprint
 from ratchet.untrusted import clean
@@ -38,12 +39,18 @@ class Answer:
     stderr: str = ""
 
 
-def ask(arguments: Sequence[str | Path], timeout_s: float = 10.0, folder: Path | None = None) -> Answer:
-    """Run a program without a shell and without input. Never raises."""
+def ask(
+    arguments: Sequence[str | Path],
+    timeout_s: float = 10.0,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Answer:
+    """Run a program without a shell and without input, with this process's environment for None. Never raises."""
     try:
         done = subprocess.run(
             [str(argument) for argument in arguments],
             cwd=folder,
+            env=environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout_s,
@@ -52,6 +59,15 @@ def ask(arguments: Sequence[str | Path], timeout_s: float = 10.0, folder: Path |
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return Answer(None, stderr=clean(str(error)))
     return Answer(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+def last_json(text: str) -> dict[str, Any] | None:
+    """Return the JSON object on the last line that a program printed; None where there is none."""
+    try:
+        told = json.loads(text.strip().rpartition("\n")[2])
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) else None
 
 
 def find_program(name: str, extra_places: Iterable[Path] = ()) -> Path | None:
@@ -98,7 +114,7 @@ def describe(
         gpu_power_limit_w=used and used.power_limit_w,
         mig=used and used.mig,
         driver=used and used.driver,
-        cuda=cuda_version or told_by_torch("cuda"),
+        cuda=cuda_version or told_by_torch("cuda") or (f"HIP {hip}" if (hip := told_by_torch("hip")) else None),
         torch=torch_version or told_by_torch("__version__") or installed_version("torch") or "unknown",
         triton=triton_version or installed_version("triton"),
         cpu=cpu_model(cpuinfo),
@@ -142,7 +158,7 @@ def installed_version(distribution: str) -> str | None:
 
 
 def told_by_torch(name: str) -> str | None:
-    """Return ``cuda`` or ``__version__`` of the installed torch, read from its file, since importing torch takes seconds.
+    """Return ``cuda``, ``hip`` or ``__version__`` of the installed torch, read from its file: importing it takes seconds.
 
     The metadata of the package says ``2.11.0`` where torch itself says ``2.11.0+cu130``.
     """

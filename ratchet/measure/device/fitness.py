@@ -1,7 +1,7 @@
 """Judge whether a GPU can give a trustworthy time now, and whether it did while a case was measured.
 
 `ratchet.commands.machine` and `doctor` ask before, `suite` asks after each case. Every answer says what to do. `inspect` asks the
-GPU through NVML; the rest is pure.
+GPU itself; the rest is pure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ratchet import units
-from ratchet.measure.device.nvml import ComputeProcess, Gpu
+from ratchet.measure.device.gpu import ComputeProcess, Gpu
 from ratchet.records.environment import Telemetry
 
 BUSY = 0.05

@@ -1,17 +1,17 @@
 """Ask NVML about GPUs; nothing else in ratchet does. A question that a GPU does not answer gives None.
 
-`fitness`, `telemetry`, `environment` and `doctor` read GPUs through `Gpu`; commands choose one with `choose_gpu`. A machine
-without a driver has no GPUs. It only reads: no clock, mode or limit is ever set.
+`vendor.vendor_here` offers `Nvidia`, behind the seam in `gpu`. A machine without a driver has no GPUs. It only reads: no clock,
+mode or limit is ever set.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ratchet.errors import UsageError
+from ratchet.measure.device.gpu import ComputeProcess, Reading, numbered
 from ratchet.records.environment import Card
 
 # Bits of the clock event reasons that spoil a measurement. The software power cap is absent: it is how a GPU works at full load.
@@ -26,30 +26,6 @@ _BUSY_PERCENT = 5  # as `fitness.BUSY`, for one process
 _RECENT_S = 2.0
 
 
-@dataclass(frozen=True)
-class Reading:
-    """The state of the GPU at one moment. None where it does not report a value."""
-
-    at_s: float
-    """`time.monotonic`, which all processes of a machine share."""
-    sm_clock_mhz: int | None = None
-    temperature_c: int | None = None
-    power_w: float | None = None
-    slowdown: tuple[str, ...] = ()
-    """Heat or hardware brakes; the ordinary power cap is not one."""
-    memory_clock_mhz: int | None = None
-    power_capped: bool | None = None
-    """The power limit holds the clock down."""
-
-
-@dataclass(frozen=True)
-class ComputeProcess:
-    """A process with a context on the GPU. In a container its number may belong to another namespace."""
-
-    pid: int
-    used_memory_bytes: int | None = None
-
-
 def load_nvml() -> Any:
     """Return NVML's Python binding. Its functions raise `NVMLError` where there is no driver."""
     import pynvml
@@ -57,8 +33,8 @@ def load_nvml() -> Any:
     return pynvml
 
 
-class Gpu:
-    """One GPU or MIG slice. Its identity is read once, here; values that change are read at each call."""
+class NvidiaGpu:
+    """One GPU or MIG slice, a `gpu.Gpu`. Its identity is read once, here; values that change are read at each call."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml = nvml
@@ -73,6 +49,7 @@ class Gpu:
         driver = ask(nvml, "nvmlSystemGetDriverVersion")
         self.name: str = self._ask("nvmlDeviceGetName") or "unknown GPU"
         self.uuid: str = self._ask("nvmlDeviceGetUUID") or ""
+        self.address = self.uuid
         self.index: int = self._ask_chip("nvmlDeviceGetIndex") or 0
         self.memory_bytes: int | None = None if memory is None else int(memory.total)
         self.power_limit_w: float | None = power_mw / 1000 if power_mw else None
@@ -164,7 +141,27 @@ def ask(nvml: Any, name: str, *arguments: Any) -> Any:
         return None
 
 
-def find_gpus(nvml: Any = None) -> list[Gpu]:
+class Nvidia:
+    """NVIDIA, a `gpu.Vendor`: NVML, counters of ncu, machine code and launches through the CUDA driver."""
+
+    name = "NVIDIA"
+    warning = no_counters = no_machine_code = ""
+    has_datasheets = True
+
+    def __init__(self, nvml: Any = None) -> None:
+        self._nvml = nvml
+
+    def choose_gpu(self, index: int | None, environ: Mapping[str, str]) -> NvidiaGpu | None:
+        return choose_gpu(index, environ.get("CUDA_VISIBLE_DEVICES"), self._nvml)
+
+    def visible_gpus(self, environ: Mapping[str, str]) -> Sequence[NvidiaGpu]:
+        return visible_gpus(environ.get("CUDA_VISIBLE_DEVICES"), self._nvml)
+
+    def environ(self, address: str | None) -> dict[str, str]:
+        return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": address or ""}
+
+
+def find_gpus(nvml: Any = None) -> list[NvidiaGpu]:
     """Return all GPUs in the order of nvidia-smi; none where there is no driver."""
     nvml = load_nvml() if nvml is None else nvml
     try:
@@ -172,39 +169,32 @@ def find_gpus(nvml: Any = None) -> list[Gpu]:
     except nvml.NVMLError:
         return []
     handles = [ask(nvml, "nvmlDeviceGetHandleByIndex", index) for index in range(ask(nvml, "nvmlDeviceGetCount") or 0)]
-    return [Gpu(nvml, handle) for handle in handles if handle is not None]
+    return [NvidiaGpu(nvml, handle) for handle in handles if handle is not None]
 
 
-def choose_gpu(index: int | None, visible: str | None, nvml: Any = None) -> Gpu | None:
+def choose_gpu(index: int | None, visible: str | None, nvml: Any = None) -> NvidiaGpu | None:
     """Return the GPU to measure on. ``visible`` is CUDA_VISIBLE_DEVICES; as in CUDA, ``index`` counts within it.
 
     None means that this machine, or CUDA_VISIBLE_DEVICES, offers no GPU and the caller asked for none by number.
     CUDA may number GPUs of different speeds in its own order, so hand the chosen one on by its UUID. Raises UsageError where
     there is no GPU of this number, or CUDA_VISIBLE_DEVICES names none of this machine.
     """
-    gpus = visible_gpus(visible, nvml)
-    if index is None:
-        return gpus[0] if gpus else None
-    if 0 <= index < len(gpus):
-        return gpus[index]
-    where = "on this machine" if visible is None else f"within CUDA_VISIBLE_DEVICES={visible!r}"
-    there = {0: "there is no usable NVIDIA GPU", 1: "there is 1 GPU, number 0,"}.get(len(gpus), f"there are {len(gpus)} GPUs")
-    raise UsageError(f"There is no GPU {index}: {there} {where}.", "Choose another with --gpu, or leave it out.")
+    return numbered(visible_gpus(visible, nvml), index, "NVIDIA", "CUDA_VISIBLE_DEVICES", visible)
 
 
-def visible_gpus(visible: str | None, nvml: Any = None) -> list[Gpu]:
+def visible_gpus(visible: str | None, nvml: Any = None) -> list[NvidiaGpu]:
     """Return the GPUs to choose from, in the order of nvidia-smi or of ``visible`` (CUDA_VISIBLE_DEVICES). Raises UsageError."""
     nvml = load_nvml() if nvml is None else nvml
     gpus = find_gpus(nvml)
     return gpus if visible is None else _visible(nvml, gpus, visible)
 
 
-def _visible(nvml: Any, gpus: Sequence[Gpu], visible: str) -> list[Gpu]:
+def _visible(nvml: Any, gpus: Sequence[NvidiaGpu], visible: str) -> list[NvidiaGpu]:
     """Return the GPUs that CUDA would show: entries up to the first that names none."""
     entries = [entry.strip() for entry in visible.split(",")]
     if not gpus or entries[0] in ("", "-1", "NoDevFiles"):  # the last is how Slurm says none
         return []
-    chosen: list[Gpu] = []
+    chosen: list[NvidiaGpu] = []
     for entry in entries:
         gpu = _named(nvml, gpus, entry)
         if gpu is None:
@@ -218,7 +208,7 @@ def _visible(nvml: Any, gpus: Sequence[Gpu], visible: str) -> list[Gpu]:
     return chosen
 
 
-def _named(nvml: Any, gpus: Sequence[Gpu], entry: str) -> Gpu | None:
+def _named(nvml: Any, gpus: Sequence[NvidiaGpu], entry: str) -> NvidiaGpu | None:
     if entry.isdecimal():
         return gpus[int(entry)] if int(entry) < len(gpus) else None
     if entry.startswith("GPU-"):
@@ -230,7 +220,7 @@ def _named(nvml: Any, gpus: Sequence[Gpu], entry: str) -> Gpu | None:
     return matches[0] if len(matches) == 1 else None
 
 
-def _slices(nvml: Any, gpu: Gpu) -> list[Gpu]:
+def _slices(nvml: Any, gpu: NvidiaGpu) -> list[NvidiaGpu]:
     count = ask(nvml, "nvmlDeviceGetMaxMigDeviceCount", gpu._handle) or 0
     handles = [ask(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", gpu._handle, number) for number in range(count)]
-    return [Gpu(nvml, handle) for handle in handles if handle is not None]
+    return [NvidiaGpu(nvml, handle) for handle in handles if handle is not None]

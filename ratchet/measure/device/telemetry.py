@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ratchet.measure.device.nvml import ComputeProcess, Reading
+from ratchet.measure.device.gpu import ComputeProcess, Reading
 from ratchet.records.environment import Telemetry
 
 Window = tuple[float, float]

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ratchet.measure.device.vendor import vendor_here
 from ratchet.measure.identity import launches
 from ratchet.measure.identity.capture import Recorder, undisturbed
 from ratchet.measure.identity.code import Codes, refuse_namesakes
@@ -41,6 +42,8 @@ def of(call: Callable[[], Any], tree: Path, device_type: str) -> Identity:
     """
     if device_type != "cuda":
         return Identity("", "on the CPU no machine code is exposed")
+    if unseen := vendor_here().no_machine_code:
+        return Identity("", unseen)
     try:
         return _on_gpu(call, tree)
     except Opaque as reason:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from ratchet.errors import HostError
 from ratchet.measure.client import CaseTrouble, HostClient, Hung, WorkerClient
-from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.messages import Compiled
 from ratchet.measure.tuning.timing import Aim
 from ratchet.records.tuning import Configuration, Task

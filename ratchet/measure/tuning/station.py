@@ -20,7 +20,7 @@ from ratchet.errors import RatchetError
 from ratchet.judge.outcome import decide
 from ratchet.judge.tuning import FINAL_PAIRS, thresholds_of_finals
 from ratchet.measure.client import HostClient, Hosts
-from ratchet.measure.device.nvml import Gpu
+from ratchet.measure.device.gpu import Gpu
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds
 from ratchet.measure.messages import Compiled
@@ -53,9 +53,10 @@ class StationPlace:
 
     def hosts(self) -> Hosts:
         """Start a host for the checkout; it takes seconds until it lists its cases."""
-        uuid = self.gpu.uuid if self.gpu else None
+        address = self.gpu.address if self.gpu else None
         return Hosts(
-            {"head": TreeSpec.of(self.settings, self.root, checkout=self.root, device=self.device, gpu_uuid=uuid)}, self.environ
+            {"head": TreeSpec.of(self.settings, self.root, checkout=self.root, device=self.device, gpu_uuid=address)},
+            self.environ,
         )
 
 

@@ -373,7 +373,7 @@ def _environment(profile: CaseProfile, environment: Environment | None, when: da
     parts = [
         *names[:1],
         f"driver {machine.driver}" if machine and machine.driver else "",
-        f"CUDA {machine.cuda}" if machine and machine.cuda else "",
+        machine.toolkit if machine else "",
         f"torch {machine.torch}" if machine else "",
         *dict.fromkeys(f"{_TOOLS[side.tool]} {side.tool_version or ''}".rstrip() for side in profiled),
         f"{when:%Y-%m-%d}" if when else "",
