@@ -71,7 +71,7 @@ def tree_specs(
         return specs | ({"reference": tree_spec(settings, machine, checkout, reference)} if reference else {})
     if not (head / settings.bench).is_dir():
         raise UsageError(
-            f"There is no folder {settings.bench}/ in this repository.",
+            f"There is no folder {settings.bench}/ in {checkout}.",
             "`ratchet init` writes a first benchmark; or set bench in [tool.ratchet]; or time another harness with --command.",
         )
     if reference and (reference / settings.bench).is_dir():
