@@ -202,7 +202,8 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
     for tool, command in _HARNESSES.items():
         if files := plan.survey.tools.get(tool):
             words = command.replace("FOLDER", files[0].rpartition("/")[0] or ".")
-            steps.append(f'Or time the {tool} benchmarks that you have: ratchet check --command "{words}" (docs/harnesses.md)')
+            first = "" if tool == "pytest-benchmark" else "set build in pyproject.toml, then "
+            steps.append(f'Or time your {tool} benchmarks: {first}ratchet check --command "{words}" (docs/harnesses.md)')
     if any(file.path == "pyproject.toml" and file.old is None for file in plan.files) and (plan.root / "setup.py").exists():
         steps.append("If setup.py imports torch: pip install --no-build-isolation; pip isolates builds beside a pyproject.toml")
     if not request.github:

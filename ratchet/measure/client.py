@@ -305,8 +305,9 @@ def refuse_foreign(side: Side, modules: tuple[str, ...]) -> None:
     """Raise ForeignModuleError if any module of the repository was loaded from outside its tree."""
     if modules:
         raise ForeignModuleError(
-            f"The {side} loaded {clean(modules[0])} instead of its own copy, so its code was not what would be timed.",
-            "Uninstall that package from this environment, or add the folder it lives in to python_path in [tool.ratchet].",
+            f"The {side} loaded {clean(modules[0])} instead of its own copy, so that copy would not be timed.",
+            "Uninstall that package from this environment, or add the folder of your copy to python_path in [tool.ratchet]. "
+            "Rename a file of yours that only shares its name.",
         )
 
 
