@@ -99,6 +99,16 @@ def test_no_bench_folder(make: Callable[..., Playground]) -> None:
     play.assert_clean()
 
 
+def test_an_ignored_bench_folder(make: Callable[..., Playground]) -> None:
+    """A folder that git ignores is on the disk and in neither tree; the sentence says so, not that there is none."""
+    play = make({".gitignore": "bench/\n"}, {"notes.txt": "y\n"})
+    (play.repo / "bench").mkdir()
+    (play.repo / "bench" / "adds.py").write_text(ADDS, encoding="utf-8")
+    done = play.check()
+    assert done.code == 2
+    assert "git ignores the folder bench/" in done.sentence
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
