@@ -211,7 +211,7 @@ def _trees(
             strict=side == "head",
         )
         path = write_tree(scratch / side, task)
-        trees[side] = tree_spec(settings.model_copy(update={"bench": "bench", "python_path": ()}), machine, path, path)
+        trees[side] = tree_spec(settings.model_copy(update={"bench": "bench", "python_path": ()}), machine, scratch, path)
     return trees
 
 

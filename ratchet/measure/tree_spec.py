@@ -74,6 +74,16 @@ class TreeSpec:
             results=settings.results,
         )
 
+    @property
+    def extensions(self) -> dict[str, str]:
+        """Variables that keep what torch.utils.cpp_extension builds apart from other trees'; none for the user's own checkout.
+
+        It goes by the name that the author gave, so in one folder for all, both sides would get what the first of them built.
+        """
+        if self.path == self.checkout:
+            return {}
+        return {"TORCH_EXTENSIONS_DIR": str(self.path.with_name(f"{self.path.name}-extensions"))}
+
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> TreeSpec:
         """Return the record that `child_command` wrote, with absolute paths."""

@@ -93,6 +93,7 @@ def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None) -
     """
     tree, roots = spec.path, spec.python_path
     os.chdir(tree)
+    os.environ.update(spec.extensions)
     # Ahead of everything else, so that the tree's packages win over any installed copy of them.
     sys.path[:0] = [str((tree / place).resolve()) for place in roots if (tree / place).is_dir()]
     provenance = Provenance(tree, spec.checkout, own_names(tree, roots) | own_names(spec.checkout, roots))

@@ -205,7 +205,7 @@ class _Runner:
 
 def _environ(environ: Mapping[str, str], tree: TreeSpec) -> dict[str, str]:
     """Return the variables of a process: packages of the tree come before installed ones, such as an editable install."""
-    kept = benchmark_environ(environ, tree)
+    kept = benchmark_environ(environ, tree) | tree.extensions
     own = [str(tree.path / folder) for folder in tree.python_path]
     return kept | {"PYTHONPATH": os.pathsep.join([*own, *filter(None, [kept.get("PYTHONPATH")])]), "PYTHONDONTWRITEBYTECODE": "1"}
 

@@ -1,0 +1,68 @@
+"""What benchmarks build when they are imported."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from ratchet.records.verdict import Outcome
+from tests.integration.playground import Playground
+
+BUILDS = """\
+import os
+import time
+from pathlib import Path
+
+from ratchet import benchmark
+from torch.utils.cpp_extension import get_default_build_root
+
+SOURCE = "0.002"
+ours = Path(os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root()) / "ours"  # as torch's load(name="ours") does
+ours.mkdir(parents=True, exist_ok=True)
+built = ours / "ours.txt"
+if not built.exists():
+    built.write_text(SOURCE)
+
+
+@benchmark
+def waits():
+    return lambda: time.sleep(float(built.read_text())) or 1
+"""
+
+
+def test_each_side_runs_what_it_built_itself(play: Playground) -> None:
+    """An extension's name is the same on both sides: a slower one is seen all the same, and nothing of it stays behind."""
+    play.commit({"bench/waits.py": BUILDS})
+    play.commit({"bench/waits.py": BUILDS.replace("0.002", "0.02")})
+    shared = play.temp.parent / "shared"
+    done = play.check("waits/*", "--pairs", "3", env={"TORCH_EXTENSIONS_DIR": str(shared)})
+    assert done.outcomes() == {"waits/default": Outcome.SLOWER}, done
+    assert not shared.exists()
+    play.assert_clean()
+
+
+@pytest.mark.skipif(not shutil.which("ninja") or not shutil.which("g++"), reason="needs ninja and g++")
+@pytest.mark.no_cover
+def test_an_extension_is_compiled_for_each_side(play: Playground) -> None:
+    """C++ that torch.utils.cpp_extension compiles at import is that of its own side."""
+    source = '#include <torch/library.h>\nTORCH_LIBRARY(ours, m) { m.def("wait() -> int", [] { return int64_t(2); }); }\n'
+    bench = """\
+import time
+from pathlib import Path
+
+import torch
+from ratchet import benchmark
+from torch.utils.cpp_extension import load
+
+load(name="ours", sources=[str(Path(__file__).parent / "ours.cpp")], is_python_module=False)
+
+
+@benchmark
+def waits():
+    return lambda: time.sleep(torch.ops.ours.wait() / 1000) or 1
+"""
+    play.commit({"bench/waits.py": bench, "bench/ours.cpp": source})
+    play.commit({"bench/ours.cpp": source.replace("(2)", "(20)")})
+    done = play.check("waits/*", "--pairs", "3")
+    assert done.outcomes() == {"waits/default": Outcome.SLOWER}, done
