@@ -274,8 +274,9 @@ def settings_from(text: str, name: str, environ: Mapping[str, str], options: Map
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
-        near = units.did_you_mean(key, list(Settings.model_fields)) if first["type"] == "extra_forbidden" else ""
-        hint = f"{near} See the settings in docs/settings.md.".strip()
+        hint = "See the settings in docs/settings.md."
+        if first["type"] == "extra_forbidden":
+            hint = f"{units.did_you_mean(key, list(Settings.model_fields))} `ratchet settings` shows them all.".strip()
         place = "".join(f", {part}" if isinstance(part, str) else f", number {part + 1}" for part in first["loc"][1:])
         raise UsageError(f"{_source(key, environ, options)}{place}: {_sentence(first)}.", hint) from None
 
@@ -380,9 +381,13 @@ def _tool_table(text: str, name: str) -> dict[str, Any] | None:
     return {key.replace("-", "_"): value for key, value in table.items()}
 
 
+_OPTIONS = {"regression_threshold": "gate", "improvement_threshold": "improvement"}
+"""Setting → its option on the command line, where that has another name."""
+
+
 def _source(key: str, environ: Mapping[str, str], options: Mapping[str, Any]) -> str:
     if options.get(key) is not None:
-        return f"option {key}"
+        return f"--{_OPTIONS.get(key, key).replace('_', '-')}"
     if environ.get(f"RATCHET_{key.upper()}"):
         return f"environment variable RATCHET_{key.upper()}"
     return f"[tool.ratchet] {key} in pyproject.toml"
@@ -390,6 +395,6 @@ def _source(key: str, environ: Mapping[str, str], options: Mapping[str, Any]) ->
 
 def _sentence(error: Any) -> str:
     if error["type"] == "extra_forbidden":
-        return f"there is no such setting (known: {', '.join(sorted(Settings.model_fields))})"
+        return "there is no such setting"
     text = str(error["msg"]).removeprefix("Value error, ")
     return text[0].lower() + text[1:]

@@ -54,8 +54,22 @@ def described(error: BaseException, tree: str) -> tuple[str, tuple[str, ...]]:
     # A SyntaxError begins with its place and source, and notes come after the message.
     text = next((part for part in parts if not part.startswith(" ")), parts[-1]).partition(": ")[2]
     sources = _loaded_sources(tree) if _TRITON.search("\n".join(lines)) else {}
-    shown = [line.replace(f"{tree}/", "") for line in lines if not _CARETS.fullmatch(line)]
+    report = traceback.TracebackException.from_exception(error)
+    _drop_callers(report, tree)
+    theirs = "".join(report.format()).strip().splitlines()
+    shown = [line.replace(f"{tree}/", "") for line in theirs if not _CARETS.fullmatch(line)]
     return error_line(type(error).__name__, text, "\n".join(lines), tree, sources), tuple(line[:LONGEST] for line in shown[-12:])
+
+
+def _drop_callers(report: traceback.TracebackException, tree: str) -> None:
+    """Remove the frames that lead to the author's code; where none of theirs follows, those of this package."""
+    files = [frame.filename for frame in report.stack]
+    theirs = [number for number, file in enumerate(files) if _in_tree(file, tree)]
+    others = [number for number, file in enumerate(files) if not file.startswith((_NOT_THEIRS[-1], "<frozen "))]
+    del report.stack[: next(iter(theirs or others), len(files))]
+    for inner in (report.__cause__, report.__context__, *(report.exceptions or ())):
+        if inner:
+            _drop_callers(inner, tree)
 
 
 def _loaded_sources(tree: str) -> dict[str, list[str]]:

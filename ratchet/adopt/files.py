@@ -99,7 +99,9 @@ def workflow_values(github: str, labels: str, python: str, branch: str) -> Workf
 def with_ignored(old: str | None, results: str) -> str:
     """Return .gitignore with the lines that keep reports out of git and the baseline in it."""
     wanted = [f"{results}/*", f"!{results}/baseline.json"]
-    present = {re.sub(r"^(!?)/", r"\1", line.strip()) for line in (old or "").splitlines()}
+    present = {re.sub(r"^(!?)(\*\*)?/", r"\1", line.strip()) for line in (old or "").splitlines()}
+    if present & {results, f"{results}/"}:  # git looks at no file of a folder that is ignored as a whole
+        wanted.insert(0, f"!{results}/")
     missing = [line for line in wanted if line not in present]
     return _with_lines(old, missing) if missing else old or ""
 

@@ -45,6 +45,8 @@ _ASIDE = {
     "tools",
 }
 """Folders whose functions are not what a package offers."""
+_PLAIN = re.compile(r"(?:^|[._])(?:ref|reference|naive|eager|baseline|slow)(?=$|[._])")
+"""Words in the names of what a kernel is compared with; the kernel itself is the better first benchmark."""
 _SCRIPTS = {"setup", "conftest", "noxfile"}
 _DECLARATIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.If, ast.Try)
 PYTHON_PATH = (".", "src")
@@ -78,11 +80,6 @@ class Survey:
     """Folders from which packages are imported."""
     functions: tuple[Function, ...]
 
-    @property
-    def is_monorepo(self) -> bool:
-        """Return whether projects lie below the folder."""
-        return any(project != "." for project in self.projects)
-
 
 def survey(root: Path, files: Sequence[str]) -> Survey:
     """Look at the files of a folder, whose paths are relative to it."""
@@ -101,6 +98,7 @@ def survey(root: Path, files: Sequence[str]) -> Survey:
         if file.endswith(".py") and not _ASIDE & set(PurePosixPath(file).parts[:-1])
         for function in _functions(root / file, file, python_path)
     ]
+    functions.sort(key=lambda function: bool(_PLAIN.search(f"{function.module}.{function.name}")))  # stable
     return Survey({tool: tuple(shown) for tool, shown in tools.items()}, tuple(projects), python_path, tuple(functions))
 
 

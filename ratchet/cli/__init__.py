@@ -23,6 +23,7 @@ import click
 from ratchet import __version__
 from ratchet.cli.examples import with_examples
 from ratchet.errors import Exit, RatchetError
+from ratchet.units import did_you_mean
 
 SECTIONS = {
     "Begin": {
@@ -88,6 +89,11 @@ class LazyGroup(click.Group):
             return None
         return with_examples(cast(click.Command, pkgutil.resolve_name(f"ratchet.cli.{COMMANDS[cmd_name][0]}")), cmd_name)
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and (meant := did_you_mean(args[0], list(COMMANDS))):
+            ctx.fail(f"No such command '{args[0]}'. {meant}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's interface
         widest = max(map(len, COMMANDS))
         for title, commands in SECTIONS.items():
@@ -135,7 +141,7 @@ def _explained(error: BaseException) -> tuple[str, Exit]:
     if isinstance(error, RatchetError):
         return str(error), error.exit_code
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        return "interrupted; the trees and workers of this run are gone, earlier results are as they were.", Exit.INTERRUPTED
+        return "interrupted; its processes and temporary files are gone, and earlier results are unchanged.", Exit.INTERRUPTED
     if isinstance(error, ModuleNotFoundError) and error.name in _INSTALL:
         return f"this needs {_INSTALL[error.name]}, then run again.", Exit.USAGE
     if limit := _limit_met(error):
@@ -149,7 +155,7 @@ def _explained(error: BaseException) -> tuple[str, Exit]:
 def _limit_met(error: BaseException) -> str:
     """Return the system limit behind an error and how to raise it; empty for any other error."""
     if isinstance(error, MemoryError):
-        return "the memory does not suffice. Free some, or raise the limit (`ulimit -v`)."
+        return "not enough memory. Free some, or raise the limit (`ulimit -v`)."
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         return "no more threads can be started. Raise the limits of processes and memory (`ulimit -u`, `ulimit -v`)."
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):

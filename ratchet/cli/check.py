@@ -66,7 +66,10 @@ def check_command(cases: tuple[str, ...], **options: Any) -> int:
 @measuring
 @common
 def run_command(cases: tuple[str, ...], **options: Any) -> int:
-    """Time this checkout alone, in place, and write results/current.json."""
+    """Time this checkout alone, in place, and write results/current.json.
+
+    Each case is timed in eight fresh processes, unless --pairs says otherwise.
+    """
     return _measure(run, cases, options)
 
 

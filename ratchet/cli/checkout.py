@@ -29,6 +29,7 @@ from ratchet.records.files import load, save_text
 from ratchet.records.soak import load_quarantine
 from ratchet.records.verdict import ReportRecord
 from ratchet.report.badge import LABEL, badge_json, badge_svg
+from ratchet.units import plural
 from ratchet.untrusted import clean
 
 
@@ -49,6 +50,7 @@ def list_command(cases: tuple[str, ...], **options: Any) -> int:
         else:
             note = " ".join(f"{name}={value}" for name, value in case.config.parameters.items())
         lines.append(f"{clean(case.name):<{width}}  {clean(note)}".rstrip())
+    lines = lines or ["There is no case: a benchmark is a function with the decorator @benchmark (docs/benchmarks.md)."]
     fields = [case.model_dump(mode="json", include={"name", "config", "skipped", "failures"}) for case in listed]
     print_result(fields, lines, as_json=options["as_json"])
     if any(case.failures for case in listed):
@@ -175,8 +177,9 @@ def _fields(plan: InitPlan) -> dict[str, object]:
 
 def _lines(plan: InitPlan, *, dry_run: bool) -> list[str]:
     tools = [f"{tool} ({files[0]}{', …' if len(files) > 1 else ''})" for tool, files in plan.survey.tools.items()]
-    found = [*tools, *([f"{len(plan.survey.projects)} Python projects"] if plan.survey.is_monorepo else [])]
-    lines = [f"Found: {', '.join(found) or 'no Triton, CUDA or build files'}."]
+    below = [project for project in plan.survey.projects if project != "."]
+    found = [*tools, *([f"{plural(len(below), 'Python project')} below this folder"] if below else [])]
+    lines = [f"Found: {', '.join(found)}." if found else "Found no Triton, CUDA or build files."]
     if plan.benchmark:
         lines.append(f"The first benchmark times {plan.benchmark}, which ran here.")
     if dry_run:

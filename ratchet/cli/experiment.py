@@ -150,7 +150,12 @@ def _seeds(text: str) -> tuple[int, ...]:
 @click.option("--rtol", type=click.FloatRange(0, 1), default=1e-3, show_default=True, help="Relative tolerance of an element.")
 @click.option("--atol", type=click.FloatRange(0), default=1e-5, show_default=True, help="Absolute tolerance of an element.")
 @click.option(
-    "--memory-limit", type=parsed(parse_size), default="4000MB", show_default=True, help="Most memory that a call may hold."
+    "--memory-limit",
+    type=parsed(parse_size),
+    metavar="SIZE",
+    default="4000MB",
+    show_default=True,
+    help="Most memory that a call may hold.",
 )
 @click.option("--seeds", type=_seeds, default=None, metavar="1,2,…", help="Seeds of the inputs (default: new ones each time).")
 @click.option("--allow-lower-precision", is_flag=True, help="Accept TF32 or half precision inside, within the tolerances.")

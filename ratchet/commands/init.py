@@ -35,6 +35,13 @@ _BUILDS = {
 }
 """Tool → the line that a person may want, as a comment: what a build needs is not known here."""
 
+_HARNESSES = {
+    "NVBench": "./build/bench --jsonbin {out}",
+    "Google Benchmark": "./build/bench --benchmark_out={out} --benchmark_out_format=json --benchmark_repetitions=5",
+    "pytest-benchmark": "python -m pytest FOLDER --benchmark-json={out}",
+}
+"""Tool → the command that runs its benchmarks, as docs/harnesses.md has it."""
+
 
 @dataclass(frozen=True)
 class InitRequest:
@@ -191,6 +198,11 @@ def _to_do(plan: InitPlan, request: InitRequest, settings: Settings, repository:
         names = " ".join(sorted({file.path.partition("/")[0] for file in plan.files}))
         steps.append(f'Commit: git add {names} && git commit -m "Measure with ratchet"')
     steps.append("Change what is timed, and run: ratchet check")
+    for tool, command in _HARNESSES.items():
+        if files := plan.survey.tools.get(tool):
+            words = command.replace("FOLDER", files[0].rpartition("/")[0] or ".")
+            first = "" if tool == "pytest-benchmark" else "set build in pyproject.toml, then "
+            steps.append(f'Or time your {tool} benchmarks: {first}ratchet check --command "{words}" (docs/harnesses.md)')
     if any(file.path == "pyproject.toml" and file.old is None for file in plan.files) and (plan.root / "setup.py").exists():
         steps.append("If setup.py imports torch: pip install --no-build-isolation; pip isolates builds beside a pyproject.toml")
     if not request.github:

@@ -7,6 +7,7 @@ Every command that measures or profiles calls it. It asks the GPU's vendor, hold
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -129,9 +130,9 @@ def choose(request: Request, settings: Settings, environ: Mapping[str, str]) -> 
     torch = installed_version("torch")
     if torch is None and not settings.command:
         raise UnfitError(
-            "Measuring needs PyTorch.",
-            "Install any build for your CUDA with `pip install torch`; without a GPU add "
-            "`--index-url https://download.pytorch.org/whl/cpu`.",
+            f"Measuring needs PyTorch, and {sys.executable} has none.",
+            "Activate the environment that has it, or install any build for your CUDA with `pip install torch`; without a GPU "
+            "add `--index-url https://download.pytorch.org/whl/cpu`.",
         )
     if settings.device == "cpu":
         return "cpu", None, ()

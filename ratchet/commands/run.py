@@ -28,7 +28,7 @@ from ratchet.commands.request import (
     watched,
     writable,
 )
-from ratchet.commands.trees import build_twice, cases_of, measure, tree_spec, tree_specs
+from ratchet.commands.trees import build_twice, cases_of, measure, tree_specs
 from ratchet.config import load_settings
 from ratchet.errors import UnfitError
 from ratchet.forge.git import Repository, worktrees
@@ -68,7 +68,7 @@ def run(request: Request, progress: Progress, environ: Mapping[str, str]) -> Com
             peaks=machine.peaks,
             idle=machine.idle,
         )
-        suite = measure(settings, {"head": tree_spec(settings, machine, root, root)}, task, progress, environ)
+        suite = measure(settings, tree_specs(settings, machine, root, root), task, progress, environ)
         changes = watch.changes()
     timing = (started, time.monotonic() - clock)
     record = record_of("run", request.command, settings, machine, suite, timing, tree)
@@ -79,7 +79,7 @@ def cases_of_checkout(request: Request, environ: Mapping[str, str]) -> list[Case
     """List the cases of the checkout without measuring any. Raises HostError, ForeignModuleError, UsageError or UnfitError."""
     root, settings = settings_of(request, environ)
     device, gpu, _ = choose(request, settings, environ)
-    return cases_of(settings, tree_spec(settings, Machine(device, gpu), root, root), request.patterns, environ)
+    return cases_of(settings, tree_specs(settings, Machine(device, gpu), root, root)["head"], request.patterns, environ)
 
 
 # `ratchet calibrate`: unchanged code against itself for a given time, and whether the gate holds.

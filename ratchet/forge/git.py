@@ -91,7 +91,7 @@ class Repository:
             )
         raise GitError(
             "HEAD is the first commit, so there is no previous one to compare with.",
-            "Commit once more, name a commit with --base, or time this one alone with `ratchet run`.",
+            "Change something and check again, or time this commit alone with `ratchet run`.",
         )
 
     def head(self) -> str:
@@ -375,7 +375,7 @@ class Repository:
                 f"git config --global --add safe.directory {self._folder}",
             )
         if refused:
-            raise UsageError(refused, "Run ratchet inside the repository, or name it with --repo.")
+            raise UsageError(refused, "Go to your repository, name it with --repo, or make one with `git init`.")
         raise self._error(arguments, self._folder, done.stderr or done.stdout, done.returncode)
 
     def _error(self, arguments: Sequence[str], folder: Path, output: str, status: int) -> GitError:

@@ -371,7 +371,8 @@ def _before_times(case: CaseRun) -> tuple[Outcome, str] | None:
         also = " The reference fails, too: this change may not be the cause." if case.failure("reference") else ""
         return Outcome.FAILED, f"{broken.stage.capitalize()}: {_phrase(broken.message)}.{also}"
     if case.skipped is not None:
-        return Outcome.SKIPPED, f"Skipped: {_phrase(case.skipped)}."
+        why = _phrase(case.skipped)
+        return Outcome.SKIPPED, f"{why[:1].upper()}{why[1:]}."
     if not case.in_head:
         return Outcome.MISSING, "The head no longer has this case."
     if case.unfit is not None:

@@ -399,10 +399,11 @@ def _without_answer(group: Sequence[CaseVerdict], cases: Sequence[CaseVerdict], 
         said = f"Nothing was measured: {_counted(cases)}" if nothing else f"{len(group)} {of} could not be measured{taken}"
         return f"{said}{_named(group)}"
     widest = max(group, key=lambda case: case.comparison.high if case.comparison else math.inf)
-    between = ""
+    such, between = (", such as", ":") if len(group) > 1 else (":", ",")
+    span = ""
     if widest.comparison:
-        between = f": anything from {units.change(widest.comparison.low, 1)} to {units.change(widest.comparison.high, 1)}"
-    return f"{len(group)} {of} inconclusive{taken}, such as {widest.name}{between}."
+        span = f"{between} anything from {units.change(widest.comparison.low, 1)} to {units.change(widest.comparison.high, 1)}"
+    return f"{len(group)} {of} inconclusive{taken}{such} {widest.name}{span}."
 
 
 def _named(group: Sequence[CaseVerdict]) -> str:
@@ -439,4 +440,4 @@ def _also(*counts: tuple[int, str]) -> str:
 
 def _counted(cases: Sequence[CaseVerdict]) -> str:
     counts = Counter(case.outcome for case in cases)
-    return ", ".join(f"{counts[outcome]} {outcome.value.lower()}" for outcome in Outcome if counts[outcome]) or "no case"
+    return ", ".join(f"{counts[outcome]} {outcome.value.lower()}" for outcome in Outcome if counts[outcome]) or "no benchmark"

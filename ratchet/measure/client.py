@@ -160,7 +160,7 @@ class HostClient:
                 f"The {self.side}'s process ended while it imported {self._imported()}: {self._last_lines()}", ""
             ) from None
         if found.error:
-            raise HostError(f"{self.side.capitalize()}: {found.error}", found.hint)
+            raise HostError(found.error if self.side == "head" else f"{self.side.capitalize()}: {found.error}", found.hint)
         refuse_foreign(self.side, found.foreign)
         if found.touched_cuda:
             raise HostError(
@@ -305,8 +305,9 @@ def refuse_foreign(side: Side, modules: tuple[str, ...]) -> None:
     """Raise ForeignModuleError if any module of the repository was loaded from outside its tree."""
     if modules:
         raise ForeignModuleError(
-            f"The {side} loaded {clean(modules[0])} instead of its own copy, so its code was not what would be timed.",
-            "Uninstall that package from this environment, or add the folder it lives in to python_path in [tool.ratchet].",
+            f"The {side} loaded {clean(modules[0])} instead of its own copy, so that copy would not be timed.",
+            "Uninstall that package from this environment, or add the folder of your copy to python_path in [tool.ratchet]. "
+            "Rename a file of yours that only shares its name.",
         )
 
 

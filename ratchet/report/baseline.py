@@ -15,6 +15,7 @@ from typing import Any
 from ratchet import units
 from ratchet.judge.baseline.steps import AcceptedCase, BaselineUpdate, Move, MoveKind, RenamedCase
 from ratchet.records.baseline import Baseline, BaselineEntry, FingerprintBaseline, Measurement, Step
+from ratchet.records.verdict import Outcome
 from ratchet.report.words import aligned
 from ratchet.untrusted import CELL, clean, fenced, inert, log_line
 
@@ -132,6 +133,10 @@ WORDS = {
 """Kinds of moves whose word for people differs from their value."""
 
 
+_ENTER = {Outcome.NEW, Outcome.MEASURED, Outcome.UNCHANGED, Outcome.IMPROVED, Outcome.CHANGED}
+"""Outcomes with which a case enters, unless its figure is uncertain."""
+
+
 def recorded_lines(done: BaselineUpdate, path: str) -> list[str]:
     """Return a sum, then a line for each case that moved, then what to do about it."""
     several = len({move.machine for move in done.moves}) > 1
@@ -156,6 +161,10 @@ def recorded_lines(done: BaselineUpdate, path: str) -> list[str]:
         )
         for new, old in done.renames.items()
     ]
+    if _ENTER & {*done.left_out.values()}:
+        lines.append("A new case enters once its interval is narrower than the gate. Measure it again on a quieter machine.")
+    if Outcome.IDENTICAL in done.left_out.values():
+        lines.append("A case that is identical was not timed. Time it with `ratchet run`, then record again.")
     if MoveKind.APART in kinds:
         lines.append(
             "Cases that differ were measured with other settings than their baseline, at the same commit. Measure with the same "

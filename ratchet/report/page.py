@@ -114,7 +114,9 @@ def pair_plot(ratios: Sequence[float], comparison: Comparison | None, report: Re
     def at(ratio: float) -> float:
         return round(MARGIN + (WIDTH - 2 * MARGIN) * (math.log(ratio) - low) / (high - low), 1)
 
-    thresholds = ((1 + policy.regression, "gate"), (1 - policy.improvement, "improvement"))
+    thresholds = [(1 + policy.regression, "gate"), (1 - policy.improvement, "improvement")]
+    if abs(at(thresholds[0][0]) - at(thresholds[1][0])) < LABEL:
+        thresholds.pop()  # their labels would overlap, and the gate is what counts
     return PairPlot(
         height=ROW * len(ratios),
         dots=tuple(

@@ -99,6 +99,16 @@ def test_no_bench_folder(make: Callable[..., Playground]) -> None:
     play.assert_clean()
 
 
+def test_an_ignored_bench_folder(make: Callable[..., Playground]) -> None:
+    """A folder that git ignores is on the disk and in neither tree; the sentence says so, not that there is none."""
+    play = make({".gitignore": "bench/\n"}, {"notes.txt": "y\n"})
+    (play.repo / "bench").mkdir()
+    (play.repo / "bench" / "adds.py").write_text(ADDS, encoding="utf-8")
+    done = play.check()
+    assert done.code == 2
+    assert "git ignores the folder bench/" in done.sentence
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -231,7 +241,7 @@ def test_place_of_the_cache_is_no_setting(play: Playground) -> None:
     [
         (resource.RLIMIT_NOFILE, 6, "too many open files: 6 are allowed. Raise the limit (`ulimit -n 1024`) and run again."),
         (resource.RLIMIT_NOFILE, 30, "too many open files: 30 are allowed. Raise the limit (`ulimit -n 1024`) and run again."),
-        (resource.RLIMIT_AS, 200 << 20, "the memory does not suffice. Free some, or raise the limit (`ulimit -v`)."),
+        (resource.RLIMIT_AS, 200 << 20, "not enough memory. Free some, or raise the limit (`ulimit -v`)."),
     ],
 )
 def test_limits_of_the_system(play: Playground, limit: int, count: int, said: str) -> None:

@@ -99,6 +99,8 @@ def test_a_check_passes_after_init(shape: str, shaped: Callable[[str], Playgroun
     done = play.check()
     assert done.code == 0, done
     assert "NEW" in done.out
+    assert any("--benchmark-json={out}" in step for step in plan["to_do"]) == (shape == "pytest")
+    assert any("--jsonbin {out}" in step for step in plan["to_do"]) == (shape == "cuda")
     if shape in ("monorepo", "cuda"):  # benchmarks that import the repository's code, and folders with other names
         play.git("commit", "--quiet", "--allow-empty", "-m", "nothing")
         done = play.check()

@@ -120,7 +120,7 @@ def test_editable_install_from_a_folder_that_is_not_on_the_path_is_refused(tmp_p
     play.commit({"python/mykernels/__init__.py": SLOW_KERNELS})
     done = play.check()
     assert done.code == 3, done
-    assert "add the folder it lives in to python_path" in done.sentence
+    assert "add the folder of your copy to python_path" in done.sentence
     assert play.check(env={"RATCHET_PYTHON_PATH": "python"}).outcomes() == {"adds/small": Outcome.SLOWER}
 
 

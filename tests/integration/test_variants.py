@@ -62,7 +62,7 @@ def test_quick_wins(place: Playground) -> None:
     table = (place.repo / "results" / "quickwins.md").read_text(encoding="utf-8")
     assert "| 2 then | Wait less |" in table
     assert "| 2–6× | yes |" in table
-    assert "Not here (serves cuda only): elsewhere/gpu." in table
+    assert "Not here (runs on cuda only): elsewhere/gpu." in table
     assert "    yes" in done.out.splitlines()
 
 

@@ -47,7 +47,6 @@ def test_functions_are_found_where_they_are_imported_from(tmp_path: Path) -> Non
     found = surveyed(tmp_path, files)
     assert found.python_path == (".", "src", "libs/a/src")
     assert {function.call for function in found.functions} == {"flat.sub.k.scale(x)", "laid.scale(x)", "inner.k.scale(x)"}
-    assert found.is_monorepo
 
 
 @pytest.mark.parametrize(
@@ -96,6 +95,24 @@ def test_ignored_lines_are_added_once() -> None:
     assert once == "*.o\nresults/*\n!results/baseline.json\n"
     assert with_ignored(once, "results") == once
     assert with_ignored("/results/*\n!/results/baseline.json\n", "results").count("results") == 2
+
+
+def test_a_baseline_gets_out_of_an_ignored_folder() -> None:
+    """git looks at no file of a folder that is ignored as a whole, so the folder is taken in again first."""
+    for folder in ("results/", "/results", "**/results/"):
+        assert with_ignored(f"{folder}\n", "results") == f"{folder}\n!results/\nresults/*\n!results/baseline.json\n"
+    assert with_ignored("*.json\n", "results") == "*.json\nresults/*\n!results/baseline.json\n"
+
+
+def test_a_reference_is_not_the_first_choice(tmp_path: Path) -> None:
+    """Functions that look like references or naive versions come after the kernels that they are compared with."""
+    named = TENSORS.replace("scale", "scale_reference")
+    files = {"k/__init__.py": "", "k/a.py": named, "k/b.py": TENSORS, "k/naive.py": TENSORS}
+    assert [function.call for function in surveyed(tmp_path, files).functions] == [
+        "k.b.scale(x)",
+        "k.a.scale_reference(x)",
+        "k.naive.scale(x)",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_how_it_ends(page: CommentPage, end: str) -> None:
 
 def test_a_pass_without_proof_says_so() -> None:
     """A neutral end has a title that claims no pass."""
-    assert check_output(pages.inconclusive())[1].title.startswith("1 of 2 cases inconclusive, such as attention/training_512: ")
+    assert check_output(pages.inconclusive())[1].title.startswith("1 of 2 cases inconclusive: attention/training_512, ")
     assert check_output(of(Outcome.NEW))[1].title == "Nothing to compare: 1 new."
 
 

@@ -130,7 +130,7 @@ def test_no_duration(value: object) -> None:
             {},
             "environment variable RATCHET_REGRESSION_THRESHOLD: 3.0 is 100 % or more",
         ),
-        ("", {}, {"regression_threshold": "x"}, "option regression_threshold: 'x' is not a threshold: write 3% or 0.03."),
+        ("", {}, {"regression_threshold": "x"}, "--gate: 'x' is not a threshold: write 3% or 0.03."),
         ('regression_threshold = "150%"', {}, {}, "regression_threshold in pyproject.toml: input should be less than 1."),
         ('regression_threshold = "-1%"', {}, {}, "regression_threshold in pyproject.toml: input should be greater than 0."),
         ("case_timeout = -1", {}, {}, "case_timeout in pyproject.toml: input should be greater than or equal to 0."),
@@ -149,12 +149,18 @@ def test_refusals(table: str, environ: dict[str, str], options: dict[str, Any], 
 
 
 def test_unknown_key(tmp_path: Path) -> None:
-    """An unknown key is named, with all the known ones."""
-    said = refusal(tmp_path, "gate = 0.03")
-    assert said.startswith(
-        "[tool.ratchet] gate in pyproject.toml: there is no such setting (known: baseline_branch, baseline_mode, bench, "
-    )
-    assert all(name in said for name in Settings.model_fields)
+    """An unknown key is named, with the one that was meant and no other; where none looks like it, with where all are listed."""
+    for key, meant in (("regresion_threshold", "Did you mean regression_threshold? "), ("xyz", "")):
+        with pytest.raises(UsageError) as caught:
+            settings(tmp_path, f"{key} = 0.03")
+        said = f"[tool.ratchet] {key} in pyproject.toml: there is no such setting. {meant}`ratchet settings` shows them all."
+        assert str(caught.value) == said
+
+
+def test_an_option_is_called_as_it_was_typed(tmp_path: Path) -> None:
+    """Nobody who typed --gate has to know the name of its setting."""
+    assert refusal(tmp_path, "", {}, {"regression_threshold": "3"}).startswith("--gate: 3.0 is 100 % or more")
+    assert refusal(tmp_path, "", {}, {"case_timeout": "soon"}).startswith("--case-timeout: 'soon' is not a duration")
 
 
 @pytest.mark.parametrize(

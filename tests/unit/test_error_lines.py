@@ -115,6 +115,7 @@ def test_a_raised_error(tmp_path: Path) -> None:
         line, last_lines = described(caught.value, str(tmp_path))
         assert line == sentence
         assert last_lines[0].startswith("Traceback")
+        assert "in test_a_raised_error" not in "".join(last_lines), "only the author's own frames are shown"
         assert '  File "layouts.py", line 2, in layout' in last_lines
         assert not [text for text in last_lines if set(text) <= set(" ^~")]
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from ratchet.cli import COMMANDS, cli
+from ratchet.cli import COMMANDS, cli, main
 from ratchet.cli.examples import EXAMPLES
+from ratchet.errors import Exit
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -21,6 +22,13 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 ALL = {"": cli, **dict(commands())}
+
+
+@pytest.mark.parametrize(("word", "said"), [("chekc", "Did you mean check?"), ("xyzzy", "No such command")])
+def test_a_misspelled_command(word: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command that was meant is named, where one looks like it."""
+    assert main([word]) == Exit.USAGE
+    assert said in capsys.readouterr().err
 
 
 def test_every_help_page_has_an_example() -> None:

@@ -49,12 +49,12 @@ CASES = {
     "skipped": (
         examples.compared(skipped="needs triton, which is not installed", unfit="Hot.", in_head=False),
         Outcome.SKIPPED,
-        "Skipped: needs triton, which is not installed.",
+        "Needs triton, which is not installed.",
     ),
     "skipped with a full stop": (
-        examples.compared(skipped="It serves cpu only. "),
+        examples.compared(skipped="runs on cpu only. "),
         Outcome.SKIPPED,
-        "Skipped: It serves cpu only.",
+        "Runs on cpu only.",
     ),
     "missing": (examples.compared(in_head=False, unfit="Hot."), Outcome.MISSING, "The head no longer has this case."),
     "unfit": (

@@ -242,12 +242,12 @@ def test_other_devices(tmp_path: Path) -> None:
     files = {"bench/a.py": plain("only_cuda", "cuda"), "bench/b.py": plain("only_cpu", "cpu")}
     on_cpu, on_cuda = discover(tmp_path, files, "cpu"), discover(tmp_path, files, "cuda")
     assert {name: case["skipped"] for name, case in on_cpu["cases"].items() if case["config"] == "small"} == {
-        "only_cuda/small": "serves cuda only",
+        "only_cuda/small": "runs on cuda only",
         "only_cpu/small": "",
     }
     assert {name: case["skipped"] for name, case in on_cuda["cases"].items() if case["config"] == "small"} == {
         "only_cuda/small": "",
-        "only_cpu/small": "serves cpu only",
+        "only_cpu/small": "runs on cpu only",
     }
 
 

@@ -132,6 +132,24 @@ def test_recorded_comings_and_goings() -> None:
     assert recorded(stored, check_of(*cases, day=1, head=2))[1][4:] == [hint + command]
 
 
+def test_an_uncertain_figure_waits() -> None:
+    """A case whose own interval is wider than the gate is not entered, and the lines say why."""
+    case = new(head=tuple(examples.blocks(pair, 1.0 + pair % 2) for pair in range(12)))
+    assert recorded(Baseline(), check_of(case, day=0, head=1))[1] == [
+        f"{FILE}: 1 not entered ({NAME} new).",
+        "A new case enters once its interval is narrower than the gate. Measure it again on a quieter machine.",
+    ]
+
+
+def test_an_identical_case_has_no_time_to_record() -> None:
+    """A first baseline takes a run that timed its cases; the line says which command makes one."""
+    case = examples.compared(identity={"head": "a", "reference": "a"}, reference_workload=examples.WORKLOAD)
+    assert recorded(Baseline(), check_of(case, day=0, head=1))[1] == [
+        f"{FILE}: 1 not entered ({NAME} identical).",
+        "A case that is identical was not timed. Time it with `ratchet run`, then record again.",
+    ]
+
+
 def test_recorded_with_other_settings() -> None:
     """The baseline commit measured otherwise says what differs, and how to go on."""
     warm = examples.WORKLOAD.model_copy(update={"cache": "warm"})

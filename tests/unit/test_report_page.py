@@ -85,6 +85,9 @@ def test_plot() -> None:
     assert ys == sorted(ys)
     assert [name for _, name in plot.gates] == ["gate +3.0 %"]
     assert pair_plot([], None, report) is None
+    wide = pair_plot([0.3, 1.0, 12.0], None, report)
+    assert wide is not None
+    assert [name for _, name in wide.gates] == ["gate +3.0 %"], "labels that would overlap are left out, the gate's is not"
     quiet = pair_plot([1.0001, 0.9999], None, report)
     assert quiet is not None
     assert max(abs(dot[0] - quiet.same) for dot in quiet.dots) < 10

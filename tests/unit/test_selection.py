@@ -132,7 +132,7 @@ def test_not_importable_in_the_head_only() -> None:
 def test_not_importable_on_both_sides_or_alone() -> None:
     """What neither side can import, what is new, and what is timed alone stays skipped with what it needs."""
     head = Listing(cases=(not_importable("softmax/x"),))
-    for reference in (head, Listing(cases=(listed("softmax/x", skipped="serves cuda only"),)), listing("copy/32m"), None):
+    for reference in (head, Listing(cases=(listed("softmax/x", skipped="runs on cuda only"),)), listing("copy/32m"), None):
         case = by_name(choose_cases(head, reference, []))["softmax/x"]
         assert (case.skipped, case.failures) == ("needs mylib, which is not installed", ())
 

@@ -115,7 +115,7 @@ def failed() -> tuple[Failure, ...]:
         (timed(1.0, failures=failed()), "gave no time that counts: Check: wrong result"),
         (timed(1.0, unfit="Hot."), "gave no time that counts: Hot"),
         (gone(), "gave no time that counts: The head no longer has this case"),
-        (examples.compared(skipped="needs x", workload=None), "gave no time that counts: Skipped: needs x"),
+        (examples.compared(skipped="needs x", workload=None), "gave no time that counts: Needs x"),
         (timed(1.0, head=(examples.blocks(0, 1.0, throttled=[0]),)), "was not timed in this run"),
     ],
     ids=["failed", "unfit", "missing", "skipped", "all throttled"],

@@ -132,7 +132,7 @@ REPORTS = {
         "1 of 2 cases could not be measured: a/y. Hot.",
         "not measured",
     ),
-    "nothing": ((), "Nothing was measured: no case.", "not measured"),
+    "nothing": ((), "Nothing was measured: no benchmark.", "not measured"),
     "skipped": ((named("b/x", skipped="x"),), "Nothing was measured: 1 skipped.", "not measured"),
     "inconclusive": (
         (named("a/x", *NOISE), named("a/y", *SAME), named("a/z", 1.0, 1.0)),

@@ -147,7 +147,7 @@ def _cases_of(made: Benchmark, file: str, device: Device) -> Iterator[Case]:
     if device not in made.configs:
         served = next(iter(made.configs))
         for config, parameters in made.configs[served].items():
-            yield Case(f"{made.name}/{config}", made.name, config, file, dict(parameters), f"serves {served} only")
+            yield Case(f"{made.name}/{config}", made.name, config, file, dict(parameters), f"runs on {served} only")
         return
     for config, parameters in made.configs[device].items():
         skipped = _needs(lacking[0]) if lacking else ""

@@ -137,7 +137,7 @@ def _repeated(group: LaunchGroup, reference: Profile, head: Profile) -> str:
     for kernel in spent[:NAMES_SHOWN]:
         time = f" ({units.duration(kernel.seconds)} {'more' if group.added else 'less'})" if kernel.seconds else ""
         parts.append(f"{kernel.name[:LONGEST_NAME]} {arrow(before[kernel.name], after[kernel.name])}{time}")
-    return ", ".join([*parts, "…"] if len(spent) > NAMES_SHOWN else parts)
+    return ", ".join([*parts, "and more"] if len(spent) > NAMES_SHOWN else parts)
 
 
 def short_kernels(profile: Profile) -> Finding | None:
@@ -231,7 +231,7 @@ def same_name_times(common: Mapping[str, tuple[float, float]], moved: float, whe
         differences.append(
             Difference(
                 f"{effect} kernels",
-                f"{effect.capitalize()} in {when}: {', '.join([*shown, '…'] if len(longest) > NAMES_SHOWN else shown)}.",
+                f"{effect.capitalize()} in {when}: {', '.join([*shown, 'and more'] if len(longest) > NAMES_SHOWN else shown)}.",
                 SAME_NAME_WHY,
                 SAME_NAME_ADVICE,
                 effect,
@@ -258,7 +258,7 @@ def _listed(spent: Sequence[LaunchTotal], labels: Mapping[str, str]) -> str:
         count = f" ×{kernel.launches}" if kernel.launches > 1 else ""
         time = f" ({units.duration(kernel.seconds)})" if kernel.seconds else ""
         shown.append(f"{labels[kernel.name]}{count}{time}")
-    return ", ".join([*shown, "…"] if len(ordered) > NAMES_SHOWN else shown)
+    return ", ".join([*shown, "and more"] if len(ordered) > NAMES_SHOWN else shown)
 
 
 def _labels(names: Sequence[str]) -> dict[str, str]:

@@ -247,7 +247,7 @@ def page_figure(
         calls = times(profile, lambda activity: activity.cpu_s)
         sections += [
             *_bars("Kernels" if on_gpu else "Operators", "time of one call", kernels, sides),
-            *_bars("On the CPU", "time of one call", calls, sides),
+            *(_bars("On the CPU", "time of one call", calls, sides) if on_gpu else ()),  # else they are the same
             _heading("Launches, gaps, copies", "of one call"),
             _table(activity_facts(profile), sides),
         ]
