@@ -62,7 +62,7 @@ def test_verdicts_of_recorded_pairs(golden: Golden) -> None:
 
 def test_no_case_is_still_a_headline() -> None:
     """Nothing recorded prints what that means."""
-    assert judged_lines(judge_pairs({}, Policy())) == ["Nothing was measured: no case."]
+    assert judged_lines(judge_pairs({}, Policy())) == ["Nothing was measured: no benchmark."]
 
 
 def test_rates_of_drawn_pull_requests(golden: Golden) -> None:
