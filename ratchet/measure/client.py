@@ -302,10 +302,17 @@ def _no_device(error: CaseTrouble) -> HostError:
 
 
 def refuse_foreign(side: Side, modules: tuple[str, ...]) -> None:
-    """Raise ForeignModuleError if any module of the repository was loaded from outside its tree."""
+    """Raise ForeignModuleError if any module or library of the repository was loaded from outside its tree."""
     if modules:
+        loaded = f"The {side} loaded {clean(modules[0])} instead of its own copy, so that copy would not be timed."
+        if ".so" in modules[0].partition(" (")[0]:
+            raise ForeignModuleError(
+                loaded,
+                "Load it by a path relative to the benchmark file, and let build in [tool.ratchet] make it in each tree. A cache "
+                "in the repository belongs into a folder whose name begins with a dot.",
+            )
         raise ForeignModuleError(
-            f"The {side} loaded {clean(modules[0])} instead of its own copy, so that copy would not be timed.",
+            loaded,
             "Uninstall that package from this environment, or add the folder of your copy to python_path in [tool.ratchet]. "
             "Rename a file of yours that only shares its name.",
         )

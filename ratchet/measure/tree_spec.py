@@ -82,7 +82,7 @@ class TreeSpec:
         """
         if self.path == self.checkout:
             return {}
-        return {"TORCH_EXTENSIONS_DIR": str(self.path.with_name(f"{self.path.name}-extensions"))}
+        return {"TORCH_EXTENSIONS_DIR": str(self.path.with_name(f".{self.path.name}-extensions"))}
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> TreeSpec:

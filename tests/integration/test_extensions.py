@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _ctypes
 import shutil
 
 import pytest
@@ -40,6 +41,21 @@ def test_each_side_runs_what_it_built_itself(play: Playground) -> None:
     assert done.outcomes() == {"waits/default": Outcome.SLOWER}, done
     assert not shared.exists()
     play.assert_clean()
+
+
+def test_a_library_of_the_checkout_is_refused(play: Playground) -> None:
+    """A library that both sides load by its path in the checkout is the same code twice: refused, with what to do."""
+    library = play.repo / "build" / "ours.so"
+    library.parent.mkdir()
+    shutil.copy(_ctypes.__file__, library)
+    play.commit({".gitignore": "results/\nbuild/\n"})
+    loads = f"import ctypes\n\nfrom ratchet import benchmark\n\nctypes.CDLL({str(library)!r})\n"
+    loads += "\n\n@benchmark\ndef ours():\n    return lambda: 1\n"
+    play.commit({"bench/ours.py": loads})
+    done = play.check("ours/*", "--bench-from", "head")
+    assert done.code == 3, done
+    assert f"loaded ours.so ({library}) instead of its own copy" in done.sentence
+    assert "Load it by a path relative to the benchmark file" in done.sentence
 
 
 @pytest.mark.skipif(not shutil.which("ninja") or not shutil.which("g++"), reason="needs ninja and g++")

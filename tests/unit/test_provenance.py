@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 import ratchet
-from ratchet.measure.child.loader import Provenance, foreign_modules, own_names
+from ratchet.measure.child.loader import Provenance, foreign_libraries, foreign_modules, own_names
 
 
 def module(name: str, file: Path | str | None) -> ModuleType:
@@ -83,3 +83,16 @@ def test_each_module_is_asked_once(tree: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "odd_name_of_a_module", module("odd_name_of_a_module", tmp_path / "elsewhere.py"))
     assert provenance.foreign() == [f"odd_name_of_a_module ({tmp_path / 'elsewhere.py'})"]
     assert provenance.foreign() == []
+
+
+def test_foreign_libraries(tree: Path, tmp_path: Path) -> None:
+    """Foreign is what is mapped as code from the checkout; its environments and caches are not, nor are the tree's libraries."""
+    checkout = tmp_path / "checkout"
+    (checkout / "env").mkdir(parents=True)
+    (checkout / "env" / "pyvenv.cfg").touch()
+    code = ["build/a b.so", "env/lib/libpython3.so", ".cache/triton/x.so", "lib/site-packages/torch/lib/c.so"]
+    lines = [f"7f0000-7f1000 r-xp 00000000 08:01 42                         {checkout / name}" for name in code]
+    lines += [f"7f0000-7f1000 r-xp 00000000 08:01 42 {tree / 'build/own.so'}", "7f0000-7f1000 r-xp 00000000 00:00 0"]
+    lines += [f"7f0000-7f1000 r--p 00000000 08:01 42 {checkout / 'data.bin'}", "7f0000-7f1000 r-xp 00000000 00:00 0 [vdso]"]
+    assert foreign_libraries(tree, checkout, "\n".join(lines)) == [f"a b.so ({checkout / 'build/a b.so'})"]
+    assert foreign_libraries(checkout, checkout, "\n".join(lines)) == []

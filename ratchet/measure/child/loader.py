@@ -194,11 +194,13 @@ class Provenance:
                 yield Path(file).read_text(encoding="utf-8", errors="replace")
 
     def foreign(self) -> list[str]:
-        """Return the foreign modules among those loaded since the last call."""
+        """Return the foreign modules among those loaded since the last call, and the foreign libraries."""
         # Names first: a worker that looked at the modules themselves would copy the memory that they share with its host.
         fresh = set(sys.modules) - self._checked
         self._checked |= fresh
-        return foreign_modules(self._tree, self._checkout, self._names, {name: sys.modules.get(name) for name in fresh})
+        modules = foreign_modules(self._tree, self._checkout, self._names, {name: sys.modules.get(name) for name in fresh})
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+        return modules or foreign_libraries(self._tree, self._checkout, maps)
 
 
 def foreign_modules(tree: Path, checkout: Path, names: frozenset[str], modules: Mapping[str, ModuleType | None]) -> list[str]:
@@ -224,6 +226,28 @@ def foreign_modules(tree: Path, checkout: Path, names: frozenset[str], modules: 
         if name.partition(".")[0] in names or in_checkout:
             found.append(f"{name} ({path})")
     return found
+
+
+def foreign_libraries(tree: Path, checkout: Path, maps: str) -> list[str]:
+    """Return ``name (file)`` of each library that was loaded from the user's ``checkout`` and not from the tree: proc(5).
+
+    Both sides would run that one. Environments and caches may lie in a checkout: a folder with ``pyvenv.cfg`` or ``conda-meta``,
+    and all below a name that begins with a dot.
+    """
+    if tree == checkout:
+        return []
+    words = (line.split(None, 5) for line in maps.splitlines())
+    mapped = {Path(fields[5]) for fields in words if len(fields) == 6 and "x" in fields[1] and fields[5].startswith("/")}
+    ours = [path for path in sorted(mapped) if path.is_relative_to(checkout) and not path.is_relative_to(tree)]
+    return [f"{path.name} ({path})" for path in ours if not _is_of_environment(path, checkout)]
+
+
+def _is_of_environment(path: Path, checkout: Path) -> bool:
+    inside = path.relative_to(checkout)
+    if any(part.startswith(".") for part in inside.parts) or _is_installed(inside):
+        return True
+    folders = [checkout / folder for folder in inside.parents]
+    return any((folder / "pyvenv.cfg").exists() or (folder / "conda-meta").exists() for folder in folders)
 
 
 def _is_installed(path: Path) -> bool:
