@@ -47,7 +47,7 @@ class Fingerprint(Record):
 
     @property
     def toolkit(self) -> str:
-        """What torch was built with: ``CUDA 13.0``, ``HIP 6.4.1``, or nothing."""
+        """The toolkit that torch was built with: ``CUDA 13.0``, ``HIP 6.4.1``, or nothing."""
         return f"CUDA {self.cuda}" if self.cuda and not self.cuda.startswith("HIP ") else self.cuda or ""
 
     @property

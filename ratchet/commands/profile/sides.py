@@ -314,16 +314,13 @@ def _count(
         counted = _counted(task.report, activities, group.options.kernels, read_status(statuses[side]), error, request.environ)
         for case, profile in counted.items():
             result, activity = results[case][side], activities[case]
+            if profile is None:
+                mixed.setdefault(case, {})[side] = activity
+                continue
             try:
                 if isinstance(profile, RatchetError):
                     raise profile
                 ncu.accepted(profile, traces.busiest(activity))
-            except _MixedError as error:
-                if is_over:
-                    result.steps_down.append(str(error))
-                else:
-                    mixed.setdefault(case, {})[side] = activity
-                continue
             except RatchetError as error:  # of the profiler, or of whatever cannot be read in its report
                 result.steps_down.append(str(error).replace(str(task.report), "The report of ncu"))
                 continue
@@ -337,10 +334,6 @@ def _count(
             _note(NOT_IN_TIME, [case], mixed, results)
 
 
-class _MixedError(ProfileError):
-    """A report with several cases holds other launches than their traces, so that nobody knows whose they are."""
-
-
 def _counted(
     report: Path,
     activities: Mapping[str, Activity | None],
@@ -348,45 +341,46 @@ def _counted(
     status: Mapping[str, str],
     error: ProfileError | None,
     environ: Mapping[str, str],
-) -> dict[str, Profile | RatchetError]:
-    """Return the part of the report for each case that came through, and for the others why they have none."""
+) -> dict[str, Profile | RatchetError | None]:
+    """Return the part of the report for each case that came through, and for the others why they have none.
+
+    None for cases of one report whose launches cannot be told apart.
+    """
     from ratchet.profile.readers import read
 
-    parts: dict[str, Profile | RatchetError] = {case: error or ProfileError(NOT_IN_TIME) for case in activities}
+    parts: dict[str, Profile | RatchetError | None] = {case: error or ProfileError(NOT_IN_TIME) for case in activities}
     parts |= {case: ProfileError(f"Under ncu {trouble}") for case, trouble in status.items() if trouble and case in parts}
     came_through = [case for case in activities if status.get(case) == ""]
     if came_through and report.is_file():
         try:
             whole = read(report, environ)
-            if len(activities) == 1:
-                return {came_through[0]: whole}
-            parts |= _split(
-                whole, {case: activities[case] for case in came_through}, kernels, ends=list(activities)[-1] in came_through
-            )
         except RatchetError as unreadable:
-            mixed = isinstance(unreadable, _MixedError)
-            return parts | dict.fromkeys(came_through, unreadable if mixed else error or unreadable)
+            return parts | dict.fromkeys(came_through, error or unreadable)
+        if len(activities) == 1:
+            return {came_through[0]: whole}
+        split = _split(
+            whole, {case: activities[case] for case in came_through}, kernels, ends=list(activities)[-1] in came_through
+        )
+        return parts | (split or dict.fromkeys(came_through))
     return parts
 
 
 def _split(
     profile: Profile, activities: Mapping[str, Activity | None], kernels: Sequence[str], *, ends: bool
-) -> dict[str, Profile]:
+) -> dict[str, Profile] | None:
     """Return the launches of each case, as many of each kernel as its trace shows: the cases were called one after the other.
 
-    ``ends`` says that nothing was called after them. Raises _MixedError where the numbers differ.
+    ``ends`` says that nothing was called after them. None where the numbers differ.
     """
     parts, place = {}, 0
     for case, activity in activities.items():
         expected = traces.launches_by_name(activity, kernels) if activity else {}
         own = profile.kernels[place : place + round(sum(expected.values()))]
         if Counter(kernel.function for kernel in own) != expected:
-            raise _MixedError("Under ncu there were other launches than in the traces.")
+            return None
         parts[case] = profile.model_copy(update={"kernels": own})
         place += len(own)
-    if ends and place < len(profile.kernels):
-        raise _MixedError("Under ncu there were more launches than in the traces.")
-    return parts
+    return None if ends and place < len(profile.kernels) else parts
 
 
 def _left_out(profile: Profile, activity: Activity | None, options: NcuOptions) -> Iterator[str]:

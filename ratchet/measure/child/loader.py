@@ -236,8 +236,9 @@ def foreign_libraries(tree: Path, checkout: Path, maps: str) -> list[str]:
     """
     if tree == checkout:
         return []
-    words = (line.split(None, 5) for line in maps.splitlines())
-    mapped = {Path(fields[5]) for fields in words if len(fields) == 6 and "x" in fields[1] and fields[5].startswith("/")}
+    # As text first: each worker asks for each case, and the lines are thousands.
+    lines = (line.split(None, 5) for line in maps.splitlines() if f" {checkout}{os.sep}" in line)
+    mapped = {Path(fields[5]) for fields in lines if "x" in fields[1]}
     ours = [path for path in sorted(mapped) if path.is_relative_to(checkout) and not path.is_relative_to(tree)]
     return [f"{path.name} ({path})" for path in ours if not _is_of_environment(path, checkout)]
 

@@ -99,7 +99,7 @@ class Vendor(Protocol):
 
     @property
     def warning(self) -> str:
-        """What every run on its GPUs and every report of one says; empty where there is nothing to say."""
+        """The sentence that every run on its GPUs, and every report of one, begins with; empty where there is none."""
         ...
 
     @property
@@ -114,7 +114,7 @@ class Vendor(Protocol):
 
     @property
     def has_datasheets(self) -> bool:
-        """Whether `profile.roofline` knows its GPUs, so that a rate beyond all of them cannot be true."""
+        """True if `profile.roofline` knows its GPUs, so that a rate beyond all of them cannot be true."""
         ...
 
     def choose_gpu(self, index: int | None, environ: Mapping[str, str]) -> Gpu | None:
