@@ -1,4 +1,4 @@
-"""Golden files, easy to write again; and how many tests run at once."""
+"""Golden files, easy to write again; how many tests run at once; and what of their surroundings counts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
 
-settings.register_profile("ratchet", deadline=None)  # on a busy machine any example may take long
+# On a busy machine any example may take long; each run tries the same ones. Others: pytest --hypothesis-profile=explore
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ratchet", settings.get_profile("explore"), derandomize=True, database=None)
 settings.load_profile("ratchet")
+
+# Nothing that a person set for git counts here, and nothing that git gives to a hook.
+for name in [name for name in os.environ if name.startswith("GIT_")]:
+    del os.environ[name]
+os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

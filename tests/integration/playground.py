@@ -239,7 +239,7 @@ def heed_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def wait_until(condition: Callable[[], object], otherwise: str, timeout_s: float = 60) -> None:
+def wait_until(condition: Callable[[], object], otherwise: str, timeout_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, otherwise

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.records.verdict import Outcome, ReportRecord
-from tests.integration.playground import ADDS, LENIENT, PROOF, SLOW_ADDS, Playground, only_json
+from tests.integration.playground import ADDS, LENIENT, PATIENCE_S, PROOF, SLOW_ADDS, Playground, only_json
 
 MISSING = "import a_module_that_nobody_has\n" + ADDS
 
@@ -115,7 +115,7 @@ def test_reader_that_leaves_does_not_change_the_verdict(make: Callable[..., Play
     assert child.stderr is not None
     said = child.stderr.read()
     child.stderr.close()
-    assert child.wait(60) == 1, said
+    assert child.wait(PATIENCE_S) == 1, said
     assert "Traceback" not in said
     assert play.repo.joinpath("results/report.json").exists()
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections.abc import Callable
 from typing import Any
 
-from tests.integration.playground import Finished, Playground, commit
+from tests.integration.playground import Finished, Playground, commit, wait_until
 
 PIPE = """\
 import time
@@ -186,11 +185,14 @@ def test_a_kill_costs_only_the_experiment_that_ran(make: Callable[..., Playgroun
     """Earlier lines are whole, and the next experiment has the number of the one that was killed."""
     place = started(make)
     before = (place.repo / "results/experiments.tsv").read_bytes()
-    (place.repo / "bench/pipe.py").write_text(PIPE.replace("0.002", "0.001"), encoding="utf-8")
+    reached = place.folder / "reached"
+    waits = PIPE.replace("x @ x", f"open({str(reached)!r}, 'w').close() or time.sleep(600)")
+    (place.repo / "bench/pipe.py").write_text(waits, encoding="utf-8")
     words = ("experiment", "run", "-m", "x", "--stage", "prepare", "--pattern", "kernel-fusion", *QUICK)
     running = place.start(*words)
-    time.sleep(3)
+    wait_until(lambda: reached.exists() or running.poll() is not None, "nothing was called")
     running.send_signal(signal.SIGKILL)
     running.communicate()
+    (place.repo / "bench/pipe.py").write_text(PIPE.replace("0.002", "0.001"), encoding="utf-8")
     assert (place.repo / "results/experiments.tsv").read_bytes() == before
-    assert json.loads(place.ratchet(*words, "--wait", "30s", "--json").out)["number"] == 1
+    assert json.loads(place.ratchet(*words, "--wait", "5m", "--json").out)["number"] == 1

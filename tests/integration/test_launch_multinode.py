@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.playground import HARNESS
+from tests.integration.playground import HARNESS, PATIENCE_S
 
 SCRIPT = HARNESS / "scripts" / "launch_multinode.sh"
 STAND_INS = {
     "ssh": 'while [[ $1 == -* ]]; do [[ $1 != -o ]] || shift; shift; done; export NODE=$1; shift; exec bash -c "$*"',
     "scontrol": '[[ $* == "show hostnames gpu[1-3]" ]] && printf "gpu1\\ngpu2\\ngpu3\\n"',
-    "torchrun": 'echo "$NODE|$MASTER_ADDR|$NCCL_DEBUG|${*: -1}"; case $NODE in bad) exit 5 ;; slow) exec sleep 60 ;; esac',
+    "torchrun": 'echo "$NODE|$MASTER_ADDR|$NCCL_DEBUG|${*: -1}"; case $NODE in bad) exit 5 ;; slow) exec sleep 600 ;; esac',
 }
 
 
@@ -37,7 +37,7 @@ def launch(place: Path, *words: str, **environ: str) -> subprocess.CompletedProc
     kept = {name: value for name, value in os.environ.items() if not name.startswith(private)}
     kept["PATH"] = f"{place / 'bin'}:{kept['PATH']}"
     return subprocess.run(
-        [SCRIPT, *words], cwd=place, env=kept | environ, capture_output=True, text=True, timeout=30, check=False
+        [SCRIPT, *words], cwd=place, env=kept | environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
 
 

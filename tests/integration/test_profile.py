@@ -35,7 +35,7 @@ from ratchet.records.profile import Activity, CaseProfile, KernelProfile, Profil
 from ratchet.records.run import Side
 from ratchet.records.verdict import Outcome
 from ratchet.workload import Device
-from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Finished, Playground, only_json
+from tests.integration.playground import ADDS, PATIENCE_S, PROOF, SLOW_ADDS, Finished, Playground, only_json
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
 EXTRA = ADDS.replace("def adds", "def extra")
@@ -180,10 +180,16 @@ def spec(play: Playground, device: Device = "cpu") -> TreeSpec:
     return TreeSpec.of(Settings(), play.repo, checkout=play.repo, device=device, gpu_uuid=None)
 
 
-def called(play: Playground, folder: Path, *cases: str, time_limit_s: float = 60) -> tuple[Finished, dict[str, str]]:
-    """How the profiled process ends, and what it says of each case."""
-    command = ProfileTarget(spec(play), cases, seed=1).command(time_limit_s, status=folder / "status", turn=folder / "turn")
-    return play.finish(play.start_python(*command[1:])), read_status(folder / "status")
+def called(
+    play: Playground, folder: Path, *cases: str, time_limit_s: float = PATIENCE_S, calls_s: float | None = None
+) -> tuple[Finished, dict[str, str]]:
+    """How the profiled process ends, and what it says of each case. ``calls_s`` limits what comes after the imports."""
+    go = GoFile(folder / "go") if calls_s else None
+    files = {"status": folder / "status", "turn": folder / "turn", "go": go and go.path}
+    child = play.start_python(*ProfileTarget(spec(play), cases, seed=1).command(time_limit_s, **files)[1:])
+    if go and calls_s:
+        go.release(cases, calls_s)
+    return play.finish(child), read_status(folder / "status")
 
 
 @pytest.mark.parametrize(
@@ -221,14 +227,14 @@ def test_the_profiled_process_keeps_what_came_before_its_limit(make: Callable[..
     """When the time is over, the case that is being called has no line, those before it keep theirs, and the end is no error."""
     endless = EXTRA.replace("out = x + 1", "time.sleep(600)")
     play = make({"bench/adds.py": ADDS, "bench/bad.py": endless})
-    done, status = called(play, tmp_path, "adds/small", "extra/small", time_limit_s=15)
+    done, status = called(play, tmp_path, "adds/small", "extra/small", calls_s=8)
     assert (done.code, status) == (0, {"adds/small": ""}), done
 
 
 def test_the_profiled_process_ends_itself(make: Callable[..., Playground], tmp_path: Path) -> None:
     """It outlives neither its time limit nor a profiler that was killed, whatever the author's code catches."""
     deaf = "import time\nwhile True:\n    try:\n        time.sleep(600)\n    except BaseException:\n        pass\n"
-    done, status = called(make({"bench/adds.py": deaf + ADDS}), tmp_path, "adds/small", time_limit_s=1)
+    done, status = called(make({"bench/adds.py": deaf + ADDS}), tmp_path, "adds/small", time_limit_s=5)
     assert (done.code, status) == (1, {}), done
 
 
@@ -237,7 +243,7 @@ def test_processes_of_one_turn_use_the_device_one_after_the_other(make: Callable
     play = make({"bench/adds.py": ADDS})
     with (tmp_path / "turn").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        done, status = called(play, tmp_path, "adds/small", time_limit_s=8)
+        done, status = called(play, tmp_path, "adds/small", calls_s=2)
     assert (done.code, status) == (TROUBLE, {})
     assert called(play, tmp_path, "adds/small")[1] == {"adds/small": ""}
 

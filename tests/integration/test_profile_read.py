@@ -31,7 +31,7 @@ def reports(tmp_path: Path) -> tuple[str, str]:
 
 def ratchet(*words: str, cwd: Path, environ: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ratchet", "profile", "--read", *words]
-    return subprocess.run(command, cwd=cwd, env=environ, check=False, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=cwd, env=environ, check=False, capture_output=True, text=True)
 
 
 def test_one_report(reports: tuple[str, str], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import textwrap
 from collections.abc import Callable
 
@@ -74,7 +75,7 @@ def await_all(executor, count):
 
 def give_out(executor, disturb, left):
     """Disturb the stations once ten tasks are done; go on until only so many are left, and all tasks are done. What was told."""
-    told, given, disturbed, deadline = [], 0, False, time.monotonic() + 90
+    told, given, disturbed, deadline = [], 0, False, time.monotonic() + 240
     while time.monotonic() < deadline and executor.places and (len(executor.places) > left or len(told) < given):
         while len(executor.places) > left and executor.room > 0:
             executor.submit(Task(number=given, what="evaluate", case="toy/toy", configurations=({"x": given},)))
@@ -97,13 +98,17 @@ def say(executor, told, given):
 '''
 
 
-RAY_ENV = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}
+def run_on_ray(play: Playground, body: str, *words: str, **env: str) -> Finished:
+    script = play.folder / "toy.py"
+    script.write_text(TOY + body, encoding="utf-8")
+    # A folder of its own, as /tmp/ray may be somebody else's; a short one, as Ray has sockets in it.
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        env |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": folder}
+        return play.finish(play.start_python(str(script), *words, env=env))
 
 
 def toy(play: Playground, body: str) -> Finished:
-    script = play.folder / "toy.py"
-    script.write_text(TOY + textwrap.dedent(body), encoding="utf-8")
-    return play.finish(play.start_python(str(script), env=RAY_ENV), 180)
+    return run_on_ray(play, textwrap.dedent(body), RAY_AUTH_MODE="disabled")
 
 
 def told_by(done: Finished) -> dict[str, object]:
@@ -221,12 +226,8 @@ sys.exit(subprocess.run([sys.executable, "-m", "ratchet", *sys.argv[1:]], env=en
 def test_the_command_tunes_on_a_cluster(make: Callable[..., Playground]) -> None:
     """`ratchet tune --executor ray` measures in processes of the cluster that RAY_ADDRESS names, and shows no notice of Ray's."""
     play = make({"bench/knobs.py": KNOBS}, settings="blocks = 2\n")
-    script = play.folder / "tune.py"
-    script.write_text(TOY + COMMAND, encoding="utf-8")
-    words = ("tune", "--device", "cpu", "knobs/small", "--executor", "ray", "--time-budget", "90s", "--json")
-    done = play.finish(
-        play.start_python(str(script), *words, env={"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": "/tmp"}, cwd=play.repo), 240
-    )
+    words = ("tune", "--device", "cpu", "knobs/small", "--executor", "ray", "--time-budget", "4m", "--json")
+    done = run_on_ray(play, COMMAND, *words)
     assert done.code == 0, done
     assert "RAY_" not in done.err
     record = TuningRecord.model_validate_json(done.out)

@@ -11,9 +11,9 @@ from ratchet.forge.git import Repository
 from ratchet.records.files import save
 from ratchet.records.tuning import keep_earlier, tuning_path
 from tests import tuning_examples as sample
-from tests.unit.test_git import commit, repo
+from tests.unit.test_git import commit, identity, repo
 
-__all__ = ["repo"]
+__all__ = ["identity", "repo"]
 
 
 def written(folder: Path) -> None:

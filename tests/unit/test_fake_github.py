@@ -28,7 +28,7 @@ def ask(url: str, method: str, path: str, body: Any = None, token: str = FakeGit
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     request = urllib.request.Request(f"{url}{path}", content, headers, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             return answer.status, json.loads(answer.read() or b"null"), dict(answer.headers)
     except urllib.error.HTTPError as error:
         with error:
@@ -185,7 +185,7 @@ def test_as_a_process(tmp_path: Path) -> None:
         assert ask(url, "POST", f"{BASE}/issues/3/comments", {"body": "twice?"})[0] == 502
         assert ask(url, "GET", f"{BASE}/pulls/3?verbose=1")[0] == 200
         state = ask(url, "GET", "/_fake/state")[1]
-        _, errors = process.communicate("", timeout=20)
+        _, errors = process.communicate("", timeout=300)
     assert [each["body"] for each in state["comments"]] == ["hello", "twice?"]
     assert state["files"] == {"main": {"a.txt": "text"}}
     assert state["violations"] != []

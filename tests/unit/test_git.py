@@ -13,12 +13,8 @@ from ratchet.forge.git import Repository
 
 
 @pytest.fixture(autouse=True)
-def _bare_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No configuration of this user's or machine's."""
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+def identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The author of commits."""
     for role in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{role}_NAME", "Test")
         monkeypatch.setenv(f"GIT_{role}_EMAIL", "test@example.org")

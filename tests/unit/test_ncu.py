@@ -28,7 +28,7 @@ def program(folder: Path, body: str, name: str = "ncu") -> Path:
     return path
 
 
-def take(tmp_path: Path, body: str, time_limit_s: float = 30, options: ncu.NcuOptions | None = None) -> Path:
+def take(tmp_path: Path, body: str, time_limit_s: float = 300, options: ncu.NcuOptions | None = None) -> Path:
     report = tmp_path / "a.ncu-rep"
     errors = take_all(program(tmp_path, body), ["a"], tmp_path, time_limit_s, options)
     if error := errors["a"]:
@@ -37,7 +37,7 @@ def take(tmp_path: Path, body: str, time_limit_s: float = 30, options: ncu.NcuOp
 
 
 def take_all(
-    path: Path, names: Sequence[str], folder: Path, time_limit_s: float = 30, options: ncu.NcuOptions | None = None
+    path: Path, names: Sequence[str], folder: Path, time_limit_s: float = 300, options: ncu.NcuOptions | None = None
 ) -> dict[str, ProfileError | None]:
     tasks = {name: ncu.NcuTask(lambda _: ["target", "--case", "a/b"], folder / f"{name}.ncu-rep") for name in names}
     return ncu.take(path, tasks, options or ncu.NcuOptions(), Surroundings(dict(os.environ), folder, time_limit_s), own_error=OWN)
@@ -176,9 +176,9 @@ def test_a_hang_is_ended_with_all_that_it_started(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(ncu, "WRITE_S", 0.0)
     note = tmp_path / "pid"
     body = f"child = subprocess.Popen(['sleep', '600'])\nopen({str(note)!r}, 'w').write(str(child.pid))\ntime.sleep(600)"
-    with pytest.raises(ProfileError, match="ncu hung: it did not end within 2 s"):
-        take(tmp_path, body, time_limit_s=2)
-    deadline = time.monotonic() + 20
+    with pytest.raises(ProfileError, match="ncu hung: it did not end within 5 s"):
+        take(tmp_path, body, time_limit_s=5)
+    deadline = time.monotonic() + 300
     while _is_running(int(note.read_text(encoding="utf-8"))):
         assert time.monotonic() < deadline, "what the profiler started is still there"
         time.sleep(0.05)
@@ -272,7 +272,7 @@ else:
 
 def test_nsys_summaries(tmp_path: Path) -> None:
     """Kernels, copies, launches and allocation come from the summaries of ``nsys stats``, in seconds."""
-    where = Surroundings(dict(os.environ), tmp_path, 30)
+    where = Surroundings(dict(os.environ), tmp_path, 300)
     profile = traces.take_nsys(program(tmp_path, NSYS, "nsys"), ["target"], tmp_path / "a.nsys-rep", where)
     activity = profile.activity
     assert activity is not None
@@ -284,7 +284,7 @@ def test_nsys_summaries(tmp_path: Path) -> None:
 def test_nsys_without_its_importer(tmp_path: Path) -> None:
     """A trace that nsys could not turn into a report is said to be one, without a path that is gone by then."""
     body = "import pathlib\npathlib.Path(sys.argv[sys.argv.index('--output') + 1]).with_suffix('.qdstrm').touch()"
-    where = Surroundings(dict(os.environ), tmp_path, 30)
+    where = Surroundings(dict(os.environ), tmp_path, 300)
     with pytest.raises(ProfileError, match="could not make a report of its trace") as raised:
         traces.take_nsys(program(tmp_path, body, "nsys"), [], tmp_path / "a.nsys-rep", where)
     assert str(tmp_path) not in str(raised.value)
@@ -293,7 +293,7 @@ def test_nsys_without_its_importer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("body", ["sys.exit(1)", NSYS.replace("json.dumps(rows)", "'[{'"), "time.sleep(60)"])
 def test_nsys_that_fails_is_a_sentence(tmp_path: Path, body: str) -> None:
     """nsys that gives nothing, nonsense or no end costs itself only."""
-    limit = 1.0 if "sleep" in body else 30.0
+    limit = 1.0 if "sleep" in body else 300.0
     with pytest.raises(ProfileError, match="nsys"):
         traces.take_nsys(
             program(tmp_path, body, "nsys"), [], tmp_path / "a.nsys-rep", Surroundings(dict(os.environ), tmp_path, limit)

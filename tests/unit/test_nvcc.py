@@ -154,7 +154,7 @@ def test_two_processes_build_once(tmp_path: Path, source: Path, monkeypatch: pyt
         subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as one,
         subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as two,
     ):
-        folders = {process.communicate(timeout=60)[0].strip() for process in (one, two)}
+        folders = {process.communicate(timeout=300)[0].strip() for process in (one, two)}
     assert one.returncode == two.returncode == 0
     assert len(folders) == 1
     assert slow.calls == 1

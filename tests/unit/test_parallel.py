@@ -35,7 +35,7 @@ def test_results_come_in_the_order_of_the_parts() -> None:
     together = threading.Barrier(len(PARTS))
 
     def work(machine: str, part: int, progress: Progress) -> str:
-        together.wait(30)
+        together.wait(300)
         return f"{machine}: {part}"
 
     assert in_parallel(work, PARTS, Told()) == ["gpu 0: 1", "gpu 1: 2", "gpu 2: 3"]
@@ -73,7 +73,7 @@ def test_the_first_error_ends_the_others(error: BaseException) -> None:
         if part == 1:
             failed.set()
             raise error
-        failed.wait(30)
+        failed.wait(300)
         while True:
             progress.case("a/b", 0, 0, 1)
 

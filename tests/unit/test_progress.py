@@ -117,11 +117,11 @@ def test_a_step_is_cheap() -> None:
     """A step that draws nothing costs some microseconds."""
     progress, _ = live(Clock())
     progress.start(1, 10_000)
-    began = time.perf_counter()
+    began = time.thread_time()
     for step in range(1000):
         progress.case("a/b", step, step, 10_000)
     progress.finish()
-    assert time.perf_counter() - began < 0.2
+    assert time.thread_time() - began < 0.2
 
 
 @pytest.mark.parametrize(

@@ -181,8 +181,8 @@ def test_thread() -> None:
     """The thread looks by itself while the sampler is open, and has ended when it is closed."""
     gpu = FakeGpu(Reading(1.0, 1500))
     with Sampler(gpu, period_s=0.01) as sampler:
-        assert gpu.looked.wait(5)
+        assert gpu.looked.wait(60)
         gpu.looked.clear()
-        assert gpu.looked.wait(5)
+        assert gpu.looked.wait(60)
     assert not any(thread.name == sampler._thread.name and thread is sampler._thread for thread in threading.enumerate())
     assert sampler.summary([(0.0, 2.0)]).sm_clock_mhz_max == 1500

@@ -36,7 +36,7 @@ class Bridge:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._child.communicate(timeout=30)
+        self._child.communicate(timeout=300)
 
     def evaluate(self, expression: str, contexts: Mapping[str, Any], functions: Mapping[str, bool]) -> dict[str, Any]:
         """``text``, ``value`` and ``true`` of an expression."""

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from tests.fake_github import Answer, FakeGitHub, Token
-from tests.integration.playground import wait_until
+from tests.integration.playground import PATIENCE_S, wait_until
 from tests.workflows.reading import ROOT
 
 SERVE = ROOT / "runners" / "serve.sh"
@@ -48,7 +48,7 @@ def serving(fake: FakeGitHub, folder: Path, then: str = "exit 0") -> Iterator[su
             yield loop
         finally:
             loop.send_signal(signal.SIGTERM)
-            loop.wait(30)
+            loop.wait(PATIENCE_S)
 
 
 def jobs(folder: Path) -> list[str]:
@@ -62,7 +62,7 @@ def test_each_job_has_a_runner_of_its_own(tmp_path: Path) -> None:
     with FakeGitHub() as fake, serving(fake, tmp_path) as loop:
         wait_until(lambda: len(jobs(tmp_path)) >= 3, "the loop serves no third job")
         loop.send_signal(signal.SIGTERM)
-        assert loop.wait(30) == 0
+        assert loop.wait(PATIENCE_S) == 0
         asked = [request.body for request in fake.sent("POST", PATH)]
     assert {json.dumps(each["labels"]) for each in asked} == {'["self-hosted", "gpu"]'}
     assert len({each["name"] for each in asked}) == len(asked) >= 3
@@ -76,11 +76,12 @@ def test_each_job_has_a_runner_of_its_own(tmp_path: Path) -> None:
 
 def test_a_signal_ends_the_runner_that_waits(tmp_path: Path) -> None:
     """The runner gets the signal, and is taken off GitHub's list."""
-    with FakeGitHub() as fake, serving(fake, tmp_path, f"trap 'exit 3' TERM\ntouch {tmp_path}/ready\nsleep 60 & wait") as loop:
+    then = f"trap 'kill $!; exit 3' TERM\ntouch {tmp_path}/ready\nsleep 60 & wait"
+    with FakeGitHub() as fake, serving(fake, tmp_path, then) as loop:
         wait_until((tmp_path / "ready").exists, "no runner was started")
         assert len(fake.state.runners) == 1
         loop.send_signal(signal.SIGTERM)
-        assert loop.wait(30) == 0
+        assert loop.wait(PATIENCE_S) == 0
         assert "ended with status 3" in (tmp_path / "log").read_text()
         assert not fake.state.runners
         assert len(jobs(tmp_path)) == 1
@@ -93,7 +94,7 @@ def test_a_signal_while_github_is_asked_starts_no_runner(tmp_path: Path) -> None
         with serving(fake, tmp_path, "sleep 60") as loop:
             wait_until(lambda: bool(fake.sent("POST", PATH)), "nothing was asked")
             loop.send_signal(signal.SIGTERM)
-            assert loop.wait(30) == 0
+            assert loop.wait(PATIENCE_S) == 0
         assert not fake.state.runners
 
 
