@@ -66,6 +66,18 @@ def test_the_workers_of_a_pair_have_one_layout(make: Callable[..., Playground]) 
     assert found[0] == found[1] != found[2]
 
 
+def test_workers_import_no_compiler_for_an_optimizer(make: Callable[..., Playground]) -> None:
+    """Torch's optimizers import its compiler when the first is made: a host has done so, in place of each of its workers."""
+    flops = "sum(name == 'torch._dynamo' for name in sys.modules)"
+    text = "import sys\nfrom torch import optim\n" + TREE.replace("flops=size", f"flops={flops}")
+    with Hosts({"head": spec(make({"bench/adds.py": text}))}, dict(os.environ)) as hosts:
+        hosts.sides["head"].listing()
+        worker = hosts.sides["head"].fork()
+        words = {"check": False, "clock": "auto", "cache": "warm", "placements": 1}
+        assert worker.ask("prepare", Prepared, case="adds/small", seed=1, **words).workload.flops == 1
+        worker.end()
+
+
 def test_a_host_that_ends_takes_no_other_along(make: Callable[..., Playground]) -> None:
     """Who asks a side that ended while it was imported is told so at once, with what it printed; the other side works on."""
     play = make({"bench/adds.py": TREE})

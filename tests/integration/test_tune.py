@@ -94,7 +94,7 @@ def record_of(play: Playground, case: str = "knobs.small") -> TuningRecord:
 def test_finds_the_best_and_confirms_it(knobs: Callable[..., Playground]) -> None:
     """What is obviously fastest wins in pairs and is tried on the configs that share its parameters; failures cost nothing."""
     play = knobs(f"ok {FAILING}")
-    done = tune(play, "knobs/small", "--time-budget", "60s", "--json")
+    done = tune(play, "knobs/small", "--time-budget", "4m", "--json")
     assert done.code == 0, done
     record = record_of(play)
     assert json.loads(done.out) == record.model_dump(mode="json")

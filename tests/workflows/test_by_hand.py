@@ -69,7 +69,7 @@ def test_an_idle_machine_soaks(scene: Scene) -> None:
 def test_a_search_is_proposed_as_a_draft(scene: Scene) -> None:
     """What the search recommends stands on a branch of its own, with its record, in a draft pull request; main is as it was."""
     main = scene.push({"bench/adds.py": TUNED})
-    run = scene.dispatch("cuda_autotune.yml", {"case": "adds/small", "budget": "20s", "draft_pr": True})
+    run = scene.dispatch("cuda_autotune.yml", {"case": "adds/small", "budget": "3m", "draft_pr": True})
     assert run.conclusion == "success", run.log
     pull = next(iter(scene.fake.state.pulls.values()))
     assert (pull.draft, pull.base_ref, pull.head_ref) == (True, "main", f"ratchet/tune-{run.id}")
@@ -87,7 +87,7 @@ def test_a_search_of_what_was_tuned_before(scene: Scene) -> None:
     other, machine = sample.record(), sample.record().environment.fingerprint
     stem = tuning_path(PurePosixPath("tuning"), other.case, machine).as_posix().removesuffix(".json")
     scene.push({"bench/adds.py": TUNED, f"{stem}.json": dumps(other), f"{stem}.png": "drawn"})
-    order = {"case": "adds/small", "budget": "20s", "draft_pr": True}
+    order = {"case": "adds/small", "budget": "3m", "draft_pr": True}
     assert scene.dispatch("cuda_autotune.yml", order).conclusion == "success"
     first = next(iter(scene.fake.state.pulls.values())).head_ref
     record = next(each for each in git(scene.origin, "ls-tree", "--name-only", first, "tuning/").splitlines() if "adds" in each)
