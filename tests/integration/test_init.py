@@ -94,6 +94,8 @@ def test_a_check_passes_after_init(shape: str, shaped: Callable[[str], Playgroun
     assert (settings["bench"], settings.get("results", "results")) == (
         ("ratchet_bench", "ratchet_results") if shape == "cuda" else ("bench", "results")
     )
+    for path in (play.repo / settings["bench"]).glob("*.py"):  # sizes that nobody has to wait for
+        path.write_text(path.read_text().replace("4096, 1024", "64, 16"))
     play.git("add", "--all")
     play.git("commit", "--quiet", "-m", "benchmarks")
     done = play.check()

@@ -68,7 +68,8 @@ def test_silence() -> None:
 
 def live(clock: Clock) -> tuple[LiveProgress, io.StringIO]:
     stream = io.StringIO()
-    return LiveProgress(Console(file=stream, force_terminal=True, width=100), clock), stream
+    terminal = Console(file=stream, force_terminal=True, width=100, _environ={"TERM": "xterm"})  # whatever these tests run in
+    return LiveProgress(terminal, clock), stream
 
 
 def test_the_bar_is_redrawn_rarely() -> None:
