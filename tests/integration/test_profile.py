@@ -37,6 +37,7 @@ from ratchet.records.run import Side
 from ratchet.records.verdict import Outcome
 from ratchet.workload import Device
 from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Finished, Playground, only_json
+from tests.integration.test_torch_compile import COMPILED
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
 EXTRA = ADDS.replace("def adds", "def extra")
@@ -216,6 +217,12 @@ def test_a_case_that_raises_costs_no_other_case(make: Callable[..., Playground],
     assert status["adds/small"] == ""
     assert "the case raised ValueError: no" in status["extra/small"]
     assert "not among the cases" in status["adds/none"]
+
+
+def test_the_profiled_process_compiles_each_case_as_a_worker_does(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """The kernels with counters are those that were timed: for this case's size, also after a case of another size."""
+    done, status = called(make({"bench/scale.py": COMPILED}), tmp_path, "scale/n_16", "scale/n_32")
+    assert (done.code, status) == (0, {"scale/n_16": "", "scale/n_32": ""}), done
 
 
 def test_the_profiled_process_keeps_what_came_before_its_limit(make: Callable[..., Playground], tmp_path: Path) -> None:

@@ -115,6 +115,8 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
             spent[name] += max(0.0, event.self_cpu_time_total * _US)
             launches += name.startswith(_LAUNCHES)
             continue
+        if getattr(event, "is_user_annotation", False):  # `record_function` around kernels, as in torch.optim: none itself
+            continue
         busy.append(span)
         if name.startswith("Memcpy"):
             copies_s += span[1] - span[0]
