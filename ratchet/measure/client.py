@@ -309,7 +309,7 @@ def refuse_foreign(side: Side, modules: tuple[str, ...]) -> None:
             raise ForeignModuleError(
                 loaded,
                 "Load it by a path relative to the benchmark file, and let build in [tool.ratchet] make it in each tree. A cache "
-                "in the repository belongs into a folder whose name begins with a dot.",
+                "in the repository belongs into a folder whose name begins with a dot, or where TRITON_CACHE_DIR says.",
             )
         raise ForeignModuleError(
             loaded,
