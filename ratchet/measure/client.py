@@ -165,7 +165,8 @@ class HostClient:
         if found.touched_cuda:
             raise HostError(
                 f"{self._tree.bench}/ of the {self.side} uses CUDA while it is imported; no worker can be forked after that.",
-                "Move that work into the benchmark function.",
+                "Move that work into the benchmark function. To build CUDA C++ while importing, set TORCH_CUDA_ARCH_LIST: "
+                "without it torch asks the GPU.",
             )
         return found
 
