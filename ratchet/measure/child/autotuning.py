@@ -1,13 +1,18 @@
 """Notice whether Triton chose among configurations by timing them: the next time, nothing else may run beside it.
 
-`child.worker` uses it in its own process. A choice made while another process uses the GPU may be another one.
+`child.worker` uses it in its own process. A choice made while another process uses the GPU may be another one, so it is not kept.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from typing import Any
+
+
+class _Chosen(BaseException):
+    """The end of a choice that is not to be kept; no Exception, so that nobody takes it for an error."""
 
 
 class AutotuneWatch:
@@ -16,6 +21,7 @@ class AutotuneWatch:
     def __init__(self) -> None:
         """Begin to watch. Without Triton, or in a release that names its autotuner otherwise, nothing is seen."""
         self._timed = 0
+        self._crowded = False
         autotuner = getattr(sys.modules.get("triton.runtime.autotuner"), "Autotuner", None)
         bench = getattr(autotuner, "_bench", None)
         if autotuner is None or bench is None:
@@ -27,10 +33,26 @@ class AutotuneWatch:
             return bench(*arguments, **named)
 
         autotuner._bench = counted
+        if keep := getattr(autotuner, "check_disk_cache", None):  # from 3.4 on: with TRITON_CACHE_AUTOTUNING
+            autotuner.check_disk_cache = self._not_kept_if_crowded(keep)
 
-    def forget(self) -> None:
-        """Begin to count anew."""
-        self._timed = 0
+    def _not_kept_if_crowded(self, keep: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(keep)
+        def guarded(tuner: Any, key: Any, configs: Any, choose: Callable[[], object]) -> Any:
+            def choose_only() -> None:
+                choose()
+                raise _Chosen
+
+            try:
+                return keep(tuner, key, configs, choose_only if self._crowded else choose)
+            except _Chosen:
+                return False
+
+        return guarded
+
+    def forget(self, *, crowded: bool) -> None:
+        """Begin to count anew. While others use the GPU too (``crowded``), what is chosen does not enter Triton's cache."""
+        self._timed, self._crowded = 0, crowded
 
     @property
     def seen(self) -> bool:
