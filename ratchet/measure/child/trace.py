@@ -115,7 +115,7 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
             spent[name] += max(0.0, event.self_cpu_time_total * _US)
             launches += name.startswith(_LAUNCHES)
             continue
-        if getattr(event, "is_user_annotation", False):  # `record_function` around kernels, as in torch.optim: none itself
+        if is_gpu_range(event):
             continue
         busy.append(span)
         if name.startswith("Memcpy"):
@@ -136,6 +136,11 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
         cpu_s=dict(spent),
         allocation_s=sum(seconds for name, seconds in spent.items() if name.startswith(ALLOCATIONS)),
     )
+
+
+def is_gpu_range(event: Any) -> bool:
+    """Return whether an event is a `record_function` as the GPU shows it: around kernels, as in torch.optim, and none itself."""
+    return bool(getattr(event, "is_user_annotation", False)) and "CPU" not in str(event.device_type)
 
 
 def idle_between(spans: Iterable[tuple[float, float]]) -> float:
