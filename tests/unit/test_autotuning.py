@@ -1,4 +1,4 @@
-"""What Triton chooses by timing, with a stand-in for its autotuner: its methods, in the shape of Triton 3.6."""
+"""What Triton and inductor choose by timing, with stand-ins for their autotuners, in the shape of Triton 3.6 and torch 2.11."""
 
 from __future__ import annotations
 
@@ -71,3 +71,31 @@ def test_a_release_without_a_cache_of_choices_is_watched_too(tuner: Any) -> None
     watch.forget(crowded=True)
     tuner()._bench(1)
     assert watch.seen
+
+
+class CachingAutotuner:
+    def __init__(self, *, keeps: bool = True) -> None:
+        self.save_cache_hook = (lambda config: KEPT.update(k=config)) if keeps else None
+
+    def autotune_to_one_config(self, *configs: int) -> None:
+        if self.save_cache_hook:
+            self.save_cache_hook(min(configs))
+
+
+def test_what_torch_compile_chooses_beside_others_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inductor times two configurations of any pointwise kernel, and keeps the choice: the one that it makes alone."""
+    fresh = type("CachingAutotuner", (), dict(vars(CachingAutotuner)))
+    monkeypatch.setitem(sys.modules, "torch._inductor.runtime.triton_heuristics", SimpleNamespace(CachingAutotuner=fresh))
+    KEPT.clear()
+    watch = AutotuneWatch()
+    watch.forget(crowded=True)
+    kernel = fresh()
+    kernel.autotune_to_one_config(3, 2)
+    assert (watch.seen, KEPT) == (True, {})
+
+    watch.forget(crowded=False)
+    kernel.autotune_to_one_config(3, 2)
+    assert (watch.seen, KEPT) == (False, {"k": 2}), "later processes read it, and time nothing"
+
+    fresh(keeps=False).autotune_to_one_config(3, 2)
+    assert watch.seen, "without its cache each process chooses anew"

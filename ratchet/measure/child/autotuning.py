@@ -1,4 +1,4 @@
-"""Notice whether Triton chose among configurations by timing them: the next time, nothing else may run beside it.
+"""Notice whether Triton or torch.compile chose among configurations by timing them: the next time, nothing may run beside it.
 
 `child.worker` uses it in its own process. A choice made while another process uses the GPU may be another one, so it is not kept.
 """
@@ -16,12 +16,15 @@ class _Chosen(BaseException):
 
 
 class AutotuneWatch:
-    """A count of the configurations that ``triton.autotune`` times in this process."""
+    """A count of what is timed in this process to choose among configurations, and will be timed in the next one again."""
 
     def __init__(self) -> None:
         """Begin to watch. Without Triton, or in a release that names its autotuner otherwise, nothing is seen."""
         self._timed = 0
         self._crowded = False
+        inductor = getattr(sys.modules.get("torch._inductor.runtime.triton_heuristics"), "CachingAutotuner", None)
+        if choose := getattr(inductor, "autotune_to_one_config", None):
+            inductor.autotune_to_one_config = self._inductor_if_crowded(choose)  # type: ignore[union-attr]  # it has a method
         autotuner = getattr(sys.modules.get("triton.runtime.autotuner"), "Autotuner", None)
         bench = getattr(autotuner, "_bench", None)
         if autotuner is None or bench is None:
@@ -50,8 +53,25 @@ class AutotuneWatch:
 
         return guarded
 
+    def _inductor_if_crowded(self, choose: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the method of inductor's kernels that times them; it keeps its choice on the disk, unless told not to."""
+
+        @functools.wraps(choose)
+        def guarded(kernel: Any, *arguments: Any, **named: Any) -> Any:
+            keep = getattr(kernel, "save_cache_hook", None)
+            if keep and not self._crowded:
+                return choose(kernel, *arguments, **named)
+            self._timed += 1
+            kernel.save_cache_hook = None
+            try:
+                return choose(kernel, *arguments, **named)
+            finally:
+                kernel.save_cache_hook = keep
+
+        return guarded
+
     def forget(self, *, crowded: bool) -> None:
-        """Begin to count anew. While others use the GPU too (``crowded``), what is chosen does not enter Triton's cache."""
+        """Begin to count anew. While others use the GPU too (``crowded``), what is chosen does not enter a cache."""
         self._timed, self._crowded = 0, crowded
 
     @property
