@@ -99,3 +99,15 @@ def test_what_torch_compile_chooses_beside_others_is_not_kept(monkeypatch: pytes
 
     fresh(keeps=False).autotune_to_one_config(3, 2)
     assert watch.seen, "without its cache each process chooses anew"
+
+
+def test_torch_compile_chooses_no_algorithm_beside_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its choice would be in the code that it keeps, so the case fails there, and is done again alone."""
+    fresh = type("AlgorithmSelectorCache", (), {"benchmark": lambda _, choices: min(choices)})
+    monkeypatch.setitem(sys.modules, "torch._inductor.select_algorithm", SimpleNamespace(AlgorithmSelectorCache=fresh))
+    watch = AutotuneWatch()
+    watch.forget(crowded=True)
+    with pytest.raises(SystemExit, match="by timing them"):
+        fresh().benchmark([3, 2])
+    watch.forget(crowded=False)
+    assert (fresh().benchmark([3, 2]), watch.seen) == (2, False)

@@ -22,6 +22,9 @@ class AutotuneWatch:
         """Begin to watch. Without Triton, or in a release that names its autotuner otherwise, nothing is seen."""
         self._timed = 0
         self._crowded = False
+        algorithms = getattr(sys.modules.get("torch._inductor.select_algorithm"), "AlgorithmSelectorCache", None)
+        if choose := getattr(algorithms, "benchmark", None):
+            algorithms.benchmark = self._refused_if_crowded(choose)  # type: ignore[union-attr]  # it has a method
         inductor = getattr(sys.modules.get("torch._inductor.runtime.triton_heuristics"), "CachingAutotuner", None)
         if choose := getattr(inductor, "autotune_to_one_config", None):
             inductor.autotune_to_one_config = self._inductor_if_crowded(choose)  # type: ignore[union-attr]  # it has a method
@@ -50,6 +53,20 @@ class AutotuneWatch:
                 return keep(tuner, key, configs, choose_only if self._crowded else choose)
             except _Chosen:
                 return False
+
+        return guarded
+
+    def _refused_if_crowded(self, choose: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the method of inductor that times algorithms (max-autotune): the choice is in the code, which it keeps.
+
+        A case that fails in a crowd is done again alone. No Exception, which torch.compile would answer with other code.
+        """
+
+        @functools.wraps(choose)
+        def guarded(*arguments: Any, **named: Any) -> Any:
+            if self._crowded:
+                raise SystemExit("torch.compile chooses algorithms by timing them, and other workers use the GPU")
+            return choose(*arguments, **named)
 
         return guarded
 
