@@ -7,11 +7,13 @@ where that cannot be written, it is in memory.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,18 +22,22 @@ from pydantic import ValidationError
 from ratchet import __version__
 from ratchet.errors import RecordError
 from ratchet.history.store import RunFiles, text_of
-from ratchet.judge.history import series_of
+from ratchet.judge.history import Link, placed_series, places_of
+from ratchet.records.environment import Fingerprint
 from ratchet.records.files import loads
 from ratchet.records.history import HistoryCase, HistoryRun, Series
 
-LAYOUT = f"1 {__version__}"
+LAYOUT = f"2 {__version__}"
 """Of the tables, and of the version that read the files: a newer one may read what this one refused."""
 _TABLES = """
 CREATE TABLE about (layout TEXT);
 CREATE TABLE files (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, state TEXT, problem TEXT);
 CREATE TABLE runs (file INTEGER PRIMARY KEY, started_at TEXT, body TEXT, whole BLOB);
 CREATE TABLE series (id INTEGER PRIMARY KEY, name TEXT, hardware TEXT, UNIQUE (name, hardware));
-CREATE TABLE cases (series INTEGER, file INTEGER, body TEXT, PRIMARY KEY (series, file)) WITHOUT ROWID;
+CREATE TABLE cases (
+    series INTEGER, file INTEGER, workload TEXT, anchor TEXT, anchor_ratio REAL, reference TEXT, reference_ratio REAL, body TEXT,
+    PRIMARY KEY (series, file)
+) WITHOUT ROWID;
 """
 _COMMIT_EVERY = 500
 """Files after which what was read is kept, so that an interrupted build of a large history goes on where it was."""
@@ -49,7 +55,16 @@ class IndexedCase(NamedTuple):
     name: str
     hardware: str
     """`Fingerprint.hardware`."""
-    runs: int
+
+
+class _KnownRun(NamedTuple):
+    """What the places of a run's cases in their series take."""
+
+    position: int
+    """Among all runs, the oldest first."""
+    name: str
+    commit: str
+    machine: Fingerprint
 
 
 class History:
@@ -81,21 +96,39 @@ class History:
         self.problems = tuple(problem for (problem,) in rows)
 
     def cases(self) -> list[IndexedCase]:
-        """Return every case of every kind of hardware, and how many runs have it, by name."""
+        """Return every case of every kind of hardware, by name."""
         rows = self._database.execute(
-            "SELECT name, hardware, COUNT(*) FROM cases JOIN series ON series.id = cases.series GROUP BY series.id ORDER BY 1, 2"
+            "SELECT name, hardware FROM series WHERE EXISTS (SELECT 1 FROM cases WHERE series = id) ORDER BY name, hardware"
         )
         return [IndexedCase(*row) for row in rows]
 
     def series(self, name: str, hardware: str, last: int | None = None) -> Series:
         """Return all runs of a case on one kind of hardware, or the latest of them."""
-        rows = self._database.execute(
-            "SELECT files.name, files.id, cases.body FROM cases JOIN files ON files.id = cases.file "
-            "WHERE cases.series = (SELECT id FROM series WHERE name = ? AND hardware = ?)",
-            (name, hardware),
+        known = self._known_runs
+        number = self._database.execute("SELECT id FROM series WHERE name = ? AND hardware = ?", (name, hardware)).fetchone()
+        found = self._database.execute(
+            "SELECT file, workload, anchor, anchor_ratio, reference, reference_ratio FROM cases WHERE series = ?", number or (0,)
         )
-        cases = [(file, self._run(number), HistoryCase.model_validate_json(body)) for file, number, body in rows]
-        return series_of(name, cases, last)
+        # Another process may have entered runs since. Only links are read of those that are not shown: there may be thousands.
+        rows = sorted((row for row in found if row[0] in known), key=lambda row: known[row[0]].position)
+        places = places_of((Link(known[row[0]].commit, known[row[0]].machine, *row[1:]) for row in rows), last)
+        latest = []
+        for file, *_ in rows[len(rows) - len(places) :]:
+            ((body,),) = self._database.execute("SELECT body FROM cases WHERE series = ? AND file = ?", (*number, file))
+            latest.append((known[file].name, self._run(file), HistoryCase.model_validate_json(body)))
+        return placed_series(name, latest, places, len(rows))
+
+    @functools.cached_property
+    def _known_runs(self) -> dict[int, _KnownRun]:
+        """Every run by the number of its file."""
+        machine = functools.cache(Fingerprint.model_validate_json)  # one value for all runs of a machine
+        rows = self._database.execute(
+            "SELECT files.id, files.name, json_extract(body, '$.commit'), json_extract(body, '$.fingerprint') "
+            "FROM runs JOIN files ON files.id = runs.file ORDER BY started_at, name"
+        )
+        return {
+            file: _KnownRun(position, name, commit, machine(text)) for position, (file, name, commit, text) in enumerate(rows)
+        }
 
     def names(self) -> list[str]:
         """Return the name of every run's file, the oldest run first."""
@@ -134,10 +167,11 @@ class History:
                 with _transaction(self._database):
                     read = place.contents(own[start : start + _COMMIT_EVERY])
                     rows = (row for name, content in read for row in self._enter(name, states[name], content))
-                    while part := sorted(itertools.islice(rows, _MOST_ROWS)):  # in the order of the table: twice as fast
-                        self._database.executemany("INSERT OR REPLACE INTO cases VALUES (?, ?, ?)", part)
+                    while part := list(itertools.islice(rows, _MOST_ROWS)):
+                        part.sort(key=itemgetter(0, 1))  # in the order of the table: twice as fast
+                        self._database.executemany("INSERT OR REPLACE INTO cases VALUES (?, ?, ?, ?, ?, ?, ?, ?)", part)
 
-    def _enter(self, name: str, state: str, content: bytes | RecordError) -> list[tuple[int, int | None, str]]:
+    def _enter(self, name: str, state: str, content: bytes | RecordError) -> list[tuple[object, ...]]:
         """Enter a file; return the rows of its cases."""
         run, problem = _read(name, content)
         known = (name, state, problem)
@@ -147,9 +181,10 @@ class History:
         body = run.model_copy(update={"cases": ()}).model_dump_json(exclude_none=True)
         values = (add.lastrowid, run.started_at.astimezone(UTC).isoformat(), body, zlib.compress(text_of(run).encode(), 1))
         self._database.execute("INSERT INTO runs VALUES (?, ?, ?, ?)", values)
-        hardware = run.fingerprint.hardware
+        series = [self._series_id(case.name, run.fingerprint.hardware) for case in run.cases]
         return [
-            (self._series_id(case.name, hardware), add.lastrowid, case.model_dump_json(exclude_none=True)) for case in run.cases
+            (number, add.lastrowid, *Link.of(run, case)[2:], case.model_dump_json(exclude_none=True))
+            for number, case in zip(series, run.cases, strict=True)
         ]
 
     def _series_id(self, name: str, hardware: str) -> int:
