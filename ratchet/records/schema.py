@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import sys
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +38,30 @@ SCHEMAS: dict[str, type[Record]] = {
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of one file. ``schema_version`` is required, as `ratchet.records.files.load` wants it."""
     content = SCHEMAS[name].model_json_schema()
+    texts = _field_texts()
+    for title, part in {**content.get("$defs", {}), SCHEMAS[name].__name__: content}.items():
+        for field, rules in part.get("properties", {}).items():
+            if text := texts.get((title, field)):
+                before = {key: value for key, value in rules.items() if key < "description"}
+                part["properties"][field] = {**before, "description": text, **rules}
     content["required"] = ["schema_version", *content.get("required", [])]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **content}
+
+
+@cache
+def _field_texts() -> dict[tuple[str, str], str]:
+    """Return record and field → the docstring below the field; a record has those of its base, too."""
+    texts: dict[tuple[str, str], str] = {}
+    for path in Path(__file__).parent.glob("*.py"):
+        records = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
+        for record in records:
+            bases = {base.id for base in record.bases if isinstance(base, ast.Name)}
+            texts |= {(record.name, field): text for (base, field), text in texts.items() if base in bases}
+            for field, below in pairwise(record.body):
+                match field, below:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                        texts[record.name, name] = inspect.cleandoc(text)
+    return texts
 
 
 def write_schemas(folder: Path) -> None:
