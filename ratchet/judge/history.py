@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ratchet.judge.outcome import compared
 from ratchet.judge.profile import shortened
 from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
 from ratchet.records.environment import Fingerprint
@@ -94,6 +93,8 @@ def _ratio(case: CaseRun, run: RunRecord, verdict: CaseVerdict | None = None) ->
         return None
     if case.identical:
         return RatioTo(commit=tree.commit, ratio=1, low=1, high=1, pairs=0)
+    from ratchet.judge.outcome import compared  # with numpy, which those who only read a history do not need
+
     comparison = verdict.comparison if verdict else compared(case, run.policy.confidence)
     if comparison is None or not comparison.is_paired:
         return None

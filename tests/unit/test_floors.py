@@ -152,7 +152,7 @@ def test_help_is_light() -> None:
         ("settings", ("numpy", "jinja2", "rich", "ratchet.measure", "ratchet.judge.verdict")),
         ("open", ("numpy", "jinja2", "rich", "ratchet.measure", "ratchet.judge.verdict")),
         ("badge", ("numpy", "jinja2", "rich", "ratchet.measure", "ratchet.judge.verdict")),
-        ("history", ("rich", "ratchet.measure")),
+        ("history", ("numpy", "jinja2", "rich", "ratchet.measure")),
         ("report", ("rich", "ratchet.measure.suite", "ratchet.measure.device")),
         ("compare", ("rich", "ratchet.measure.suite", "ratchet.measure.device")),
     ],
