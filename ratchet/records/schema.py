@@ -1,6 +1,6 @@
 """JSON Schemas of the files that cross a machine: ``python -m ratchet.records.schema results/schema``.
 
-``make schema`` runs it; nothing else in ratchet imports it. Writes one file for each kind of record to the named folder.
+``make schema`` runs it, and writes one file for each kind of record to the named folder; `ratchet settings` reads texts by it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import ast
 import inspect
 import json
 import sys
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,9 @@ SCHEMAS: dict[str, type[Record]] = {
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of one file. ``schema_version`` is required, as `ratchet.records.files.load` wants it."""
     content = SCHEMAS[name].model_json_schema()
-    texts = _field_texts()
+    texts: dict[tuple[str, str], str] = {}
+    for path in Path(__file__).parent.glob("*.py"):
+        texts |= field_texts(path)
     for title, part in {**content.get("$defs", {}), SCHEMAS[name].__name__: content}.items():
         for field, rules in part.get("properties", {}).items():
             if text := texts.get((title, field)):
@@ -48,19 +49,18 @@ def schema(name: str) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **content}
 
 
-@cache
-def _field_texts() -> dict[tuple[str, str], str]:
-    """Return record and field → the docstring below the field; a record has those of its base, too."""
+def field_texts(path: Path) -> dict[tuple[str, str], str]:
+    """Return class and field → the docstring below the field, in a file; a class has those of its bases in that file, too."""
     texts: dict[tuple[str, str], str] = {}
-    for path in Path(__file__).parent.glob("*.py"):
-        records = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
-        for record in records:
-            bases = {base.id for base in record.bases if isinstance(base, ast.Name)}
-            texts |= {(record.name, field): text for (base, field), text in texts.items() if base in bases}
-            for field, below in pairwise(record.body):
-                match field, below:
-                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                        texts[record.name, name] = inspect.cleandoc(text)
+    for record in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not isinstance(record, ast.ClassDef):
+            continue
+        bases = {base.id for base in record.bases if isinstance(base, ast.Name)}
+        texts |= {(record.name, field): text for (base, field), text in texts.items() if base in bases}
+        for field, below in pairwise(record.body):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    texts[record.name, name] = inspect.cleandoc(text)
     return texts
 
 
