@@ -34,11 +34,13 @@ CREATE TABLE about (layout TEXT);
 CREATE TABLE files (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, state TEXT, problem TEXT);
 CREATE TABLE runs (file INTEGER PRIMARY KEY, started_at TEXT, body TEXT, whole BLOB);
 CREATE TABLE series (id INTEGER PRIMARY KEY, name TEXT, hardware TEXT, UNIQUE (name, hardware));
-CREATE TABLE cases (
-    series INTEGER, file INTEGER, workload TEXT, anchor TEXT, anchor_ratio REAL, reference TEXT, reference_ratio REAL, body TEXT,
+CREATE TABLE cases (series INTEGER, file INTEGER, body TEXT, PRIMARY KEY (series, file)) WITHOUT ROWID;
+CREATE TABLE links (
+    series INTEGER, file INTEGER, workload TEXT, anchor TEXT, anchor_ratio REAL, reference TEXT, reference_ratio REAL,
     PRIMARY KEY (series, file)
 ) WITHOUT ROWID;
 """
+"""``links`` repeats the little of ``cases`` that all runs of a series are read for."""
 _COMMIT_EVERY = 500
 """Files after which what was read is kept, so that an interrupted build of a large history goes on where it was."""
 _MOST_ROWS = 100_000
@@ -98,7 +100,7 @@ class History:
     def cases(self) -> list[IndexedCase]:
         """Return every case of every kind of hardware, by name."""
         rows = self._database.execute(
-            "SELECT name, hardware FROM series WHERE EXISTS (SELECT 1 FROM cases WHERE series = id) ORDER BY name, hardware"
+            "SELECT name, hardware FROM series WHERE EXISTS (SELECT 1 FROM links WHERE series = id) ORDER BY name, hardware"
         )
         return [IndexedCase(*row) for row in rows]
 
@@ -107,7 +109,7 @@ class History:
         known = self._known_runs
         number = self._database.execute("SELECT id FROM series WHERE name = ? AND hardware = ?", (name, hardware)).fetchone()
         found = self._database.execute(
-            "SELECT file, workload, anchor, anchor_ratio, reference, reference_ratio FROM cases WHERE series = ?", number or (0,)
+            "SELECT file, workload, anchor, anchor_ratio, reference, reference_ratio FROM links WHERE series = ?", number or (0,)
         )
         # Another process may have entered runs since. Only links are read of those that are not shown: there may be thousands.
         rows = sorted((row for row in found if row[0] in known), key=lambda row: known[row[0]].position)
@@ -157,6 +159,7 @@ class History:
                 self._database.executemany("DELETE FROM files WHERE name = ?", stale)
                 self._database.execute("DELETE FROM runs WHERE file NOT IN (SELECT id FROM files)")
                 self._database.execute("DELETE FROM cases WHERE file NOT IN (SELECT id FROM files)")
+                self._database.execute("DELETE FROM links WHERE file NOT IN (SELECT id FROM files)")
         new = listed.keys() - {name for name, state in known.items() if listed.get(name) == state}
         if len(new) > _MANY_FILES:
             self._announce(f"Reading {len(new)} new files of the history into its index, once")
@@ -169,10 +172,12 @@ class History:
                     rows = (row for name, content in read for row in self._enter(name, states[name], content))
                     while part := list(itertools.islice(rows, _MOST_ROWS)):
                         part.sort(key=itemgetter(0, 1))  # in the order of the table: twice as fast
-                        self._database.executemany("INSERT OR REPLACE INTO cases VALUES (?, ?, ?, ?, ?, ?, ?, ?)", part)
+                        links, bodies = [row[:-1] for row in part], [(*row[:2], row[-1]) for row in part]
+                        self._database.executemany("INSERT OR REPLACE INTO links VALUES (?, ?, ?, ?, ?, ?, ?)", links)
+                        self._database.executemany("INSERT OR REPLACE INTO cases VALUES (?, ?, ?)", bodies)
 
     def _enter(self, name: str, state: str, content: bytes | RecordError) -> list[tuple[object, ...]]:
-        """Enter a file; return the rows of its cases."""
+        """Enter a file; return the rows of its cases: a link and a body each."""
         run, problem = _read(name, content)
         known = (name, state, problem)
         add = self._database.execute("INSERT OR IGNORE INTO files (name, state, problem) VALUES (?, ?, ?)", known)
@@ -181,7 +186,8 @@ class History:
         body = run.model_copy(update={"cases": ()}).model_dump_json(exclude_none=True)
         values = (add.lastrowid, run.started_at.astimezone(UTC).isoformat(), body, zlib.compress(text_of(run).encode(), 1))
         self._database.execute("INSERT INTO runs VALUES (?, ?, ?, ?)", values)
-        series = [self._series_id(case.name, run.fingerprint.hardware) for case in run.cases]
+        hardware = run.fingerprint.hardware
+        series = [self._series_id(case.name, hardware) for case in run.cases]
         return [
             (number, add.lastrowid, *Link.of(run, case)[2:], case.model_dump_json(exclude_none=True))
             for number, case in zip(series, run.cases, strict=True)

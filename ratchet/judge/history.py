@@ -150,7 +150,8 @@ class Link(NamedTuple):
 
     @classmethod
     def of(cls, run: HistoryRun, case: HistoryCase) -> Link:
-        anchor, reference = ((one.commit, one.ratio) if one else (None, None) for one in (case.anchor, case.reference))
+        anchor = (case.anchor.commit, case.anchor.ratio) if case.anchor else (None, None)
+        reference = (case.reference.commit, case.reference.ratio) if case.reference else (None, None)
         return cls(run.commit, run.fingerprint, case.workload, *anchor, *reference)
 
 
