@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
@@ -30,6 +31,8 @@ from ratchet.workload import VARIANT, Benchmark, Workload
 
 HARNESS = "ratchet"
 _HARNESS_FOLDER = Path(ratchet.__file__).resolve().parent
+_CACHES = ("XDG_CACHE_HOME", "RATCHET_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUPY_CACHE_DIR")
+"""Variables with the folders of compilers that find what they made by its content, and so never for another source."""
 
 
 @dataclass(frozen=True)
@@ -207,9 +210,9 @@ def foreign_modules(tree: Path, checkout: Path, names: frozenset[str], modules: 
     """Return ``name (file)`` of each loaded module that belongs to the repository but lies outside ``tree``.
 
     A module belongs to the repository if ``tree`` has its top-level name, or if its file lies in the user's own
-    ``checkout`` (installed packages of a virtual environment inside it excepted).
+    ``checkout`` (installed packages of a virtual environment inside it, and what `_shared_folders` hold, excepted).
     """
-    found = []
+    found, shared = [], tuple(f"{folder}{os.sep}" for folder in _shared_folders(checkout))
     real_folder = functools.cache(os.path.realpath)  # a thousand modules lie in a few hundred folders
     ours = (f"{tree}{os.sep}", f"{_HARNESS_FOLDER}{os.sep}")
     for name, module in sorted(modules.items()):
@@ -222,7 +225,8 @@ def foreign_modules(tree: Path, checkout: Path, names: frozenset[str], modules: 
             path = os.path.realpath(path)
         if path.startswith(ours):
             continue
-        in_checkout = path.startswith(f"{checkout}{os.sep}") and not _is_installed(Path(path).relative_to(checkout))
+        in_checkout = path.startswith(f"{checkout}{os.sep}") and not path.startswith(shared)
+        in_checkout = in_checkout and not _is_installed(Path(path).relative_to(checkout))
         if name.partition(".")[0] in names or in_checkout:
             found.append(f"{name} ({path})")
     return found
@@ -232,7 +236,7 @@ def foreign_libraries(tree: Path, checkout: Path, maps: str) -> list[str]:
     """Return ``name (file)`` of each library that was loaded from the user's ``checkout`` and not from the tree: proc(5).
 
     Both sides would run that one. Environments and caches may lie in a checkout: a folder with ``pyvenv.cfg`` or ``conda-meta``,
-    and all below a name that begins with a dot.
+    all below a name that begins with a dot, and `_shared_folders`.
     """
     if tree == checkout:
         return []
@@ -247,8 +251,17 @@ def _is_of_environment(path: Path, checkout: Path) -> bool:
     inside = path.relative_to(checkout)
     if any(part.startswith(".") for part in inside.parts) or _is_installed(inside):
         return True
+    if any(path.is_relative_to(folder) for folder in _shared_folders(checkout)):
+        return True
     folders = [checkout / folder for folder in inside.parents]
     return any((folder / "pyvenv.cfg").exists() or (folder / "conda-meta").exists() for folder in folders)
+
+
+def _shared_folders(checkout: Path) -> list[Path]:
+    """Return the folders within a checkout that both sides may share: Python's own, the temporary one, and `_CACHES`."""
+    named = [sys.prefix, sys.base_prefix, tempfile.gettempdir(), *(os.environ.get(name, "") for name in _CACHES)]
+    folders = {Path(folder).resolve() for folder in named if Path(folder).is_absolute()}
+    return [folder for folder in folders if checkout in folder.parents]
 
 
 def _is_installed(path: Path) -> bool:
