@@ -125,7 +125,7 @@ Format = Literal["nvbench", "google-benchmark", "pytest-benchmark", "hyperfine",
 class Settings(BaseModel):
     """Everything that a user can set. Field names are the keys of ``[tool.ratchet]``."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     bench: str = "bench"
     """Folder of benchmarks, relative to the repository."""
@@ -293,16 +293,19 @@ class SettingOrigin:
 
 def explained(root: Path, environ: Mapping[str, str], options: Mapping[str, Any], folder: Path) -> list[SettingOrigin]:
     """Return every setting with its value, where that comes from, and what it means. Arguments and errors: `load_settings`."""
+    from ratchet.records.schema import field_texts  # what stands below a field of `Settings` is not read at each start
+
     settings = load_settings(root, environ, options, folder)
+    texts = field_texts(Path(__file__))
     path = _project_of(root, folder) / "pyproject.toml"
     given = _tool_table(_text_of(path), str(path)) or {}
     variables = _of_environment(environ)
     values = settings.model_dump(mode="json")
     shown = []
-    for name, field in Settings.model_fields.items():
+    for name in Settings.model_fields:
         source = f"RATCHET_{name.upper()}" if name in variables else str(path) if name in given else "default"
         source = "option" if options.get(name) is not None else source
-        meaning = " ".join((field.description or "").replace("``", "").split())
+        meaning = " ".join(texts.get((Settings.__name__, name), "").replace("``", "").split())
         shown.append(SettingOrigin(name, values[name], source, meaning))
     return shown
 

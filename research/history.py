@@ -3,7 +3,8 @@
 The first table simulates merges that change nothing, at 0.2 % noise of one measured ratio: the product of the ratios to each
 parent against the ratio to one anchor, as `ratchet history` computes it. A false point is a run where the means of the ten runs
 before and after differ by more than 1 %. The second writes so many runs of so many cases to a temporary folder, builds the index,
-opens it again, opens it after one more run, and reads a series; in seconds on the clock and of the processor.
+opens it again, opens it after one more run, reads a series, and makes the table of `ratchet history`; in seconds on the clock and
+of the processor.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from pathlib import Path
 
 import numpy as np
 
+from ratchet.commands.history import case_histories
 from ratchet.history.index import History
 from ratchet.history.store import FolderFiles, append
 from ratchet.judge.history import series_of
 from ratchet.records.environment import Fingerprint
 from ratchet.records.history import HistoryCase, HistoryRun, RatioTo
 from ratchet.records.verdict import Outcome
+from ratchet.report.history import TREND_RUNS, overview_lines
 
 MACHINE = Fingerprint(
     device="cuda", gpu="NVIDIA H200", driver="580.95.05", cuda="13.0", torch="2.9.1+cu130", triton="3.5.1", cpu="Intel Xeon 8480C"
@@ -90,6 +93,10 @@ def speed(runs: int, cases: int) -> None:
         points = history.series(case.name, case.hardware).points
         spent = time.perf_counter() - begun[0], time.process_time() - begun[1]
         print(f"| read the series of one case, {len(points)} points | {spent[0]:.2f} s, {spent[1]:.2f} s |")
+        begun = time.perf_counter(), time.process_time()
+        lines = overview_lines(case_histories(history, None, TREND_RUNS))
+        spent = time.perf_counter() - begun[0], time.process_time() - begun[1]
+        print(f"| the table of all cases, {len(lines)} lines | {spent[0]:.2f} s, {spent[1]:.2f} s |")
         files = sum(path.stat().st_size for path in place.rglob("*.json"))
         print(f"| files | {files / 1e6:.0f} MB |\n| index | {index.stat().st_size / 1e6:.0f} MB |")
 

@@ -30,7 +30,7 @@ from ratchet import Workload, benchmark
 @benchmark(configs={"tiny": {"n": 16}})
 def add(n: int) -> Workload:
     x = torch.ones(n)
-    return Workload(run=lambda: x + 1, args=(), flops=n, bytes=8 * n)
+    return Workload(run=lambda: x + 1, flops=n, bytes=8 * n)
 """
 TIMED = """\
 import os, subprocess, sys, time

@@ -30,7 +30,7 @@ SECTIONS = {
         "init": ("checkout:init_command", "Write a first benchmark, settings, and the workflows of a repository."),
         "doctor": ("checkout:doctor_command", "Say what this machine can and cannot do, and what to do about it."),
         "list": ("checkout:list_command", "List the cases of this checkout."),
-        "settings": ("checkout:settings_command", "Show every setting: its value, where that comes from, and what it means."),
+        "settings": ("results:settings_command", "Show every setting: its value, where that comes from, and what it means."),
     },
     "Compare two states of the code": {
         "check": ("check:check_command", "Compare this checkout with an earlier commit and fail on a regression."),
@@ -38,7 +38,7 @@ SECTIONS = {
         "compare": ("recorded:compare_command", "Compare two recorded runs of one machine."),
         "bisect": ("check:bisect_command", "Search a range of commits for the one that changed a case."),
         "report": ("recorded:report_command", "Judge a recorded run again and write its report."),
-        "open": ("checkout:open_command", "Open the report of the last check in a browser."),
+        "open": ("results:open_command", "Open the report of the last check in a browser."),
         "replay": ("recorded:replay_command", "Judge recorded pairs again: by another gate, or many times over."),
         "merge": ("recorded:merge_command", "Join the shards of one check into one run and one verdict."),
     },
@@ -57,7 +57,7 @@ SECTIONS = {
         "baseline": ("baseline:baseline_group", "Show, move and verify the best commit of every case."),
         "history": ("history:history_command", "Show what became of the cases on main: a table, and a line of their trend."),
         "site": ("history:site_command", "Write the history of main as pages: an overview, a page a case, a page a run."),
-        "badge": ("checkout:badge_command", "Write the verdict of the last check as a badge."),
+        "badge": ("results:badge_command", "Write the verdict of the last check as a badge."),
     },
     "Try the machine and the gate": {
         "calibrate": ("soak:calibrate_command", "Measure this checkout against itself: can this machine hold the gate?"),

@@ -11,7 +11,6 @@ import click
 from ratchet.cli.options import common, request_of, verbosity
 from ratchet.cli.output import print_result, progressing
 from ratchet.commands.history import case_histories, open_history
-from ratchet.commands.site import site_of
 from ratchet.errors import Exit
 from ratchet.report.history import TREND_RUNS, case_lines, overview_lines, problem_lines
 from ratchet.units import plural
@@ -55,6 +54,8 @@ def site_command(out: Path | None, title: str | None, fetch: bool, **options: An
     An overview of all cases, a page for each case with its whole series, a page for each run. They need no server: open
     index.html.
     """
+    from ratchet.commands.site import site_of  # its templates take a tenth of a second, which the table does not need
+
     with progressing(options) as progress:
         written = site_of(request_of((), options), progress, os.environ, out and out.absolute(), title, fetch=fetch)
     fields = {"overview": str(written.overview), "cases": written.cases, "runs": written.runs, "problems": written.problems}

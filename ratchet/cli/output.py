@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 from pydantic import BaseModel
-from rich.console import Console
 
 from ratchet.cli import discard_output
 from ratchet.records.verdict import ReportRecord
@@ -60,6 +59,8 @@ def show(report: ReportRecord, *, as_json: bool) -> None:
     """Print a report: as JSON, in colours on a terminal, else as plain lines."""
     with tolerating_closed_pipe():
         if sys.stdout.isatty() and not as_json:
+            from rich.console import Console  # a twentieth of a second, which a pipe does not need
+
             print_report(report, Console())
         else:
             print_result(report, plain_lines(report), as_json=as_json)

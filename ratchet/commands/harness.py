@@ -17,7 +17,6 @@ import ratchet
 from ratchet.commands.request import Request, settings_of
 from ratchet.config import Settings
 from ratchet.errors import RecordError
-from ratchet.measure.harness.pairs import samples_of, workload_of
 from ratchet.measure.harness.results import HarnessResults, read_results
 from ratchet.records.environment import Environment, Fingerprint
 from ratchet.records.files import load
@@ -94,6 +93,8 @@ def _losses(kind: str, processes: int) -> list[str]:
 
 
 def _case(name: str, processes: Sequence[HarnessResults], kind: str, device: str, confidence: float) -> CaseRun:
+    from ratchet.measure.harness.pairs import samples_of, workload_of  # with all that measures, which two records do not need
+
     timed = [next((case for case in one.cases if case.name == name), None) for one in processes]
     first = next(case for case in timed if case)
     workload = workload_of(first, "", kind, device)

@@ -12,21 +12,22 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from ratchet.commands.machine import Machine, environment_of, plan_of
 from ratchet.commands.request import CURRENT, MARKDOWN, PAGE, REPORT, CommandResult
 from ratchet.config import Settings
 from ratchet.errors import OutputError
 from ratchet.forge.actions import LARGEST_SUMMARY, append_summary
-from ratchet.measure.lost import repeats
-from ratchet.measure.suite import Suite
 from ratchet.records.files import save, save_text
 from ratchet.records.run import SESSION_PAIRS, CaseRun, RunRecord, Shard, Tree
 from ratchet.report.markdown import render_markdown
 from ratchet.report.page import MOST_CASES, PageData, render_page
 from ratchet.report.words import worst_first
 from ratchet.stats.comparison import pairs_of
+
+if TYPE_CHECKING:
+    from ratchet.commands.machine import Machine
+    from ratchet.measure.suite import Suite
 
 
 def record_of(
@@ -45,6 +46,9 @@ def record_of(
     bench_from: Literal["head"] | None = None,
 ) -> RunRecord:
     """Put together the record of a run. ``timing``: when it started, and the seconds that it took."""
+    from ratchet.commands.machine import environment_of, plan_of  # `ratchet report` writes its files without what measures
+    from ratchet.measure.lost import repeats
+
     missing = suite.reference_missing
     return RunRecord(
         kind=kind,

@@ -7,11 +7,13 @@ where that cannot be written, it is in memory.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,11 +22,12 @@ from pydantic import ValidationError
 from ratchet import __version__
 from ratchet.errors import RecordError
 from ratchet.history.store import RunFiles, text_of
-from ratchet.judge.history import series_of
+from ratchet.judge.history import Link, placed_series, places_of
+from ratchet.records.environment import Fingerprint
 from ratchet.records.files import loads
 from ratchet.records.history import HistoryCase, HistoryRun, Series
 
-LAYOUT = f"1 {__version__}"
+LAYOUT = f"2 {__version__}"
 """Of the tables, and of the version that read the files: a newer one may read what this one refused."""
 _TABLES = """
 CREATE TABLE about (layout TEXT);
@@ -32,7 +35,12 @@ CREATE TABLE files (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, stat
 CREATE TABLE runs (file INTEGER PRIMARY KEY, started_at TEXT, body TEXT, whole BLOB);
 CREATE TABLE series (id INTEGER PRIMARY KEY, name TEXT, hardware TEXT, UNIQUE (name, hardware));
 CREATE TABLE cases (series INTEGER, file INTEGER, body TEXT, PRIMARY KEY (series, file)) WITHOUT ROWID;
+CREATE TABLE links (
+    series INTEGER, file INTEGER, workload TEXT, anchor TEXT, anchor_ratio REAL, reference TEXT, reference_ratio REAL,
+    PRIMARY KEY (series, file)
+) WITHOUT ROWID;
 """
+"""``links`` repeats the little of ``cases`` that all runs of a series are read for."""
 _COMMIT_EVERY = 500
 """Files after which what was read is kept, so that an interrupted build of a large history goes on where it was."""
 _MOST_ROWS = 100_000
@@ -49,7 +57,16 @@ class IndexedCase(NamedTuple):
     name: str
     hardware: str
     """`Fingerprint.hardware`."""
-    runs: int
+
+
+class _KnownRun(NamedTuple):
+    """What the places of a run's cases in their series take."""
+
+    position: int
+    """Among all runs, the oldest first."""
+    name: str
+    commit: str
+    machine: Fingerprint
 
 
 class History:
@@ -81,21 +98,39 @@ class History:
         self.problems = tuple(problem for (problem,) in rows)
 
     def cases(self) -> list[IndexedCase]:
-        """Return every case of every kind of hardware, and how many runs have it, by name."""
+        """Return every case of every kind of hardware, by name."""
         rows = self._database.execute(
-            "SELECT name, hardware, COUNT(*) FROM cases JOIN series ON series.id = cases.series GROUP BY series.id ORDER BY 1, 2"
+            "SELECT name, hardware FROM series WHERE EXISTS (SELECT 1 FROM links WHERE series = id) ORDER BY name, hardware"
         )
         return [IndexedCase(*row) for row in rows]
 
     def series(self, name: str, hardware: str, last: int | None = None) -> Series:
         """Return all runs of a case on one kind of hardware, or the latest of them."""
-        rows = self._database.execute(
-            "SELECT files.name, files.id, cases.body FROM cases JOIN files ON files.id = cases.file "
-            "WHERE cases.series = (SELECT id FROM series WHERE name = ? AND hardware = ?)",
-            (name, hardware),
+        known = self._known_runs
+        number = self._database.execute("SELECT id FROM series WHERE name = ? AND hardware = ?", (name, hardware)).fetchone()
+        found = self._database.execute(
+            "SELECT file, workload, anchor, anchor_ratio, reference, reference_ratio FROM links WHERE series = ?", number or (0,)
         )
-        cases = [(file, self._run(number), HistoryCase.model_validate_json(body)) for file, number, body in rows]
-        return series_of(name, cases, last)
+        # Another process may have entered runs since. Only links are read of those that are not shown: there may be thousands.
+        rows = sorted((row for row in found if row[0] in known), key=lambda row: known[row[0]].position)
+        places = places_of((Link(known[row[0]].commit, known[row[0]].machine, *row[1:]) for row in rows), last)
+        latest = []
+        for file, *_ in rows[len(rows) - len(places) :]:
+            ((body,),) = self._database.execute("SELECT body FROM cases WHERE series = ? AND file = ?", (*number, file))
+            latest.append((known[file].name, self._run(file), HistoryCase.model_validate_json(body)))
+        return placed_series(name, latest, places, len(rows))
+
+    @functools.cached_property
+    def _known_runs(self) -> dict[int, _KnownRun]:
+        """Every run by the number of its file."""
+        machine = functools.cache(Fingerprint.model_validate_json)  # one value for all runs of a machine
+        rows = self._database.execute(
+            "SELECT files.id, files.name, json_extract(body, '$.commit'), json_extract(body, '$.fingerprint') "
+            "FROM runs JOIN files ON files.id = runs.file ORDER BY started_at, name"
+        )
+        return {
+            file: _KnownRun(position, name, commit, machine(text)) for position, (file, name, commit, text) in enumerate(rows)
+        }
 
     def names(self) -> list[str]:
         """Return the name of every run's file, the oldest run first."""
@@ -124,6 +159,7 @@ class History:
                 self._database.executemany("DELETE FROM files WHERE name = ?", stale)
                 self._database.execute("DELETE FROM runs WHERE file NOT IN (SELECT id FROM files)")
                 self._database.execute("DELETE FROM cases WHERE file NOT IN (SELECT id FROM files)")
+                self._database.execute("DELETE FROM links WHERE file NOT IN (SELECT id FROM files)")
         new = listed.keys() - {name for name, state in known.items() if listed.get(name) == state}
         if len(new) > _MANY_FILES:
             self._announce(f"Reading {len(new)} new files of the history into its index, once")
@@ -134,11 +170,14 @@ class History:
                 with _transaction(self._database):
                     read = place.contents(own[start : start + _COMMIT_EVERY])
                     rows = (row for name, content in read for row in self._enter(name, states[name], content))
-                    while part := sorted(itertools.islice(rows, _MOST_ROWS)):  # in the order of the table: twice as fast
-                        self._database.executemany("INSERT OR REPLACE INTO cases VALUES (?, ?, ?)", part)
+                    while part := list(itertools.islice(rows, _MOST_ROWS)):
+                        part.sort(key=itemgetter(0, 1))  # in the order of the table: twice as fast
+                        links, bodies = [row[:-1] for row in part], [(*row[:2], row[-1]) for row in part]
+                        self._database.executemany("INSERT OR REPLACE INTO links VALUES (?, ?, ?, ?, ?, ?, ?)", links)
+                        self._database.executemany("INSERT OR REPLACE INTO cases VALUES (?, ?, ?)", bodies)
 
-    def _enter(self, name: str, state: str, content: bytes | RecordError) -> list[tuple[int, int | None, str]]:
-        """Enter a file; return the rows of its cases."""
+    def _enter(self, name: str, state: str, content: bytes | RecordError) -> list[tuple[object, ...]]:
+        """Enter a file; return the rows of its cases: a link and a body each."""
         run, problem = _read(name, content)
         known = (name, state, problem)
         add = self._database.execute("INSERT OR IGNORE INTO files (name, state, problem) VALUES (?, ?, ?)", known)
@@ -148,8 +187,10 @@ class History:
         values = (add.lastrowid, run.started_at.astimezone(UTC).isoformat(), body, zlib.compress(text_of(run).encode(), 1))
         self._database.execute("INSERT INTO runs VALUES (?, ?, ?, ?)", values)
         hardware = run.fingerprint.hardware
+        series = [self._series_id(case.name, hardware) for case in run.cases]
         return [
-            (self._series_id(case.name, hardware), add.lastrowid, case.model_dump_json(exclude_none=True)) for case in run.cases
+            (number, add.lastrowid, *Link.of(run, case)[2:], case.model_dump_json(exclude_none=True))
+            for number, case in zip(series, run.cases, strict=True)
         ]
 
     def _series_id(self, name: str, hardware: str) -> int:

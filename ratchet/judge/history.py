@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ratchet.judge.outcome import compared
 from ratchet.judge.profile import shortened
 from ratchet.records.baseline import Baseline, BaselineEntry, StepKind
 from ratchet.records.environment import Fingerprint
@@ -94,6 +93,8 @@ def _ratio(case: CaseRun, run: RunRecord, verdict: CaseVerdict | None = None) ->
         return None
     if case.identical:
         return RatioTo(commit=tree.commit, ratio=1, low=1, high=1, pairs=0)
+    from ratchet.judge.outcome import compared  # with numpy, which those who only read a history do not need
+
     comparison = verdict.comparison if verdict else compared(case, run.policy.confidence)
     if comparison is None or not comparison.is_paired:
         return None
@@ -135,22 +136,26 @@ def _short(value: float) -> float:
 # The series of one case.
 
 
-def series_of(case: str, rows: Iterable[tuple[str, HistoryRun, HistoryCase]], last: int | None = None) -> Series:
-    """Return the series of a case on one kind of hardware, or the latest points of it.
+class Link(NamedTuple):
+    """What links one run of a case to the others: all that a place in the series takes, so that a long series is read fast."""
 
-    ``rows``: name of the file, its run, the case in it; in any order.
-    """
-    ordered = sorted(rows, key=lambda row: (row[1].started_at, row[0]))
-    links = _Links()
-    placed = deque(((row, links.place(row[1], row[2])) for row in ordered), maxlen=last)
-    machine = ordered[-1][1].fingerprint if ordered else None
-    name = machine.processor if machine else ""
-    keys = {fingerprint: fingerprint.key for fingerprint in {row[1].fingerprint for row, _ in placed}}
-    points = tuple(_point(*row, place, keys[row[1].fingerprint]) for row, place in placed)
-    return Series(case=case, hardware=name, points=points, runs=len(ordered))
+    commit: str
+    machine: Fingerprint
+    workload: str
+    anchor: str | None
+    """The commits and ratios of `HistoryCase.anchor` and `HistoryCase.reference`; None where there is none."""
+    anchor_ratio: float | None
+    reference: str | None
+    reference_ratio: float | None
+
+    @classmethod
+    def of(cls, run: HistoryRun, case: HistoryCase) -> Link:
+        anchor = (case.anchor.commit, case.anchor.ratio) if case.anchor else (None, None)
+        reference = (case.reference.commit, case.reference.ratio) if case.reference else (None, None)
+        return cls(run.commit, run.fingerprint, case.workload, *anchor, *reference)
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """The place of a run in a series."""
 
     scale: float
@@ -160,7 +165,26 @@ class _Place(NamedTuple):
     bridged: bool = False
 
 
-def _point(name: str, run: HistoryRun, case: HistoryCase, place: _Place, machine: str) -> Point:
+def series_of(case: str, rows: Iterable[tuple[str, HistoryRun, HistoryCase]]) -> Series:
+    """Return the series of a case on one kind of hardware. ``rows``: name of the file, its run, the case in it; in any order."""
+    ordered = sorted(rows, key=lambda row: (row[1].started_at, row[0]))
+    return placed_series(case, ordered, places_of(Link.of(run, one) for _, run, one in ordered), len(ordered))
+
+
+def places_of(links: Iterable[Link], last: int | None = None) -> list[Place]:
+    """Return the places of all runs, or of the latest of them. ``links``: oldest first."""
+    state = _Links()
+    return list(deque(map(state.place, links), maxlen=last))
+
+
+def placed_series(case: str, rows: Sequence[tuple[str, HistoryRun, HistoryCase]], places: Sequence[Place], runs: int) -> Series:
+    """Return the series, or its latest points, of rows at these places, oldest first. ``runs``: how many there are in all."""
+    keys = {fingerprint: fingerprint.key for fingerprint in {run.fingerprint for _, run, _ in rows}}
+    points = tuple(_point(*row, place, keys[row[1].fingerprint]) for row, place in zip(rows, places, strict=True))
+    return Series(case=case, hardware=rows[-1][1].fingerprint.processor if rows else "", points=points, runs=runs)
+
+
+def _point(name: str, run: HistoryRun, case: HistoryCase, place: Place, machine: str) -> Point:
     anchor = case.anchor
     return Point(
         run=name,
@@ -182,45 +206,54 @@ class _Links:
     """The state of the index of each commit while a series is read from its oldest run on."""
 
     def __init__(self) -> None:
-        self._segment = 0
-        self._last: tuple[RatioTo, str, Fingerprint] | None = None
+        self._here = Place(1.0, 0)
+        self._last: tuple[str, str, Fingerprint] | None = None
         """The anchor, the workload and the machine of the latest point with an index."""
         self._index: dict[str, float] = {}
         """Commit → its index in the present segment."""
+        self._waiting: list[Link] = []
+        """Runs that are not in it yet: only a seam asks, and most runs of a long series are never asked for."""
 
-    def place(self, run: HistoryRun, case: HistoryCase) -> _Place:
+    def place(self, link: Link) -> Place:
         """Return the place of the next run."""
-        anchor = case.anchor
-        if anchor is None:
-            return _Place(1.0, self._segment)
-        seam, bridged = self._enter(anchor, case, run)
-        self._last = (anchor, case.workload, run.fingerprint)
-        index = self._index[anchor.commit] * anchor.ratio
-        self._index.setdefault(run.commit, index)
-        if case.reference:
-            self._index.setdefault(case.reference.commit, index / case.reference.ratio)
-        return _Place(self._index[anchor.commit], self._segment, seam, bridged)
+        if link.anchor is None:
+            return Place(1.0, self._here.segment)
+        setting = (link.anchor, link.workload, link.machine)
+        if setting == self._last:
+            self._waiting.append(link)
+            return self._here
+        for run in self._waiting:
+            self._remember(run)
+        self._waiting = [link]
+        segment, seam, bridged = self._enter(link, link.anchor)
+        self._last, self._here = setting, Place(self._index[link.anchor], segment)
+        return self._here._replace(seam=seam, bridged=bridged)
 
-    def _enter(self, anchor: RatioTo, case: HistoryCase, run: HistoryRun) -> tuple[str | None, bool]:
-        """Make the index of the anchor known; return why the series breaks here, if it does, and whether it is bridged."""
+    def _remember(self, link: Link) -> None:
+        """Make the index of a run's commits known."""
+        index = self._here.scale * (link.anchor_ratio or 1)
+        self._index.setdefault(link.commit, index)
+        if link.reference:
+            self._index.setdefault(link.reference, index / (link.reference_ratio or 1))
+
+    def _enter(self, link: Link, anchor: str) -> tuple[int, str | None, bool]:
+        """Make the index of the anchor known; return its segment, why the series breaks before it, and if that is bridged."""
+        segment = self._here.segment
         if self._last is None:
-            self._index = {anchor.commit: 1.0}
-            return None, False
+            self._index = {anchor: 1.0}
+            return segment, None, False
         before, workload, machine = self._last
-        reasons = [f"the work itself changed at {run.commit[:10]}"] if workload != case.workload else []
-        if run.fingerprint != machine and (differences := run.fingerprint.differences(machine)):
+        reasons = [f"the work itself changed at {link.commit[:10]}"] if workload != link.workload else []
+        if differences := link.machine.differences(machine):
             reasons.append(f"another machine or software ({'; '.join(differences[:3])})")
-        reasons += [f"the anchor was {before.commit[:10]} and is {anchor.commit[:10]}"] if before.commit != anchor.commit else []
-        if not reasons:
-            return None, False
-        other = case.reference
-        if workload != case.workload or not (anchor.commit in self._index or (other and other.commit in self._index)):
-            self._segment += 1
-            self._index = {anchor.commit: 1.0}
-            return f"{_sentence(reasons)} No commit known before was measured again, so the index starts anew.", False
-        if other and other.commit in self._index and (machine != run.fingerprint or anchor.commit not in self._index):
-            self._index[anchor.commit] = self._index[other.commit] * other.ratio / anchor.ratio
-        return f"{_sentence(reasons)} A commit known before was measured again, so the index goes on.", True
+        reasons += [f"the anchor was {before[:10]} and is {anchor[:10]}"] if before != anchor else []
+        if workload != link.workload or not (anchor in self._index or link.reference in self._index):
+            self._index = {anchor: 1.0}
+            seam = f"{_sentence(reasons)} No commit known before was measured again, so the index starts anew."
+            return segment + 1, seam, False
+        if link.reference in self._index and (machine != link.machine or anchor not in self._index):
+            self._index[anchor] = self._index[link.reference] * (link.reference_ratio or 1) / (link.anchor_ratio or 1)
+        return segment, f"{_sentence(reasons)} A commit known before was measured again, so the index goes on.", True
 
 
 def _sentence(reasons: list[str]) -> str:

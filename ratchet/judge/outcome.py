@@ -270,7 +270,7 @@ def _waiting_shares(case: CaseRun) -> dict[str, float]:
     kept = {
         side: [block for worker in workers for block in worker.blocks if not block.throttled] for side, workers in sides.items()
     }
-    shares = {side: statistics.fmean(block.exposed for block in blocks) for side, blocks in kept.items() if blocks}
+    shares = {side: sum([block.exposed for block in blocks]) / len(blocks) for side, blocks in kept.items() if blocks}
     return {side: share for side, share in shares.items() if share >= HOST_BOUND}
 
 

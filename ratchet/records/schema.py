@@ -1,12 +1,15 @@
 """JSON Schemas of the files that cross a machine: ``python -m ratchet.records.schema results/schema``.
 
-``make schema`` runs it; nothing else in ratchet imports it. Writes one file for each kind of record to the named folder.
+``make schema`` runs it, and writes one file for each kind of record to the named folder; `ratchet settings` reads texts by it.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +37,31 @@ SCHEMAS: dict[str, type[Record]] = {
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of one file. ``schema_version`` is required, as `ratchet.records.files.load` wants it."""
     content = SCHEMAS[name].model_json_schema()
+    texts: dict[tuple[str, str], str] = {}
+    for path in Path(__file__).parent.glob("*.py"):
+        texts |= field_texts(path)
+    for title, part in {**content.get("$defs", {}), SCHEMAS[name].__name__: content}.items():
+        for field, rules in part.get("properties", {}).items():
+            if text := texts.get((title, field)):
+                before = {key: value for key, value in rules.items() if key < "description"}
+                part["properties"][field] = {**before, "description": text, **rules}
     content["required"] = ["schema_version", *content.get("required", [])]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **content}
+
+
+def field_texts(path: Path) -> dict[tuple[str, str], str]:
+    """Return class and field → the docstring below the field, in a file; a class has those of its bases in that file, too."""
+    texts: dict[tuple[str, str], str] = {}
+    for record in ast.parse(path.read_text(encoding="utf-8")).body:
+        if not isinstance(record, ast.ClassDef):
+            continue
+        bases = {base.id for base in record.bases if isinstance(base, ast.Name)}
+        texts |= {(record.name, field): text for (base, field), text in texts.items() if base in bases}
+        for field, below in pairwise(record.body):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    texts[record.name, name] = inspect.cleandoc(text)
+    return texts
 
 
 def write_schemas(folder: Path) -> None:

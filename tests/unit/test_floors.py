@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import pytest
 
 from ratchet.cli import COMMANDS, cli
 
@@ -143,6 +144,27 @@ def test_help_is_light() -> None:
     loaded = json.loads(done.stdout.splitlines()[-1])
     assert loaded["--help"] == loaded["--version"] == [0]
     assert {words: each for words, each in loaded.items() if each[0] != 0 or {*each} & {*HEAVIEST}} == {}
+
+
+@pytest.mark.parametrize(
+    ("command", "needless"),
+    [
+        ("settings", ("numpy", "jinja2", "rich", "ratchet.measure", "ratchet.judge.verdict")),
+        ("open", ("numpy", "jinja2", "rich", "ratchet.measure", "ratchet.judge.verdict")),
+        ("badge", ("numpy", "jinja2", "rich", "ratchet.measure", "ratchet.judge.verdict")),
+        ("history", ("numpy", "jinja2", "rich", "ratchet.measure")),
+        ("report", ("rich", "ratchet.measure.suite", "ratchet.measure.device")),
+        ("compare", ("rich", "ratchet.measure.suite", "ratchet.measure.device")),
+    ],
+)
+def test_commands_that_measure_nothing_load_nothing_that_does(command: str, needless: tuple[str, ...]) -> None:
+    """A command that only reads loads neither what measures nor packages that it has no use for."""
+    code = (
+        "import sys; from ratchet.cli import main; main([sys.argv[1], '--help']); "
+        "sys.exit(', '.join({*sys.modules} & {*sys.argv[2:]}))"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code, command, *needless], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
 
 
 def test_table_of_commands() -> None:

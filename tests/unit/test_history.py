@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -374,6 +375,52 @@ def test_points_without_an_anchor_stay() -> None:
     points = only_series(runs).points
     assert [point.index for point in points] == [1.2, None, 1.3]
     assert [point.seam for point in points] == [None, None, None]
+
+
+def history_of_breaks(length: int) -> list[HistoryRun]:
+    """Runs with anchors, drivers and workloads that come and go, whose reference is sometimes a commit known before."""
+    random = Random(7)
+    anchor, runs = 1, []
+    for day in range(length):
+        anchor = random.choice((1, 2, day + 1)) if random.random() < 0.1 else anchor
+        reference = to(random.choice((day, 1 + day // 2)), random.uniform(0.9, 1.1)) if day and random.random() < 0.7 else None
+        measured = to(anchor, random.uniform(0.9, 1.1)) if random.random() < 0.9 else None
+        case = case_of(measured, reference=reference, workload="v" if random.random() < 0.02 else "w")
+        runs.append(run_at(day, day + 1, case, machine=OTHER_DRIVER if random.random() < 0.2 else FINGERPRINT))
+    return runs
+
+
+@pytest.mark.parametrize("last", [1, 40, None])
+def test_the_index_reads_no_more_than_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int | None) -> None:
+    """The latest points are those of the whole series, whatever came before, and only their cases and runs are read whole.
+
+    So it is where the files were added in another order than they were measured in.
+    """
+    runs = history_of_breaks(200)
+    folder = tmp_path / "history"
+    for part in (runs[1::2], runs[::2]):
+        for run in part:
+            append(folder, run)
+        opened(folder)
+    history, whole = opened(folder), only_series(runs)
+    read = []
+    real = HistoryCase.model_validate_json
+    monkeypatch.setattr(HistoryCase, "model_validate_json", lambda text: read.append(text) or real(text))
+    series = history.series(NAME, FINGERPRINT.hardware, last)
+    assert series == whole.model_copy(update={"points": whole.points[-last if last else 0 :]})
+    assert len(read) == len(series.points)
+    assert len({point.segment for point in whole.points}) > 2
+    assert {point.bridged for point in whole.points} == {True, False}
+
+
+def test_a_case_without_a_run_is_gone(tmp_path: Path) -> None:
+    """A case whose only run was deleted is no case of the history."""
+    folder = tmp_path / "history"
+    append(folder, run_at(0, 1, case_of(None)))
+    other = append(folder, run_at(1, 2, case_of(None, name="copy/a")))
+    assert [case.name for case in opened(folder).cases()] == [NAME, "copy/a"]
+    other.unlink()
+    assert [case.name for case in opened(folder).cases()] == [NAME]
 
 
 # In the terminal.
