@@ -81,7 +81,7 @@ def test_each_module_is_asked_once(tree: Path, tmp_path: Path, monkeypatch: pyte
     provenance = Provenance(tree, tmp_path / "checkout", frozenset({"odd_name_of_a_module"}))
     assert provenance.foreign() == []
     monkeypatch.setitem(sys.modules, "odd_name_of_a_module", module("odd_name_of_a_module", tmp_path / "elsewhere.py"))
-    assert provenance.foreign() == [f"odd_name_of_a_module ({tmp_path / 'elsewhere.py'})"]
+    assert provenance.foreign() == [f"loaded odd_name_of_a_module ({tmp_path / 'elsewhere.py'}) instead of its own copy"]
     assert provenance.foreign() == []
 
 

@@ -313,9 +313,8 @@ class Closure:
     def _through_modules(self) -> Iterable[Name]:
         """Yield names that may be read through modules that are used as values."""
         everything = self._all
-        everything.handed |= (
-            self._program.by_libraries & self._program.sources.keys()
-        )  # no statement of the tree says what the library took from them
+        # No statement of the tree says what a library took from the modules that it imported.
+        everything.handed |= self._program.by_libraries & self._program.sources.keys()
         everything.escapes |= everything.handed
         modules = set(self._program.sources if everything.every_module else everything.escapes)
         left = list(modules)
