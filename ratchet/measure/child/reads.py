@@ -44,7 +44,7 @@ class ReadWatch:
     def start(self) -> None:
         """Note from now on."""
         sys.addaudithook(self._note)
-        sys.meta_path.append(self)  # type: ignore[arg-type]  # a finder that finds nothing needs no more than `find_spec`
+        sys.meta_path.append(self)
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, *_: object) -> None:
         """Note a module that no other finder has found."""
