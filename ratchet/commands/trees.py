@@ -70,13 +70,14 @@ def tree_specs(
     if settings.command:
         return specs | ({"reference": tree_spec(settings, machine, checkout, reference)} if reference else {})
     if not (head / settings.bench).is_dir():
-        if (checkout / settings.bench).is_dir():
+        if any(file.is_file() for file in (checkout / settings.bench).glob("**/*")):
             raise UsageError(
                 f"git ignores the folder {settings.bench}/ in {checkout}, and a check measures what git holds.",
                 "Take it out of .gitignore; `git check-ignore --verbose` with one of its files shows the line.",
             )
+        missing = "file in the folder" if (checkout / settings.bench).is_dir() else "folder"
         raise UsageError(
-            f"There is no folder {settings.bench}/ in {checkout}.",
+            f"There is no {missing} {settings.bench}/ in {checkout}.",
             "`ratchet init` writes a first benchmark; or set bench in [tool.ratchet]; or time another harness with --command.",
         )
     if reference and (reference / settings.bench).is_dir():

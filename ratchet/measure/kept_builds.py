@@ -130,8 +130,11 @@ def keep(folder: Path, tree: Path, before: TreeState, outputs: Sequence[str]) ->
         fresh.rename(folder)
     except (OSError, OutputError, _DamagedError):
         shutil.rmtree(fresh, ignore_errors=True)
-    marks = sorted(folder.parent.glob(f"*/{_LIST}"), key=lambda mark: mark.stat().st_mtime, reverse=True)
-    for mark in marks[KEPT_BUILDS:]:
+    ages = {}
+    for mark in folder.parent.glob(f"*/{_LIST}"):
+        with contextlib.suppress(FileNotFoundError):  # another job that shares this cache has just removed it
+            ages[mark] = mark.stat().st_mtime
+    for mark in sorted(ages, key=ages.__getitem__, reverse=True)[KEPT_BUILDS:]:
         shutil.rmtree(mark.parent, ignore_errors=True)
 
 
@@ -144,8 +147,9 @@ def state_of(tree: Path) -> TreeState:
             names.remove(".git")
         for name in [*files, *links]:
             path = Path(folder, name)
-            status = path.lstat()
-            state[str(path.relative_to(tree))] = (status.st_size, status.st_mtime_ns)
+            with contextlib.suppress(FileNotFoundError):  # a compiler's server that the build started tidies up after it
+                status = path.lstat()
+                state[str(path.relative_to(tree))] = (status.st_size, status.st_mtime_ns)
     return state
 
 

@@ -99,6 +99,15 @@ def test_no_bench_folder(make: Callable[..., Playground]) -> None:
     play.assert_clean()
 
 
+def test_an_empty_bench_folder(make: Callable[..., Playground]) -> None:
+    """git holds no empty folder; the sentence says that it is empty, not that git ignores it."""
+    play = make({"notes.txt": "x\n"}, {"notes.txt": "y\n"})
+    (play.repo / "bench" / "kernels").mkdir(parents=True)
+    done = play.check()
+    assert done.code == 2
+    assert "There is no file in the folder bench/" in done.sentence
+
+
 def test_an_ignored_bench_folder(make: Callable[..., Playground]) -> None:
     """A folder that git ignores is on the disk and in neither tree; the sentence says so, not that there is none."""
     play = make({".gitignore": "bench/\n"}, {"notes.txt": "y\n"})

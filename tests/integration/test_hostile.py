@@ -110,14 +110,15 @@ def test_what_a_benchmark_starts_ends_with_its_worker(make: Callable[..., Playgr
 
 
 @pytest.mark.parametrize("where", ["imports", "build"])
-def test_a_controller_killed_early_leaves_nothing(make: Callable[..., Playground], mark: str, where: str) -> None:
+def test_a_controller_killed_early_leaves_nothing(make: Callable[..., Playground], mark: str, tmp_path: Path, where: str) -> None:
     """After kill -9 during imports or a build, processes in sessions of their own are gone, and the next run removes folders."""
-    waits = SLEEPER + f"sleeper({mark!r})\n" + f"open({mark!r}, 'w').close()\nimport time\ntime.sleep(600)\n"
+    reached = tmp_path / "reached"
+    waits = SLEEPER + f"sleeper({mark!r})\n" + f"open({str(reached)!r}, 'w').close()\nimport time\ntime.sleep(600)\n"
     files = {"bench/adds.py": waits if where == "imports" else ADDS, "make.py": waits if where == "build" else ""}
     settings = f'build = ["{sys.executable}", "make.py"]\n' if where == "build" else ""
     play = make({name: text for name, text in files.items() if text}, {"a": "b"}, settings=settings)
     child = play.start("check", *QUICK, *LENIENT)
-    wait_until(lambda: list(play.temp.rglob(mark)) and holding(mark), "nothing was imported or built")
+    wait_until(lambda: reached.exists() and holding(mark), "nothing was imported or built")
     child.kill()
     child.communicate()
     wait_until(lambda: not play.processes() and not holding(mark), "something outlives the controller")

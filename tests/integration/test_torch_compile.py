@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from ratchet.records.files import load
+from ratchet.records.tuning import TuningRecord
 from ratchet.records.verdict import Outcome
 from tests.integration.playground import Playground
 
@@ -46,3 +50,44 @@ def test_each_case_is_compiled_as_in_a_process_of_its_own(play: Playground) -> N
     assert any(
         text.startswith("Chosen anew in each process") and "TRITON_CACHE_AUTOTUNING=1" in text for text in done.run.warnings
     )
+
+
+TUNED = """\
+import time
+
+import torch
+from ratchet import Workload, benchmark
+
+
+def static(graph, inputs):
+    assert not any(isinstance(one, torch.SymInt) for one in inputs), "compiled for any part"
+    with open("COMPILED", "a") as file:
+        file.write(".")
+    return graph.forward
+
+
+@benchmark(configs={"only": {}}, devices=("cpu",))
+def scale(*, device):
+    x = torch.randn(16, device=device)
+
+    @torch.compile(backend=static)
+    def scaled(x, part):
+        return x * part / part
+
+    def run(PART):
+        time.sleep(1e-3)
+        return scaled(x, PART)
+
+    return Workload(run=run, reference=lambda: x.double(), tune={"PART": tuple(range(1, 13))}, tuning={"PART": 1})
+"""
+
+
+def test_each_configuration_of_a_search_is_compiled_for_itself(play: Playground, tmp_path: Path) -> None:
+    """torch.compile gives up after eight versions of a function, or makes code for any size; a search meets neither."""
+    versions = tmp_path / "versions"
+    play.commit({"bench/scale.py": TUNED.replace('"COMPILED"', repr(str(versions)))})
+    done = play.ratchet("tune", "scale/only", "--device", "cpu", "--strategy", "exhaustive", "--time-budget", "60s")
+    assert done.code == 0, done
+    (path,) = play.repo.joinpath("tuning").glob("*.json")
+    assert all(one.timed for one in load(path, TuningRecord).evaluations), done
+    assert len(versions.read_text()) >= 12

@@ -151,10 +151,10 @@ def test_repository(repository: Path) -> None:
 
 
 def test_no_repository(tmp_path: Path) -> None:
-    """Outside a repository, git's own reason is shown in one line."""
+    """Outside a repository the line says so, in our words, and what to do."""
     check = doctor.check_repository(GIT, tmp_path)
-    assert (check.state, check.cure) == ("missing", "Run inside a git repository.")
-    assert "not a git repository" in check.detail
+    assert (check.state, check.cure) == ("missing", "Go to yours, or make one with `git init`.")
+    assert check.detail == f"{tmp_path} is not inside one"
 
 
 def test_first_commit(tmp_path: Path) -> None:

@@ -323,6 +323,7 @@ class Worker:
         gc.freeze()  # kernels stay: among a thousand of them the collector takes longer than timing, for each configuration
         if self._trials is None:
             raise RuntimeError("no case is open")
+        forget_compiled(in_parallel=True)  # after eight versions of a function torch would run it uncompiled
         try:
             calls = self._trials.tuned(tuning)
             error, first_s = self._trials.check(calls[0])

@@ -106,7 +106,9 @@ def check_repository(git: Path, root: Path) -> Check:
     """Check whether ``root`` lies in a repository with a commit before this one."""
     asked = ask([git, "rev-parse", "--is-shallow-repository"], folder=root)
     if asked.returncode != 0:
-        return Check("repository", "missing", clean(asked.stderr) or "git gives no reason", "Run inside a git repository.")
+        if "not a git repository" in asked.stderr:  # git's own words where it speaks another language
+            return Check("repository", "missing", f"{root} is not inside one", "Go to yours, or make one with `git init`.")
+        return Check("repository", "missing", clean(asked.stderr) or "git gives no reason", "Do what git says, then try again.")
     has_previous = ask([git, "rev-parse", "--verify", "--quiet", "HEAD^"], folder=root).returncode == 0
     if asked.stdout.strip() == "true":
         cure = "Run `git fetch --unshallow`, or set `fetch-depth: 0` for actions/checkout."
