@@ -131,6 +131,11 @@ class HostClient:
         self._listing: Listing | None = None
         self._started_at = time.monotonic()
 
+    @property
+    def folder(self) -> Path:
+        """Where its tree lies."""
+        return self._tree.path
+
     def named(self, side: Side) -> HostClient:
         """Return this host under the name of another side, for two sides that share one tree."""
         other = copy.copy(self)

@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from ratchet.measure.child.reads import installed_copies
+from ratchet.measure.child.reads import SharedFiles, installed_copies, shared_files
 
 PROGRAM = """\
 import json, sys
@@ -131,3 +132,34 @@ def test_what_was_installed_from_the_repository(tmp_path: Path, monkeypatch: pyt
     expected = {"from_folder_cuda.so", "from_folder/__init__.py", "from_tree_cuda.so"}
     expected |= {"Acme_Kernels_cuda.so", "Acme_Kernels/__init__.py"}
     assert installed_copies(tree, checkout, [tree]) == {str(site / name) for name in expected}
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A tree that git has checked out, and files outside that were written since, but for one."""
+    (tmp_path / "trees/head/.git/objects/info").mkdir(parents=True)
+    old = tmp_path / "cache/old.json"
+    old.parent.mkdir()
+    old.touch()
+    time.sleep(0.02)
+    (tmp_path / "trees/head/.git/objects/info/alternates").touch()
+    (tmp_path / "trees/head/csrc").mkdir()
+    (tmp_path / "trees/head/csrc/native.cpp").touch()
+    for name in ("tuned.json", "4f0c2ab991d3/module.so", "UPGAPTMZMFV3EGGMV6HVFPLN2RUA3CTMXL5AEBCFOTJTWDK6LQCA/cuda_utils.so",
+                 "libnative.so", "other.so", "held.lock", "lib/site-packages/a.so"):  # fmt: skip
+        path = tmp_path / "cache" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return tmp_path
+
+
+def test_files_that_one_side_may_have_made_for_both(shared: Path) -> None:
+    """Libraries of a source's name, and fresh files under a name; not what goes by content, is older, installed or the tree's."""
+    cache = shared / "cache"
+    mapped = [*cache.rglob("*.so"), shared / "trees/head/build/own.so", Path("/usr/lib/libc.so.6")]
+    maps = "\n".join(f"7f0000-7f1000 r-xp 00000000 08:01 42 {path}" for path in mapped)
+    found = shared_files(shared / "trees/head", map(str, cache.glob("*.*")), [str(cache / "gone.py")], maps)
+    assert found.built == {str(cache / "libnative.so")}
+    assert found.fresh == {str(cache / "tuned.json"), str(cache / "other.so")}
+    (shared / "trees/head/.git/objects/info/alternates").unlink()
+    assert shared_files(shared / "trees/head", map(str, cache.glob("*.*")), [], maps) == SharedFiles()

@@ -22,10 +22,12 @@ import ratchet
 from ratchet.errors import UsageError
 from ratchet.measure.child.reads import (
     ReadWatch,
+    SharedFiles,
     installed_copies,
     is_installed,
     is_kept_apart,
     missing_builds,
+    shared_files,
     taken_from_checkout,
 )
 from ratchet.measure.child.registry import Case, Catalogue, discover
@@ -200,6 +202,8 @@ class Provenance:
         self._installed = installed
         self._checked: set[str] = set()
         self._watch = ReadWatch()
+        self.shared = SharedFiles()
+        """Files outside the trees that the other side may have made, as `foreign` last found them."""
         if tree != checkout:
             self._watch.start()
 
@@ -226,6 +230,8 @@ class Provenance:
         )
         maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
         loaded = modules or foreign_libraries(self._tree, self._checkout, maps, self._installed)
+        files = [file for name in fresh if isinstance(file := getattr(sys.modules.get(name), "__file__", None), str)]
+        self.shared |= shared_files(self._tree, self._watch.opened, files, maps)
         taken = taken_from_checkout(self._tree, self._checkout, self._watch)
         missing = missing_builds(self._tree, self._checkout, self._watch)
         return [f"loaded {each} instead of its own copy" for each in loaded] + taken + missing

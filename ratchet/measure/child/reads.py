@@ -19,13 +19,22 @@ import sys
 import tomllib
 import urllib.parse
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
+import ratchet
+
+_HARNESS = f"{Path(ratchet.__file__).resolve().parent}{os.sep}"
 MOST_NOTED = 100_000
 """Names of files that are kept at once; a benchmark may write any number of them."""
 _BUILT = (".so", ".cubin", ".fatbin", ".hsaco", ".ptx")
 """Endings of files that a compiler made: one that lies in the checkout alone is one for both sides."""
+_SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx", ".f90", ".hip", ".pyx", ".rs")
+_DIGEST = re.compile(
+    r"(?<![0-9a-f])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,}(?![0-9a-z])|(?=(?:[A-Za-z]*\d){2})[A-Za-z0-9]{20,}"
+)
+"""Eight hexadecimal digits, or twenty letters and digits (base 32), in the path of a cache that goes by content."""
 _PROGRAMS = ("subprocess.Popen", "os.exec", "os.posix_spawn")
 _SETUP_NAME = re.compile(r"""\bname\s*=\s*["']([\w.-]+)["']""")
 
@@ -167,3 +176,42 @@ def _real(name: str) -> str:
         with contextlib.suppress(ValueError):
             return importlib.util.source_from_cache(path)
     return path
+
+
+@dataclass(frozen=True)
+class SharedFiles:
+    """Files outside the trees that another process may have made: trouble where both sides have the same one."""
+
+    built: frozenset[str] = frozenset()
+    """Libraries of whose name the tree has a source."""
+    fresh: frozenset[str] = frozenset()
+    """Others that were written since the tree was made: a cache that goes by names."""
+
+    def __or__(self, other: SharedFiles) -> SharedFiles:
+        return SharedFiles(self.built | other.built, self.fresh | other.fresh)
+
+
+def shared_files(tree: Path, opened: Iterable[str], modules: Iterable[str], maps: str) -> SharedFiles:
+    """Return the files outside the trees that go by a name, among those that were opened, imported or mapped as code: proc(5).
+
+    A part of the path that is a digest of its content says that the file belongs to that content. The tree must be one that
+    git has checked out here, else nothing says when it was made.
+    """
+    made = tree / ".git/objects/info/alternates"
+    if not made.exists():
+        return SharedFiles()
+    since = made.stat().st_mtime
+    lines = (line.split(None, 5) for line in maps.splitlines() if "/" in line)
+    mapped = {fields[5] for fields in lines if "x" in fields[1] and len(fields) == 6 and _may_be_shared(fields[5], tree)}
+    others = {path for path in map(_real, {*opened, *modules}) if _may_be_shared(path, tree)}
+    sources = {path.stem for path in tree.rglob("*") if path.suffix in _SOURCES} if mapped else set()
+    built = {path for path in mapped if Path(path).name.partition(".")[0].removeprefix("lib") in sources}
+    fresh = {path for path in mapped | others if Path(path).is_file() and Path(path).stat().st_ctime >= since}
+    return SharedFiles(frozenset(built), frozenset(fresh - built))
+
+
+def _may_be_shared(path: str, tree: Path) -> bool:
+    apart = ("/dev/", "/lib/", "/lib64/", "/opt/", "/proc/", "/sys/", "/usr/", f"{tree.parent}{os.sep}", f"{sys.prefix}{os.sep}")
+    if path.startswith((*apart, f"{sys.base_prefix}{os.sep}")) or path.endswith(".lock") or _DIGEST.search(path):
+        return False
+    return not is_installed(Path(path)) and not path.startswith(_HARNESS)
