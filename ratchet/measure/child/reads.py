@@ -9,6 +9,7 @@ from __future__ import annotations
 import configparser
 import contextlib
 import filecmp
+import functools
 import importlib.metadata
 import importlib.util
 import json
@@ -204,10 +205,15 @@ def shared_files(tree: Path, opened: Iterable[str], modules: Iterable[str], maps
     lines = (line.split(None, 5) for line in maps.splitlines() if "/" in line)
     mapped = {fields[5] for fields in lines if "x" in fields[1] and len(fields) == 6 and _may_be_shared(fields[5], tree)}
     others = {path for path in map(_real, {*opened, *modules}) if _may_be_shared(path, tree)}
-    sources = {path.stem for path in tree.rglob("*") if path.suffix in _SOURCES} if mapped else set()
+    sources = _source_names(tree) if mapped else frozenset()
     built = {path for path in mapped if Path(path).name.partition(".")[0].removeprefix("lib") in sources}
     fresh = {path for path in mapped | others if Path(path).is_file() and Path(path).stat().st_ctime >= since}
     return SharedFiles(frozenset(built), frozenset(fresh - built))
+
+
+@functools.cache
+def _source_names(tree: Path) -> frozenset[str]:
+    return frozenset(path.stem for path in tree.rglob("*") if path.suffix in _SOURCES)
 
 
 def _may_be_shared(path: str, tree: Path) -> bool:
