@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import tomllib
 from collections.abc import Iterable
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ratchet.forge.git import Repository, Snapshot
@@ -20,6 +20,7 @@ _DEPENDENCIES = (
     "conda-lock.yml",
     "pylock*.toml",
 )
+_BUILT = (".so", ".cubin", ".fatbin", ".hsaco", ".ptx")
 _TABLES = (
     ("project", "dependencies"),
     ("project", "optional-dependencies"),
@@ -32,15 +33,20 @@ _TABLES = (
 """Tables of ``pyproject.toml`` that act when a package is installed."""
 
 
-def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | None, project: str) -> tuple[str, ...]:
-    """Return sentences for the warnings of a run: of dependencies that changed, and of submodules with uncommitted changes.
+def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | None, project: str, tree: Path) -> tuple[str, ...]:
+    """Return sentences for the warnings of a run.
 
-    Dependencies are those of the repository and of the ``project`` in it.
+    They are about dependencies that changed (of the repository, and of the ``project`` in it), submodules with uncommitted
+    changes, and what a compiler made in the checkout and not in the ``tree`` of the head.
     """
     notes = [
         f"The submodule {path} has uncommitted changes, which are not in the head: commit them there."
         for path in repository.edited_submodules()
     ]
+    built = [path for path in repository.ignored_files() if path.endswith(_BUILT) and (tree / path).parent.is_dir()]
+    if lacking := [path for path in built if not (tree / path).exists()]:
+        why = "so code that does without them did: build in [tool.ratchet] makes them in each tree"
+        notes.append(f"{listed(lacking, 3)}: in your checkout alone, since git ignores such files, {why}.")
     folders = {PurePosixPath(), PurePosixPath(project)}
     changed = repository.changed_paths(reference.revision, head.revision) if reference else []
     near = [PurePosixPath(path) for path in changed if PurePosixPath(path).parent in folders]

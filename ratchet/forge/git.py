@@ -182,6 +182,11 @@ class Repository:
         """Return the paths of the files that differ between two commits."""
         return self._run("diff", "--name-only", "--no-renames", "-z", one, other).split("\0")[:-1]
 
+    def ignored_files(self) -> list[str]:
+        """Return the files that git ignores in folders that it knows."""
+        listed = self._run("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
+        return [path for path in listed.split("\0")[:-1] if not path.endswith("/")]
+
     def edited_submodules(self) -> list[str]:
         """Return the submodules in which files that git knows have uncommitted changes."""
         if not (self.root / ".gitmodules").is_file():

@@ -30,7 +30,7 @@ def test_what_is_installed_is_the_same_on_both_sides(tmp_path: Path, changes: di
     new_repository(tmp_path / "repo", FIRST)
     commit(tmp_path / "repo", "second", changes)
     repository = Repository(tmp_path / "repo")
-    notes = unmeasured(repository, repository.commit_snapshot("HEAD"), repository.commit_snapshot("HEAD~1"), "")
+    notes = unmeasured(repository, repository.commit_snapshot("HEAD"), repository.commit_snapshot("HEAD~1"), "", tmp_path)
     assert [note.startswith(named) for note in notes] == ([True] if named else [])
 
 
@@ -43,7 +43,21 @@ def test_a_submodule_with_changes_of_its_own(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "repo")
     head = repository.commit_snapshot("HEAD")
     (tmp_path / "repo/my lib/built.o").touch()
-    assert unmeasured(repository, head, head, "") == ()
+    assert unmeasured(repository, head, head, "", tmp_path) == ()
     (tmp_path / "repo/my lib/ops.py").write_text("2")
-    notes = unmeasured(repository, head, head, "")
+    notes = unmeasured(repository, head, head, "", tmp_path)
     assert notes == ("The submodule my lib has uncommitted changes, which are not in the head: commit them there.",)
+
+
+def test_what_is_built_in_the_checkout_alone(tmp_path: Path) -> None:
+    """A library that git ignores beside a package, and that the tree lacks, is said; one that a build made there too is not."""
+    new_repository(tmp_path / "repo", {"acme/a.py": "1", ".gitignore": "*.so\nbuild/\n"})
+    repository = Repository(tmp_path / "repo")
+    head = repository.commit_snapshot("HEAD")
+    for name in ("repo/acme/made.so", "tree/acme/made.so", "repo/build/lib/made.so", "repo/acme/data.npy"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert unmeasured(repository, head, head, "", tmp_path / "tree") == ()
+    (tmp_path / "repo/acme/fast.so").touch()
+    (note,) = unmeasured(repository, head, head, "", tmp_path / "tree")
+    assert note.startswith("acme/fast.so: in your checkout alone")

@@ -61,7 +61,7 @@ class ReadWatch:
         self.missed.add((name, tuple(sys.path if path is None else path)))
 
     def _note(self, event: str, arguments: tuple[object, ...]) -> None:
-        if event == "open":
+        if event in ("open", "sqlite3.connect"):
             self._add(self.opened, arguments[0])
         elif event == "ctypes.dlopen":
             self._add(self.loaded, arguments[0])

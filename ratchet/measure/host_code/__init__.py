@@ -34,7 +34,9 @@ MOST_BYTES = 2 << 30
 """A larger tree takes longer to read than its cases to be timed."""
 MOST_PARTS = 500
 """Files that are not Python are one part of an identity each, up to so many; else all are one."""
-_IGNORED = frozenset({".git", "__pycache__"})
+_IGNORED = frozenset({".git"})
+_UNCHECKED = b"\1\0\0\0"
+"""Flags of a compiled file that Python runs without a look at its source: PEP 552."""
 _OF_RATCHET = frozenset({"baseline.json", "current.json", "report.json", "ratchet_report.md"})
 """Files of ratchet's own in the folder of results."""
 _DOCUMENTATION = (".md", ".rst")
@@ -171,6 +173,8 @@ def _content(tree: Path, results: Path) -> dict[str, str]:
                 found[relative] = _digest(f"link to {path.readlink()}".replace(str(tree), ""))
                 if not path.is_file() or not path.resolve().is_relative_to(tree):
                     continue
+            if Path(folder).name == "__pycache__" and not _is_unchecked(path):
+                continue
             total += path.stat().st_size
             if total > MOST_BYTES:
                 return {}
@@ -179,6 +183,13 @@ def _content(tree: Path, results: Path) -> dict[str, str]:
                 same = data if path.suffix == ".py" else data.replace(here, b"")
                 found[relative] = found.get(relative, "") + hashlib.sha256(same).hexdigest()
     return found
+
+
+def _is_unchecked(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(8)[4:] == _UNCHECKED
 
 
 def _is_data(path: Path, words: Iterable[str]) -> bool:
