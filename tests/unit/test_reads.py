@@ -99,6 +99,8 @@ def test_what_is_taken_from_the_checkout_is_seen(sides: Path, does: str, taken: 
         "(checkout / 'data.bin').read_text()",
         "(tree / 'config.txt').read_text()",
         "import subprocess\nsubprocess.run([checkout / '.venv/bin/tool'])",
+        "import subprocess\nsubprocess.run([sys.executable, '-c', 'pass # ' + '/x' * 5000])",
+        "try:\n    open('a\\0b')\nexcept ValueError:\n    pass",
         "try:\n    import acme_of_nobody\nexcept ImportError:\n    pass",
         "sys.path.insert(0, str(tree))\ntry:\n    import acme._absent\nexcept ImportError:\n    pass",
         "sys.path.insert(0, str(tree))\nimport empty, acme",

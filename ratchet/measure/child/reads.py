@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
 import tomllib
 import urllib.parse
@@ -72,8 +73,8 @@ class ReadWatch:
                 self._add(self.opened, word)
 
     def _add(self, names: set[str], name: object) -> None:
-        if isinstance(name, str | bytes | os.PathLike) and len(names) < MOST_NOTED:
-            names.add(os.fsdecode(name))
+        if isinstance(name, str | bytes | os.PathLike) and len(names) < MOST_NOTED and "\0" not in (text := os.fsdecode(name)):
+            names.add(text)
 
 
 def taken_from_checkout(tree: Path, checkout: Path, watch: ReadWatch) -> list[str]:
@@ -85,7 +86,7 @@ def taken_from_checkout(tree: Path, checkout: Path, watch: ReadWatch) -> list[st
     for names, verb in ((watch.opened, "reads"), (watch.programs, "runs")):
         found_by_path = verb == "runs"
         for path in sorted({_real(shutil.which(name) or name if found_by_path else name) for name in names}):
-            if not path.startswith(f"{checkout}{os.sep}") or path.startswith(f"{tree}{os.sep}") or not Path(path).is_file():
+            if not path.startswith(f"{checkout}{os.sep}") or path.startswith(f"{tree}{os.sep}") or not _is_written(path, 0):
                 continue
             inside = Path(path).relative_to(checkout)
             if _replaces(inside, tree, checkout, is_built=found_by_path or path.endswith(_BUILT)):
@@ -97,7 +98,8 @@ def taken_from_checkout(tree: Path, checkout: Path, watch: ReadWatch) -> list[st
 def _replaces(inside: Path, tree: Path, checkout: Path, *, is_built: bool) -> bool:
     """Return whether a file of the checkout is another than the tree's own: an equal one does no harm."""
     if (tree / inside).is_file():
-        return ".git" not in inside.parts and not filecmp.cmp(tree / inside, checkout / inside, shallow=False)
+        with contextlib.suppress(OSError):  # gone by now
+            return ".git" not in inside.parts and not filecmp.cmp(tree / inside, checkout / inside, shallow=False)
     return is_built and not is_kept_apart(inside, checkout)
 
 
@@ -207,8 +209,15 @@ def shared_files(tree: Path, opened: Iterable[str], modules: Iterable[str], maps
     others = {path for path in map(_real, {*opened, *modules}) if _may_be_shared(path, tree)}
     sources = _source_names(tree) if mapped else frozenset()
     built = {path for path in mapped if Path(path).name.partition(".")[0].removeprefix("lib") in sources}
-    fresh = {path for path in mapped | others if Path(path).is_file() and Path(path).stat().st_ctime >= since}
+    fresh = {path for path in mapped | others if _is_written(path, since)}
     return SharedFiles(frozenset(built), frozenset(fresh - built))
+
+
+def _is_written(path: str, since: float) -> bool:
+    with contextlib.suppress(OSError):  # it may be gone by now, or a text that is no file's name
+        status = os.stat(path)  # noqa: PTH116  as above
+        return stat.S_ISREG(status.st_mode) and status.st_ctime >= since
+    return False
 
 
 @functools.cache
