@@ -104,7 +104,8 @@ class Workers:
 
     def _of_both(self, files: Mapping[Side, set[str]]) -> set[str]:
         """Return the files of both sides, if these are two trees."""
-        return set.intersection(*files.values()) if len({host.folder for host in self.hosts.values()}) == len(SIDES) else set()
+        common = set.intersection(*files.values())
+        return common if common and len({host.folder for host in self.hosts.values()}) == len(SIDES) else set()
 
     def fill(self, crew: Crew, side: Side) -> None:
         """Fork a worker of this side for the crew, if it has none. Raises HostError."""
