@@ -232,6 +232,8 @@ class Provenance:
         loaded = modules or foreign_libraries(self._tree, self._checkout, maps, self._installed)
         files = [file for name in fresh if isinstance(file := getattr(sys.modules.get(name), "__file__", None), str)]
         self.shared |= shared_files(self._tree, self._watch.opened, files, maps)
+        mapped = (line.split(None, 5)[5] for line in maps.splitlines() if f" {self._checkout}{os.sep}" in line)
+        self._watch.opened.update(mapped)  # by C code perhaps, as safetensors
         taken = taken_from_checkout(self._tree, self._checkout, self._watch)
         missing = missing_builds(self._tree, self._checkout, self._watch)
         return [f"loaded {each} instead of its own copy" for each in loaded] + taken + missing
