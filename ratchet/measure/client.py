@@ -170,7 +170,8 @@ class HostClient:
         if found.touched_cuda:
             raise HostError(
                 f"{self._tree.bench}/ of the {self.side} uses CUDA while it is imported; no worker can be forked after that.",
-                "Move that work into the benchmark function.",
+                "Move that work into the benchmark function. To build CUDA C++ while importing, set TORCH_CUDA_ARCH_LIST: "
+                "without it torch asks the GPU.",
             )
         return found
 
@@ -323,7 +324,7 @@ def refuse_foreign(side: Side, taken: tuple[str, ...]) -> None:
     elif ".so" in place:
         hint = (
             "Load it by a path relative to the benchmark file, and let build in [tool.ratchet] make it in each tree. A cache "
-            "in the repository belongs into a folder whose name begins with a dot."
+            "in the repository belongs into a folder whose name begins with a dot, or where TRITON_CACHE_DIR says."
         )
     else:
         hint = (

@@ -216,7 +216,8 @@ def _failure_of_symmetric_memory(group: Group, device: Any, memory: Memory) -> s
             call()
         torch.cuda.synchronize()
     except (ImportError, AttributeError, RuntimeError) as error:  # an early torch, a container that may not share memory, …
-        return f"torch {torch.__version__} cannot make it here ({type(error).__name__}: {str(error).splitlines()[0][:200]})"
+        first = str(error).partition("\n")[0][:200]
+        return f"torch {torch.__version__} cannot make it here ({type(error).__name__}: {first})"
     return ""
 
 

@@ -113,7 +113,7 @@ def _survey_lane(workers: Workers, survey: _Survey) -> None:
         try:
             is_fresh = worker is None
             worker = worker or workers.fork(survey.side)
-            case, spent = _survey_case(workers, survey, worker, name, is_fresh=is_fresh)
+            case, spent = _survey_case(workers, survey, worker, name, is_fresh=is_fresh, crowded=True)
             if not case.prepared.times_itself:
                 survey.cases[name] = case
         except CaseTrouble as error:
@@ -135,7 +135,7 @@ def _survey_alone(workers: Workers, survey: _Survey) -> None:
         is_fresh = side not in crew.workers
         workers.fill(crew, side)
         try:
-            case, spent = _survey_case(workers, survey, crew.workers[side], name, is_fresh=is_fresh)
+            case, spent = _survey_case(workers, survey, crew.workers[side], name, is_fresh=is_fresh, crowded=False)
             survey.cases[name] = case
             if case.prepared.times_itself:
                 workers.prepared_alone.add(name)
@@ -154,11 +154,11 @@ def _survey_alone(workers: Workers, survey: _Survey) -> None:
 
 
 def _survey_case(
-    workers: Workers, survey: _Survey, worker: WorkerClient, name: str, *, is_fresh: bool
+    workers: Workers, survey: _Survey, worker: WorkerClient, name: str, *, is_fresh: bool, crowded: bool
 ) -> tuple[PreparedCase, bool]:
     """Return the case, and whether its worker must end. On the CPU, which has no launches, every case needs its host code."""
     lost = survey.lost.get(name, ())
-    prepared = workers.prepare(survey.side, worker, name, workers.plan.seed, check=True)
+    prepared = workers.prepare(survey.side, worker, name, workers.plan.seed, check=True, crowded=crowded)
     if not survey.identify:
         return PreparedCase(prepared, lost=lost), False
     host = worker.ask("host_code", HostParts) if is_fresh else NOT_LOOKED_AT

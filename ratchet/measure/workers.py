@@ -69,8 +69,11 @@ class Workers:
         """Return whether workers get ready side by side."""
         return self._pool is not None
 
-    def prepare(self, side: Side, worker: WorkerClient, name: str, seed: int, *, check: bool) -> Prepared:
-        """Build a case in a worker. Raises CaseTrouble, and ForeignModuleError for a module from outside the tree."""
+    def prepare(self, side: Side, worker: WorkerClient, name: str, seed: int, *, check: bool, crowded: bool = False) -> Prepared:
+        """Build a case in a worker. Raises CaseTrouble, and ForeignModuleError for a module from outside the tree.
+
+        ``crowded``: other workers use the device meanwhile.
+        """
         plan, variant = self.plan, self._variants.get(name, Variant(name, {}))
         prepared = worker.ask(
             "prepare",
@@ -82,6 +85,7 @@ class Workers:
             cache=plan.cache,
             placements=plan.placements,
             tuning=variant.tuning.get(side),
+            crowded=crowded,
         )
         refuse_foreign(side, prepared.foreign)
         self._built[side] |= set(prepared.built)

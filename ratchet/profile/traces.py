@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -166,8 +167,8 @@ def launches_of(activity: Activity, names: Collection[str]) -> int:
 
 def launches_by_name(activity: Activity, names: Collection[str]) -> dict[str, float]:
     """Return bare name → how often a call launches it, of these names; a fraction where calls differ."""
-    found: dict[str, float] = {}
+    counts: Counter[str] = Counter()
     for name, count in activity.ran.items():
         if bare(name) in names:
-            found[bare(name)] = found.get(bare(name), 0.0) + count / max(1, activity.calls)
-    return found
+            counts[bare(name)] += count
+    return {name: count / max(1, activity.calls) for name, count in counts.items()}

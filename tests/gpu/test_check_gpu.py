@@ -88,6 +88,27 @@ def test_slower_code_fails_on_the_gpu(tmp_path: Path) -> None:
     assert done.report.headline.startswith("2 of 2 cases slower; worst: scale/")
 
 
+COMPILED = """\
+import torch
+from ratchet import Workload, benchmark
+
+scaled = torch.compile(lambda x: torch.relu(x) * 3 + 1)
+
+
+@benchmark(configs={"small": {"size": 1 << 22}, "large": {"size": 1 << 24}})
+def compiled(*, device, size):
+    x = torch.randn(size, device=device)
+    return Workload(run=lambda: scaled(x), reference=lambda: x.double().relu() * 3 + 1, dtype="float32", clock="event")
+"""
+
+
+def test_compiled_code_passes_on_the_gpu(tmp_path: Path) -> None:
+    """A host prepares torch.compile without the GPU, and each worker compiles its cases anew: unchanged code is unchanged."""
+    done = check(tmp_path, {"bench/compiled.py": COMPILED}, {"notes.txt": "no code\n"})
+    assert done.code == 0, done
+    assert done.outcomes() == {"compiled/small": Outcome.UNCHANGED, "compiled/large": Outcome.UNCHANGED}
+
+
 def test_a_broken_context_costs_its_case_only(tmp_path: Path) -> None:
     """An illegal access and a lack of memory are FAILED cases; the next case gets a fresh worker and its verdict."""
     done = check(tmp_path, {"bench/scale.py": SCALE}, {"bench/bad.py": BAD})

@@ -174,6 +174,18 @@ def test_what_is_missing_for_symmetric_memory(
     assert bool(reason) == bool(missing)
 
 
+@pytest.mark.parametrize("error", [RuntimeError("Not implemented for world_size=3\nmore"), NotImplementedError()])
+def test_a_failure_of_symmetric_memory_is_a_reason(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever torch raises, also without a word, is the reason that all ranks hear of: none of them waits for another."""
+
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("ratchet.measure.collectives._prepared", fails)
+    reason = collectives._failure_of_symmetric_memory(Group(0, 2, 0, 2, "x", 1, True), SimpleNamespace(type="cuda"), "cuda")
+    assert f"cannot make it here ({type(error).__name__}: {str(error).partition(chr(10))[0]})" in reason
+
+
 def test_torch_has_what_symmetric_memory_takes() -> None:
     """The operators and functions exist by the names, and take the arguments, that only a machine with two GPUs can try."""
     import torch

@@ -21,6 +21,7 @@ from ratchet.commands.profile.sides import (
     ProfileRequest,
     SideProfile,
     TimeBudget,
+    _counted,
     profile_sides,
     start_profilers,
 )
@@ -36,6 +37,7 @@ from ratchet.records.run import Side
 from ratchet.records.verdict import Outcome
 from ratchet.workload import Device
 from tests.integration.playground import ADDS, PROOF, SLOW_ADDS, Finished, Playground, only_json
+from tests.integration.test_torch_compile import COMPILED
 
 DATA = Path(__file__).parents[1] / "data" / "profiles"
 EXTRA = ADDS.replace("def adds", "def extra")
@@ -215,6 +217,12 @@ def test_a_case_that_raises_costs_no_other_case(make: Callable[..., Playground],
     assert status["adds/small"] == ""
     assert "the case raised ValueError: no" in status["extra/small"]
     assert "not among the cases" in status["adds/none"]
+
+
+def test_the_profiled_process_compiles_each_case_as_a_worker_does(make: Callable[..., Playground], tmp_path: Path) -> None:
+    """The kernels with counters are those that were timed: for this case's size, also after a case of another size."""
+    done, status = called(make({"bench/scale.py": COMPILED}), tmp_path, "scale/n_16", "scale/n_32")
+    assert (done.code, status) == (0, {"scale/n_16": "", "scale/n_32": ""}), done
 
 
 def test_the_profiled_process_keeps_what_came_before_its_limit(make: Callable[..., Playground], tmp_path: Path) -> None:
@@ -478,7 +486,39 @@ def test_other_launches_than_in_the_traces_are_profiled_again(
         assert result.profile is not None
         assert [kernel.function for kernel in result.profile.kernels] == ["scale"]
         assert result.reports["ncu-rep"].stem == stem
-        assert len(said(tmp_path, stem)) == 1
+        (words,) = said(tmp_path, stem)
+        assert words[words.index("--launch-count") + 1] == "16"
+
+
+@pytest.mark.parametrize(
+    ("failed", "launches", "told_apart"),
+    [
+        ((), ["scale", "scale", "scale"], True),
+        (("c/d", "e/f"), ["scale", "scale"], True),  # the second is one of a case that failed later
+        (("a/b", "e/f"), ["scale"], True),  # those that failed launched nothing
+        (("a/b", "e/f"), ["scale", "scale"], False),  # the first may be of a case that failed before
+        (("a/b",), ["scale", "scale", "scale"], False),
+    ],
+)
+def test_no_case_gets_the_launches_of_one_that_failed_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failed: tuple[str, ...], launches: list[str], told_apart: bool
+) -> None:
+    """A case that fails may have launched some kernels, which nothing tells apart from those of the next case."""
+    kernels = tuple(KernelProfile(name=name, function=name, index=place) for place, name in enumerate(launches))
+    monkeypatch.setattr("ratchet.profile.readers.read", lambda *_: Profile(tool="ncu", kernels=kernels))
+    (tmp_path / "r.ncu-rep").touch()
+    cases = ("a/b", "c/d", "e/f")
+    status = {case: "no" if case in failed else "" for case in cases}
+    counted = _counted(tmp_path / "r.ncu-rep", dict.fromkeys(cases, activity(scale=1)), ("scale",), status, None, {})
+    for case in cases:
+        found = counted[case]
+        if case in failed:
+            assert str(found).startswith("Under ncu no")
+        elif told_apart:
+            assert isinstance(found, Profile)
+            assert len(found.kernels) == 1
+        else:
+            assert found is None
 
 
 def test_a_case_that_fails_under_ncu_costs_no_other_case(play: Playground, tmp_path: Path) -> None:

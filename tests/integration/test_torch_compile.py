@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from ratchet.records.files import load
@@ -50,6 +52,37 @@ def test_each_case_is_compiled_as_in_a_process_of_its_own(play: Playground) -> N
     assert any(
         text.startswith("Chosen anew in each process") and "TRITON_CACHE_AUTOTUNING=1" in text for text in done.run.warnings
     )
+
+
+PREPARED = """
+import os, sys, threading
+from types import SimpleNamespace
+
+import torch
+from ratchet.measure.child import calls, host
+from ratchet.subprocesses import children
+
+def refuse(name):
+    def touched(*_):
+        raise SystemExit(f"CUDA is touched: {name}")
+    return touched
+
+torch.cuda.is_available = lambda: True
+for name in ("_lazy_init", "init", "current_device", "get_device_properties", "get_device_capability", "set_device"):
+    setattr(torch.cuda, name, refuse(name))
+provenance = SimpleNamespace(sources=lambda: ["torch.compile"])
+host._prepare_torch_compile(SimpleNamespace(provenance=provenance, spec=SimpleNamespace(device="cuda")))
+assert "torch._dynamo" in sys.modules and not children() and threading.active_count() == 1
+before = set(sys.modules)
+calls.forget_compiled(in_parallel=True)
+print(sorted(set(sys.modules) - before))
+"""
+
+
+def test_a_host_prepares_the_compiler_without_a_gpu_and_workers_have_nothing_to_import() -> None:
+    """Where there is a GPU, a reset of the compiler wants 500 modules: the host has them, and no CUDA, process or thread."""
+    done = subprocess.run([sys.executable, "-c", PREPARED], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done
 
 
 TUNED = """\

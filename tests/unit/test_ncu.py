@@ -248,6 +248,8 @@ def test_kernels_that_matter() -> None:
     assert traces.that_matter(activity) == ["a", "b", "c"]
     assert traces.launches_of(activity, ["a", "b"]) == 4
     assert traces.that_matter(Activity(calls=1, wall_s=1, copies_s=1)) == []
+    templates = {"a<1>(int)": 7, "a<2>(int)": 2, "a<3>(int)": 1}
+    assert traces.launches_by_name(Activity(calls=10, wall_s=1, ran=templates), ["a"]) == {"a": 1}, "one launch, not 0.99…"
 
 
 NSYS = """

@@ -116,3 +116,34 @@ def test_data_that_is_mapped_from_the_checkout(tree: Path, tmp_path: Path) -> No
     with (checkout / "weights.bin").open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
         taken = f"reads weights.bin ({checkout / 'weights.bin'}) instead of its own copy"
         assert [each for each in provenance.foreign() if "weights" in each] == [taken]
+
+
+@pytest.mark.parametrize("variable", ["TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"])
+def test_a_cache_in_the_checkout_is_shared(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """Compilers keep modules and libraries by content where a variable says, as a job does that keeps its workspace's folder."""
+    checkout = tmp_path / "checkout"
+    library, source = checkout / "caches" / "0123" / "launcher.so", checkout / "caches" / "01" / "code.py"
+    maps, modules = f"7f0000-7f1000 r-xp 00000000 08:01 42 {library}", {"code": module("code", source)}
+    assert foreign_libraries(tree, checkout, maps) == [f"launcher.so ({library})"]
+    assert foreign_modules(tree, checkout, frozenset(), modules) == [f"code ({source})"]
+    for folder in (tmp_path, checkout):  # a cache around the checkout says nothing about what is in it
+        monkeypatch.setenv(variable, str(folder))
+        assert foreign_libraries(tree, checkout, maps)
+        assert foreign_modules(tree, checkout, frozenset(), modules)
+    monkeypatch.setenv(variable, str(checkout / "caches"))
+    assert foreign_libraries(tree, checkout, maps) == []
+    assert foreign_modules(tree, checkout, frozenset(), modules) == []
+
+
+def test_the_interpreter_and_the_temporary_folder_may_lie_in_the_checkout(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Python that was unpacked there has no mark of an environment, and compilers keep what they make in TMPDIR."""
+    checkout = tmp_path / "checkout"
+    for name in ("python/lib/libpython3.12.so.1.0", "tmp/torchinductor_me/triton/0/AB/cuda_utils.so"):
+        maps = f"7f0000-7f1000 r-xp 00000000 08:01 42 {checkout / name}"
+        assert foreign_libraries(tree, checkout, maps)
+        with monkeypatch.context() as patched:
+            patched.setattr("sys.base_prefix", str(checkout / "python"))
+            patched.setattr("tempfile.tempdir", str(checkout / "tmp"))
+            assert foreign_libraries(tree, checkout, maps) == []

@@ -329,7 +329,8 @@ def _count(
             result.reports["ncu-rep"] = task.report
     for case in mixed:
         if request.budget.left_s:
-            _count(program, request, _in_time(request.budget, replace(group, cases=(case,)), mixed), mixed, results, None)
+            alone = replace(group, cases=(case,), options=replace(group.options, launches=ncu.MOST_KERNELS))
+            _count(program, request, _in_time(request.budget, alone, mixed), mixed, results, None)
         else:
             _note(NOT_IN_TIME, [case], mixed, results)
 
@@ -358,19 +359,19 @@ def _counted(
             return parts | dict.fromkeys(came_through, error or unreadable)
         if len(activities) == 1:
             return {came_through[0]: whole}
-        split = _split(
-            whole, {case: activities[case] for case in came_through}, kernels, ends=list(activities)[-1] in came_through
-        )
-        return parts | (split or dict.fromkeys(came_through))
+        called = {case: activities[case] for case in came_through}
+        others_after = len(called) < len(activities) and came_through == list(activities)[: len(called)]
+        return parts | (_split(whole, called, kernels, others_after=others_after) or dict.fromkeys(came_through))
     return parts
 
 
 def _split(
-    profile: Profile, activities: Mapping[str, Activity | None], kernels: Sequence[str], *, ends: bool
+    profile: Profile, activities: Mapping[str, Activity | None], kernels: Sequence[str], *, others_after: bool
 ) -> dict[str, Profile] | None:
     """Return the launches of each case, as many of each kernel as its trace shows: the cases were called one after the other.
 
-    ``ends`` says that nothing was called after them. None where the numbers differ.
+    Cases that failed may have left launches: where all of them were called after these (``others_after``), at the end; else
+    anywhere. None where the numbers differ, so that nobody can say whose launches these are.
     """
     parts, place = {}, 0
     for case, activity in activities.items():
@@ -380,7 +381,7 @@ def _split(
             return None
         parts[case] = profile.model_copy(update={"kernels": own})
         place += len(own)
-    return None if ends and place < len(profile.kernels) else parts
+    return parts if others_after or place == len(profile.kernels) else None
 
 
 def _left_out(profile: Profile, activity: Activity | None, options: NcuOptions) -> Iterator[str]:

@@ -21,7 +21,7 @@ from ratchet.measure.child import outputs
 from ratchet.measure.child.calls import TimedCall, seed_all
 from ratchet.measure.child.evaluation import apart, read_parts, write_parts
 from ratchet.measure.child.outputs import Part, Value
-from ratchet.measure.child.trace import profiled, settle, trace
+from ratchet.measure.child.trace import is_gpu_range, profiled, settle, trace
 from ratchet.measure.clocks.gpu import warm_up
 from ratchet.records.experiment import LISTED, PROFILED_CALLS, WARM_UPS, CopyRow, Equality, Floors, HotSpot, ProfileBaseline
 from ratchet.untrusted import clean
@@ -50,8 +50,7 @@ def profile_call(call: Callable[[], object], device: Device, tree: Path) -> Prof
         settle(device)
 
     taken = profiled(calls, device, detailed=True)
-    events: list[Any] = list(taken.events())
-    operators = [one for one in events if _is_operator(one)]
+    operators = [one for one in taken.events() if _is_operator(one) and not is_gpu_range(one)]
     copied, occupancy = _of_device(taken) if device == "cuda" else ({}, None)
     if device == "cpu":  # the host starts what no other operator calls
         started = sum(_is_outermost(one) for one in operators)

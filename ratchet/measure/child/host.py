@@ -85,8 +85,8 @@ def _host(channel: Channel, spec: TreeSpec) -> None:
         channel.send({"error": error.message, "hint": error.hint})
         return
     begin_section("")
-    _prepare_triton()
     _prepare_torch_compile(tree)
+    _prepare_triton()
     channel.send(_listing(tree))
     if tree.code is not None:
         tree.code.update()
@@ -137,12 +137,14 @@ def _prepare_triton() -> None:
 def _prepare_torch_compile(tree: LoadedTree) -> None:
     """Do here what torch.compile does in every worker at its first call: import itself, hash torch's sources, try vectors.
 
-    It touches no GPU. A release that names these otherwise goes on doing it in the workers, which costs 4 s each.
+    It touches no GPU and starts no process. A release that names these otherwise goes on doing it in the workers, which costs
+    6 s each.
     """
-    if "torch._dynamo" not in sys.modules and not any("torch.compile" in source for source in tree.provenance.sources()):
-        return
     with contextlib.suppress(Exception):  # whatever is wrong with the compiler, its own first use says it better
+        if "torch._dynamo" not in sys.modules and not any("torch.compile" in source for source in tree.provenance.sources()):
+            return
         importlib.import_module("torch._dynamo")
+        importlib.import_module("torch._inductor.cudagraph_trees")  # with compile_fx; `torch.compiler.reset` wants it on a GPU
         importlib.import_module("torch._inductor.codecache").torch_key()
         if tree.spec.device == "cpu":
             importlib.import_module("torch._inductor.cpu_vec_isa").pick_vec_isa()

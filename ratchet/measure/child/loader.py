@@ -28,6 +28,7 @@ from ratchet.measure.child.reads import (
     is_kept_apart,
     missing_builds,
     shared_files,
+    shared_folders,
     taken_from_checkout,
 )
 from ratchet.measure.child.registry import Case, Catalogue, discover
@@ -248,10 +249,10 @@ def foreign_modules(
 ) -> list[str]:
     """Return ``name (file)`` of each loaded module that belongs to the repository but lies outside ``tree``.
 
-    A module belongs to the repository if ``tree`` has its top-level name, if its file is among those that were ``installed``
-    from it, or if it lies in the user's own ``checkout`` (installed packages of a virtual environment inside it excepted).
+    from it, or if it lies in the user's own ``checkout`` (installed packages of a virtual environment inside it, and what
+    `shared_folders` hold, excepted).
     """
-    found = []
+    found, shared = [], tuple(f"{folder}{os.sep}" for folder in shared_folders(checkout))
     real_folder = functools.cache(os.path.realpath)  # a thousand modules lie in a few hundred folders
     ours = (f"{tree}{os.sep}", f"{_HARNESS_FOLDER}{os.sep}")
     for name, module in sorted(modules.items()):
@@ -264,7 +265,8 @@ def foreign_modules(
             path = os.path.realpath(path)
         if path.startswith(ours):
             continue
-        in_checkout = path.startswith(f"{checkout}{os.sep}") and _is_of_repository(Path(path).relative_to(checkout), tree)
+        in_checkout = path.startswith(f"{checkout}{os.sep}") and not path.startswith(shared)
+        in_checkout = in_checkout and _is_of_repository(Path(path).relative_to(checkout), tree)
         if name.partition(".")[0] in names or in_checkout or path in installed:
             found.append(f"{name} ({path})")
     return found
@@ -279,7 +281,7 @@ def foreign_libraries(tree: Path, checkout: Path, maps: str, installed: frozense
     """Return ``name (file)`` of each library that was loaded from the user's ``checkout``, or ``installed`` from it: proc(5).
 
     Both sides would run that one. Environments and caches may lie in a checkout: a folder with ``pyvenv.cfg`` or ``conda-meta``,
-    and all below a name that begins with a dot.
+    all below a name that begins with a dot, and `shared_folders`.
     """
     if tree == checkout:
         return []

@@ -177,8 +177,9 @@ def _visited(tree: LoadedTree, case: str, seed: int) -> str:
 
 def _built(tree: LoadedTree, case: str, seed: int) -> TimedCall:
     """Return the call that a worker would time: the same seed, the same tuning, from the tree's own modules."""
-    from ratchet.measure.child.calls import TimedCall
+    from ratchet.measure.child.calls import TimedCall, forget_compiled
 
+    forget_compiled(in_parallel=False)
     workload = tree.build(case, seed)
     if foreign := tree.provenance.foreign():
         raise ForeignModuleError(f"The tree {foreign[0]}.", "Uninstall that package.")

@@ -18,6 +18,7 @@ import re
 import shutil
 import stat
 import sys
+import tempfile
 import tomllib
 import urllib.parse
 from collections.abc import Iterable, Sequence
@@ -38,6 +39,8 @@ _DIGEST = re.compile(
 )
 """Eight hexadecimal digits, or twenty letters and digits (base 32), in the path of a cache that goes by content."""
 _PROGRAMS = ("subprocess.Popen", "os.exec", "os.posix_spawn")
+_CACHES = ("XDG_CACHE_HOME", "RATCHET_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUPY_CACHE_DIR")
+"""Variables with the folders of compilers that find what they made by its content, and so never for another source."""
 _SETUP_NAME = re.compile(r"""\bname\s*=\s*["']([\w.-]+)["']""")
 
 
@@ -123,8 +126,17 @@ def is_kept_apart(inside: Path, checkout: Path) -> bool:
     """Return whether a path within the checkout belongs to an environment or a cache there."""
     if any(part.startswith(".") for part in inside.parts) or is_installed(inside):
         return True
+    if any((checkout / inside).is_relative_to(folder) for folder in shared_folders(checkout)):
+        return True
     folders = [checkout / folder for folder in inside.parents]
     return any((folder / "pyvenv.cfg").exists() or (folder / "conda-meta").exists() for folder in folders)
+
+
+def shared_folders(checkout: Path) -> list[Path]:
+    """Return the folders within a checkout that both sides may share: Python's own, the temporary one, and `_CACHES`."""
+    named = [sys.prefix, sys.base_prefix, tempfile.gettempdir(), *(os.environ.get(name, "") for name in _CACHES)]
+    folders = {Path(folder).resolve() for folder in named if Path(folder).is_absolute()}
+    return [folder for folder in folders if checkout in folder.parents]
 
 
 def is_installed(path: Path) -> bool:

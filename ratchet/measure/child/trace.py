@@ -115,6 +115,8 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
             spent[name] += max(0.0, event.self_cpu_time_total * _US)
             launches += name.startswith(_LAUNCHES)
             continue
+        if is_gpu_range(event):
+            continue
         busy.append(span)
         if name.startswith("Memcpy"):
             copies_s += span[1] - span[0]
@@ -134,6 +136,11 @@ def activity_of(events: Iterable[Any], calls: int, device: Device) -> Activity:
         cpu_s=dict(spent),
         allocation_s=sum(seconds for name, seconds in spent.items() if name.startswith(ALLOCATIONS)),
     )
+
+
+def is_gpu_range(event: Any) -> bool:
+    """Return whether an event is a `record_function` as the GPU shows it: around kernels, as in torch.optim, and none itself."""
+    return bool(getattr(event, "is_user_annotation", False)) and "CPU" not in str(event.device_type)
 
 
 def idle_between(spans: Iterable[tuple[float, float]]) -> float:

@@ -144,10 +144,14 @@ class Worker:
         *,
         check: bool,
         tuning: Mapping[str, Any] | None = None,
+        crowded: bool = False,
     ) -> dict[str, Any]:
-        """Build a case at several places in memory, call it, and check its result if asked to; it is the prepared case now."""
+        """Build a case at several places in memory, call it, and check its result if asked to; it is the prepared case now.
+
+        ``crowded``: other workers use the device meanwhile.
+        """
         self._release()
-        self._autotuning.forget()
+        self._autotuning.forget(crowded=crowded)
         forget_compiled(in_parallel=check)
         if self._device.type == "cpu":
             self._padding = padding_objects(seed)
