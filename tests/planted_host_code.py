@@ -17,7 +17,9 @@ PROJECT = {
     "data/table.txt": "1\n2\n3\n",
     "data/numbers.json": '{"block": 64}\n',
     "data/array.npy": "not read as such",
+    "data/where.txt": "kernels.pointed.FACTOR",
     "results/baseline.json": "{}\n",
+    "results/best.txt": "2",
     "kernels/__init__.py": "",
     "kernels/constants.py": "BLOCK = 64\nWIDE = 128\nUNUSED = 1\n",
     "kernels/decorators.py": """\
@@ -255,6 +257,33 @@ def named(x, name):
     from kernels import ops
     return getattr(ops, "with_" + name)(x)
 """,
+    "kernels/handed.py": "FACTOR = 2\n",
+    "kernels/formatted.py": "FACTOR = 2\n",
+    "kernels/pointed.py": "FACTOR = 2\n",
+    "kernels/rendered.py": """\
+import sys
+from pathlib import Path
+import jinja2
+import pydantic
+from kernels import formatted, handed
+
+DATA = Path(__file__).parents[1] / "data"
+
+def with_format(x):
+    return x * float("{module.FACTOR}".format(module=formatted))
+
+def with_template(x):
+    text = jinja2.Template("{{ module[name] }}").render(module=handed, name="FAC" + "TOR")
+    return x * float(text)
+
+POINTED = pydantic.TypeAdapter(pydantic.ImportString).validate_python((DATA / "where.txt").read_text())
+
+def with_pointer(x):
+    return x * POINTED
+
+def with_best(x):
+    return x * float((DATA.parent / "results" / "best.txt").read_text())
+""",
     "kernels/plugins/p_one.py": "def run(x):\n    return x + 1\n",
     "kernels/vendors/__init__.py": """\
 import importlib
@@ -272,7 +301,7 @@ for _, found, _ in pkgutil.iter_modules(__path__):
     "bench/cases.py": """\
 import torch
 from ratchet import Workload, benchmark
-from kernels import conditional, dynamic, files, hooked, ops, other, patches, registry, unrelated, vendors
+from kernels import conditional, dynamic, files, hooked, ops, other, patches, registry, rendered, unrelated, vendors
 
 def case(run, size=16):
     x = torch.ones(size)
@@ -300,6 +329,7 @@ def case(run, size=16):
             "with_program": "dynamic.with_program",
             "with_reload": "dynamic.with_reload",
             "with_name": "lambda x: dynamic.named(x, 'global')",
+            **{f"with_{name}": f"rendered.with_{name}" for name in ("format", "template", "pointer", "best")},
             "alone": "other.run",
         }.items()
     ),
@@ -376,6 +406,12 @@ CHANGES = (
     Change("a vendor that is used by name", "kernels/vendors/two.py", "x * 4", "x * 5", "with_vendor"),
     Change("a program", "tools/answer.py", "42", "43", "with_program"),
     Change("a lazily imported module", "kernels/lazy.py", "x * 2", "x * 3", "with_reload"),
+    Change("an attribute named in a format", "kernels/formatted.py", "FACTOR = 2", "FACTOR = 3", "with_format"),
+    Change("an attribute of a module given to a library", "kernels/handed.py", "FACTOR = 2", "FACTOR = 3", "with_template"),
+    Change(
+        "a name that a library found in a file", "kernels/pointed.py", "FACTOR = 2", "FACTOR = 3", "with_pointer", spares=False
+    ),
+    Change("a file among the results that is not ratchet's", "results/best.txt", "2", "3", "with_best", spares=False),
     Change("a function found by a computed name", _OPS, "ROUNDS = 3", "ROUNDS = 5", "with_name"),
 )
 HELD_OUT = (

@@ -22,6 +22,7 @@ from ratchet.commands.output import record_of
 from ratchet.commands.profile.cases import EarlyProfilers, ProfileSite, with_profiles
 from ratchet.commands.request import CURRENT, CommandResult, Request, apart_of, load_baseline, reference_of, watched, writable
 from ratchet.commands.trees import build, cases_of, measure, tree_specs
+from ratchet.commands.unmeasured import unmeasured
 from ratchet.config import Settings, load_settings
 from ratchet.errors import BuildError, GitError, HostError, OutputError, UsageError
 from ratchet.forge.git import Repository, Snapshot, Trees, worktree, worktrees
@@ -105,6 +106,9 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
     ):
         machines = (joined(held),) if plan.settings.command else held
         measured = _measure(plan, machines, trees, progress, early)
+        silent = unmeasured(plan.repository, plan.head, plan.reference, plan.settings.project, trees.head)
+        notes = (*measured.suite.notes, *silent)
+        measured = replace(measured, suite=replace(measured.suite, notes=notes))
         if plan.shard and not measured.suite.cases:
             raise UsageError(f"Shard {plan.shard} has no case: there are fewer cases than shards.", "Take fewer shards.")
         timing = started, time.monotonic() - clock

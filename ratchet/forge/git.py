@@ -178,6 +178,23 @@ class Repository:
             yield listed[begin:end]
             start = end + 1
 
+    def changed_paths(self, one: str, other: str) -> list[str]:
+        """Return the paths of the files that differ between two commits."""
+        return self._run("diff", "--name-only", "--no-renames", "-z", one, other).split("\0")[:-1]
+
+    def ignored_files(self) -> list[str]:
+        """Return the files that git ignores in folders that it knows."""
+        listed = self._run("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z")
+        return [path for path in listed.split("\0")[:-1] if not path.endswith("/")]
+
+    def edited_submodules(self) -> list[str]:
+        """Return the submodules in which files that git knows have uncommitted changes."""
+        if not (self.root / ".gitmodules").is_file():
+            return []
+        command = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=none")
+        entries = (entry.split(" ", 8) for entry in self._run(*command).split("\0") if entry.startswith("1 "))
+        return [fields[8] for fields in entries if fields[2][0] == "S" and fields[2][2] == "M"]
+
     def tree_of(self, commit: str) -> str | None:
         """Return the hash of a commit's content; None for a commit that this clone does not have."""
         return self._hash_of(f"{commit}^{{tree}}") or None

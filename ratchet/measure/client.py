@@ -131,6 +131,11 @@ class HostClient:
         self._listing: Listing | None = None
         self._started_at = time.monotonic()
 
+    @property
+    def folder(self) -> Path:
+        """Where its tree lies."""
+        return self._tree.path
+
     def named(self, side: Side) -> HostClient:
         """Return this host under the name of another side, for two sides that share one tree."""
         other = copy.copy(self)
@@ -302,21 +307,31 @@ def _no_device(error: CaseTrouble) -> HostError:
     return HostError(text, "See `ratchet doctor`.")
 
 
-def refuse_foreign(side: Side, modules: tuple[str, ...]) -> None:
-    """Raise ForeignModuleError if any module or library of the repository was loaded from outside its tree."""
-    if modules:
-        loaded = f"The {side} loaded {clean(modules[0])} instead of its own copy, so that copy would not be timed."
-        if ".so" in modules[0].partition(" (")[0]:
-            raise ForeignModuleError(
-                loaded,
-                "Load it by a path relative to the benchmark file, and let build in [tool.ratchet] make it in each tree. A cache "
-                "in the repository belongs into a folder whose name begins with a dot, or where TRITON_CACHE_DIR says.",
-            )
-        raise ForeignModuleError(
-            loaded,
-            "Uninstall that package from this environment, or add the folder of your copy to python_path in [tool.ratchet]. "
-            "Rename a file of yours that only shares its name.",
+def refuse_foreign(side: Side, taken: tuple[str, ...]) -> None:
+    """Raise ForeignModuleError if anything of the repository was taken from outside its tree (`Provenance.foreign`)."""
+    if not taken:
+        return
+    first, place = clean(taken[0]), taken[0].partition(" (")[2]
+    if first.startswith("finds no"):
+        hint = "Let build in [tool.ratchet] make it in each tree, as `python setup.py build_ext --inplace` does."
+    elif first.startswith(("reads", "runs")):
+        hint = "Name it by a path relative to the benchmark file, or let build in [tool.ratchet] make it in each tree."
+    elif ".so" in place and "-packages/" in place:
+        hint = (
+            "Let build in [tool.ratchet] make it in each tree, as `python setup.py build_ext --inplace` does, or uninstall "
+            "the package that `pip` made of this repository."
         )
+    elif ".so" in place:
+        hint = (
+            "Load it by a path relative to the benchmark file, and let build in [tool.ratchet] make it in each tree. A cache "
+            "in the repository belongs into a folder whose name begins with a dot, or where TRITON_CACHE_DIR says."
+        )
+    else:
+        hint = (
+            "Uninstall that package from this environment, or add the folder of your copy to python_path in [tool.ratchet]. "
+            "Rename a file of yours that only shares its name."
+        )
+    raise ForeignModuleError(f"The {side} {first}, so that copy would not be timed.", hint)
 
 
 def tail(output: Output, count: int = 12) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import shutil
 import stat
 import sys
@@ -38,6 +39,9 @@ COMPILERS = {"CUDACXX": "nvcc", "CXX": "c++", "CC": "cc"}
 VARIABLES = ("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CUDA_HOME", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS",
              "TORCH_CUDA_ARCH_LIST", "CMAKE_ARGS", "CPATH", "LIBRARY_PATH")  # fmt: skip
 """Others that change what a build writes."""
+_BUILD_FILES = ("*.cmake", "*.mk", "*.py", "*.sh", "CMakeLists.txt", "Makefile", "meson.build", "pyproject.toml")
+"""Files that may ask for variables of the project's own."""
+_WORD = re.compile(r"[A-Za-z_]\w*")
 _LIST = "kept.json"
 _CHUNK = 2**20
 
@@ -75,11 +79,18 @@ def entry(command: Sequence[str], outputs: Sequence[str], content: str, tree: Pa
         compilers.append((found, said))
     metadata = [package.metadata for package in importlib.metadata.distributions()]  # its file is read at each access
     packages = sorted(f"{each['Name']}=={each['Version']}" for each in metadata)
-    variables = [environ.get(name, "") for name in VARIABLES]
+    asked = _words_of_build_files(tree)
+    variables = [f"{name}={value}" for name, value in sorted(environ.items()) if name in VARIABLES or name in asked]
     machine = [sys.version, platform.machine(), sys.prefix]
     parts = [content, list(command), list(outputs), compilers, variables, packages, machine]
     root = Path(environ.get("RATCHET_BUILDS_DIR") or cache_root() / "builds")
     return root / hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def _words_of_build_files(tree: Path) -> set[str]:
+    """Return all words of the files at the top of a tree that a build may run: names of variables are among them."""
+    files = [path for pattern in _BUILD_FILES for path in sorted(tree.glob(pattern)) if path.is_file()]
+    return {word for path in files for word in _WORD.findall(path.read_text(encoding="utf-8", errors="replace"))}
 
 
 def restore(folder: Path, tree: Path, outputs: Sequence[str]) -> bool:

@@ -99,6 +99,10 @@ class Prepared(Record):
     peak_memory_bytes: Bytes
     stages: tuple[str, ...]
     foreign: tuple[str, ...]
+    built: tuple[str, ...] = ()
+    """Libraries outside the trees of whose name the tree has a source."""
+    fresh: tuple[str, ...] = ()
+    """Other files outside the trees that go by a name, and were written since the tree was made."""
     times_itself: bool = False
     """It chose among variants of a kernel by their times, which nothing else may disturb."""
     memory_limit_bytes: Bytes | None = None

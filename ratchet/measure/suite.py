@@ -199,7 +199,8 @@ def measure_suite(
     ]
     tuned = [case.name for case in wanted if case.name in duet.workers.prepared_alone]
     notes = (_TIMES_ITSELF.format(listed(tuned, 3)),) if tuned and "TRITON_CACHE_AUTOTUNING" not in environ else ()
-    return Suite(tuple(done), head.torch, head.cuda, head.triton, missing, hosts["head"].l2_bytes, traces, notes)
+    notes_of_run = (*notes, *duet.workers.notes)
+    return Suite(tuple(done), head.torch, head.cuda, head.triton, missing, hosts["head"].l2_bytes, traces, notes_of_run)
 
 
 def list_cases(tree: TreeSpec, patterns: Sequence[str], environ: Mapping[str, str]) -> list[CaseRun]:

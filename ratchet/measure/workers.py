@@ -11,10 +11,13 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from ratchet.errors import ForeignModuleError
 from ratchet.measure.client import HostClient, WorkerClient, refuse_foreign
 from ratchet.measure.device.telemetry import Sampler
 from ratchet.measure.messages import Prepared
-from ratchet.records.run import Plan, Side
+from ratchet.records.run import SIDES, Plan, Side
+from ratchet.units import listed
+from ratchet.untrusted import clean
 from ratchet.workload import Parameter
 
 MOST_AT_ONCE = 32
@@ -51,6 +54,8 @@ class Workers:
         self.plan = plan
         self.prepared_alone: set[str] = set()
         """Cases that time their own code while they are prepared."""
+        self._built: dict[Side, set[str]] = {side: set() for side in SIDES}
+        self._fresh: dict[Side, set[str]] = {side: set() for side in SIDES}
         self._variants = variants
         self._sampler = sampler
         # On the CPU the workers of both sides share their cores.
@@ -83,7 +88,28 @@ class Workers:
             crowded=crowded,
         )
         refuse_foreign(side, prepared.foreign)
+        self._built[side] |= set(prepared.built)
+        self._fresh[side] |= set(prepared.fresh)
+        for path in sorted(self._of_both(self._built)):
+            raise ForeignModuleError(
+                f"Both sides loaded {clean(path)}: one build for two trees, so a change of its source would not be timed.",
+                "Build it into a folder of the tree: by build in [tool.ratchet], or by a path relative to the benchmark file.",
+            )
         return prepared
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings for the report: files that one side may have made for both."""
+        shared = sorted(self._of_both(self._fresh))
+        if not shared:
+            return ()
+        whose = "Written during the run and used by both sides; if this repository's code makes it, one side had the other's"
+        return (f"{whose}: {clean(listed(shared, 2))}. See docs/benchmarks.md#cuda-c.",)
+
+    def _of_both(self, files: Mapping[Side, set[str]]) -> set[str]:
+        """Return the files of both sides, if these are two trees."""
+        common = set.intersection(*files.values())
+        return common if common and len({host.folder for host in self.hosts.values()}) == len(SIDES) else set()
 
     def fill(self, crew: Crew, side: Side) -> None:
         """Fork a worker of this side for the crew, if it has none. Raises HostError."""

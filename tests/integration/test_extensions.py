@@ -58,6 +58,67 @@ def test_a_library_of_the_checkout_is_refused(play: Playground) -> None:
     assert "Load it by a path relative to the benchmark file" in done.sentence
 
 
+CACHES = """\
+import time
+from pathlib import Path
+
+from ratchet import benchmark
+
+CACHE = Path.home() / ".cache/ours/tuned.txt"
+if not CACHE.exists():
+    CACHE.parent.mkdir(parents=True)
+    CACHE.write_text("0.002")
+
+
+@benchmark
+def waits():
+    return lambda: time.sleep(float(CACHE.read_text())) or 1
+"""
+
+
+def test_a_cache_by_name_is_said(play: Playground) -> None:
+    """What one side wrote under a name and the other read stands in the report, and so does a change of dependencies."""
+    play.commit({"bench/waits.py": CACHES})
+    play.commit({"bench/waits.py": CACHES.replace("0.002", "0.02"), "requirements.txt": "triton\n"})
+    done = play.check("waits/*", "--pairs", "3")
+    warnings = [warning for warning in done.run.warnings if "are few" not in warning]
+    assert [warning.partition(":")[0] for warning in warnings] == [
+        "Written during the run and used by both sides; if this repository's code makes it, one side had the other's",
+        "requirements.txt changed",
+    ], warnings
+    assert "tuned.txt" in warnings[0]
+
+
+READS = """\
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from ratchet import benchmark
+
+SCRIPT = "import ours, time; time.sleep(ours.DELAY)"
+subprocess.run([sys.executable, "-c", SCRIPT], cwd="/", check=True)  # a program that imports the package
+PLACE = Path({!r})
+
+
+@benchmark
+def waits():
+    return lambda: time.sleep(float(PLACE.read_text())) or 1
+"""
+
+
+def test_a_file_of_the_checkout_is_refused(play: Playground) -> None:
+    """A file that each tree has, and that both would read from the checkout, is refused where it is another one."""
+    reads = READS.format(str(play.repo / "delay.txt"))
+    play.commit({"bench/waits.py": reads, "delay.txt": "0.002", "ours.py": "DELAY = 0"})
+    assert play.check("waits/*", "--pairs", "3", "--base", "HEAD", "--time-identical").code == 0
+    play.commit({"delay.txt": "0.02"})
+    done = play.check("waits/*", "--pairs", "3")
+    assert done.code == 3, done
+    assert f"The reference reads delay.txt ({play.repo / 'delay.txt'}) instead of its own copy" in done.sentence
+
+
 @pytest.mark.skipif(not shutil.which("ninja") or not shutil.which("g++"), reason="needs ninja and g++")
 @pytest.mark.no_cover
 def test_an_extension_is_compiled_for_each_side(play: Playground) -> None:

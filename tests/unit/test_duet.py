@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-from ratchet.errors import HostError
+from ratchet.errors import ForeignModuleError, HostError
 from ratchet.judge.verdict import judge_run
 from ratchet.measure.client import CaseTrouble, Crashed, Hung, Lost, Nonsense, OutOfMemory
 from ratchet.measure.duet import CaseSides, Duet, Measured, Rounds, order_of_pair
@@ -79,6 +81,8 @@ class Script:
     times_itself: bool = False
     results: dict[Side, float] | None = None
     """The result of each side on fresh inputs, where the workload has no reference."""
+    files: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Files outside the trees, as `Prepared` has them."""
     building: int = 0
     most_building: int = 0
     """Most workers that were building at one time."""
@@ -118,6 +122,7 @@ class Worker:
                 foreign=(),
                 times_itself=script.times_itself,
                 has_reference=script.results is None,
+                **script.files,
             )
         if op == "trace":
             return Traced(activity=Activity(calls=1, wall_s=1))
@@ -141,6 +146,7 @@ class Host:
     side: Side
     script: Script
     until: float = math.inf
+    folder: Path = Path()
 
     def fork(self) -> Worker:
         return Worker(self.side, self.script)
@@ -200,6 +206,20 @@ def test_half_of_the_blocks_suffice_on_a_gpu(clock: str, waits: tuple[Side, ...]
     duet = Duet(hosts, plan().model_copy(update={"blocks": most}), Quiet(), None)
     result = duet.measure([CaseSides(CASE, SIDES)], Rounds((PAIRS,), 0, lambda _: ()))[CASE]
     assert {len(one.blocks) for side in SIDES for one in result.workers[side]} == {blocks}
+
+
+@pytest.mark.parametrize("trees", [1, 2])
+def test_files_that_one_side_made_for_both(trees: int) -> None:
+    """A library that both sides loaded is refused, and another file said; not where both sides are one tree."""
+    for name in ("fresh", "built"):
+        script = Script(files={name: ("/cache/ours.so",)})
+        hosts: Any = {side: Host(side, script, folder=Path(side if trees == 2 else "one")) for side in SIDES}
+        workers = Duet(hosts, plan(), Quiet(), None).workers
+        refused = pytest.raises(ForeignModuleError, match=r"Both sides loaded /cache/ours\.so")
+        workers.prepare("reference", hosts["reference"].fork(), CASE, 1, check=True)
+        with refused if (trees, name) == (2, "built") else contextlib.nullcontext():
+            workers.prepare("head", hosts["head"].fork(), CASE, 1, check=True)
+        assert len(workers.notes) == (1 if (trees, name) == (2, "fresh") else 0)
 
 
 def test_results_without_a_reference_are_compared_in_each_pair() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from ratchet.config import Settings
 from ratchet.measure.child.host import load
 from ratchet.measure.child.loader import LoadedTree
-from ratchet.measure.host_code import FunctionWatch
+from ratchet.measure.host_code import FunctionWatch, _content
 from ratchet.measure.messages import HostParts, parse
 from ratchet.measure.tree_spec import TreeSpec
 from tests.planted_host_code import CHANGES, HARMLESS, HELD_OUT, PROJECT, Change
@@ -110,6 +111,17 @@ def test_a_change_that_was_set_aside_is_seen(tmp_path: Path, before: dict[str, H
     after = identities(changed(tmp_path, change), change.case, "alone")
     assert after[change.case].difference(before[change.case])
     assert not change.spares or not after["alone"].difference(before["alone"])
+
+
+def test_compiled_files_that_python_does_not_check(tmp_path: Path) -> None:
+    """A compiled file that Python runs without a look at its source counts; the others, which a build may leave, do not."""
+    tree = write(tmp_path, {"a.py": "A = 1\n"})
+    modes = py_compile.PycInvalidationMode
+    for mode in (modes.TIMESTAMP, modes.CHECKED_HASH):
+        py_compile.compile(str(tree / "a.py"), invalidation_mode=mode)
+        assert set(_content(tree, tree / "results")) == {"a.py"}
+    place = Path(py_compile.compile(str(tree / "a.py"), invalidation_mode=modes.UNCHECKED_HASH))
+    assert set(_content(tree, tree / "results")) == {"a.py", str(place.relative_to(tree))}
 
 
 def test_a_difference_is_named() -> None:

@@ -86,6 +86,18 @@ def test_another_compiler_builds_again(name: str, tmp_path: Path) -> None:
     assert times(tmp_path) == 2
 
 
+def test_a_variable_that_the_build_names_builds_again(tmp_path: Path) -> None:
+    """A variable of the project's own is part of the build where a file at the top of the tree names it; others are not."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/setup.py").write_text("import os\nDEBUG = os.environ.get('ACME_DEBUG')\n")
+    entries = [
+        kept_builds.entry(BUILD, OUTPUTS, "content", tmp_path / "a", {"PATH": os.environ["PATH"], **more})
+        for more in ({}, {"ACME_DEBUG": "1"}, {"ACME_DEBUG": "2"}, {"INVOCATION_ID": "7"})
+    ]
+    assert len(set(entries)) == 3
+    assert entries[0] == entries[3]
+
+
 def test_other_packages_build_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So are the installed packages."""
     built(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,13 @@ import pytest
 
 import ratchet
 from ratchet.measure.child.loader import Provenance, foreign_libraries, foreign_modules, own_names
+from ratchet.measure.child.reads import ReadWatch
+
+
+@pytest.fixture(autouse=True)
+def _no_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An audit hook would stay in this process for ever."""
+    monkeypatch.setattr(ReadWatch, "start", lambda _: None)
 
 
 def module(name: str, file: Path | str | None) -> ModuleType:
@@ -81,7 +89,7 @@ def test_each_module_is_asked_once(tree: Path, tmp_path: Path, monkeypatch: pyte
     provenance = Provenance(tree, tmp_path / "checkout", frozenset({"odd_name_of_a_module"}))
     assert provenance.foreign() == []
     monkeypatch.setitem(sys.modules, "odd_name_of_a_module", module("odd_name_of_a_module", tmp_path / "elsewhere.py"))
-    assert provenance.foreign() == [f"odd_name_of_a_module ({tmp_path / 'elsewhere.py'})"]
+    assert provenance.foreign() == [f"loaded odd_name_of_a_module ({tmp_path / 'elsewhere.py'}) instead of its own copy"]
     assert provenance.foreign() == []
 
 
@@ -96,6 +104,18 @@ def test_foreign_libraries(tree: Path, tmp_path: Path) -> None:
     lines += [f"7f0000-7f1000 r--p 00000000 08:01 42 {checkout / 'data.bin'}", "7f0000-7f1000 r-xp 00000000 00:00 0 [vdso]"]
     assert foreign_libraries(tree, checkout, "\n".join(lines)) == [f"a b.so ({checkout / 'build/a b.so'})"]
     assert foreign_libraries(checkout, checkout, "\n".join(lines)) == []
+
+
+def test_data_that_is_mapped_from_the_checkout(tree: Path, tmp_path: Path) -> None:
+    """A file that is mapped into memory counts as one that was read, whoever mapped it."""
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    (tree / "weights.bin").write_bytes(b"1")
+    (checkout / "weights.bin").write_bytes(b"2")
+    provenance = Provenance(tree, checkout, frozenset())
+    with (checkout / "weights.bin").open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
+        taken = f"reads weights.bin ({checkout / 'weights.bin'}) instead of its own copy"
+        assert [each for each in provenance.foreign() if "weights" in each] == [taken]
 
 
 @pytest.mark.parametrize("variable", ["TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"])

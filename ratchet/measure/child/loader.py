@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
@@ -21,6 +20,17 @@ from typing import Any
 
 import ratchet
 from ratchet.errors import UsageError
+from ratchet.measure.child.reads import (
+    ReadWatch,
+    SharedFiles,
+    installed_copies,
+    is_installed,
+    is_kept_apart,
+    missing_builds,
+    shared_files,
+    shared_folders,
+    taken_from_checkout,
+)
 from ratchet.measure.child.registry import Case, Catalogue, discover
 from ratchet.measure.device.environment import cpu_model
 from ratchet.measure.host_code import HostCode
@@ -31,8 +41,6 @@ from ratchet.workload import VARIANT, Benchmark, Workload
 
 HARNESS = "ratchet"
 _HARNESS_FOLDER = Path(ratchet.__file__).resolve().parent
-_CACHES = ("XDG_CACHE_HOME", "RATCHET_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUPY_CACHE_DIR")
-"""Variables with the folders of compilers that find what they made by its content, and so never for another source."""
 
 
 @dataclass(frozen=True)
@@ -98,13 +106,24 @@ def load_tree(spec: TreeSpec, on_file: Callable[[str], None] = lambda _: None) -
     os.chdir(tree)
     os.environ.update(spec.extensions)
     # Ahead of everything else, so that the tree's packages win over any installed copy of them.
-    sys.path[:0] = [str((tree / place).resolve()) for place in roots if (tree / place).is_dir()]
-    provenance = Provenance(tree, spec.checkout, own_names(tree, roots) | own_names(spec.checkout, roots))
+    places = [(tree / place).resolve() for place in roots if (tree / place).is_dir()]
+    sys.path[:0] = map(str, places)
+    # The same for programs that a benchmark starts: a script that imports the package, a command that lies in the repository.
+    _prepend("PYTHONPATH", map(str, places))
+    inside = (Path(each) for each in os.environ.get("PATH", "").split(os.pathsep))
+    _prepend("PATH", [str(tree / each.relative_to(spec.checkout)) for each in inside if each.is_relative_to(spec.checkout)])
+    names = own_names(tree, roots) | own_names(spec.checkout, roots)
+    installed = installed_copies(tree, spec.checkout, {tree, *places}) if tree != spec.checkout else frozenset()
+    provenance = Provenance(tree, spec.checkout, names, installed)
     catalogue = discover(tree, spec.bench, spec.device, on_file)
     if spec.sweep:
         catalogue = dataclasses.replace(catalogue, cases=swept(catalogue.cases, spec.sweep), broken=())
     tuned_file = tree / spec.bench / TUNED_FILE
     return LoadedTree(spec, provenance, catalogue, load(tuned_file, Tuned) if tuned_file.exists() else Tuned())
+
+
+def _prepend(variable: str, folders: Iterable[str]) -> None:
+    os.environ[variable] = os.pathsep.join([*folders, *filter(None, [os.environ.get(variable)])])
 
 
 def swept(cases: Iterable[Case], sweep: Sweep) -> tuple[Case, ...]:
@@ -177,11 +196,17 @@ def _can_be_imported(folder: Path) -> bool:
 class Provenance:
     """A check of each loaded module, done once. A worker inherits the checks of its host, and checks only its own modules."""
 
-    def __init__(self, tree: Path, checkout: Path, names: frozenset[str]) -> None:
+    def __init__(self, tree: Path, checkout: Path, names: frozenset[str], installed: frozenset[str] = frozenset()) -> None:
         self._tree = tree
         self._checkout = checkout
         self._names = names
+        self._installed = installed
         self._checked: set[str] = set()
+        self._watch = ReadWatch()
+        self.shared = SharedFiles()
+        """Files outside the trees that the other side may have made, as `foreign` last found them."""
+        if tree != checkout:
+            self._watch.start()
 
     @property
     def tree(self) -> Path:
@@ -193,26 +218,41 @@ class Provenance:
         start = f"{self._tree}{os.sep}"
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None)
-            if isinstance(file, str) and file.startswith(start) and file.endswith(".py") and not _is_installed(Path(file)):
+            if isinstance(file, str) and file.startswith(start) and file.endswith(".py") and not is_installed(Path(file)):
                 yield Path(file).read_text(encoding="utf-8", errors="replace")
 
     def foreign(self) -> list[str]:
-        """Return the foreign modules among those loaded since the last call, and the foreign libraries."""
+        """Return what this process took from elsewhere since the last call: ``loaded acme (path) instead of its own copy``."""
         # Names first: a worker that looked at the modules themselves would copy the memory that they share with its host.
         fresh = set(sys.modules) - self._checked
         self._checked |= fresh
-        modules = foreign_modules(self._tree, self._checkout, self._names, {name: sys.modules.get(name) for name in fresh})
+        modules = foreign_modules(
+            self._tree, self._checkout, self._names, {name: sys.modules.get(name) for name in fresh}, self._installed
+        )
         maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-        return modules or foreign_libraries(self._tree, self._checkout, maps)
+        loaded = modules or foreign_libraries(self._tree, self._checkout, maps, self._installed)
+        files = [file for name in fresh if isinstance(file := getattr(sys.modules.get(name), "__file__", None), str)]
+        self.shared |= shared_files(self._tree, self._watch.opened, files, maps)
+        mapped = (line.split(None, 5)[5] for line in maps.splitlines() if f" {self._checkout}{os.sep}" in line)
+        self._watch.opened.update(mapped)  # by C code perhaps, as safetensors
+        taken = taken_from_checkout(self._tree, self._checkout, self._watch)
+        missing = missing_builds(self._tree, self._checkout, self._watch)
+        return [f"loaded {each} instead of its own copy" for each in loaded] + taken + missing
 
 
-def foreign_modules(tree: Path, checkout: Path, names: frozenset[str], modules: Mapping[str, ModuleType | None]) -> list[str]:
+def foreign_modules(
+    tree: Path,
+    checkout: Path,
+    names: frozenset[str],
+    modules: Mapping[str, ModuleType | None],
+    installed: frozenset[str] = frozenset(),
+) -> list[str]:
     """Return ``name (file)`` of each loaded module that belongs to the repository but lies outside ``tree``.
 
-    A module belongs to the repository if ``tree`` has its top-level name, or if its file lies in the user's own
-    ``checkout`` (installed packages of a virtual environment inside it, and what `_shared_folders` hold, excepted).
+    from it, or if it lies in the user's own ``checkout`` (installed packages of a virtual environment inside it, and what
+    `shared_folders` hold, excepted).
     """
-    found, shared = [], tuple(f"{folder}{os.sep}" for folder in _shared_folders(checkout))
+    found, shared = [], tuple(f"{folder}{os.sep}" for folder in shared_folders(checkout))
     real_folder = functools.cache(os.path.realpath)  # a thousand modules lie in a few hundred folders
     ours = (f"{tree}{os.sep}", f"{_HARNESS_FOLDER}{os.sep}")
     for name, module in sorted(modules.items()):
@@ -226,43 +266,29 @@ def foreign_modules(tree: Path, checkout: Path, names: frozenset[str], modules: 
         if path.startswith(ours):
             continue
         in_checkout = path.startswith(f"{checkout}{os.sep}") and not path.startswith(shared)
-        in_checkout = in_checkout and not _is_installed(Path(path).relative_to(checkout))
-        if name.partition(".")[0] in names or in_checkout:
+        in_checkout = in_checkout and _is_of_repository(Path(path).relative_to(checkout), tree)
+        if name.partition(".")[0] in names or in_checkout or path in installed:
             found.append(f"{name} ({path})")
     return found
 
 
-def foreign_libraries(tree: Path, checkout: Path, maps: str) -> list[str]:
-    """Return ``name (file)`` of each library that was loaded from the user's ``checkout`` and not from the tree: proc(5).
+def _is_of_repository(inside: Path, tree: Path) -> bool:
+    """Return whether a file of the checkout is the repository's: one of a ``site-packages`` is, if the tree has it too."""
+    return not is_installed(inside) or (tree / inside).is_file()
+
+
+def foreign_libraries(tree: Path, checkout: Path, maps: str, installed: frozenset[str] = frozenset()) -> list[str]:
+    """Return ``name (file)`` of each library that was loaded from the user's ``checkout``, or ``installed`` from it: proc(5).
 
     Both sides would run that one. Environments and caches may lie in a checkout: a folder with ``pyvenv.cfg`` or ``conda-meta``,
-    all below a name that begins with a dot, and `_shared_folders`.
+    all below a name that begins with a dot, and `shared_folders`.
     """
     if tree == checkout:
         return []
     # As text first: each worker asks for each case, and the lines are thousands.
     lines = (line.split(None, 5) for line in maps.splitlines() if f" {checkout}{os.sep}" in line)
     mapped = {Path(fields[5]) for fields in lines if "x" in fields[1]}
-    ours = [path for path in sorted(mapped) if path.is_relative_to(checkout) and not path.is_relative_to(tree)]
-    return [f"{path.name} ({path})" for path in ours if not _is_of_environment(path, checkout)]
-
-
-def _is_of_environment(path: Path, checkout: Path) -> bool:
-    inside = path.relative_to(checkout)
-    if any(part.startswith(".") for part in inside.parts) or _is_installed(inside):
-        return True
-    if any(path.is_relative_to(folder) for folder in _shared_folders(checkout)):
-        return True
-    folders = [checkout / folder for folder in inside.parents]
-    return any((folder / "pyvenv.cfg").exists() or (folder / "conda-meta").exists() for folder in folders)
-
-
-def _shared_folders(checkout: Path) -> list[Path]:
-    """Return the folders within a checkout that both sides may share: Python's own, the temporary one, and `_CACHES`."""
-    named = [sys.prefix, sys.base_prefix, tempfile.gettempdir(), *(os.environ.get(name, "") for name in _CACHES)]
-    folders = {Path(folder).resolve() for folder in named if Path(folder).is_absolute()}
-    return [folder for folder in folders if checkout in folder.parents]
-
-
-def _is_installed(path: Path) -> bool:
-    return any(part in {"site-packages", "dist-packages"} for part in path.parts)
+    ours = {path.relative_to(checkout) for path in mapped if path.is_relative_to(checkout) and not path.is_relative_to(tree)}
+    found = [checkout / path for path in ours if not is_kept_apart(path, checkout) or (tree / path).is_file()]
+    found += [Path(path) for path in installed if f" {path}\n" in maps]
+    return [f"{path.name} ({path})" for path in sorted(found)]

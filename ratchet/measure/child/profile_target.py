@@ -182,7 +182,7 @@ def _built(tree: LoadedTree, case: str, seed: int) -> TimedCall:
     forget_compiled(in_parallel=False)
     workload = tree.build(case, seed)
     if foreign := tree.provenance.foreign():
-        raise ForeignModuleError(f"The tree loaded {foreign[0]} instead of its own copy.", "Uninstall that package.")
+        raise ForeignModuleError(f"The tree {foreign[0]}.", "Uninstall that package.")
     return TimedCall(workload)
 
 

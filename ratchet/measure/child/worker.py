@@ -51,6 +51,8 @@ _reset_peak, _peak_allocated = torch.cuda.reset_peak_memory_stats, torch.cuda.ma
 _OutOfGpuMemory = torch.OutOfMemoryError
 _NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "CUDA error: out of memory", "HIP error: out of memory")
 """Words of errors that are not a MemoryError but mean one."""
+MOST_SHARED = 50
+"""Files outside the trees that are named to the controller."""
 MOST_PADDING = 3000
 """Padding objects of each kind; all of them take some milliseconds and at most 16 MiB."""
 
@@ -171,6 +173,8 @@ class Worker:
             "memory_limit_bytes": None if workload.memory_limit is None else parse_size(workload.memory_limit),
             "stages": list(workload.stages),
             "foreign": self._tree.provenance.foreign(),
+            "built": sorted(self._tree.provenance.shared.built)[:MOST_SHARED],
+            "fresh": sorted(self._tree.provenance.shared.fresh)[:MOST_SHARED],
             "times_itself": self._autotuning.seen or torch.backends.cudnn.benchmark,
             "places": 1 + len(more),
         }

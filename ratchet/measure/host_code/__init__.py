@@ -15,6 +15,7 @@ read in their trees:
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import sys
@@ -25,6 +26,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
+import ratchet
 from ratchet.measure.host_code.statements import LoadedProgram, Name, Wide
 from ratchet.records.tuning import TUNED_FILE
 
@@ -32,12 +34,18 @@ MOST_BYTES = 2 << 30
 """A larger tree takes longer to read than its cases to be timed."""
 MOST_PARTS = 500
 """Files that are not Python are one part of an identity each, up to so many; else all are one."""
-_IGNORED = frozenset({".git", "__pycache__"})
+_IGNORED = frozenset({".git"})
+_UNCHECKED = b"\1\0\0\0"
+"""Flags of a compiled file that Python runs without a look at its source: PEP 552."""
+_OF_RATCHET = frozenset({"baseline.json", "current.json", "report.json", "ratchet_report.md"})
+"""Files of ratchet's own in the folder of results."""
 _DOCUMENTATION = (".md", ".rst")
 _OF_TOOLS = frozenset(
     {".gitattributes", ".gitignore", ".pre-commit-config.yaml", "LICENSE", "RECORD", "SOURCES.txt", "pyproject.toml", TUNED_FILE}
 )
 """Files that nothing reads unless a text names them; tuned values of a case are in its identity themselves."""
+_OF_IMPORTLIB = ("<frozen importlib", importlib.import_module.__code__.co_filename)
+"""Files of the frames between an import and who asks for it."""
 Ran = frozenset[tuple[str, int, str]]
 """Functions that ran: file, first line, name."""
 
@@ -60,6 +68,9 @@ class HostCode:
         self._bench = bench
         self._content = _content(tree, tree / results)
         self._program = LoadedProgram(tree, self._content)
+        importers = _Importers(tree)
+        sys.meta_path.insert(0, importers)
+        self._program.by_libraries = importers.by_libraries
 
     def update(self) -> None:
         """Read the modules that were loaded meanwhile."""
@@ -104,6 +115,21 @@ class HostCode:
         return names
 
 
+class _Importers:
+    """Notes who imports: a finder that finds nothing."""
+
+    def __init__(self, tree: Path) -> None:
+        self._known = (f"{tree}{os.sep}", f"{Path(ratchet.__file__).parent}{os.sep}")
+        self.by_libraries: set[str] = set()
+
+    def find_spec(self, name: str, *_: object) -> None:
+        frame: FrameType | None = sys._getframe(1)
+        while frame and frame.f_code.co_filename.startswith(_OF_IMPORTLIB):
+            frame = frame.f_back
+        if frame and not frame.f_code.co_filename.startswith(self._known):
+            self.by_libraries.add(name)
+
+
 class FunctionWatch:
     """A context that notes which functions run within it, in this thread and in those that it starts."""
 
@@ -137,16 +163,18 @@ def _content(tree: Path, results: Path) -> dict[str, str]:
     total, here = 0, os.fsencode(tree)
     for folder, folders, files in os.walk(tree):
         links = [name for name in folders if Path(folder, name).is_symlink()]
-        folders[:] = sorted(name for name in folders if name not in _IGNORED and Path(folder, name) != results)
+        folders[:] = sorted(name for name in folders if name not in _IGNORED and Path(folder, name) != results / "history")
         for name in sorted([*files, *links]):
             path = Path(folder, name)
             relative = str(path.relative_to(tree))
-            if name in _IGNORED:
+            if name in _IGNORED or (path.parent == results and name in _OF_RATCHET):
                 continue
             if path.is_symlink():
                 found[relative] = _digest(f"link to {path.readlink()}".replace(str(tree), ""))
                 if not path.is_file() or not path.resolve().is_relative_to(tree):
                     continue
+            if Path(folder).name == "__pycache__" and not _is_unchecked(path):
+                continue
             total += path.stat().st_size
             if total > MOST_BYTES:
                 return {}
@@ -155,6 +183,13 @@ def _content(tree: Path, results: Path) -> dict[str, str]:
                 same = data if path.suffix == ".py" else data.replace(here, b"")
                 found[relative] = found.get(relative, "") + hashlib.sha256(same).hexdigest()
     return found
+
+
+def _is_unchecked(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(8)[4:] == _UNCHECKED
 
 
 def _is_data(path: Path, words: Iterable[str]) -> bool:

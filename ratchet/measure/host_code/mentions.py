@@ -27,6 +27,10 @@ _WIDE_MODULES = {
     "it reads source as text": ("inspect", "linecache", "tokenize", "pydoc"),
     "it finds code by settings": ("hydra", "mock", "unittest"),
 }
+_WIDE_MEMBERS = {
+    ("torch", "load"): "pickled objects name code",
+    **dict.fromkeys((("yaml", each) for each in ("Loader", "UnsafeLoader", "unsafe_load")), "it finds code by settings"),
+}
 _WIDE_REASONS = {module: reason for reason, modules in _WIDE_MODULES.items() for module in modules}
 _HARMLESS = {
     "inspect": frozenset({"Parameter", "Signature", "isclass", "isfunction", "ismethod", "signature", "unwrap", "_empty"}),
@@ -59,6 +63,8 @@ _BESIDE_FILE = re.compile(
     r"dirname\((?:[\w.]+\()?__file__\)|Path\(__file__\)(?:\.resolve\(\)|\.absolute\(\))?\.(?:parents?|with_name|with_suffix)\b"
 )
 """Uses of ``__file__`` that lead to the files beside it, which all count unless they are Python."""
+_FIELD = re.compile(r"\{[^{}]*\}")
+"""A field of a text for ``str.format``, which may name an attribute: ``{config.BLOCK}``."""
 _PYTHON_FILE = re.compile(r"\.py\b")
 _WORD = re.compile(r"[^\W\d]\w*")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -78,7 +84,9 @@ class Mentions:
     attributes: set[str] = field(default_factory=set)
     """Attributes of objects that could be a module of the tree, if one is used as a value anywhere."""
     escapes: set[str] = field(default_factory=set)
-    """Modules of the tree that are used as values."""
+    """Modules of the tree that are used as values, or may be found by a text."""
+    handed: set[str] = field(default_factory=set)
+    """Those that are used as values: a library that gets one (a template's values) may read any of its names."""
     every_module: bool = False
     """Any module may be used as a value."""
     enumerates: bool = False
@@ -160,6 +168,7 @@ class MentionReader(ast.NodeVisitor):
             self._widen("it names a Python file")
         words = set(_WORD.findall(node.value))
         self.found.words |= words
+        self.found.attributes |= {word for each in _FIELD.findall(node.value) for word in _WORD.findall(each)}
         self.found.names |= words & set(self._bound)  # an annotation in quotes, an attribute by name
         self._import(node.value)
 
@@ -216,6 +225,7 @@ class MentionReader(ast.NodeVisitor):
                 self._attribute(each)
                 current = None
         self._escape(current)
+        self.found.handed |= {self._own(current)} - {""}
 
     def _escape(self, found: object) -> None:
         if own := self._own(found):
@@ -238,8 +248,8 @@ class MentionReader(ast.NodeVisitor):
             self._widen(_WIDE_REASONS[top])
         elif top == "importlib" and name not in _HARMLESS["importlib"]:
             self._widen("it loads code by file")
-        elif (top, name) == ("torch", "load"):
-            self._widen("pickled objects name code")
+        elif reason := _WIDE_MEMBERS.get((top, name)):
+            self._widen(reason)
         elif top == "gc" and name in _WIDE_ATTRIBUTES:
             self._widen(_WIDE_ATTRIBUTES[name])
 

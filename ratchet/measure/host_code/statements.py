@@ -12,6 +12,7 @@ import ast
 import hashlib
 import sys
 from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -75,6 +76,8 @@ class LoadedProgram:
         self._seen = set(self._before)
         self._unread = ""
         self._native: list[Path] = []
+        self.by_libraries: AbstractSet[str] = frozenset()
+        """Modules that code of the environment imported, by names that may stand in a file or in metadata."""
 
     def update(self) -> None:
         """Read the modules that were loaded since the last call."""
@@ -282,6 +285,7 @@ class Closure:
         self._left += mentions.members
         everything.attributes |= mentions.attributes
         everything.escapes |= mentions.escapes
+        everything.handed |= mentions.handed
         everything.words |= mentions.words
         everything.every_module |= mentions.every_module
         everything.enumerates |= mentions.enumerates
@@ -309,6 +313,9 @@ class Closure:
     def _through_modules(self) -> Iterable[Name]:
         """Yield names that may be read through modules that are used as values."""
         everything = self._all
+        # No statement of the tree says what a library took from the modules that it imported.
+        everything.handed |= self._program.by_libraries & self._program.sources.keys()
+        everything.escapes |= everything.handed
         modules = set(self._program.sources if everything.every_module else everything.escapes)
         left = list(modules)
         while left:  # a module leads to those among its names
@@ -319,7 +326,8 @@ class Closure:
         for module in sorted(modules):
             source = self._program.source(module)
             if source is not None:
-                names = source.by_name if everything.enumerates else everything.attributes & source.by_name.keys()
+                is_whole = everything.enumerates or module in everything.handed
+                names = source.by_name if is_whole else everything.attributes & source.by_name.keys()
                 yield from ((module, name) for name in names)
 
 

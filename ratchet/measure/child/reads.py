@@ -1,0 +1,244 @@
+"""Find what a process takes from the user's checkout, or from an installed copy of it, in place of its own tree.
+
+`loader.Provenance` asks. Modules and mapped libraries can be looked up at any time; that Python opened a file by its path or
+started a program can only be noted when it happens (PEP 578). What C code opens by itself is not seen.
+"""
+
+from __future__ import annotations
+
+import configparser
+import contextlib
+import filecmp
+import functools
+import importlib.metadata
+import importlib.util
+import json
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import tomllib
+import urllib.parse
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import ratchet
+
+_HARNESS = f"{Path(ratchet.__file__).resolve().parent}{os.sep}"
+MOST_NOTED = 100_000
+"""Names of files that are kept at once; a benchmark may write any number of them."""
+_BUILT = (".so", ".cubin", ".fatbin", ".hsaco", ".ptx")
+"""Endings of files that a compiler made: one that lies in the checkout alone is one for both sides."""
+_SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx", ".f90", ".hip", ".pyx", ".rs")
+_DIGEST = re.compile(
+    r"(?<![0-9a-f])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{8,}(?![0-9a-z])|(?=(?:[A-Za-z]*\d){2})[A-Za-z0-9]{20,}"
+)
+"""Eight hexadecimal digits, or twenty letters and digits (base 32), in the path of a cache that goes by content."""
+_PROGRAMS = ("subprocess.Popen", "os.exec", "os.posix_spawn")
+_CACHES = ("XDG_CACHE_HOME", "RATCHET_CACHE_DIR", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUPY_CACHE_DIR")
+"""Variables with the folders of compilers that find what they made by its content, and so never for another source."""
+_SETUP_NAME = re.compile(r"""\bname\s*=\s*["']([\w.-]+)["']""")
+
+
+class ReadWatch:
+    """The files that code of this process names, from `start` on. An audit hook stays for ever, so it does no more than note."""
+
+    def __init__(self) -> None:
+        self.opened: set[str] = set()
+        self.loaded: set[str] = set()
+        """Libraries, for ctypes, which may not be there."""
+        self.programs: set[str] = set()
+        self.missed: set[tuple[str, tuple[str, ...]]] = set()
+        """Modules that were not found, and where they were looked for."""
+
+    def start(self) -> None:
+        """Note from now on."""
+        sys.addaudithook(self._note)
+        sys.meta_path.append(self)
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, *_: object) -> None:
+        """Note a module that no other finder has found."""
+        self.missed.add((name, tuple(sys.path if path is None else path)))
+
+    def _note(self, event: str, arguments: tuple[object, ...]) -> None:
+        if event in ("open", "sqlite3.connect"):
+            self._add(self.opened, arguments[0])
+        elif event == "ctypes.dlopen":
+            self._add(self.loaded, arguments[0])
+        elif event in _PROGRAMS:
+            self._add(self.programs, arguments[0])
+            words = arguments[1]
+            for word in words if isinstance(words, list | tuple) else ():
+                self._add(self.opened, word)
+
+    def _add(self, names: set[str], name: object) -> None:
+        if isinstance(name, str | bytes | os.PathLike) and len(names) < MOST_NOTED and "\0" not in (text := os.fsdecode(name)):
+            names.add(text)
+
+
+def taken_from_checkout(tree: Path, checkout: Path, watch: ReadWatch) -> list[str]:
+    """Return what each thing was that this process took from the checkout since the last call: ``reads a.json (path) instead …``.
+
+    A file counts if the tree has another one at its place. What a compiler made counts also where the tree has none.
+    """
+    found = []
+    for names, verb in ((watch.opened, "reads"), (watch.programs, "runs")):
+        found_by_path = verb == "runs"
+        for path in sorted({_real(shutil.which(name) or name if found_by_path else name) for name in names}):
+            if not path.startswith(f"{checkout}{os.sep}") or path.startswith(f"{tree}{os.sep}") or not _is_written(path, 0):
+                continue
+            inside = Path(path).relative_to(checkout)
+            if _replaces(inside, tree, checkout, is_built=found_by_path or path.endswith(_BUILT)):
+                found.append(f"{verb} {inside.name} ({path}) instead of its own copy")
+        names.clear()
+    return found
+
+
+def _replaces(inside: Path, tree: Path, checkout: Path, *, is_built: bool) -> bool:
+    """Return whether a file of the checkout is another than the tree's own: an equal one does no harm."""
+    if (tree / inside).is_file():
+        with contextlib.suppress(OSError):  # gone by now
+            return ".git" not in inside.parts and not filecmp.cmp(tree / inside, checkout / inside, shallow=False)
+    return is_built and not is_kept_apart(inside, checkout)
+
+
+def missing_builds(tree: Path, checkout: Path, watch: ReadWatch) -> list[str]:
+    """Return what each compiled file was that this process looked for in the tree, and that lies in the checkout alone."""
+    looked = {Path(_real(name)) for name in watch.loaded if os.sep in name or name.endswith(".so")}
+    for name, places in watch.missed:
+        if name not in sys.modules:
+            looked |= {Path(place, f"{name.rpartition('.')[2]}{end}") for place in places for end in EXTENSION_SUFFIXES}
+    watch.loaded.clear()
+    watch.missed.clear()
+    inside = sorted(path.relative_to(tree) for path in looked if path.is_relative_to(tree) and not path.exists())
+    return [
+        f"finds no {path}, which lies in your checkout and not in git ({checkout / path})"
+        for path in inside
+        if (checkout / path).is_file()
+    ]
+
+
+def is_kept_apart(inside: Path, checkout: Path) -> bool:
+    """Return whether a path within the checkout belongs to an environment or a cache there."""
+    if any(part.startswith(".") for part in inside.parts) or is_installed(inside):
+        return True
+    if any((checkout / inside).is_relative_to(folder) for folder in shared_folders(checkout)):
+        return True
+    folders = [checkout / folder for folder in inside.parents]
+    return any((folder / "pyvenv.cfg").exists() or (folder / "conda-meta").exists() for folder in folders)
+
+
+def shared_folders(checkout: Path) -> list[Path]:
+    """Return the folders within a checkout that both sides may share: Python's own, the temporary one, and `_CACHES`."""
+    named = [sys.prefix, sys.base_prefix, tempfile.gettempdir(), *(os.environ.get(name, "") for name in _CACHES)]
+    folders = {Path(folder).resolve() for folder in named if Path(folder).is_absolute()}
+    return [folder for folder in folders if checkout in folder.parents]
+
+
+def is_installed(path: Path) -> bool:
+    return any(part in {"site-packages", "dist-packages"} for part in path.parts)
+
+
+def installed_copies(tree: Path, checkout: Path, roots: Iterable[Path]) -> frozenset[str]:
+    """Return the files that were installed from this repository: from a folder of it, or under the name of its project.
+
+    A module at the top of a wheel (``acme_cuda.so``) has no name of the tree, and both sides would import that one.
+    """
+    own = (f"{checkout}{os.sep}", f"{tree.parent}{os.sep}")
+    names = {_normal(name) for root in roots for name in _project_names(root)}
+    found: set[str] = set()
+    for package in importlib.metadata.distributions():
+        place = Path(str(package.locate_file("")))
+        about = json.loads(package.read_text("direct_url.json") or "{}")
+        source = urllib.parse.unquote(urllib.parse.urlsplit(about.get("url", "")).path)
+        if not (about.get("url", "").startswith("file:") and f"{source}{os.sep}".startswith(own)):
+            folder = Path(str(getattr(package, "_path", ""))).name  # its file of metadata takes long to read: hundreds of them
+            if _normal(folder.partition("-")[0]) not in names:
+                continue
+        if not is_installed(place):  # an editable install of setuptools, whose metadata lie in the checkout
+            continue
+        is_editable = bool(about.get("dir_info", {}).get("editable"))
+        files = (str(each) for each in package.files or ())
+        found |= {_real(str(place / each)) for each in files if each.endswith(".so" if is_editable else (".so", ".py"))}
+    return frozenset(found)
+
+
+def _project_names(root: Path) -> Iterable[str]:
+    """Yield the names under which the project in a folder is installed."""
+    with contextlib.suppress(OSError, ValueError):
+        about = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+        yield from filter(None, [about.get("project", {}).get("name"), about.get("tool", {}).get("poetry", {}).get("name")])
+    with contextlib.suppress(OSError, ValueError, configparser.Error):
+        settings = configparser.ConfigParser()
+        settings.read_string((root / "setup.cfg").read_text(encoding="utf-8"))
+        yield from filter(None, [settings.get("metadata", "name", fallback=None)])
+    with contextlib.suppress(OSError, ValueError):
+        yield from _SETUP_NAME.findall((root / "setup.py").read_text(encoding="utf-8"))[:1]
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "_", name).lower()
+
+
+def _real(name: str) -> str:
+    """Return the real path of a file; of a compiled Python file, that of its source."""
+    path = os.path.realpath(name)
+    if path.endswith(".pyc"):
+        with contextlib.suppress(ValueError):
+            return importlib.util.source_from_cache(path)
+    return path
+
+
+@dataclass(frozen=True)
+class SharedFiles:
+    """Files outside the trees that another process may have made: trouble where both sides have the same one."""
+
+    built: frozenset[str] = frozenset()
+    """Libraries of whose name the tree has a source."""
+    fresh: frozenset[str] = frozenset()
+    """Others that were written since the tree was made: a cache that goes by names."""
+
+    def __or__(self, other: SharedFiles) -> SharedFiles:
+        return SharedFiles(self.built | other.built, self.fresh | other.fresh)
+
+
+def shared_files(tree: Path, opened: Iterable[str], modules: Iterable[str], maps: str) -> SharedFiles:
+    """Return the files outside the trees that go by a name, among those that were opened, imported or mapped as code: proc(5).
+
+    A part of the path that is a digest of its content says that the file belongs to that content. The tree must be one that
+    git has checked out here, else nothing says when it was made.
+    """
+    made = tree / ".git/objects/info/alternates"
+    if not made.exists():
+        return SharedFiles()
+    since = made.stat().st_mtime
+    lines = (line.split(None, 5) for line in maps.splitlines() if "/" in line)
+    mapped = {fields[5] for fields in lines if "x" in fields[1] and len(fields) == 6 and _may_be_shared(fields[5], tree)}
+    others = {path for path in map(_real, {*opened, *modules}) if _may_be_shared(path, tree)}
+    sources = _source_names(tree) if mapped else frozenset()
+    built = {path for path in mapped if Path(path).name.partition(".")[0].removeprefix("lib") in sources}
+    fresh = {path for path in mapped | others if _is_written(path, since)}
+    return SharedFiles(frozenset(built), frozenset(fresh - built))
+
+
+def _is_written(path: str, since: float) -> bool:
+    with contextlib.suppress(OSError):  # it may be gone by now, or a text that is no file's name
+        status = os.stat(path)  # noqa: PTH116  as above
+        return stat.S_ISREG(status.st_mode) and status.st_ctime >= since
+    return False
+
+
+@functools.cache
+def _source_names(tree: Path) -> frozenset[str]:
+    return frozenset(path.stem for path in tree.rglob("*") if path.suffix in _SOURCES)
+
+
+def _may_be_shared(path: str, tree: Path) -> bool:
+    apart = ("/dev/", "/lib/", "/lib64/", "/opt/", "/proc/", "/sys/", "/usr/", f"{tree.parent}{os.sep}", f"{sys.prefix}{os.sep}")
+    if path.startswith((*apart, f"{sys.base_prefix}{os.sep}")) or path.endswith(".lock") or _DIGEST.search(path):
+        return False
+    return not is_installed(Path(path)) and not path.startswith(_HARNESS)
