@@ -11,6 +11,10 @@ _PLAIN_NAMES = (
     *("global", "import", "alias", "module", "default", "keyword", "closure", "decorator", "argument", "config", "lambda"),
     *("dataclass", "enum", "generator", "async", "thread", "cache", "environment"),
 )
+_ACTS = (
+    *("helpers", "listing_thread", "scan", "eval", "pickle", "pickled_name", "child", "shell", "source", "lines", "docstring"),
+    *("subclasses", "modules", "file", "gone", "mock", "loader", "bare_thread"),
+)
 PROJECT = {
     "README.md": "A project.\n",
     "pyproject.toml": "[project]\nname = 'kernels'\n",
@@ -257,6 +261,132 @@ def named(x, name):
     from kernels import ops
     return getattr(ops, "with_" + name)(x)
 """,
+    "kernels/acts.py": """\
+import _thread
+import inspect
+import linecache
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from unittest import mock
+
+import torch
+from kernels import hidden
+
+HERE = Path(__file__).parent
+FOUND = []
+
+def install(name):
+    subprocess.run([sys.executable, "-m", "pip", "install", name])
+
+def listing(folder):
+    return sorted(os.listdir(folder))
+
+def unpickled(data):
+    return pickle.loads(data)
+
+def evaluated(text):
+    return eval(text)
+
+def with_helpers(x):
+    helpers = (install, listing, unpickled, evaluated)
+    return x * len(helpers)
+
+def with_listing_thread(x):
+    thread = threading.Thread(target=lambda: FOUND.append(len(listing(HERE / "plugins"))))
+    thread.start()
+    thread.join()
+    return x * FOUND[-1]
+
+def with_scan(x):
+    return x * len(list(os.scandir(HERE.parent / "kernels" / "plugins")))
+
+def with_eval(x):
+    return x * sum(map(eval, ["hidd" + "en.FACTOR"]))
+
+def with_pickle(x):
+    return x * pickle.loads(b"ckernels.hidden\\nfactor\\n.")()
+
+def with_pickled_name(x):
+    return x * pickle.loads(b"cbuiltins\\neval\\n(X\\x15\\x00\\x00\\x00__import__('kernels')tR.").hidden.FACTOR
+
+def with_child(x):
+    reader, writer = os.pipe()
+    def run():
+        os.write(writer, str(len(listing(HERE / "plugins"))).encode())
+    child = multiprocessing.get_context("fork").Process(target=run)
+    child.start()
+    child.join()
+    return x * int(os.read(reader, 9))
+
+def counted(folder):
+    return len(os.listdir(folder))
+
+class Counted(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, at):
+        return counted(HERE / "plugins")
+
+def with_loader(x):
+    return x * next(iter(torch.utils.data.DataLoader(Counted(), num_workers=1)))
+
+def with_bare_thread(x):
+    _thread.start_new_thread(os.scandir, (str(HERE / "plugins"),))
+    time.sleep(0.1)
+    return x * len(os.listdir(HERE / "plugins"))
+
+def with_shell(x):
+    return x * (1 + os.system(f"exit $(cat '{HERE}'/hidden* | wc -c)"))
+
+def documented():
+    # one line of source
+    return 1
+
+def with_source(x):
+    return x * len(inspect.getsource(documented))
+
+def with_lines(x):
+    return x * len(linecache.getlines(hidden.__file__))
+
+def with_docstring(x):
+    return x * len(hidden.factor.__doc__)
+
+def with_subclasses(x):
+    return x * sum(kind.FACTOR for kind in hidden.Kind.__subclasses__())
+
+def with_modules(x):
+    return x * getattr(sys.modules["kernels." + "hidden"], "FAC" + "TOR")
+
+def with_file(x):
+    return x * len((HERE.parent / "tools" / "answer.py").read_text())
+
+def with_gone(x):
+    import kernels.gone
+    return x * sys.modules.pop("kernels.gone").factor()
+
+def with_mock(x):
+    with mock.patch("kernels." + "hidden.FACTOR", 5):
+        return x * hidden.factor()
+""",
+    "kernels/gone.py": "FACTOR = 2\n\ndef factor():\n    return FACTOR\n",
+    "kernels/hidden.py": '''\
+FACTOR = 2
+
+class Kind:
+    FACTOR = 1
+
+def factor():
+    """Return it."""
+    return FACTOR
+''',
+    "kernels/kinds.py": "from kernels.hidden import Kind\n\nclass One(Kind):\n    FACTOR = 2\n",
     "kernels/handed.py": "FACTOR = 2\n",
     "kernels/formatted.py": "FACTOR = 2\n",
     "kernels/pointed.py": "FACTOR = 2\n",
@@ -301,7 +431,7 @@ for _, found, _ in pkgutil.iter_modules(__path__):
     "bench/cases.py": """\
 import torch
 from ratchet import Workload, benchmark
-from kernels import conditional, dynamic, files, hooked, ops, other, patches, registry, rendered, unrelated, vendors
+from kernels import acts, conditional, dynamic, files, hooked, kinds, ops, other, patches, registry, rendered, unrelated, vendors
 
 def case(run, size=16):
     x = torch.ones(size)
@@ -330,6 +460,7 @@ def case(run, size=16):
             "with_reload": "dynamic.with_reload",
             "with_name": "lambda x: dynamic.named(x, 'global')",
             **{f"with_{name}": f"rendered.with_{name}" for name in ("format", "template", "pointer", "best")},
+            **{f"with_{name}": f"acts.with_{name}" for name in _ACTS},
             "alone": "other.run",
         }.items()
     ),
@@ -352,6 +483,7 @@ class Change:
 
 
 _OPS, _DYNAMIC = "kernels/ops.py", "kernels/dynamic.py"
+_ACTS_FILE, _HIDDEN, _NEW = "kernels/acts.py", "kernels/hidden.py", "kernels/plugins/q_two.py"
 _VENDOR = "from kernels import vendors\nvendors.RUNS.append(abs)\n"
 CHANGES = (
     Change("a global constant", _OPS, "ROUNDS = 3", "ROUNDS = 4", "with_global"),
@@ -412,6 +544,18 @@ CHANGES = (
         "a name that a library found in a file", "kernels/pointed.py", "FACTOR = 2", "FACTOR = 3", "with_pointer", spares=False
     ),
     Change("a file among the results that is not ratchet's", "results/best.txt", "2", "3", "with_best", spares=False),
+    Change("a new file that a thread lists", _NEW, "", "", "with_listing_thread"),
+    Change("a name in a text that runs", _HIDDEN, "FACTOR = 2", "FACTOR = 3", "with_eval"),
+    Change("a function that a pickle names", _HIDDEN, "FACTOR = 2", "FACTOR = 3", "with_pickle"),
+    Change("a file that a forked child lists", _NEW, "", "", "with_child"),
+    Change("a file that a loader's worker lists", _NEW, "", "", "with_loader"),
+    Change("a file that a thread without Python code lists", _NEW, "", "", "with_bare_thread"),
+    Change("a comment in source that is read", _ACTS_FILE, "# one line of source", "# one longer line of source", "with_source"),
+    Change("a docstring that is read", _HIDDEN, "Return it.", "Return the factor.", "with_docstring"),
+    Change("a class that is found by its base", "kernels/kinds.py", "FACTOR = 2", "FACTOR = 3", "with_subclasses"),
+    Change("a module found by a computed name", _HIDDEN, "FACTOR = 2", "FACTOR = 3", "with_modules"),
+    Change("a Python file that is read as text", "tools/answer.py", "42", "420", "with_file"),
+    Change("a module that was taken out", "kernels/gone.py", "FACTOR = 2", "FACTOR = 3", "with_gone"),
     Change("a function found by a computed name", _OPS, "ROUNDS = 3", "ROUNDS = 5", "with_name"),
 )
 HELD_OUT = (
@@ -454,12 +598,20 @@ HELD_OUT = (
         "alone",
         spares=False,
     ),
+    Change("a new file that is listed", _NEW, "", "", "with_scan"),
+    Change("a name that a pickle computes", _HIDDEN, "FACTOR = 2", "FACTOR = 3", "with_pickled_name"),
+    Change("a file that a shell reads", _HIDDEN, "FACTOR = 2", "FACTOR = 2  # and more and more and more and more", "with_shell"),
+    Change("a module's lines", _HIDDEN, "FACTOR = 2", "\n\nFACTOR = 2", "with_lines"),
+    Change("what a mock replaces", _HIDDEN, "    return FACTOR", "    return FACTOR + 1", "with_mock"),
     Change("a changed case", "bench/cases.py", "ops.with_global", "ops.with_cache", "with_global"),
     Change("a helper of all cases", "bench/cases.py", "size=16", "size=32", "alone", spares=False),
 )
 """Changes that were written with the others, and first tried when the code was finished."""
 
 HARMLESS = (
+    Change("a new file, where what could list did not", _NEW, "", "", "with_helpers"),
+    Change("a docstring that nothing reads", _HIDDEN, "Return it.", "Return the factor.", "with_helpers"),
+    Change("another file than the one that is read", "tools/other.py", "", "print(1)\n", "with_file"),
     Change("a comment", _OPS, "# a comment", "# another comment", "with_global"),
     Change("a docstring of a module", _OPS, '"""Operators."""', '"""All operators."""', "with_global"),
     Change("an empty line", _OPS, "ROUNDS = 3", "\n\nROUNDS = 3", "with_global"),

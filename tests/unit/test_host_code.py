@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import py_compile
+import sys
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -15,6 +17,7 @@ from ratchet.config import Settings
 from ratchet.measure.child.host import load
 from ratchet.measure.child.loader import LoadedTree
 from ratchet.measure.host_code import FunctionWatch, _content
+from ratchet.measure.host_code.acts import WATCHED, ActWatch
 from ratchet.measure.messages import HostParts, parse
 from ratchet.measure.tree_spec import TreeSpec
 from tests.planted_host_code import CHANGES, HARMLESS, HELD_OUT, PROJECT, Change
@@ -38,14 +41,16 @@ def identities(tree: Path, *cases: str) -> dict[str, HostParts]:
         loaded = load(spec)
         assert loaded.code is not None
         loaded.code.update()
-        found = {case: forked(lambda out, case=case: worker(out, loaded, case)) for case in cases}
+        imports = loaded.code.acts.seen
+        found = {case: forked(lambda out, case=case: worker(out, loaded, case, imports)) for case in cases}
         os.write(writer, json.dumps(found).encode())
 
-    def worker(writer: int, loaded: LoadedTree, case: str) -> None:
+    def worker(writer: int, loaded: LoadedTree, case: str, imports: frozenset[str]) -> None:
+        assert loaded.code is not None
+        loaded.code.acts.forget(but=imports)  # the test's own fork is not the harness's
         workload = loaded.build(f"{case}/default", 1)
         with FunctionWatch() as watch:
             workload.run()
-        assert loaded.code is not None
         found = loaded.code.identity(loaded.benchmark(f"{case}/default"), {}, watch.ran)
         os.write(writer, json.dumps(vars(found)).encode())
 
@@ -79,7 +84,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> dict[str, HostParts]:
 def changed(folder: Path, change: Change) -> Path:
     text = PROJECT.get(change.file, "")
     assert change.old in text
-    assert change.new != change.old
+    assert change.new != change.old or change.file not in PROJECT
     return write(folder, {**PROJECT, change.file: text.replace(change.old, change.new, 1) if text else change.new})
 
 
@@ -165,3 +170,12 @@ def test_a_function_that_no_name_leads_to_makes_everything_count(tmp_path: Path)
 
     found = parse(json.loads(forked(host)), HostParts)
     assert found.note == "first in kernels/unrelated.py:3 ran, and no name leads to it"
+
+
+def test_a_process_that_is_spawned_may_have_done_anything(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No event says that `multiprocessing` spawns a process; that it has loaded what spawns does."""
+    monkeypatch.delitem(sys.modules, "multiprocessing.popen_spawn_posix", raising=False)
+    watch = ActWatch(tmp_path)
+    before = watch.seen
+    monkeypatch.setitem(sys.modules, "multiprocessing.popen_spawn_posix", ModuleType("popen_spawn_posix"))
+    assert (before, watch.seen) == (frozenset(), WATCHED)

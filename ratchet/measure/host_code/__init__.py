@@ -27,6 +27,7 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 import ratchet
+from ratchet.measure.host_code.acts import ActWatch
 from ratchet.measure.host_code.statements import LoadedProgram, Name, Wide
 from ratchet.records.tuning import TUNED_FILE
 
@@ -71,6 +72,7 @@ class HostCode:
         importers = _Importers(tree)
         sys.meta_path.insert(0, importers)
         self._program.by_libraries = importers.by_libraries
+        self.acts = ActWatch(tree)
 
     def update(self) -> None:
         """Read the modules that were loaded meanwhile."""
@@ -84,13 +86,15 @@ class HostCode:
         values = {"tuning": _digest(json.dumps(dict(tuning), sort_keys=True, default=repr))}
         try:
             roots = self._roots(benchmark)
-            closure = self._program.closure(roots)
+            closure = self._program.closure(roots, self.acts.seen)
             if stray := self._program.uncounted(ran, closure):
                 raise Wide(f"{stray} ran, and no name leads to it")
+            unloaded = self._program.unloaded(closure, self._bench)
+            if hidden := self._program.unlisted(self.acts.executed, unloaded):
+                raise Wide(f"{hidden} was imported, and is none of the modules")
         except Wide as reason:
             parts = values | _few(self._content, "everything in the tree") | {"commit": _commit(self._tree)}
             return HostIdentity(parts, str(reason))
-        unloaded = self._program.unloaded(closure, self._bench)
         if "git" in closure.words:
             values["commit"] = _commit(self._tree)
         for folder in closure.listed:
@@ -98,7 +102,9 @@ class HostCode:
                 path for path in self._content if path.endswith(".py") and (self._tree / path).is_relative_to(folder or "/")
             ]
             values[f"Python files in {os.path.relpath(folder or self._tree, self._tree)}"] = _digest("\n".join(sorted(inside)))
-        data = {path: digest for path, digest in self._content.items() if path in unloaded or _is_data(Path(path), closure.words)}
+        whole = unloaded | {path for path in self._content if path.endswith(closure.python_files)}
+        whole |= {os.path.relpath(path, self._tree) for path in self.acts.texts if closure.reads_source}
+        data = {path: digest for path, digest in self._content.items() if path in whole or _is_data(Path(path), closure.words)}
         order = {"the order of imports": _digest("\n".join(self._program.order(closure)))}
         return HostIdentity(values | closure.digests() | _few(data, "files that are not Python") | order)
 

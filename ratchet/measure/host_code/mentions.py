@@ -19,41 +19,49 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
+from ratchet.measure.host_code.acts import LISTING, PICKLE, PROGRAM, SOURCE, TEXT
+
 _WIDE_MODULES = {
-    "another program may read any file": ("subprocess", "pty"),
-    "pickled objects name code": ("pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"),
+    PROGRAM: ("subprocess", "pty"),
+    PICKLE: ("pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"),
     "it loads code by file": ("imp", "pkgutil", "runpy", "zipimport", "code", "codeop"),
-    "it lists folders": ("fileinput", "glob", "shutil"),
-    "it reads source as text": ("inspect", "linecache", "tokenize", "pydoc"),
-    "it finds code by settings": ("hydra", "mock", "unittest"),
+    LISTING: ("fileinput", "glob", "shutil"),
+    SOURCE: ("inspect", "linecache", "tokenize", "pydoc"),
+    "it finds code by settings": ("hydra", "unittest"),
 }
 _WIDE_MEMBERS = {
-    ("torch", "load"): "pickled objects name code",
+    ("torch", "load"): PICKLE,
     **dict.fromkeys((("yaml", each) for each in ("Loader", "UnsafeLoader", "unsafe_load")), "it finds code by settings"),
 }
 _WIDE_REASONS = {module: reason for reason, modules in _WIDE_MODULES.items() for module in modules}
 _HARMLESS = {
     "inspect": frozenset({"Parameter", "Signature", "isclass", "isfunction", "ismethod", "signature", "unwrap", "_empty"}),
-    "importlib": frozenset({"PackageNotFoundError", "find_spec", "metadata", "util", "version"}),
+    "importlib": frozenset(
+        {
+            *("EXTENSION_SUFFIXES", "ExtensionFileLoader", "FileFinder", "ModuleSpec", "PackageNotFoundError"),
+            *("distribution", "entry_points", "files", "find_spec", "machinery", "metadata", "requires", "util", "version"),
+        }
+    ),
+    "pkgutil": frozenset({"extend_path", "get_data"}),  # the modules that are found then are among the loaded ones
+    "shutil": frozenset({"copy", "copy2", "copyfile", "copyfileobj", "disk_usage", "get_terminal_size", "which"}),
+    "unittest": frozenset({"mock"}),
 }
 """Members of modules that are otherwise wide."""
 _WIDE_OBJECTS: tuple[tuple[object, str], ...] = (
-    *((each, "it runs text as code") for each in (eval, exec, compile)),
-    *((each, "it lists folders") for each in (os.listdir, os.scandir, os.walk, os.fwalk)),
-    *((each, "another program may read any file") for each in (os.system, os.popen, os.execv, os.execve, os.posix_spawn)),
+    *((each, TEXT) for each in (eval, exec, compile)),
+    *((each, LISTING) for each in (os.listdir, os.scandir, os.walk, os.fwalk)),
+    *((each, PROGRAM) for each in (os.system, os.popen, os.execv, os.execve, os.posix_spawn)),
     (sys._getframe, "it reads the call stack"),
 )
 _WIDE_ATTRIBUTES = {
-    **dict.fromkeys(
-        ("__doc__", "__subclasses__", "get_referents", "get_referrers", "get_objects"), "it looks objects up at run time"
-    ),
+    **dict.fromkeys(("get_referents", "get_referrers", "get_objects"), "it looks objects up at run time"),
     **dict.fromkeys(("co_filename", "co_firstlineno", "f_lineno", "tb_lineno", "get_source"), "it reads source positions"),
-    **dict.fromkeys(("glob", "iglob", "iterdir", "listdir", "rglob", "scandir", "walk"), "it lists folders"),
+    **dict.fromkeys(("glob", "iglob", "iterdir", "listdir", "rglob", "scandir", "walk"), LISTING),
     **dict.fromkeys(
         ("__globals__", "f_back", "f_globals", "f_locals", "gi_frame", "tb_frame"), "it reads namespaces of functions"
     ),
     **dict.fromkeys(("__loader__", "__path__", "__spec__", "exec_module", "load_module"), "it loads code by file"),
-    **dict.fromkeys(("Popen", "check_call", "check_output", "popen", "system"), "another program may read any file"),
+    **dict.fromkeys(("Popen", "check_call", "check_output", "popen", "system"), PROGRAM),
 }
 _LISTING_MODULES = (pkgutil.iter_modules, pkgutil.walk_packages)
 """Functions that find the modules of a package by the names of files; what is imported then is among the loaded modules."""
@@ -65,7 +73,8 @@ _BESIDE_FILE = re.compile(
 """Uses of ``__file__`` that lead to the files beside it, which all count unless they are Python."""
 _FIELD = re.compile(r"\{[^{}]*\}")
 """A field of a text for ``str.format``, which may name an attribute: ``{config.BLOCK}``."""
-_PYTHON_FILE = re.compile(r"\.py\b")
+_PYTHON_FILE = re.compile(r"(?:(?<![^\s/'\"`(:,])([\w-][\w.-]*))?\.py\b")
+"""The name of a Python file in a text, if the text has the whole of it."""
 _WORD = re.compile(r"[^\W\d]\w*")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)
@@ -91,12 +100,18 @@ class Mentions:
     """Any module may be used as a value."""
     enumerates: bool = False
     """It reads attributes whose names are computed."""
+    docstrings: bool = False
+    """It reads docstrings."""
+    source: bool = False
+    """It reads source as text."""
     listed: set[str] = field(default_factory=set)
     """Folders in which it looks which Python files there are; an empty name stands for any."""
+    python_files: set[str] = field(default_factory=set)
+    """Names, or ends of names, of Python files in its texts."""
     words: set[str] = field(default_factory=set)
     """Words in its texts, which may name files."""
-    wide: str = ""
-    """Why everything in the tree counts."""
+    wide: list[str] = field(default_factory=list)
+    """Why everything in the tree counts; acts of `acts.WATCHED` only once they were seen."""
 
 
 class MentionReader(ast.NodeVisitor):
@@ -144,7 +159,7 @@ class MentionReader(ast.NodeVisitor):
         called = self._value(node.func)
         first = node.args[0] if node.args else None
         if any(keyword.arg == "allow_pickle" for keyword in node.keywords):
-            self._widen("pickled objects name code")
+            self._widen(PICKLE)
         if _is_among(called, _LOOK_UPS) and len(node.args) > 1 and (name := _text(node.args[1])):
             self.visit(ast.Attribute(node.args[0], name, ast.Load()))
             arguments = node.args[2:]
@@ -155,6 +170,8 @@ class MentionReader(ast.NodeVisitor):
             places = [each for each in node.args[:1] if isinstance(each, ast.Name) and each.id == "__path__"]
             self.found.listed.add(str(Path(self._module.__file__ or "").resolve().parent) if places else "")
             arguments = node.args[len(places) :]
+        elif called is pkgutil.extend_path:
+            arguments = [each for each in node.args if not (isinstance(each, ast.Name) and each.id == "__path__")]
         else:
             self.visit(node.func)
             arguments = node.args
@@ -164,8 +181,11 @@ class MentionReader(ast.NodeVisitor):
     def visit_Constant(self, node: ast.Constant) -> None:
         if not isinstance(node.value, str):
             return
-        if _PYTHON_FILE.search(node.value):
-            self._widen("it names a Python file")
+        for name in _PYTHON_FILE.findall(node.value):
+            if name:
+                self.found.python_files.add(f"{name}.py")
+            else:
+                self._widen("it names a Python file")
         words = set(_WORD.findall(node.value))
         self.found.words |= words
         self.found.attributes |= {word for each in _FIELD.findall(node.value) for word in _WORD.findall(each)}
@@ -210,6 +230,7 @@ class MentionReader(ast.NodeVisitor):
     def _chain(self, root: str, attributes: list[str]) -> None:
         """Note a name and the attributes after it, as far as they are those of modules."""
         self.found.names.add(root)
+        self.found.docstrings |= root == "__doc__"
         if root.startswith("__") and root in _WIDE_ATTRIBUTES:
             self._widen(_WIDE_ATTRIBUTES[root])
         if root in self._local:
@@ -244,6 +265,8 @@ class MentionReader(ast.NodeVisitor):
         top = module.partition(".")[0]
         if name in ("import_module", "__import__") and top == "importlib":
             self.found.every_module = True
+        elif module == "unittest.mock" or top == "mock":  # it replaces attributes of modules, by texts
+            self._look_up_module()
         elif top in _WIDE_REASONS and name not in _HARMLESS.get(top, ()):
             self._widen(_WIDE_REASONS[top])
         elif top == "importlib" and name not in _HARMLESS["importlib"]:
@@ -256,7 +279,7 @@ class MentionReader(ast.NodeVisitor):
     def _object(self, found: object) -> None:
         """Note what an object of the environment can do."""
         if found is sys.modules:
-            self._widen("it handles modules by hand")
+            self._look_up_module()
         elif found is importlib.import_module or found is builtins.__import__:
             self.found.every_module = True
         elif _is_among(found, _ENUMERATING):
@@ -273,10 +296,17 @@ class MentionReader(ast.NodeVisitor):
 
     def _attribute(self, name: str) -> None:
         self.found.attributes.add(name)
+        self.found.docstrings |= name == "__doc__"
+        if name == "__subclasses__":  # which may stand in any module
+            self._look_up_module()
         if name in _WIDE_ATTRIBUTES:
             self._widen(_WIDE_ATTRIBUTES[name])
         elif name in ("__dict__", "__getattribute__"):
             self.found.enumerates = True
+
+    def _look_up_module(self) -> None:
+        """Note that any name of any loaded module may be read."""
+        self.found.every_module = self.found.enumerates = True
 
     def _import(self, name: str) -> None:
         """Note a module of the tree that code may get by a dotted name, with the packages that it is in."""
@@ -289,7 +319,11 @@ class MentionReader(ast.NodeVisitor):
             self.found.attributes |= set(parts)
 
     def _widen(self, reason: str) -> None:
-        self.found.wide = self.found.wide or reason
+        if reason == SOURCE:  # of files that are known; `inspect` looks things up as well
+            self._look_up_module()
+            self.found.docstrings = self.found.source = True
+        else:
+            self.found.wide.append(reason)
 
     def _global(self, name: str) -> object:
         if name in self._imported:

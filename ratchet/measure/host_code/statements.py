@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType, ModuleType
 
+from ratchet.measure.host_code.acts import WATCHED
 from ratchet.measure.host_code.mentions import MentionReader, Mentions, absolute
 from ratchet.measure.host_code.plain import Plain
 
@@ -62,6 +63,8 @@ class Source:
     by_name: dict[str, list[int]] = field(default_factory=dict)
     stars: list[str] = field(default_factory=list)
     """Modules from which it imports every name."""
+    docstrings: str = ""
+    """Digest of all of them."""
 
 
 class LoadedProgram:
@@ -106,15 +109,15 @@ class LoadedProgram:
         place = _place(module) if isinstance(module, ModuleType) else None
         return module is None or (place is not None and place.is_relative_to(self._tree))
 
-    def closure(self, roots: Iterable[Name]) -> Closure:
-        """Return the statements that count, from these names. Raises Wide."""
+    def closure(self, roots: Iterable[Name], seen: Collection[str] = WATCHED) -> Closure:
+        """Return the statements that count, from these names. Raises Wide. ``seen``: of the watched acts (`acts.ActWatch`)."""
         if self._unread:
             raise Wide(self._unread)
         for path in self._native:
             data = path.read_bytes()
             if b"__pyx_" in data or any(f"{name}\0".encode() in data for name in self._sources):
                 raise Wide(f"{path.name} may use any module of the tree")
-        return Closure(self, roots)
+        return Closure(self, roots, seen)
 
     def uncounted(self, ran: Collection[tuple[str, int, str]], closure: Closure) -> str:
         """Return a function that ran (file, line, name) and is in no statement that counts; no text if there is none."""
@@ -129,6 +132,13 @@ class LoadedProgram:
             if not inside or not all((module, at) in closure.found for at in inside):
                 return shown
         return ""
+
+    def unlisted(self, executed: Iterable[str], unloaded: Collection[str]) -> str:
+        """Return a file of the tree that was run as a module and is neither loaded nor ``unloaded``; no text if there is none."""
+        loaded = {str(source.path) for source in self._sources.values()}
+        files = {Path(file).resolve() for file in executed if Path(file).is_absolute()}
+        inside = sorted(self.relative(file) for file in files if file.is_relative_to(self._tree) and str(file) not in loaded)
+        return next((file for file in inside if file not in unloaded), "")
 
     def source(self, module: str) -> Source | None:
         return self._sources.get(module)
@@ -203,10 +213,11 @@ class LoadedProgram:
         if path.suffix != ".py" or self._content.get(relative) != hashlib.sha256(text).hexdigest():
             self._unread = f"{relative} was not there before the imports"
             return Source(module, path, [])
-        body = [
-            node for node in _without_docstrings(ast.parse(text)).body if not isinstance(node, ast.Pass) and not _is_main(node)
-        ]
-        source = Source(module, path, [Statement(node, frozenset(bound(node))) for node in body])
+        parsed = ast.parse(text)
+        docstrings = _take_docstrings(parsed)
+        body = [node for node in parsed.body if not isinstance(node, ast.Pass) and not _is_main(node)]
+        statements = [Statement(node, frozenset(bound(node))) for node in body]
+        source = Source(module, path, statements, docstrings=_joined(map(repr, docstrings)))
         for at, statement in enumerate(source.statements):
             for name in statement.names:
                 source.by_name.setdefault(name, []).append(at)
@@ -237,8 +248,9 @@ class LoadedProgram:
 class Closure:
     """All statements that count for some names."""
 
-    def __init__(self, program: LoadedProgram, roots: Iterable[Name]) -> None:
+    def __init__(self, program: LoadedProgram, roots: Iterable[Name], seen: Collection[str]) -> None:
         self._program = program
+        self._seen = seen
         self.found: dict[tuple[str, int], Statement] = {}
         self._asked: set[Name] = set()
         self._left: list[Name] = list(roots)
@@ -260,6 +272,14 @@ class Closure:
     def listed(self) -> set[str]:
         return self._all.listed
 
+    @property
+    def python_files(self) -> tuple[str, ...]:
+        return tuple(self._all.python_files)
+
+    @property
+    def reads_source(self) -> bool:
+        return self._all.source
+
     def digests(self) -> dict[str, str]:
         """Return ``file: names`` → digest. Statements that do more than bind names are one entry of their file."""
         parts: dict[str, list[str]] = {}
@@ -272,6 +292,8 @@ class Closure:
                 parts.setdefault(f"{file}: {names}", []).append(_digest(statement))
             if counted:
                 parts[f"{file}: order of statements"] = [_joined(self._program.sequence(source, counted))]
+            if self._all.docstrings:
+                parts[f"{file}: docstrings"] = [source.docstrings]
         return {label: _joined(digests) for label, digests in parts.items()}
 
     def _add(self, module: str, source: Source, at: int) -> None:
@@ -279,16 +301,19 @@ class Closure:
             return
         statement = self.found[module, at] = source.statements[at]
         mentions, everything = self._program.mentions(source, statement), self._all
-        if mentions.wide:
-            raise Wide(f"{mentions.wide} ({self._program.relative(source.path)}:{statement.node.lineno})")
+        if reason := next((each for each in mentions.wide if each not in WATCHED or each in self._seen), None):
+            raise Wide(f"{reason} ({self._program.relative(source.path)}:{statement.node.lineno})")
         self._left += [(module, name) for name in mentions.names]
         self._left += mentions.members
         everything.attributes |= mentions.attributes
         everything.escapes |= mentions.escapes
         everything.handed |= mentions.handed
         everything.words |= mentions.words
+        everything.python_files |= mentions.python_files
         everything.every_module |= mentions.every_module
         everything.enumerates |= mentions.enumerates
+        everything.docstrings |= mentions.docstrings
+        everything.source |= mentions.source
         everything.listed |= mentions.listed
 
     def _name(self, name: Name) -> None:
@@ -357,13 +382,16 @@ def _place(module: ModuleType) -> Path | None:
     return Path(file).resolve() if file else None
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
+def _take_docstrings(tree: ast.Module) -> list[str]:
+    """Take all docstrings out of a module, and return them."""
+    taken = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.body:
             first = node.body[0]
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
                 node.body[:1] = [] if len(node.body) > 1 else [ast.copy_location(ast.Pass(), first)]
-    return tree
+                taken.append(first.value.value)
+    return taken
 
 
 def _at_top(node: ast.AST) -> Iterable[ast.AST]:
