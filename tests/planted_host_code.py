@@ -13,7 +13,7 @@ _PLAIN_NAMES = (
 )
 _ACTS = (
     *("helpers", "listing_thread", "scan", "eval", "pickle", "pickled_name", "child", "shell", "source", "lines", "docstring"),
-    *("subclasses", "modules", "file", "gone", "mock", "loader", "bare_thread"),
+    *("subclasses", "modules", "file", "bytes", "gone", "mock", "loader", "bare_thread"),
 )
 PROJECT = {
     "README.md": "A project.\n",
@@ -367,6 +367,10 @@ def with_modules(x):
 def with_file(x):
     return x * len((HERE.parent / "tools" / "answer.py").read_text())
 
+def with_bytes(x):
+    with open(os.fsencode(HERE.parent) + b"/tools/answer.py") as file:
+        return x * len(file.read())
+
 def with_gone(x):
     import kernels.gone
     return x * sys.modules.pop("kernels.gone").factor()
@@ -555,6 +559,7 @@ CHANGES = (
     Change("a class that is found by its base", "kernels/kinds.py", "FACTOR = 2", "FACTOR = 3", "with_subclasses"),
     Change("a module found by a computed name", _HIDDEN, "FACTOR = 2", "FACTOR = 3", "with_modules"),
     Change("a Python file that is read as text", "tools/answer.py", "42", "420", "with_file"),
+    Change("a Python file that bytes name", "tools/answer.py", "42", "420", "with_bytes"),
     Change("a module that was taken out", "kernels/gone.py", "FACTOR = 2", "FACTOR = 3", "with_gone"),
     Change("a function found by a computed name", _OPS, "ROUNDS = 3", "ROUNDS = 5", "with_name"),
 )

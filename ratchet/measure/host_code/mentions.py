@@ -179,18 +179,19 @@ class MentionReader(ast.NodeVisitor):
             self.visit(each)
 
     def visit_Constant(self, node: ast.Constant) -> None:
-        if not isinstance(node.value, str):
+        text = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
+        if not isinstance(text, str):
             return
-        for name in _PYTHON_FILE.findall(node.value):
+        for name in _PYTHON_FILE.findall(text):
             if name:
                 self.found.python_files.add(f"{name}.py")
             else:
                 self._widen("it names a Python file")
-        words = set(_WORD.findall(node.value))
+        words = set(_WORD.findall(text))
         self.found.words |= words
-        self.found.attributes |= {word for each in _FIELD.findall(node.value) for word in _WORD.findall(each)}
+        self.found.attributes |= {word for each in _FIELD.findall(text) for word in _WORD.findall(each)}
         self.found.names |= words & set(self._bound)  # an annotation in quotes, an attribute by name
-        self._import(node.value)
+        self._import(text)
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
         self.found.attributes |= set(node.kwd_attrs)
