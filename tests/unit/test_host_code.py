@@ -172,6 +172,24 @@ def test_a_function_that_no_name_leads_to_makes_everything_count(tmp_path: Path)
     assert found.note == "first in kernels/unrelated.py:3 ran, and no name leads to it"
 
 
+def test_source_that_is_read_counts_with_its_comments(tmp_path: Path) -> None:
+    """Where a case reads source as text, the files that it read count with their comments, and no others."""
+    project = {
+        "kernels/read.py": "def read(x):\n    # a comment\n    return x\n",
+        "kernels/called.py": "def called(x):\n    # a comment\n    return x\n",
+        "bench/cases.py": "import inspect\nimport torch\nfrom ratchet import benchmark\nfrom kernels.called import called\n"
+        "from kernels.read import read\n\n@benchmark(devices=('cpu',))\ndef case(*, device):\n    x = torch.ones(4)\n"
+        "    return lambda: called(x) * len(inspect.getsource(read))\n",
+    }
+    before = identities(write(tmp_path / "before", project), "case")["case"]
+    files = {}
+    for name in ("kernels/read.py", "kernels/called.py"):
+        text = project[name].replace("# a comment", "# another comment")
+        after = identities(write(tmp_path / name, {**project, name: text}), "case")["case"]
+        files[name] = after.difference(before)
+    assert files == {"kernels/read.py": "kernels/read.py changed", "kernels/called.py": ""}
+
+
 def test_a_process_that_is_spawned_may_have_done_anything(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No event says that `multiprocessing` spawns a process; that it has loaded what spawns does."""
     monkeypatch.delitem(sys.modules, "multiprocessing.popen_spawn_posix", raising=False)

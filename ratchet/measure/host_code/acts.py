@@ -88,8 +88,10 @@ class ActWatch:
         if event == "pickle.find_class":
             return self._may_be_own(argument)
         if act == SOURCE:
-            if str(argument).endswith((".py", ".pyc")) and self._is_inside(argument) and not _is_of(caller, frozenset()):
-                self.texts.add(os.path.realpath(argument))  # whoever reads it: `linecache` keeps it for all
+            # Whoever reads it: `linecache` keeps it for all. The harness reads bytes, which nothing keeps.
+            reader = _outside(caller) if caller and _package(caller) == "pathlib" else caller
+            if str(argument).endswith((".py", ".pyc")) and self._is_inside(argument) and not _is_of(reader, frozenset()):
+                self.texts.add(os.path.realpath(argument))
             return False
         # Text and code that a library makes and runs, as attrs and jinja2 do, has the names of that library.
         if caller is None:
