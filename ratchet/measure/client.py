@@ -168,10 +168,10 @@ class HostClient:
             raise HostError(found.error if self.side == "head" else f"{self.side.capitalize()}: {found.error}", found.hint)
         refuse_foreign(self.side, found.foreign)
         if found.touched_cuda:
+            where = f" ({clean(found.cuda_used_at)})" if found.cuda_used_at else ""
             raise HostError(
-                f"{self._tree.bench}/ of the {self.side} uses CUDA while it is imported; no worker can be forked after that.",
-                "Move that work into the benchmark function. To build CUDA C++ while importing, set TORCH_CUDA_ARCH_LIST: "
-                "without it torch asks the GPU.",
+                f"{self._tree.bench}/ of the {self.side} uses CUDA while it is imported{where}; no worker can be forked then.",
+                "Move that work into the benchmark function. Questions about the GPU, as of its capability, are answered.",
             )
         return found
 

@@ -63,6 +63,8 @@ class Listing(Record):
     error: str = ""
     hint: str = ""
     touched_cuda: bool = False
+    cuda_used_at: str = ""
+    """File and line that made torch begin CUDA, if that is known."""
 
 
 class Ready(Record):

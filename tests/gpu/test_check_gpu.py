@@ -154,3 +154,52 @@ def test_a_case_that_waits_for_the_host_is_called_host_bound(tmp_path: Path) -> 
     assert "Its kernels take " in done.verdict("waiting/event").host_bound
     assert done.verdict("scale/event").host_bound == done.verdict("scale/graph").host_bound == ""
     assert "host-bound" in done.markdown
+
+
+ASKS = """\
+import torch
+import triton
+from ratchet import benchmark
+
+CAPABILITY = torch.cuda.get_device_capability()
+MULTIPROCESSORS = torch.cuda.get_device_properties("cuda").multi_processor_count
+TARGET = triton.runtime.driver.active.get_current_target()
+SHARED = triton.runtime.driver.active.utils.get_device_properties(torch.cuda.current_device())["max_shared_mem"]
+BF16 = torch.cuda.is_bf16_supported()
+
+
+@benchmark
+def asks(device):
+    assert torch.cuda.get_device_capability() == CAPABILITY
+    assert torch.cuda.get_device_properties(0).multi_processor_count == MULTIPROCESSORS
+    assert triton.runtime.driver.active.get_current_target() == TARGET
+    assert triton.runtime.driver.active.utils.get_device_properties(0)["max_shared_mem"] == SHARED
+    assert BF16
+    x = torch.randn(1 << 24, device=device)
+    return lambda: x * 2
+"""
+
+
+def test_benchmarks_may_ask_about_the_gpu_while_they_are_imported(tmp_path: Path) -> None:
+    """Capability, properties and Triton's target are answered as in a worker, and workers are forked after that."""
+    pytest.importorskip("triton")
+    new_repository(tmp_path / "repo", {"bench/asks.py": ASKS})
+    commit(tmp_path / "repo", "notes", {"notes.txt": "no code\n"})
+    play = Playground(tmp_path)
+    done = play.finish(play.start("check", "--device", "cuda"), 300)
+    assert done.code == 0, done
+    assert done.outcomes() == {"asks/default": Outcome.IDENTICAL}
+
+
+@pytest.mark.parametrize("how", ["torch.zeros(1, device='cuda')", "cupy.cuda.Device(0).compute_capability"])
+def test_work_on_the_gpu_while_benchmarks_are_imported_is_refused(how: str, tmp_path: Path) -> None:
+    """The sentence names the line, as far as torch was asked; another library's use of CUDA is noticed too."""
+    module = how.partition(".")[0]
+    pytest.importorskip(module)
+    new_repository(tmp_path / "repo", {"bench/works.py": f"import {module}\nfrom ratchet import benchmark\nX = {how}\n"})
+    commit(tmp_path / "repo", "notes", {"notes.txt": "no code\n"})
+    play = Playground(tmp_path)
+    done = play.finish(play.start("check", "--device", "cuda"), 300)
+    assert done.code == 3, done
+    assert "uses CUDA while it is imported" in done.sentence
+    assert module != "torch" or "(bench/works.py:3)" in done.sentence

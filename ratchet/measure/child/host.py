@@ -27,6 +27,7 @@ from dataclasses import replace
 from typing import Any
 
 from ratchet.errors import RatchetError
+from ratchet.measure.child.gpu_facts import CudaUse, cuda_has_begun, facts_for_imports
 from ratchet.measure.child.loader import LoadedTree, load_tree
 from ratchet.measure.host_code import HostCode
 from ratchet.measure.tree_spec import TreeSpec
@@ -80,15 +81,17 @@ def _close_files(hosts: Iterable[dict[str, Any]]) -> None:
 
 
 def _host(channel: Channel, spec: TreeSpec) -> None:
+    answered = facts_for_imports(spec.path, channel) if spec.device == "cuda" else contextlib.nullcontext(CudaUse())
     try:
-        tree = load(spec)
+        with answered as use:
+            tree = load(spec)
     except RatchetError as error:
         channel.send({"error": error.message, "hint": error.hint})
         return
     begin_section("")
     _prepare_torch_compile(tree)
     _prepare_triton()
-    channel.send(_listing(tree))
+    channel.send(_listing(tree, use))
     _prepare_optimizers(tree)
     if tree.code is not None:
         tree.code.update()
@@ -105,7 +108,7 @@ def load(spec: TreeSpec) -> LoadedTree:
     return replace(load_tree(spec, begin_section), code=code)
 
 
-def _listing(tree: LoadedTree) -> dict[str, Any]:
+def _listing(tree: LoadedTree, use: CudaUse) -> dict[str, Any]:
     import torch
 
     return {
@@ -115,7 +118,8 @@ def _listing(tree: LoadedTree) -> dict[str, Any]:
         "cuda": torch.version.cuda,
         "triton": importlib.metadata.version("triton") if importlib.util.find_spec("triton") else None,
         "foreign": tree.provenance.foreign(),
-        "touched_cuda": torch.cuda.is_initialized(),
+        "touched_cuda": cuda_has_begun(),
+        "cuda_used_at": use.where,
     }
 
 
