@@ -183,7 +183,7 @@ def asks(device):
 def test_benchmarks_may_ask_about_the_gpu_while_they_are_imported(tmp_path: Path) -> None:
     """Capability, properties and Triton's target are answered as in a worker, and workers are forked after that."""
     pytest.importorskip("triton")
-    new_repository(tmp_path / "repo", {"bench/asks.py": ASKS})
+    new_repository(tmp_path / "repo", {"bench/asks.py": ASKS, "pyproject.toml": "[tool.ratchet]\n"})
     commit(tmp_path / "repo", "notes", {"notes.txt": "no code\n"})
     play = Playground(tmp_path)
     done = play.finish(play.start("check", "--device", "cuda"), 300)

@@ -105,13 +105,17 @@ def _hot_spots(events: Iterable[Any], tree: Path) -> list[HotSpot]:
 
 
 def _caller_of(event: Any, tree: Path) -> str:
-    """Return the innermost function of the tree on an event's stack, with its first line; none where there is none."""
+    """Return the innermost function of the tree on an event's stack, with its first line; none where there is none.
+
+    Frames are events around it or, in some releases of torch, in its own ``stack``, from the innermost one on.
+    """
     while event is not None:
-        if (frame := _FRAME.match(event.name)) and not frame["file"].startswith("torch/"):
-            file = Path(frame["file"])
-            inside = file.relative_to(tree) if file.is_relative_to(tree) else file
-            if (tree / inside).is_file():
-                return clean(f"{inside}:{frame['line']} {frame['function']}", _MOST_TEXT)
+        for frame in map(_FRAME.match, (event.name, *(event.stack or ()))):
+            if frame and not frame["file"].startswith("torch/"):
+                file = Path(frame["file"])
+                inside = file.relative_to(tree) if file.is_relative_to(tree) else file
+                if not inside.is_absolute() and (tree / inside).is_file():
+                    return clean(f"{inside}:{frame['line']} {frame['function']}", _MOST_TEXT)
         event = event.cpu_parent
     return ""
 

@@ -89,12 +89,15 @@ def _events(call: Callable[[], object], device: Device, *, on_host: bool = True)
 
 def profiled(body: Callable[[], object], device: Device, *, on_host: bool = True, detailed: bool = False) -> Any:
     """Run ``body`` under torch.profiler, ``detailed`` with stacks and shapes. Return the profiler."""
+    from torch._C._profiler import _ExperimentalConfig
     from torch.profiler import ProfilerActivity, profile
 
     wanted = [*([ProfilerActivity.CPU] if on_host else []), *([ProfilerActivity.CUDA] if device == "cuda" else [])]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*Profiler clears events at the end of each cycle")  # there is one cycle
-        with profile(activities=wanted, with_stack=detailed, record_shapes=detailed) as taken:
+        # Without `verbose` stacks stay empty in releases that do not give frames as events: pytorch#100253.
+        how = _ExperimentalConfig(verbose=detailed)
+        with profile(activities=wanted, with_stack=detailed, record_shapes=detailed, experimental_config=how) as taken:
             body()
         return taken
 
