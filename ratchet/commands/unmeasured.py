@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ratchet.forge.git import Repository, Snapshot
+from ratchet.measure.child.reads import BUILT
 from ratchet.units import listed
 
 _DEPENDENCIES = (
@@ -20,7 +21,6 @@ _DEPENDENCIES = (
     "conda-lock.yml",
     "pylock*.toml",
 )
-_BUILT = (".so", ".cubin", ".fatbin", ".hsaco", ".ptx")
 _TABLES = (
     ("project", "dependencies"),
     ("project", "optional-dependencies"),
@@ -43,7 +43,7 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
         f"The submodule {path} has uncommitted changes, which are not in the head: commit them there."
         for path in repository.edited_submodules()
     ]
-    built = [path for path in repository.ignored_files() if path.endswith(_BUILT) and (tree / path).parent.is_dir()]
+    built = [path for path in repository.ignored_files() if path.endswith(BUILT) and (tree / path).parent.is_dir()]
     if lacking := [path for path in built if not (tree / path).exists()]:
         why = "so code that does without them did: build in [tool.ratchet] makes them in each tree"
         notes.append(f"{listed(lacking, 3)}: in your checkout alone, since git ignores such files, {why}.")

@@ -31,7 +31,7 @@ import ratchet
 _HARNESS = f"{Path(ratchet.__file__).resolve().parent}{os.sep}"
 MOST_NOTED = 100_000
 """Names of files that are kept at once; a benchmark may write any number of them."""
-_BUILT = (".so", ".cubin", ".fatbin", ".hsaco", ".ptx")
+BUILT = (".so", ".cubin", ".fatbin", ".hsaco", ".ptx")
 """Endings of files that a compiler made: one that lies in the checkout alone is one for both sides."""
 _SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx", ".f90", ".hip", ".pyx", ".rs")
 _DIGEST = re.compile(
@@ -92,7 +92,7 @@ def taken_from_checkout(tree: Path, checkout: Path, watch: ReadWatch) -> list[st
             if not path.startswith(f"{checkout}{os.sep}") or path.startswith(f"{tree}{os.sep}") or not _is_written(path, 0):
                 continue
             inside = Path(path).relative_to(checkout)
-            if _replaces(inside, tree, checkout, is_built=found_by_path or path.endswith(_BUILT)):
+            if _replaces(inside, tree, checkout, is_built=found_by_path or path.endswith(BUILT)):
                 found.append(f"{verb} {inside.name} ({path}) instead of its own copy")
         names.clear()
     return found
