@@ -18,14 +18,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import ratchet
 from ratchet.errors import UsageError
 from ratchet.measure.child.reads import (
+    HARNESS_FOLDER,
     ReadWatch,
     SharedFiles,
     installed_copies,
     is_installed,
     is_kept_apart,
+    mapped_files,
     missing_builds,
     shared_files,
     shared_folders,
@@ -40,7 +41,6 @@ from ratchet.records.tuning import TUNED_FILE, Tuned
 from ratchet.workload import VARIANT, Benchmark, Workload
 
 HARNESS = "ratchet"
-_HARNESS_FOLDER = Path(ratchet.__file__).resolve().parent
 
 
 @dataclass(frozen=True)
@@ -226,15 +226,14 @@ class Provenance:
         # Names first: a worker that looked at the modules themselves would copy the memory that they share with its host.
         fresh = set(sys.modules) - self._checked
         self._checked |= fresh
-        modules = foreign_modules(
-            self._tree, self._checkout, self._names, {name: sys.modules.get(name) for name in fresh}, self._installed
-        )
+        modules = {name: sys.modules.get(name) for name in fresh}
         maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-        loaded = modules or foreign_libraries(self._tree, self._checkout, maps, self._installed)
-        files = [file for name in fresh if isinstance(file := getattr(sys.modules.get(name), "__file__", None), str)]
+        loaded = foreign_modules(self._tree, self._checkout, self._names, modules, self._installed)
+        loaded = loaded or foreign_libraries(self._tree, self._checkout, maps, self._installed)
+        files = [file for module in modules.values() if isinstance(file := getattr(module, "__file__", None), str)]
         self.shared |= shared_files(self._tree, self._watch.opened, files, maps)
-        mapped = (line.split(None, 5)[5] for line in maps.splitlines() if f" {self._checkout}{os.sep}" in line)
-        self._watch.opened.update(mapped)  # by C code perhaps, as safetensors
+        mapped = mapped_files(maps, f"{self._checkout}{os.sep}")
+        self._watch.opened.update(path for _, path in mapped)  # by C code perhaps, as safetensors
         taken = taken_from_checkout(self._tree, self._checkout, self._watch)
         missing = missing_builds(self._tree, self._checkout, self._watch)
         return [f"loaded {each} instead of its own copy" for each in loaded] + taken + missing
@@ -249,12 +248,13 @@ def foreign_modules(
 ) -> list[str]:
     """Return ``name (file)`` of each loaded module that belongs to the repository but lies outside ``tree``.
 
-    from it, or if it lies in the user's own ``checkout`` (installed packages of a virtual environment inside it, and what
-    `shared_folders` hold, excepted).
+    A module belongs to the repository if its top-level name is among ``names``, if its file was ``installed`` from it, or if
+    it lies in the user's own ``checkout`` (installed packages of a virtual environment inside it, and what `shared_folders`
+    hold, excepted).
     """
     found, shared = [], tuple(f"{folder}{os.sep}" for folder in shared_folders(checkout))
     real_folder = functools.cache(os.path.realpath)  # a thousand modules lie in a few hundred folders
-    ours = (f"{tree}{os.sep}", f"{_HARNESS_FOLDER}{os.sep}")
+    ours = (f"{tree}{os.sep}", HARNESS_FOLDER)
     for name, module in sorted(modules.items()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str):
@@ -285,10 +285,8 @@ def foreign_libraries(tree: Path, checkout: Path, maps: str, installed: frozense
     """
     if tree == checkout:
         return []
-    # As text first: each worker asks for each case, and the lines are thousands.
-    lines = (line.split(None, 5) for line in maps.splitlines() if f" {checkout}{os.sep}" in line)
-    mapped = {Path(fields[5]) for fields in lines if "x" in fields[1]}
-    ours = {path.relative_to(checkout) for path in mapped if path.is_relative_to(checkout) and not path.is_relative_to(tree)}
+    mapped = {Path(path) for rights, path in mapped_files(maps, f"{checkout}{os.sep}") if "x" in rights}
+    ours = {path.relative_to(checkout) for path in mapped if not path.is_relative_to(tree)}
     found = [checkout / path for path in ours if not is_kept_apart(path, checkout) or (tree / path).is_file()]
     found += [Path(path) for path in installed if f" {path}\n" in maps]
     return [f"{path.name} ({path})" for path in sorted(found)]

@@ -21,14 +21,14 @@ import sys
 import tempfile
 import tomllib
 import urllib.parse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import ratchet
 
-_HARNESS = f"{Path(ratchet.__file__).resolve().parent}{os.sep}"
+HARNESS_FOLDER = f"{Path(ratchet.__file__).resolve().parent}{os.sep}"
 MOST_NOTED = 100_000
 """Names of files that are kept at once; a benchmark may write any number of them."""
 BUILT = (".so", ".cubin", ".fatbin", ".hsaco", ".ptx")
@@ -81,7 +81,7 @@ class ReadWatch:
 
 
 def taken_from_checkout(tree: Path, checkout: Path, watch: ReadWatch) -> list[str]:
-    """Return what each thing was that this process took from the checkout since the last call: ``reads a.json (path) instead …``.
+    """Return the files that this process took from the checkout since the last call: ``reads a.json (path) instead …``.
 
     A file counts if the tree has another one at its place. What a compiler made counts also where the tree has none.
     """
@@ -107,7 +107,7 @@ def _replaces(inside: Path, tree: Path, checkout: Path, *, is_built: bool) -> bo
 
 
 def missing_builds(tree: Path, checkout: Path, watch: ReadWatch) -> list[str]:
-    """Return what each compiled file was that this process looked for in the tree, and that lies in the checkout alone."""
+    """Return the compiled files that this process looked for in the tree, and that lie in the checkout alone: ``finds no …``."""
     looked = {Path(_real(name)) for name in watch.loaded if os.sep in name or name.endswith(".so")}
     for name, places in watch.missed:
         if name not in sys.modules:
@@ -216,13 +216,20 @@ def shared_files(tree: Path, opened: Iterable[str], modules: Iterable[str], maps
     if not made.exists():
         return SharedFiles()
     since = made.stat().st_mtime
-    lines = (line.split(None, 5) for line in maps.splitlines() if "/" in line)
-    mapped = {fields[5] for fields in lines if "x" in fields[1] and len(fields) == 6 and _may_be_shared(fields[5], tree)}
+    mapped = {path for rights, path in mapped_files(maps) if "x" in rights and _may_be_shared(path, tree)}
     others = {path for path in map(_real, {*opened, *modules}) if _may_be_shared(path, tree)}
     sources = _source_names(tree) if mapped else frozenset()
     built = {path for path in mapped if Path(path).name.partition(".")[0].removeprefix("lib") in sources}
     fresh = {path for path in mapped | others if _is_written(path, since)}
     return SharedFiles(frozenset(built), frozenset(fresh - built))
+
+
+def mapped_files(maps: str, start: str = os.sep) -> Iterator[tuple[str, str]]:
+    """Yield the rights and the path of each mapping of a file whose path begins so: proc(5)."""
+    for line in maps.splitlines():
+        # As text first: each worker asks for each case, and the lines are thousands.
+        if f" {start}" in line and len(fields := line.split(None, 5)) == 6:
+            yield fields[1], fields[5]
 
 
 def _is_written(path: str, since: float) -> bool:
@@ -241,4 +248,4 @@ def _may_be_shared(path: str, tree: Path) -> bool:
     apart = ("/dev/", "/lib/", "/lib64/", "/opt/", "/proc/", "/sys/", "/usr/", f"{tree.parent}{os.sep}", f"{sys.prefix}{os.sep}")
     if path.startswith((*apart, f"{sys.base_prefix}{os.sep}")) or path.endswith(".lock") or _DIGEST.search(path):
         return False
-    return not is_installed(Path(path)) and not path.startswith(_HARNESS)
+    return not is_installed(Path(path)) and not path.startswith(HARNESS_FOLDER)
