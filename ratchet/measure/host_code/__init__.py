@@ -26,8 +26,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-import ratchet
-from ratchet.measure.host_code.acts import ActWatch
+from ratchet.measure.host_code.acts import HARNESS_FOLDER, ActWatch
 from ratchet.measure.host_code.statements import LoadedProgram, Name, Wide
 from ratchet.records.tuning import TUNED_FILE
 
@@ -122,10 +121,10 @@ class HostCode:
 
 
 class _Importers:
-    """Notes who imports: a finder that finds nothing."""
+    """A finder that finds nothing, and notes the modules that code of the environment imports."""
 
     def __init__(self, tree: Path) -> None:
-        self._known = (f"{tree}{os.sep}", f"{Path(ratchet.__file__).parent}{os.sep}")
+        self._known = (f"{tree}{os.sep}", HARNESS_FOLDER)
         self.by_libraries: set[str] = set()
 
     def find_spec(self, name: str, *_: object) -> None:
