@@ -24,7 +24,7 @@ from ratchet.measure.host_code.acts import LISTING, PICKLE, PROGRAM, SOURCE, TEX
 _WIDE_MODULES = {
     PROGRAM: ("subprocess", "pty"),
     PICKLE: ("pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"),
-    "it loads code by file": ("imp", "pkgutil", "runpy", "zipimport", "code", "codeop"),
+    "it loads code by file": ("imp", "importlib", "pkgutil", "runpy", "zipimport", "code", "codeop"),
     LISTING: ("fileinput", "glob", "shutil"),
     SOURCE: ("inspect", "linecache", "tokenize", "pydoc"),
     "it finds code by settings": ("hydra", "unittest"),
@@ -270,8 +270,6 @@ class MentionReader(ast.NodeVisitor):
             self._look_up_module()
         elif top in _WIDE_REASONS and name not in _HARMLESS.get(top, ()):
             self._widen(_WIDE_REASONS[top])
-        elif top == "importlib" and name not in _HARMLESS["importlib"]:
-            self._widen("it loads code by file")
         elif reason := _WIDE_MEMBERS.get((top, name)):
             self._widen(reason)
         elif top == "gc" and name in _WIDE_ATTRIBUTES:
