@@ -8,7 +8,6 @@ sides would then time the same code. Only the harness itself is meant to come fr
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -28,6 +27,7 @@ from ratchet.measure.child.reads import (
     is_kept_apart,
     mapped_files,
     missing_builds,
+    path_resolver,
     shared_files,
     shared_folders,
     taken_from_checkout,
@@ -253,16 +253,13 @@ def foreign_modules(
     hold, excepted).
     """
     found, shared = [], tuple(f"{folder}{os.sep}" for folder in shared_folders(checkout))
-    real_folder = functools.cache(os.path.realpath)  # a thousand modules lie in a few hundred folders
+    real_path = path_resolver()
     ours = (f"{tree}{os.sep}", HARNESS_FOLDER)
     for name, module in sorted(modules.items()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str):
             continue
-        folder, file_name = os.path.split(file)
-        path = f"{real_folder(folder)}{os.sep}{file_name}"
-        if os.path.islink(path):  # noqa: PTH114  a Path for each module takes longer than all the rest
-            path = os.path.realpath(path)
+        path = real_path(file)
         if path.startswith(ours):
             continue
         in_checkout = path.startswith(f"{checkout}{os.sep}") and not path.startswith(shared)
