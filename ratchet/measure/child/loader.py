@@ -7,6 +7,7 @@ sides would then time the same code. Only the harness itself is meant to come fr
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import sys
@@ -219,7 +220,8 @@ class Provenance:
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None)
             if isinstance(file, str) and file.startswith(start) and file.endswith(".py") and not is_installed(Path(file)):
-                yield Path(file).read_text(encoding="utf-8", errors="replace")
+                with contextlib.suppress(OSError):  # a module may remove its file
+                    yield Path(file).read_text(encoding="utf-8", errors="replace")
 
     def foreign(self) -> list[str]:
         """Return what this process took from elsewhere since the last call: ``loaded acme (path) instead of its own copy``."""
