@@ -53,8 +53,8 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
     files = [str(path) for path in near if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in _DEPENDENCIES)]
     for path in near:
         if path.name == "pyproject.toml" and reference:
-            tables = [repository.file_in(each.revision, str(path)) for each in (reference, head)]
-            if _of_installing(tables[0]) != _of_installing(tables[1]):
+            before, after = (_install_tables(repository.file_in(each.revision, str(path))) for each in (reference, head))
+            if before != after:
                 files.append(f"the dependencies or entry points in {path}")
     if files:
         why = "both sides ran with the packages that are installed here, so what that changes was not measured"
@@ -62,7 +62,8 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
     return tuple(notes)
 
 
-def _of_installing(text: bytes | None) -> list[Any]:
+def _install_tables(text: bytes | None) -> list[Any]:
+    """Return the `_TABLES` of a file; the whole of it where it cannot be read."""
     try:
         about: dict[str, Any] = tomllib.loads((text or b"").decode())
     except ValueError:

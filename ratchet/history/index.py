@@ -28,7 +28,7 @@ from ratchet.records.files import loads
 from ratchet.records.history import HistoryCase, HistoryRun, Series
 
 LAYOUT = f"2 {__version__}"
-"""Of the tables, and of the version that read the files: a newer one may read what this one refused."""
+"""The layout of the tables, and the version that read the files: a newer one may read what this one refused."""
 _TABLES = """
 CREATE TABLE about (layout TEXT);
 CREATE TABLE files (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, state TEXT, problem TEXT);

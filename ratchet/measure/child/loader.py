@@ -54,7 +54,7 @@ class LoadedTree:
     tuned: Tuned
     """The tree's ``bench/tuned.json``, whose values take the place of its workloads' own tuning."""
     code: HostCode | None = None
-    """What the identity of host code needs of the tree, where a host has loaded it."""
+    """The tree as the identity of host code takes it, where a host has loaded it."""
 
     def case(self, name: str) -> Case:
         """Return the case of this name. Raises UsageError where this tree does not have it, or cannot run it here."""
