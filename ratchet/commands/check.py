@@ -106,9 +106,8 @@ def check(request: Request, progress: Progress, environ: Mapping[str, str]) -> C
     ):
         machines = (joined(held),) if plan.settings.command else held
         measured = _measure(plan, machines, trees, progress, early)
-        silent = unmeasured(plan.repository, plan.head, plan.reference, plan.settings.project, trees.head)
-        notes = (*measured.suite.notes, *silent)
-        measured = replace(measured, suite=replace(measured.suite, notes=notes))
+        warnings = unmeasured(plan.repository, plan.head, plan.reference, plan.settings.project, trees.head)
+        measured = replace(measured, suite=replace(measured.suite, notes=(*measured.suite.notes, *warnings)))
         if plan.shard and not measured.suite.cases:
             raise UsageError(f"Shard {plan.shard} has no case: there are fewer cases than shards.", "Take fewer shards.")
         timing = started, time.monotonic() - clock

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import ratchet
 from ratchet.cache import scratch_folder
-from ratchet.commands.machine import Machine, machine_of, plan_of
+from ratchet.commands.machine import Machine, machine_of, plan_of_case
 from ratchet.commands.request import Request, root_of
 from ratchet.commands.trees import tree_spec
 from ratchet.config import Settings, load_settings
@@ -169,13 +169,7 @@ def _sanitizer(machine: Machine, environ: Mapping[str, str]) -> Path:
 
 
 def _task(settings: Settings, machine: Machine, rules: Rules, seeds: Sequence[int], budget_s: float) -> FilesTask:
-    own = {
-        "blocks": BLOCKS[machine.device],
-        "placements": 1 if machine.device == "cpu" else 2,
-        "budget_s": 0.0,
-        "seed": seeds[-1],
-    }
-    plan = plan_of(settings, machine.device).model_copy(update=own)
+    plan = plan_of_case(settings, machine.device, BLOCKS[machine.device]).model_copy(update={"seed": seeds[-1]})
 
     def undecided(head: Sequence[WorkerSamples], reference: Sequence[WorkerSamples]) -> bool:
         return timed_verdict(head, reference)[0] == "inconclusive"

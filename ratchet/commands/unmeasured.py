@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ratchet.forge.git import Repository, Snapshot
+from ratchet.measure.child.reads import BUILT
 from ratchet.units import listed
 
 _DEPENDENCIES = (
@@ -20,7 +21,6 @@ _DEPENDENCIES = (
     "conda-lock.yml",
     "pylock*.toml",
 )
-_BUILT = (".so", ".cubin", ".fatbin", ".hsaco", ".ptx")
 _TABLES = (
     ("project", "dependencies"),
     ("project", "optional-dependencies"),
@@ -43,7 +43,7 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
         f"The submodule {path} has uncommitted changes, which are not in the head: commit them there."
         for path in repository.edited_submodules()
     ]
-    built = [path for path in repository.ignored_files() if path.endswith(_BUILT) and (tree / path).parent.is_dir()]
+    built = [path for path in repository.ignored_files() if path.endswith(BUILT) and (tree / path).parent.is_dir()]
     if lacking := [path for path in built if not (tree / path).exists()]:
         why = "so code that does without them did: build in [tool.ratchet] makes them in each tree"
         notes.append(f"{listed(lacking, 3)}: in your checkout alone, since git ignores such files, {why}.")
@@ -53,8 +53,8 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
     files = [str(path) for path in near if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in _DEPENDENCIES)]
     for path in near:
         if path.name == "pyproject.toml" and reference:
-            tables = [repository.file_in(each.revision, str(path)) for each in (reference, head)]
-            if _of_installing(tables[0]) != _of_installing(tables[1]):
+            before, after = (_install_tables(repository.file_in(each.revision, str(path))) for each in (reference, head))
+            if before != after:
                 files.append(f"the dependencies or entry points in {path}")
     if files:
         why = "both sides ran with the packages that are installed here, so what that changes was not measured"
@@ -62,7 +62,8 @@ def unmeasured(repository: Repository, head: Snapshot, reference: Snapshot | Non
     return tuple(notes)
 
 
-def _of_installing(text: bytes | None) -> list[Any]:
+def _install_tables(text: bytes | None) -> list[Any]:
+    """Return the `_TABLES` of a file; the whole of it where it cannot be read."""
     try:
         about: dict[str, Any] = tomllib.loads((text or b"").decode())
     except ValueError:

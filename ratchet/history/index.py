@@ -28,7 +28,7 @@ from ratchet.records.files import loads
 from ratchet.records.history import HistoryCase, HistoryRun, Series
 
 LAYOUT = f"2 {__version__}"
-"""Of the tables, and of the version that read the files: a newer one may read what this one refused."""
+"""The layout of the tables, and the version that read the files: a newer one may read what this one refused."""
 _TABLES = """
 CREATE TABLE about (layout TEXT);
 CREATE TABLE files (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, state TEXT, problem TEXT);
@@ -60,10 +60,8 @@ class IndexedCase(NamedTuple):
 
 
 class _KnownRun(NamedTuple):
-    """What the places of a run's cases in their series take."""
+    """The part of a run that its cases have in common in their series."""
 
-    position: int
-    """Among all runs, the oldest first."""
     name: str
     commit: str
     machine: Fingerprint
@@ -111,26 +109,25 @@ class History:
         found = self._database.execute(
             "SELECT file, workload, anchor, anchor_ratio, reference, reference_ratio FROM links WHERE series = ?", number or (0,)
         )
-        # Another process may have entered runs since. Only links are read of those that are not shown: there may be thousands.
-        rows = sorted((row for row in found if row[0] in known), key=lambda row: known[row[0]].position)
-        places = places_of((Link(known[row[0]].commit, known[row[0]].machine, *row[1:]) for row in rows), last)
+        # Only links are read of the runs that are not shown: there may be thousands.
+        links = {file: link for file, *link in found}
+        files = [file for file in known if file in links]  # another process may have entered more since
+        places = places_of((Link(known[file].commit, known[file].machine, *links[file]) for file in files), last)
         latest = []
-        for file, *_ in rows[len(rows) - len(places) :]:
+        for file in files[len(files) - len(places) :]:
             ((body,),) = self._database.execute("SELECT body FROM cases WHERE series = ? AND file = ?", (*number, file))
             latest.append((known[file].name, self._run(file), HistoryCase.model_validate_json(body)))
-        return placed_series(name, latest, places, len(rows))
+        return placed_series(name, latest, places, len(files))
 
     @functools.cached_property
     def _known_runs(self) -> dict[int, _KnownRun]:
-        """Every run by the number of its file."""
+        """Every run by the number of its file, the oldest first."""
         machine = functools.cache(Fingerprint.model_validate_json)  # one value for all runs of a machine
         rows = self._database.execute(
             "SELECT files.id, files.name, json_extract(body, '$.commit'), json_extract(body, '$.fingerprint') "
             "FROM runs JOIN files ON files.id = runs.file ORDER BY started_at, name"
         )
-        return {
-            file: _KnownRun(position, name, commit, machine(text)) for position, (file, name, commit, text) in enumerate(rows)
-        }
+        return {file: _KnownRun(name, commit, machine(text)) for file, name, commit, text in rows}
 
     def names(self) -> list[str]:
         """Return the name of every run's file, the oldest run first."""

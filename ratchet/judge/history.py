@@ -135,9 +135,12 @@ def _short(value: float) -> float:
 
 # The series of one case.
 
+Row = tuple[str, HistoryRun, HistoryCase]
+"""The name of a run's file, the run, and the case in it."""
+
 
 class Link(NamedTuple):
-    """What links one run of a case to the others: all that a place in the series takes, so that a long series is read fast."""
+    """The part of a run that its place in a series depends on: so little that a long series is read fast."""
 
     commit: str
     machine: Fingerprint
@@ -155,7 +158,7 @@ class Link(NamedTuple):
         return cls(run.commit, run.fingerprint, case.workload, *anchor, *reference)
 
 
-class Place(NamedTuple):
+class SeriesPlace(NamedTuple):
     """The place of a run in a series."""
 
     scale: float
@@ -165,26 +168,26 @@ class Place(NamedTuple):
     bridged: bool = False
 
 
-def series_of(case: str, rows: Iterable[tuple[str, HistoryRun, HistoryCase]]) -> Series:
-    """Return the series of a case on one kind of hardware. ``rows``: name of the file, its run, the case in it; in any order."""
+def series_of(case: str, rows: Iterable[Row]) -> Series:
+    """Return the series of a case on one kind of hardware. ``rows``: in any order."""
     ordered = sorted(rows, key=lambda row: (row[1].started_at, row[0]))
     return placed_series(case, ordered, places_of(Link.of(run, one) for _, run, one in ordered), len(ordered))
 
 
-def places_of(links: Iterable[Link], last: int | None = None) -> list[Place]:
+def places_of(links: Iterable[Link], last: int | None = None) -> list[SeriesPlace]:
     """Return the places of all runs, or of the latest of them. ``links``: oldest first."""
     state = _Links()
     return list(deque(map(state.place, links), maxlen=last))
 
 
-def placed_series(case: str, rows: Sequence[tuple[str, HistoryRun, HistoryCase]], places: Sequence[Place], runs: int) -> Series:
+def placed_series(case: str, rows: Sequence[Row], places: Sequence[SeriesPlace], runs: int) -> Series:
     """Return the series, or its latest points, of rows at these places, oldest first. ``runs``: how many there are in all."""
     keys = {fingerprint: fingerprint.key for fingerprint in {run.fingerprint for _, run, _ in rows}}
     points = tuple(_point(*row, place, keys[row[1].fingerprint]) for row, place in zip(rows, places, strict=True))
     return Series(case=case, hardware=rows[-1][1].fingerprint.processor if rows else "", points=points, runs=runs)
 
 
-def _point(name: str, run: HistoryRun, case: HistoryCase, place: Place, machine: str) -> Point:
+def _point(name: str, run: HistoryRun, case: HistoryCase, place: SeriesPlace, machine: str) -> Point:
     anchor = case.anchor
     return Point(
         run=name,
@@ -206,7 +209,7 @@ class _Links:
     """The state of the index of each commit while a series is read from its oldest run on."""
 
     def __init__(self) -> None:
-        self._here = Place(1.0, 0)
+        self._here = SeriesPlace(1.0, 0)
         self._last: tuple[str, str, Fingerprint] | None = None
         """The anchor, the workload and the machine of the latest point with an index."""
         self._index: dict[str, float] = {}
@@ -214,10 +217,10 @@ class _Links:
         self._waiting: list[Link] = []
         """Runs that are not in it yet: only a seam asks, and most runs of a long series are never asked for."""
 
-    def place(self, link: Link) -> Place:
+    def place(self, link: Link) -> SeriesPlace:
         """Return the place of the next run."""
         if link.anchor is None:
-            return Place(1.0, self._here.segment)
+            return SeriesPlace(1.0, self._here.segment)
         setting = (link.anchor, link.workload, link.machine)
         if setting == self._last:
             self._waiting.append(link)
@@ -226,7 +229,7 @@ class _Links:
             self._remember(run)
         self._waiting = [link]
         segment, seam, bridged = self._enter(link, link.anchor)
-        self._last, self._here = setting, Place(self._index[link.anchor], segment)
+        self._last, self._here = setting, SeriesPlace(self._index[link.anchor], segment)
         return self._here._replace(seam=seam, bridged=bridged)
 
     def _remember(self, link: Link) -> None:

@@ -89,7 +89,7 @@ def entry(command: Sequence[str], outputs: Sequence[str], content: str, tree: Pa
 
 def _words_of_build_files(tree: Path) -> set[str]:
     """Return all words of the files at the top of a tree that a build may run: names of variables are among them."""
-    files = [path for pattern in _BUILD_FILES for path in sorted(tree.glob(pattern)) if path.is_file()]
+    files = [path for pattern in _BUILD_FILES for path in tree.glob(pattern) if path.is_file()]
     return {word for path in files for word in _WORD.findall(path.read_text(encoding="utf-8", errors="replace"))}
 
 

@@ -90,9 +90,9 @@ class Workers:
         refuse_foreign(side, prepared.foreign)
         self._built[side] |= set(prepared.built)
         self._fresh[side] |= set(prepared.fresh)
-        for path in sorted(self._of_both(self._built)):
+        if shared := self._of_both(self._built):
             raise ForeignModuleError(
-                f"Both sides loaded {clean(path)}: one build for two trees, so a change of its source would not be timed.",
+                f"Both sides loaded {clean(shared[0])}: one build for two trees, so a change of its source would not be timed.",
                 "Build it into a folder of the tree: by build in [tool.ratchet], or by a path relative to the benchmark file.",
             )
         return prepared
@@ -100,16 +100,15 @@ class Workers:
     @property
     def notes(self) -> tuple[str, ...]:
         """Warnings for the report: files that one side may have made for both."""
-        shared = sorted(self._of_both(self._fresh))
-        if not shared:
+        if not (shared := self._of_both(self._fresh)):
             return ()
         whose = "Written during the run and used by both sides; if this repository's code makes it, one side had the other's"
         return (f"{whose}: {clean(listed(shared, 2))}. See docs/benchmarks.md#cuda-c.",)
 
-    def _of_both(self, files: Mapping[Side, set[str]]) -> set[str]:
+    def _of_both(self, files: Mapping[Side, set[str]]) -> list[str]:
         """Return the files of both sides, if these are two trees."""
-        common = set.intersection(*files.values())
-        return common if common and len({host.folder for host in self.hosts.values()}) == len(SIDES) else set()
+        are_two = len({host.folder for host in self.hosts.values()}) == len(SIDES)
+        return sorted(set.intersection(*files.values())) if are_two else []
 
     def fill(self, crew: Crew, side: Side) -> None:
         """Fork a worker of this side for the crew, if it has none. Raises HostError."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import json
 import sys
@@ -37,9 +38,7 @@ SCHEMAS: dict[str, type[Record]] = {
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of one file. ``schema_version`` is required, as `ratchet.records.files.load` wants it."""
     content = SCHEMAS[name].model_json_schema()
-    texts: dict[tuple[str, str], str] = {}
-    for path in Path(__file__).parent.glob("*.py"):
-        texts |= field_texts(path)
+    texts = {key: text for path in Path(__file__).parent.glob("*.py") for key, text in field_texts(path).items()}
     for title, part in {**content.get("$defs", {}), SCHEMAS[name].__name__: content}.items():
         for field, rules in part.get("properties", {}).items():
             if text := texts.get((title, field)):
@@ -49,6 +48,7 @@ def schema(name: str) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **content}
 
 
+@functools.cache
 def field_texts(path: Path) -> dict[tuple[str, str], str]:
     """Return class and field → the docstring below the field, in a file; a class has those of its bases in that file, too."""
     texts: dict[tuple[str, str], str] = {}

@@ -16,7 +16,7 @@ import pytest
 from ratchet.config import Settings
 from ratchet.errors import HostError
 from ratchet.measure import client
-from ratchet.measure.client import CaseTrouble, Hosts, Hung, WorkerClient
+from ratchet.measure.client import CaseTrouble, HostClient, Hosts, Hung, WorkerClient
 from ratchet.measure.messages import Prepared
 from ratchet.measure.tree_spec import TreeSpec
 from tests.integration.playground import Playground, new_repository
@@ -35,6 +35,15 @@ def adds(*, device, size):
 
 def spec(play: Playground, path: Path | None = None) -> TreeSpec:
     return TreeSpec.of(Settings(python_path=(".",)), path or play.repo, checkout=play.repo, device="cpu", gpu_uuid=None)
+
+
+def prepared(host: HostClient, seed: int) -> Prepared:
+    """Return the answer of a fresh worker that prepares the case."""
+    worker = host.fork()
+    words = {"check": False, "clock": "auto", "cache": "warm", "placements": 1}
+    answer = worker.ask("prepare", Prepared, case="adds/small", seed=seed, **words)
+    worker.end()
+    return answer
 
 
 def test_both_sides_have_torch_in_the_same_places(make: Callable[..., Playground]) -> None:
@@ -57,12 +66,7 @@ def test_the_workers_of_a_pair_have_one_layout(make: Callable[..., Playground]) 
     play = make({"bench/adds.py": "import gc\n" + TREE.replace("flops=size", f"flops={seen}")})
     with Hosts({"head": spec(play)}, play.environ()) as hosts:
         hosts.sides["head"].listing()
-        found = []
-        for seed in (1, 1, 3):
-            worker = hosts.sides["head"].fork()
-            words = {"check": False, "clock": "auto", "cache": "warm", "placements": 1}
-            found.append(worker.ask("prepare", Prepared, case="adds/small", seed=seed, **words).workload.flops)
-            worker.end()
+        found = [prepared(hosts.sides["head"], seed).workload.flops for seed in (1, 1, 3)]
     assert found[0] == found[1] != found[2]
 
 
@@ -72,10 +76,16 @@ def test_workers_import_no_compiler_for_an_optimizer(make: Callable[..., Playgro
     text = "import sys\nfrom torch import optim\n" + TREE.replace("flops=size", f"flops={flops}")
     with Hosts({"head": spec(make({"bench/adds.py": text}))}, dict(os.environ)) as hosts:
         hosts.sides["head"].listing()
-        worker = hosts.sides["head"].fork()
-        words = {"check": False, "clock": "auto", "cache": "warm", "placements": 1}
-        assert worker.ask("prepare", Prepared, case="adds/small", seed=1, **words).workload.flops == 1
-        worker.end()
+        assert prepared(hosts.sides["head"], seed=1).workload.flops == 1
+
+
+def test_a_module_may_remove_its_file(make: Callable[..., Playground]) -> None:
+    """A host looks through the sources of its tree for what they use; one that is gone by then does not end it."""
+    made = "import importlib, pathlib\nmade = pathlib.Path('made.py')\nmade.touch()\nimportlib.invalidate_caches()\n"
+    text = made + "import made as _\nmade.unlink()\n" + TREE
+    with Hosts({"head": spec(make({"bench/adds.py": text}))}, dict(os.environ)) as hosts:
+        hosts.sides["head"].listing()
+        assert prepared(hosts.sides["head"], seed=1).places == 1
 
 
 def test_a_host_that_ends_takes_no_other_along(make: Callable[..., Playground]) -> None:

@@ -11,16 +11,9 @@ from pathlib import Path
 import pytest
 
 from ratchet.forge.git import Repository
+from tests.unit.test_git import identity
 
-
-@pytest.fixture(autouse=True)
-def _bare_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No configuration of this user's or machine's."""
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    for role in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{role}_NAME", "Test")
-        monkeypatch.setenv(f"GIT_{role}_EMAIL", "test@example.org")
+__all__ = ["identity"]
 
 
 def git(folder: Path, *arguments: str, fails: bool = False, index: Path | None = None, given: bytes = b"") -> str:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from ratchet.cache import scratch_folder
 from ratchet.commands.experiment.session import minutes_left, open_session, save_session
-from ratchet.commands.experiment.start import pairs_by_stage, plan_of_case, settings_of
-from ratchet.commands.machine import Machine, environment_of, machine_of
+from ratchet.commands.experiment.start import BLOCKS, pairs_by_stage, settings_of
+from ratchet.commands.machine import Machine, environment_of, machine_of, plan_of_case
 from ratchet.commands.request import Request, apart_of, watched, writable
 from ratchet.commands.trees import build, tree_specs
 from ratchet.config import Settings
@@ -178,7 +178,7 @@ def _measure(
     budget_s = BUDGET_S[machine.device]
     task = ExperimentTask(
         session.case,
-        plan_of_case(settings, machine, min(budget_s, left_s) if left_s else budget_s),
+        plan_of_case(settings, machine.device, BLOCKS, min(budget_s, left_s) if left_s else budget_s),
         looks_that_decide(settings.pairs),
         lambda samples: settled(_evidence(wanted.stage, samples)),
         wanted.stage,

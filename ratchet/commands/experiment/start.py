@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ratchet.commands.experiment.session import SESSION, save_session
-from ratchet.commands.machine import Machine, environment_of, machine_of, plan_of
+from ratchet.commands.machine import environment_of, machine_of, plan_of_case
 from ratchet.commands.request import Request, apart_of, watched, writable
 from ratchet.commands.trees import build_twice, tree_specs
 from ratchet.config import Settings, load_settings
@@ -23,7 +23,6 @@ from ratchet.measure.build import without_secrets
 from ratchet.measure.experiment import ExperimentTask, Samples, measure_start
 from ratchet.records.experiment import WHOLE, Noise, ResultRow, SessionRecord
 from ratchet.records.files import load
-from ratchet.records.run import Plan
 from ratchet.report.experiment import read_table, row_of
 from ratchet.report.progress import Progress
 from ratchet.stats.comparison import Pair, pairs_of, stage_pairs
@@ -70,7 +69,7 @@ def start(wanted: StartRequest, request: Request, progress: Progress, environ: M
         pairs = min(NOISE_PAIRS, settings.pairs)
         task = ExperimentTask(
             case,
-            plan_of_case(settings, machine),
+            plan_of_case(settings, machine.device, BLOCKS),
             (pairs,),
             lambda _: True,
             gpu=machine.gpu,
@@ -103,12 +102,6 @@ def settings_of(request: Request, root: Path, environ: Mapping[str, str]) -> Set
     """Return the settings, with few pairs and short steps unless options say otherwise."""
     given = {name: value for name, value in request.options.items() if value is not None}
     return load_settings(root, environ, {"pairs": PAIRS, "case_timeout": CASE_TIMEOUT_S, **given}, request.folder)
-
-
-def plan_of_case(settings: Settings, machine: Machine, budget_s: float = 0.0) -> Plan:
-    """Return how to measure one case, beginning no further pair after ``budget_s``."""
-    own = {"blocks": BLOCKS, "placements": 1 if machine.device == "cpu" else 2, "budget_s": budget_s}
-    return plan_of(settings, machine.device).model_copy(update=own)
 
 
 def stages_of(samples: Samples) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+_Method = Callable[..., Any]
+
 
 class _Chosen(BaseException):
     """The end of a choice that is not to be kept; no Exception, so that nobody takes it for an error."""
@@ -22,28 +24,21 @@ class AutotuneWatch:
         """Begin to watch. Without Triton, or in a release that names its autotuner otherwise, nothing is seen."""
         self._timed = 0
         self._crowded = False
-        algorithms = getattr(sys.modules.get("torch._inductor.select_algorithm"), "AlgorithmSelectorCache", None)
-        if choose := getattr(algorithms, "benchmark", None):
-            algorithms.benchmark = self._refused_if_crowded(choose)  # type: ignore[union-attr]  # it has a method
-        inductor = getattr(sys.modules.get("torch._inductor.runtime.triton_heuristics"), "CachingAutotuner", None)
-        if choose := getattr(inductor, "autotune_to_one_config", None):
-            inductor.autotune_to_one_config = self._inductor_if_crowded(choose)  # type: ignore[union-attr]  # it has a method
-        autotuner = getattr(sys.modules.get("triton.runtime.autotuner"), "Autotuner", None)
-        bench = getattr(autotuner, "_bench", None)
-        if autotuner is None or bench is None:
-            return
+        _wrap("torch._inductor.select_algorithm", "AlgorithmSelectorCache", "benchmark", self._refused_if_crowded)
+        heuristics = "torch._inductor.runtime.triton_heuristics"
+        _wrap(heuristics, "CachingAutotuner", "autotune_to_one_config", self._inductor_if_crowded)
+        _wrap("triton.runtime.autotuner", "Autotuner", "_bench", self._counted)
+        # From 3.4 on: with TRITON_CACHE_AUTOTUNING.
+        _wrap("triton.runtime.autotuner", "Autotuner", "check_disk_cache", self._not_kept_if_crowded)
 
-        @functools.wraps(bench)
+    def _counted(self, bench: _Method) -> _Method:
         def counted(*arguments: Any, **named: Any) -> Any:
             self._timed += 1
             return bench(*arguments, **named)
 
-        autotuner._bench = counted
-        if keep := getattr(autotuner, "check_disk_cache", None):  # from 3.4 on: with TRITON_CACHE_AUTOTUNING
-            autotuner.check_disk_cache = self._not_kept_if_crowded(keep)
+        return counted
 
-    def _not_kept_if_crowded(self, keep: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(keep)
+    def _not_kept_if_crowded(self, keep: _Method) -> _Method:
         def guarded(tuner: Any, key: Any, configs: Any, choose: Callable[[], object]) -> Any:
             def choose_only() -> None:
                 choose()
@@ -56,13 +51,12 @@ class AutotuneWatch:
 
         return guarded
 
-    def _refused_if_crowded(self, choose: Callable[..., Any]) -> Callable[..., Any]:
+    def _refused_if_crowded(self, choose: _Method) -> _Method:
         """Return the method of inductor that times algorithms (max-autotune): the choice is in the code, which it keeps.
 
         A case that fails in a crowd is done again alone. No Exception, which torch.compile would answer with other code.
         """
 
-        @functools.wraps(choose)
         def guarded(*arguments: Any, **named: Any) -> Any:
             if self._crowded:
                 raise SystemExit("torch.compile chooses algorithms by timing them, and other workers use the GPU")
@@ -70,10 +64,9 @@ class AutotuneWatch:
 
         return guarded
 
-    def _inductor_if_crowded(self, choose: Callable[..., Any]) -> Callable[..., Any]:
+    def _inductor_if_crowded(self, choose: _Method) -> _Method:
         """Return the method of inductor's kernels that times them; it keeps its choice on the disk, unless told not to."""
 
-        @functools.wraps(choose)
         def guarded(kernel: Any, *arguments: Any, **named: Any) -> Any:
             keep = getattr(kernel, "save_cache_hook", None)
             if keep and not self._crowded:
@@ -95,3 +88,10 @@ class AutotuneWatch:
     def seen(self) -> bool:
         """Return whether a configuration was timed since `forget`."""
         return self._timed > 0
+
+
+def _wrap(module: str, owner: str, name: str, wrapper: Callable[[_Method], _Method]) -> None:
+    """Put a wrapper around a method of a class, if its module is loaded and has it."""
+    kind = getattr(sys.modules.get(module), owner, None)
+    if method := getattr(kind, name, None):
+        setattr(kind, name, functools.wraps(method)(wrapper(method)))

@@ -7,8 +7,8 @@ sides would then time the same code. Only the harness itself is meant to come fr
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import functools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,15 +18,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import ratchet
 from ratchet.errors import UsageError
 from ratchet.measure.child.reads import (
+    HARNESS_FOLDER,
     ReadWatch,
     SharedFiles,
     installed_copies,
     is_installed,
     is_kept_apart,
+    mapped_files,
     missing_builds,
+    path_resolver,
     shared_files,
     shared_folders,
     taken_from_checkout,
@@ -40,7 +42,6 @@ from ratchet.records.tuning import TUNED_FILE, Tuned
 from ratchet.workload import VARIANT, Benchmark, Workload
 
 HARNESS = "ratchet"
-_HARNESS_FOLDER = Path(ratchet.__file__).resolve().parent
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class LoadedTree:
     tuned: Tuned
     """The tree's ``bench/tuned.json``, whose values take the place of its workloads' own tuning."""
     code: HostCode | None = None
-    """What the identity of host code needs of the tree, where a host has loaded it."""
+    """The tree as the identity of host code takes it, where a host has loaded it."""
 
     def case(self, name: str) -> Case:
         """Return the case of this name. Raises UsageError where this tree does not have it, or cannot run it here."""
@@ -219,22 +220,22 @@ class Provenance:
         for module in list(sys.modules.values()):
             file = getattr(module, "__file__", None)
             if isinstance(file, str) and file.startswith(start) and file.endswith(".py") and not is_installed(Path(file)):
-                yield Path(file).read_text(encoding="utf-8", errors="replace")
+                with contextlib.suppress(OSError):  # a module may remove its file
+                    yield Path(file).read_text(encoding="utf-8", errors="replace")
 
     def foreign(self) -> list[str]:
         """Return what this process took from elsewhere since the last call: ``loaded acme (path) instead of its own copy``."""
         # Names first: a worker that looked at the modules themselves would copy the memory that they share with its host.
         fresh = set(sys.modules) - self._checked
         self._checked |= fresh
-        modules = foreign_modules(
-            self._tree, self._checkout, self._names, {name: sys.modules.get(name) for name in fresh}, self._installed
-        )
+        modules = {name: sys.modules.get(name) for name in fresh}
         maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-        loaded = modules or foreign_libraries(self._tree, self._checkout, maps, self._installed)
-        files = [file for name in fresh if isinstance(file := getattr(sys.modules.get(name), "__file__", None), str)]
+        loaded = foreign_modules(self._tree, self._checkout, self._names, modules, self._installed)
+        loaded = loaded or foreign_libraries(self._tree, self._checkout, maps, self._installed)
+        files = [file for module in modules.values() if isinstance(file := getattr(module, "__file__", None), str)]
         self.shared |= shared_files(self._tree, self._watch.opened, files, maps)
-        mapped = (line.split(None, 5)[5] for line in maps.splitlines() if f" {self._checkout}{os.sep}" in line)
-        self._watch.opened.update(mapped)  # by C code perhaps, as safetensors
+        mapped = mapped_files(maps, f"{self._checkout}{os.sep}")
+        self._watch.opened.update(path for _, path in mapped)  # by C code perhaps, as safetensors
         taken = taken_from_checkout(self._tree, self._checkout, self._watch)
         missing = missing_builds(self._tree, self._checkout, self._watch)
         return [f"loaded {each} instead of its own copy" for each in loaded] + taken + missing
@@ -249,20 +250,18 @@ def foreign_modules(
 ) -> list[str]:
     """Return ``name (file)`` of each loaded module that belongs to the repository but lies outside ``tree``.
 
-    from it, or if it lies in the user's own ``checkout`` (installed packages of a virtual environment inside it, and what
-    `shared_folders` hold, excepted).
+    A module belongs to the repository if its top-level name is among ``names``, if its file was ``installed`` from it, or if
+    it lies in the user's own ``checkout`` (installed packages of a virtual environment inside it, and what `shared_folders`
+    hold, excepted).
     """
     found, shared = [], tuple(f"{folder}{os.sep}" for folder in shared_folders(checkout))
-    real_folder = functools.cache(os.path.realpath)  # a thousand modules lie in a few hundred folders
-    ours = (f"{tree}{os.sep}", f"{_HARNESS_FOLDER}{os.sep}")
+    real_path = path_resolver()
+    ours = (f"{tree}{os.sep}", HARNESS_FOLDER)
     for name, module in sorted(modules.items()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str):
             continue
-        folder, file_name = os.path.split(file)
-        path = f"{real_folder(folder)}{os.sep}{file_name}"
-        if os.path.islink(path):  # noqa: PTH114  a Path for each module takes longer than all the rest
-            path = os.path.realpath(path)
+        path = real_path(file)
         if path.startswith(ours):
             continue
         in_checkout = path.startswith(f"{checkout}{os.sep}") and not path.startswith(shared)
@@ -285,10 +284,8 @@ def foreign_libraries(tree: Path, checkout: Path, maps: str, installed: frozense
     """
     if tree == checkout:
         return []
-    # As text first: each worker asks for each case, and the lines are thousands.
-    lines = (line.split(None, 5) for line in maps.splitlines() if f" {checkout}{os.sep}" in line)
-    mapped = {Path(fields[5]) for fields in lines if "x" in fields[1]}
-    ours = {path.relative_to(checkout) for path in mapped if path.is_relative_to(checkout) and not path.is_relative_to(tree)}
+    mapped = {Path(path) for rights, path in mapped_files(maps, f"{checkout}{os.sep}") if "x" in rights}
+    ours = {path.relative_to(checkout) for path in mapped if not path.is_relative_to(tree)}
     found = [checkout / path for path in ours if not is_kept_apart(path, checkout) or (tree / path).is_file()]
     found += [Path(path) for path in installed if f" {path}\n" in maps]
     return [f"{path.name} ({path})" for path in sorted(found)]

@@ -21,17 +21,17 @@ import sys
 import tempfile
 import tomllib
 import urllib.parse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import ratchet
 
-_HARNESS = f"{Path(ratchet.__file__).resolve().parent}{os.sep}"
+HARNESS_FOLDER = f"{Path(ratchet.__file__).resolve().parent}{os.sep}"
 MOST_NOTED = 100_000
 """Names of files that are kept at once; a benchmark may write any number of them."""
-_BUILT = (".so", ".cubin", ".fatbin", ".hsaco", ".ptx")
+BUILT = (".so", ".cubin", ".fatbin", ".hsaco", ".ptx")
 """Endings of files that a compiler made: one that lies in the checkout alone is one for both sides."""
 _SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx", ".f90", ".hip", ".pyx", ".rs")
 _DIGEST = re.compile(
@@ -81,18 +81,18 @@ class ReadWatch:
 
 
 def taken_from_checkout(tree: Path, checkout: Path, watch: ReadWatch) -> list[str]:
-    """Return what each thing was that this process took from the checkout since the last call: ``reads a.json (path) instead …``.
+    """Return the files that this process took from the checkout since the last call: ``reads a.json (path) instead …``.
 
     A file counts if the tree has another one at its place. What a compiler made counts also where the tree has none.
     """
-    found = []
+    found, real = [], path_resolver()
     for names, verb in ((watch.opened, "reads"), (watch.programs, "runs")):
         found_by_path = verb == "runs"
-        for path in sorted({_real(shutil.which(name) or name if found_by_path else name) for name in names}):
+        for path in sorted({real(shutil.which(name) or name if found_by_path else name) for name in names}):
             if not path.startswith(f"{checkout}{os.sep}") or path.startswith(f"{tree}{os.sep}") or not _is_written(path, 0):
                 continue
             inside = Path(path).relative_to(checkout)
-            if _replaces(inside, tree, checkout, is_built=found_by_path or path.endswith(_BUILT)):
+            if _replaces(inside, tree, checkout, is_built=found_by_path or path.endswith(BUILT)):
                 found.append(f"{verb} {inside.name} ({path}) instead of its own copy")
         names.clear()
     return found
@@ -107,8 +107,9 @@ def _replaces(inside: Path, tree: Path, checkout: Path, *, is_built: bool) -> bo
 
 
 def missing_builds(tree: Path, checkout: Path, watch: ReadWatch) -> list[str]:
-    """Return what each compiled file was that this process looked for in the tree, and that lies in the checkout alone."""
-    looked = {Path(_real(name)) for name in watch.loaded if os.sep in name or name.endswith(".so")}
+    """Return the compiled files that this process looked for in the tree, and that lie in the checkout alone: ``finds no …``."""
+    real = path_resolver()
+    looked = {Path(real(name)) for name in watch.loaded if os.sep in name or name.endswith(".so")}
     for name, places in watch.missed:
         if name not in sys.modules:
             looked |= {Path(place, f"{name.rpartition('.')[2]}{end}") for place in places for end in EXTENSION_SUFFIXES}
@@ -151,6 +152,7 @@ def installed_copies(tree: Path, checkout: Path, roots: Iterable[Path]) -> froze
     own = (f"{checkout}{os.sep}", f"{tree.parent}{os.sep}")
     names = {_normal(name) for root in roots for name in _project_names(root)}
     found: set[str] = set()
+    real = path_resolver()
     for package in importlib.metadata.distributions():
         place = Path(str(package.locate_file("")))
         about = json.loads(package.read_text("direct_url.json") or "{}")
@@ -163,7 +165,7 @@ def installed_copies(tree: Path, checkout: Path, roots: Iterable[Path]) -> froze
             continue
         is_editable = bool(about.get("dir_info", {}).get("editable"))
         files = (str(each) for each in package.files or ())
-        found |= {_real(str(place / each)) for each in files if each.endswith(".so" if is_editable else (".so", ".py"))}
+        found |= {real(str(place / each)) for each in files if each.endswith(".so" if is_editable else (".so", ".py"))}
     return frozenset(found)
 
 
@@ -184,13 +186,21 @@ def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "_", name).lower()
 
 
-def _real(name: str) -> str:
-    """Return the real path of a file; of a compiled Python file, that of its source."""
-    path = os.path.realpath(name)
-    if path.endswith(".pyc"):
-        with contextlib.suppress(ValueError):
-            return importlib.util.source_from_cache(path)
-    return path
+def path_resolver() -> Callable[[str], str]:
+    """Return a function from a file's name to its real path; for a compiled Python file, to that of its source."""
+    real_folder = functools.cache(os.path.realpath)  # thousands of files lie in a few hundred folders
+
+    def real_path(name: str) -> str:
+        folder, file_name = os.path.split(name)
+        path = os.path.join(real_folder(folder), file_name)  # noqa: PTH118  a Path for each takes longer than all the rest
+        if os.path.islink(path):  # noqa: PTH114  as above
+            path = os.path.realpath(path)
+        if path.endswith(".pyc"):
+            with contextlib.suppress(ValueError):
+                return importlib.util.source_from_cache(path)
+        return path
+
+    return real_path
 
 
 @dataclass(frozen=True)
@@ -216,13 +226,20 @@ def shared_files(tree: Path, opened: Iterable[str], modules: Iterable[str], maps
     if not made.exists():
         return SharedFiles()
     since = made.stat().st_mtime
-    lines = (line.split(None, 5) for line in maps.splitlines() if "/" in line)
-    mapped = {fields[5] for fields in lines if "x" in fields[1] and len(fields) == 6 and _may_be_shared(fields[5], tree)}
-    others = {path for path in map(_real, {*opened, *modules}) if _may_be_shared(path, tree)}
+    mapped = {path for rights, path in mapped_files(maps) if "x" in rights and _may_be_shared(path, tree)}
+    others = {path for path in map(path_resolver(), {*opened, *modules}) if _may_be_shared(path, tree)}
     sources = _source_names(tree) if mapped else frozenset()
     built = {path for path in mapped if Path(path).name.partition(".")[0].removeprefix("lib") in sources}
     fresh = {path for path in mapped | others if _is_written(path, since)}
     return SharedFiles(frozenset(built), frozenset(fresh - built))
+
+
+def mapped_files(maps: str, start: str = os.sep) -> Iterator[tuple[str, str]]:
+    """Yield the rights and the path of each mapping of a file whose path begins so: proc(5)."""
+    for line in maps.splitlines():
+        # As text first: each worker asks for each case, and the lines are thousands.
+        if f" {start}" in line and len(fields := line.split(None, 5)) == 6:
+            yield fields[1], fields[5]
 
 
 def _is_written(path: str, since: float) -> bool:
@@ -241,4 +258,4 @@ def _may_be_shared(path: str, tree: Path) -> bool:
     apart = ("/dev/", "/lib/", "/lib64/", "/opt/", "/proc/", "/sys/", "/usr/", f"{tree.parent}{os.sep}", f"{sys.prefix}{os.sep}")
     if path.startswith((*apart, f"{sys.base_prefix}{os.sep}")) or path.endswith(".lock") or _DIGEST.search(path):
         return False
-    return not is_installed(Path(path)) and not path.startswith(_HARNESS)
+    return not is_installed(Path(path)) and not path.startswith(HARNESS_FOLDER)

@@ -26,8 +26,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
-import ratchet
-from ratchet.measure.host_code.acts import ActWatch
+from ratchet.measure.host_code.acts import HARNESS_FOLDER, ActWatch
 from ratchet.measure.host_code.statements import LoadedProgram, Name, Wide
 from ratchet.records.tuning import TUNED_FILE
 
@@ -68,15 +67,19 @@ class HostCode:
         self._tree = tree
         self._bench = bench
         self._content = _content(tree, tree / results)
-        self._program = LoadedProgram(tree, self._content)
         importers = _Importers(tree)
+        self._program = LoadedProgram(tree, self._content, importers.by_libraries)
         sys.meta_path.insert(0, importers)
-        self._program.by_libraries = importers.by_libraries
         self.acts = ActWatch(tree)
+        self._executed: set[str] = set()
+        """Files of the tree that were run as modules."""
 
     def update(self) -> None:
         """Read the modules that were loaded meanwhile."""
         self._program.update()
+        fresh, self.acts.executed = self.acts.executed, set()  # thousands, with those of libraries: each is looked up once
+        real = (os.path.realpath(file) for file in fresh if file.startswith(os.sep))
+        self._executed |= {path for path in real if path.startswith(f"{self._tree}{os.sep}")}
 
     def identity(self, benchmark: object, tuning: Mapping[str, Any], ran: Ran) -> HostIdentity:
         """Return the identity of a case of this benchmark, whose timed call ran these functions."""
@@ -90,21 +93,22 @@ class HostCode:
             if stray := self._program.uncounted(ran, closure):
                 raise Wide(f"{stray} ran, and no name leads to it")
             unloaded = self._program.unloaded(closure, self._bench)
-            if hidden := self._program.unlisted(self.acts.executed, unloaded):
+            if hidden := self._program.unlisted(self._executed, unloaded):
                 raise Wide(f"{hidden} was imported, and is none of the modules")
         except Wide as reason:
             parts = values | _few(self._content, "everything in the tree") | {"commit": _commit(self._tree)}
             return HostIdentity(parts, str(reason))
-        if "git" in closure.words:
+        mentioned = closure.mentioned
+        if "git" in mentioned.words:
             values["commit"] = _commit(self._tree)
-        for folder in closure.listed:
+        for folder in mentioned.listed:
             inside = [
                 path for path in self._content if path.endswith(".py") and (self._tree / path).is_relative_to(folder or "/")
             ]
             values[f"Python files in {os.path.relpath(folder or self._tree, self._tree)}"] = _digest("\n".join(sorted(inside)))
-        whole = unloaded | {path for path in self._content if path.endswith(closure.python_files)}
-        whole |= {os.path.relpath(path, self._tree) for path in self.acts.texts if closure.reads_source}
-        data = {path: digest for path, digest in self._content.items() if path in whole or _is_data(Path(path), closure.words)}
+        whole = unloaded | {path for path in self._content if path.endswith(tuple(mentioned.python_files))}
+        whole |= {os.path.relpath(path, self._tree) for path in self.acts.texts if mentioned.source}
+        data = {path: digest for path, digest in self._content.items() if path in whole or _is_data(Path(path), mentioned.words)}
         order = {"the order of imports": _digest("\n".join(self._program.order(closure)))}
         return HostIdentity(values | closure.digests() | _few(data, "files that are not Python") | order)
 
@@ -122,10 +126,10 @@ class HostCode:
 
 
 class _Importers:
-    """Notes who imports: a finder that finds nothing."""
+    """A finder that finds nothing, and notes the modules that code of the environment imports."""
 
     def __init__(self, tree: Path) -> None:
-        self._known = (f"{tree}{os.sep}", f"{Path(ratchet.__file__).parent}{os.sep}")
+        self._known = (f"{tree}{os.sep}", HARNESS_FOLDER)
         self.by_libraries: set[str] = set()
 
     def find_spec(self, name: str, *_: object) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -44,7 +43,8 @@ _SPAWNS = (
 )
 """Modules that are imported when they start a process, of which there is no event."""
 _IMPORTING = frozenset({"importlib", "pkgutil", "zipimport"})
-_HARNESS = f"{Path(ratchet.__file__).resolve().parent}{os.sep}"
+HARNESS_FOLDER = f"{Path(ratchet.__file__).parent}{os.sep}"
+"""As frames name it."""
 _STANDARD = f"{Path(os.__file__).parent}{os.sep}"
 
 
@@ -65,10 +65,6 @@ class ActWatch:
         """The acts that were seen."""
         return WATCHED if any(name in sys.modules for name in _SPAWNS) else frozenset(self._seen)
 
-    def forget(self, *, but: Collection[str]) -> None:
-        """Forget all acts but these."""
-        self._seen = set(but)
-
     def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
         if (act := _EVENTS.get(event)) is None:
             return
@@ -76,6 +72,8 @@ class ActWatch:
         if caller and _package(caller) in _IMPORTING:  # what is imported is known
             if event == "exec":
                 self.executed.add(arguments[0].co_filename)
+        elif act == SOURCE:
+            self._note_text(arguments[0], caller)
         elif act not in self._seen and self._counts(event, act, arguments[0] if arguments else None, caller):
             self._seen |= WATCHED if act == PROGRAM else {act}  # a process of its own may do anything
 
@@ -87,17 +85,17 @@ class ActWatch:
             return self._is_inside(argument) and not _is_of(_outside(caller), _IMPORTING)
         if event == "pickle.find_class":
             return self._may_be_own(argument)
-        if act == SOURCE:
-            # Whoever reads it: `linecache` keeps it for all. The harness reads bytes, which nothing keeps.
-            reader = _outside(caller) if caller and _package(caller) == "pathlib" else caller
-            if str(argument).endswith((".py", ".pyc")) and self._is_inside(argument) and not _is_of(reader, frozenset()):
-                self.texts.add(os.path.realpath(argument))
-            return False
         # Text and code that a library makes and runs, as attrs and jinja2 do, has the names of that library.
         if caller is None:
             return True
         file = caller.f_code.co_filename
         return file.startswith(self._start) or (_is_standard(file) and _package(caller) not in _MAKING_CLASSES)
+
+    def _note_text(self, path: Any, caller: FrameType | None) -> None:
+        """Note a Python file, whoever reads it: `linecache` keeps it for all. The harness reads bytes, which nothing keeps."""
+        reader = _outside(caller) if caller and _package(caller) == "pathlib" else caller
+        if str(path).endswith((".py", ".pyc")) and self._is_inside(path) and not _is_of(reader, frozenset()):
+            self.texts.add(os.path.realpath(path))
 
     def _is_inside(self, path: object) -> bool:
         """Return whether a path lies in the tree; so may one that is a descriptor or bytes, and none is the working folder."""
@@ -132,4 +130,4 @@ def _package(frame: FrameType) -> str:
 
 def _is_of(frame: FrameType | None, packages: frozenset[str]) -> bool:
     """Return whether a frame is of these packages or of the harness."""
-    return frame is not None and (_package(frame) in packages or frame.f_code.co_filename.startswith(_HARNESS))
+    return frame is not None and (_package(frame) in packages or frame.f_code.co_filename.startswith(HARNESS_FOLDER))

@@ -24,7 +24,7 @@ from ratchet.measure.host_code.acts import LISTING, PICKLE, PROGRAM, SOURCE, TEX
 _WIDE_MODULES = {
     PROGRAM: ("subprocess", "pty"),
     PICKLE: ("pickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"),
-    "it loads code by file": ("imp", "pkgutil", "runpy", "zipimport", "code", "codeop"),
+    "it loads code by file": ("imp", "importlib", "pkgutil", "runpy", "zipimport", "code", "codeop"),
     LISTING: ("fileinput", "glob", "shutil"),
     SOURCE: ("inspect", "linecache", "tokenize", "pydoc"),
     "it finds code by settings": ("hydra", "unittest"),
@@ -267,11 +267,9 @@ class MentionReader(ast.NodeVisitor):
         if name in ("import_module", "__import__") and top == "importlib":
             self.found.every_module = True
         elif module == "unittest.mock" or top == "mock":  # it replaces attributes of modules, by texts
-            self._look_up_module()
+            self._note_any_module()
         elif top in _WIDE_REASONS and name not in _HARMLESS.get(top, ()):
             self._widen(_WIDE_REASONS[top])
-        elif top == "importlib" and name not in _HARMLESS["importlib"]:
-            self._widen("it loads code by file")
         elif reason := _WIDE_MEMBERS.get((top, name)):
             self._widen(reason)
         elif top == "gc" and name in _WIDE_ATTRIBUTES:
@@ -280,7 +278,7 @@ class MentionReader(ast.NodeVisitor):
     def _object(self, found: object) -> None:
         """Note what an object of the environment can do."""
         if found is sys.modules:
-            self._look_up_module()
+            self._note_any_module()
         elif found is importlib.import_module or found is builtins.__import__:
             self.found.every_module = True
         elif _is_among(found, _ENUMERATING):
@@ -299,13 +297,13 @@ class MentionReader(ast.NodeVisitor):
         self.found.attributes.add(name)
         self.found.docstrings |= name == "__doc__"
         if name == "__subclasses__":  # which may stand in any module
-            self._look_up_module()
+            self._note_any_module()
         if name in _WIDE_ATTRIBUTES:
             self._widen(_WIDE_ATTRIBUTES[name])
         elif name in ("__dict__", "__getattribute__"):
             self.found.enumerates = True
 
-    def _look_up_module(self) -> None:
+    def _note_any_module(self) -> None:
         """Note that any name of any loaded module may be read."""
         self.found.every_module = self.found.enumerates = True
 
@@ -321,7 +319,7 @@ class MentionReader(ast.NodeVisitor):
 
     def _widen(self, reason: str) -> None:
         if reason == SOURCE:  # of files that are known; `inspect` looks things up as well
-            self._look_up_module()
+            self._note_any_module()
             self.found.docstrings = self.found.source = True
         else:
             self.found.wide.append(reason)

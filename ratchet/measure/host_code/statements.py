@@ -68,9 +68,12 @@ class Source:
 
 
 class LoadedProgram:
-    """The modules of a tree in this process. ``content`` gives the digest that each file had before anything was imported."""
+    """The modules of a tree in this process. ``content`` gives the digest that each file had before anything was imported.
 
-    def __init__(self, tree: Path, content: Mapping[str, str]) -> None:
+    ``by_libraries`` has the modules that code of the environment imported, by names that may stand in a file or in metadata.
+    """
+
+    def __init__(self, tree: Path, content: Mapping[str, str], by_libraries: AbstractSet[str] = frozenset()) -> None:
         self._tree = tree
         self._before = frozenset(sys.modules)
         self._content = content
@@ -79,8 +82,7 @@ class LoadedProgram:
         self._seen = set(self._before)
         self._unread = ""
         self._native: list[Path] = []
-        self.by_libraries: AbstractSet[str] = frozenset()
-        """Modules that code of the environment imported, by names that may stand in a file or in metadata."""
+        self.by_libraries = by_libraries
 
     def update(self) -> None:
         """Read the modules that were loaded since the last call."""
@@ -133,12 +135,10 @@ class LoadedProgram:
                 return shown
         return ""
 
-    def unlisted(self, executed: Iterable[str], unloaded: Collection[str]) -> str:
+    def unlisted(self, executed: AbstractSet[str], unloaded: AbstractSet[str]) -> str:
         """Return a file of the tree that was run as a module and is neither loaded nor ``unloaded``; no text if there is none."""
         loaded = {str(source.path) for source in self._sources.values()}
-        files = {Path(file).resolve() for file in executed if Path(file).is_absolute()}
-        inside = sorted(self.relative(file) for file in files if file.is_relative_to(self._tree) and str(file) not in loaded)
-        return next((file for file in inside if file not in unloaded), "")
+        return min({self.relative(Path(file)) for file in executed - loaded} - unloaded, default="")
 
     def source(self, module: str) -> Source | None:
         return self._sources.get(module)
@@ -254,7 +254,8 @@ class Closure:
         self.found: dict[tuple[str, int], Statement] = {}
         self._asked: set[Name] = set()
         self._left: list[Name] = list(roots)
-        self._all = Mentions()
+        self.mentioned = Mentions()
+        """All that they may read, without the names that are followed one by one."""
         for module, source in program.sources.items():
             for at, statement in enumerate(source.statements):
                 if not statement.plain:
@@ -263,22 +264,6 @@ class Closure:
             while self._left:
                 self._name(self._left.pop())
             self._left = [each for each in self._through_modules() if each not in self._asked]
-
-    @property
-    def words(self) -> set[str]:
-        return self._all.words
-
-    @property
-    def listed(self) -> set[str]:
-        return self._all.listed
-
-    @property
-    def python_files(self) -> tuple[str, ...]:
-        return tuple(self._all.python_files)
-
-    @property
-    def reads_source(self) -> bool:
-        return self._all.source
 
     def digests(self) -> dict[str, str]:
         """Return ``file: names`` → digest. Statements that do more than bind names are one entry of their file."""
@@ -292,7 +277,7 @@ class Closure:
                 parts.setdefault(f"{file}: {names}", []).append(_digest(statement))
             if counted:
                 parts[f"{file}: order of statements"] = [_joined(self._program.sequence(source, counted))]
-            if self._all.docstrings:
+            if self.mentioned.docstrings:
                 parts[f"{file}: docstrings"] = [source.docstrings]
         return {label: _joined(digests) for label, digests in parts.items()}
 
@@ -300,7 +285,7 @@ class Closure:
         if (module, at) in self.found:
             return
         statement = self.found[module, at] = source.statements[at]
-        mentions, everything = self._program.mentions(source, statement), self._all
+        mentions, everything = self._program.mentions(source, statement), self.mentioned
         if reason := next((each for each in mentions.wide if each not in WATCHED or each in self._seen), None):
             raise Wide(f"{reason} ({self._program.relative(source.path)}:{statement.node.lineno})")
         self._left += [(module, name) for name in mentions.names]
@@ -337,7 +322,7 @@ class Closure:
 
     def _through_modules(self) -> Iterable[Name]:
         """Yield names that may be read through modules that are used as values."""
-        everything = self._all
+        everything = self.mentioned
         # No statement of the tree says what a library took from the modules that it imported.
         everything.handed |= self._program.by_libraries & self._program.sources.keys()
         everything.escapes |= everything.handed
