@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ratchet.errors import HostError, RatchetError
 from ratchet.measure.agreement import between_sides
@@ -137,7 +137,8 @@ def measure_suite(
     plan, gpu = task.plan, task.gpu
     with contextlib.ExitStack() as stack:
         progress.stage("Importing benchmarks")
-        sessions = stack.enter_context(sessions or Sessions(trees, environ))
+        identify = not task.time_identical and len(trees) == len(SIDES)
+        sessions = stack.enter_context(sessions or Sessions(trees, environ, identify=identify))
         hosts = sessions.open()
         head = hosts["head"].listing()
         reference, missing = _reference_listing(hosts, compared=task.compared)
@@ -258,9 +259,10 @@ class _EarlyTraces:
 class Sessions:
     """The hosts of a suite, which can be ended and replaced by fresh ones. Use it as a context manager, as `Hosts`."""
 
-    def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str]) -> None:
+    def __init__(self, trees: Mapping[Side, TreeSpec], environ: Mapping[str, str], *, identify: bool = False) -> None:
         self._trees = trees
         self._environ = environ
+        self._identify = identify
         self._held = contextlib.ExitStack()
         self._spare: Hosts | None = None
 
@@ -275,7 +277,7 @@ class Sessions:
 
     def open(self) -> dict[Side, HostClient]:
         """Start a host for each side that has a tree."""
-        return dict(self._held.enter_context(self._started(SIDES)).sides)
+        return dict(self._held.enter_context(self._started(SIDES, identify=self._identify)).sides)
 
     def surveyed(self, survey: Callable[[], Surveyed]) -> Surveyed:
         """Return what a survey with these hosts finds."""
@@ -305,8 +307,9 @@ class Sessions:
         hosts = self._held.enter_context(spare or self._started([side for side in reversed(SIDES) if side in sides]))
         return {side: host for side, host in hosts.sides.items() if side in sides}
 
-    def _started(self, sides: Sequence[Side]) -> Hosts:
-        return Hosts({side: self._trees[side] for side in sides if side in self._trees}, self._environ)
+    def _started(self, sides: Sequence[Side], *, identify: bool = False) -> Hosts:
+        trees = {side: replace(self._trees[side], identified=identify) for side in sides if side in self._trees}
+        return Hosts(trees, self._environ)
 
 
 def _reference_listing(hosts: dict[Side, HostClient], *, compared: bool) -> tuple[Listing | None, str | None]:

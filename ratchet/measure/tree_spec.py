@@ -57,6 +57,8 @@ class TreeSpec:
     """The way in which benchmarks do their work, of those that they offer; None: each benchmark's own."""
     sweep: Sweep | None = None
     """The only cases that this tree has; None: all."""
+    identified: bool = False
+    """Whether a host reads all files of the tree before it imports them, to tell later whether a case's code is the same."""
 
     @classmethod
     def of(cls, settings: Settings, path: Path, *, checkout: Path, device: Device, gpu_uuid: str | None) -> TreeSpec:

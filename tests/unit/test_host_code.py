@@ -8,6 +8,7 @@ import py_compile
 import sys
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -33,9 +34,14 @@ def write(folder: Path, files: Mapping[str, str]) -> Path:
     return folder
 
 
+def identified(tree: Path) -> TreeSpec:
+    spec = TreeSpec.of(Settings(), tree, checkout=tree.parent / "checkout", device="cpu", gpu_uuid=None)
+    return replace(spec, identified=True)
+
+
 def identities(tree: Path, *cases: str) -> dict[str, HostParts]:
     """Return the host code of cases, each called in a process of its own that is forked from one that imported the tree."""
-    spec = TreeSpec.of(Settings(), tree.resolve(), checkout=tree.parent / "checkout", device="cpu", gpu_uuid=None)
+    spec = identified(tree.resolve())
 
     def host(writer: int) -> None:
         loaded = load(spec)
@@ -158,7 +164,7 @@ def test_what_no_name_shows_makes_everything_count(before: dict[str, HostParts],
 def test_a_function_that_no_name_leads_to_makes_everything_count(tmp_path: Path) -> None:
     """Should a function run that is in no statement that counts, every file does."""
     tree = write(tmp_path, PROJECT).resolve()
-    spec = TreeSpec.of(Settings(), tree, checkout=tree.parent / "checkout", device="cpu", gpu_uuid=None)
+    spec = identified(tree)
 
     def host(writer: int) -> None:
         loaded = load(spec)

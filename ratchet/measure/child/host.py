@@ -93,16 +93,20 @@ def _host(channel: Channel, spec: TreeSpec) -> None:
     _prepare_triton()
     channel.send(_listing(tree, use))
     _prepare_optimizers(tree)
-    if tree.code is not None:
-        tree.code.update()
     gc.collect()
+    was_enabled = gc.isenabled()
+    if tree.code is not None:
+        gc.disable()  # it would look through a million new objects again and again, none of which is garbage
+        tree.code.update()
     gc.freeze()  # keeps the workers' collector from copying pages they share with this process
+    if was_enabled:
+        gc.enable()
     _serve(channel, tree)
 
 
 def load(spec: TreeSpec) -> LoadedTree:
     """Import a tree, once its files have been read: the imports may write some. Raises as `load_tree`."""
-    if spec.path == spec.checkout:  # nothing is compared with it, and it may hold a virtual environment of a thousand modules
+    if not spec.identified or spec.path == spec.checkout:  # a checkout may hold a virtual environment of a thousand modules
         return load_tree(spec, begin_section)
     code = HostCode(spec.path, spec.bench, spec.results)
     return replace(load_tree(spec, begin_section), code=code)

@@ -114,17 +114,48 @@ class Mentions:
     """Why everything in the tree counts; acts of `acts.WATCHED` only once they were seen."""
 
 
+class Syntax:
+    """The names and imports of a statement that its text alone shows: a host looks once, for all its workers."""
+
+    def __init__(self, node: ast.stmt) -> None:
+        self.imports: list[ast.Import | ast.ImportFrom] = []
+        """All in it, in functions too."""
+        self.inner_imports: list[ast.Import | ast.ImportFrom] = []
+        """Those within functions and classes."""
+        self.top_imports = list(_at_top(node))
+        """Those that run where the statement does."""
+        self.local: set[str] = set()
+        """Names that functions within it may bind for themselves."""
+        left: list[tuple[ast.AST, bool, bool]] = [(node, False, False)]
+        while left:  # half a million nodes in a large package: no recursion, and nothing is asked of the smallest ones
+            each, in_function, is_inner = left.pop()
+            if isinstance(each, ast.Import | ast.ImportFrom):
+                self.imports.append(each)
+                if is_inner:
+                    self.inner_imports.append(each)
+                continue
+            if in_function and (name := _bound_here(each)):
+                self.local.add(name)
+            if isinstance(each, _FUNCTIONS):
+                in_function = is_inner = True
+            elif isinstance(each, ast.ClassDef):
+                is_inner = True
+            left += [(child, in_function, is_inner) for child in ast.iter_child_nodes(each) if child._fields]
+
+
 class MentionReader(ast.NodeVisitor):
     """A visitor of one statement of a module. ``own`` returns the name of a module of the tree, or no name."""
 
-    def __init__(self, module: ModuleType, bound: Collection[str], own: Callable[[object], str], node: ast.stmt) -> None:
+    def __init__(
+        self, module: ModuleType, bound: Collection[str], own: Callable[[object], str], node: ast.stmt, syntax: Syntax
+    ) -> None:
         self.found = Mentions()
         self._module = module
         self._bound = bound
         self._own = own
-        self._local = _local_names(node)
+        self._local = set(syntax.local)
         self._imported: dict[str, object] = {}
-        self._import_within(node)
+        self._import_within(syntax.inner_imports)
         self.visit(node)
         if "__file__" in self.found.names and "__file__" in _BESIDE_FILE.sub("", ast.unparse(node)):
             self._widen("it reads its own file")
@@ -203,18 +234,15 @@ class MentionReader(ast.NodeVisitor):
             for alias in node.names:
                 self.found.imports.setdefault(alias.asname or alias.name, set()).add((own, alias.name))
 
-    def _import_within(self, node: ast.stmt) -> None:
+    def _import_within(self, imports: Iterable[ast.Import | ast.ImportFrom]) -> None:
         """Note what functions within the statement import, by the name that it gets there."""
         bound: dict[str, list[object]] = {}
-        within = (
-            inner for outer in ast.walk(node) if isinstance(outer, (*_FUNCTIONS, ast.ClassDef)) for inner in ast.walk(outer)
-        )
-        for inner in within:
+        for inner in imports:
             if isinstance(inner, ast.Import):
                 for alias in inner.names:
                     name = alias.name if alias.asname else alias.name.partition(".")[0]
                     bound.setdefault(alias.asname or name, []).append(sys.modules.get(name))
-            elif isinstance(inner, ast.ImportFrom):
+            else:
                 module = sys.modules.get(absolute(self._module, inner))
                 for alias in inner.names:
                     found = self._member(module, alias.name) if isinstance(module, ModuleType) else None
@@ -223,7 +251,7 @@ class MentionReader(ast.NodeVisitor):
             if name not in self._local and all(each is values[0] for each in values):
                 self._imported[name] = values[0]
             else:  # one name for several things
-                self._local |= {name}
+                self._local.add(name)
                 for each in values:
                     self._object(each)
                     self._escape(each)
@@ -353,16 +381,23 @@ def _text(node: ast.expr | None) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
-def _local_names(node: ast.stmt) -> frozenset[str]:
-    """Return the names that functions within a statement may bind for themselves."""
-    local: set[str] = set()
-    for outer in ast.walk(node):
-        if isinstance(outer, _FUNCTIONS):
-            for inner in ast.walk(outer):
-                if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
-                    local.add(inner.id)
-                elif isinstance(inner, ast.arg):
-                    local.add(inner.arg)
-                elif inner is not outer and isinstance(inner, _NAMED) and inner.name:
-                    local.add(inner.name)
-    return frozenset(local)
+def _at_top(node: ast.AST) -> Iterable[ast.Import | ast.ImportFrom]:
+    """Yield the imports in a statement at the top of a module that run where it does."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        yield node
+    elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield from (
+            found
+            for child in ast.iter_child_nodes(node)
+            if isinstance(child, ast.stmt | ast.ExceptHandler)
+            for found in _at_top(child)
+        )
+
+
+def _bound_here(node: ast.AST) -> str | None:
+    """Return the name that this node itself binds, if it does."""
+    if isinstance(node, ast.Name):
+        return node.id if isinstance(node.ctx, ast.Store) else None
+    if isinstance(node, ast.arg):
+        return node.arg
+    return node.name if isinstance(node, _NAMED) else None

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 from ratchet.measure.host_code.acts import WATCHED
-from ratchet.measure.host_code.mentions import MentionReader, Mentions, absolute
+from ratchet.measure.host_code.mentions import MentionReader, Mentions, Syntax, absolute
 from ratchet.measure.host_code.plain import Plain
 
 _OF_IMPORT = frozenset(
@@ -38,13 +38,14 @@ class Statement:
     """A statement at the top of a module."""
 
     node: ast.stmt
+    syntax: Syntax
+    digest: str
+    """Of its text without comments, docstrings and positions."""
     names: frozenset[str]
     """The names that it binds."""
     plain: bool = True
     mentions: Mentions | None = None
-    """Filled in when it is first asked for."""
-    digest: str = ""
-    """Likewise: of its text without comments, docstrings and positions."""
+    """Filled in when it is first asked for, since it depends on the values that names have by then."""
 
     @property
     def lines(self) -> range:
@@ -162,13 +163,12 @@ class LoadedProgram:
         These are files of benchmarks, and what the top of any module or a statement that counts imports.
         """
         loaded = {str(source.path) for source in self._sources.values()}
-        nodes = [(source.module, one.node) for source in self._sources.values() for one in source.statements]
-        inside = {id(one.node) for one in closure.found.values()}
         names = {
             name
-            for module, node in nodes
-            for each in (ast.walk(node) if id(node) in inside else _at_top(node))
-            for name in _imported(module, each)
+            for module, source in self._sources.items()
+            for at, one in enumerate(source.statements)
+            for each in (one.syntax.imports if (module, at) in closure.found else one.syntax.top_imports)
+            for name in _imported(source.module, each)
             if not isinstance(sys.modules.get(name), ModuleType)
         }
         roots = [self._tree, *(Path(each) for each in sys.path if Path(each).is_relative_to(self._tree))]
@@ -181,10 +181,10 @@ class LoadedProgram:
         found: list[str] = []
         for at, statement in enumerate(source.statements):
             if at in counted and not _is_settled(source, statement):
-                found.append(_digest(statement))  # not its names alone: `a = 0` and `a += 1` both bind a
+                found.append(statement.digest)  # not its names alone: `a = 0` and `a += 1` both bind a
             found += [
                 ast.dump(node)
-                for node in _at_top(statement.node)
+                for node in statement.syntax.top_imports
                 if any(self._runs(name, set()) for name in _imported(source.module, node))
             ]
         return found
@@ -197,7 +197,7 @@ class LoadedProgram:
         asked.add(name)
         if not all(statement.plain for statement in source.statements):
             return True
-        nodes = (node for statement in source.statements for node in _at_top(statement.node))
+        nodes = (node for statement in source.statements for node in statement.syntax.top_imports)
         return any(self._runs(each, asked) for node in nodes for each in _imported(source.module, node))
 
     def _is_fresh_library(self, name: str) -> bool:
@@ -216,7 +216,7 @@ class LoadedProgram:
         parsed = ast.parse(text)
         docstrings = _take_docstrings(parsed)
         body = [node for node in parsed.body if not isinstance(node, ast.Pass) and not _is_main(node)]
-        statements = [Statement(node, frozenset(bound(node))) for node in body]
+        statements = [Statement(node, Syntax(node), _digest(node), frozenset(bound(node))) for node in body]
         source = Source(module, path, statements, docstrings=_joined(map(repr, docstrings)))
         for at, statement in enumerate(source.statements):
             for name in statement.names:
@@ -238,7 +238,7 @@ class LoadedProgram:
     def mentions(self, source: Source, statement: Statement) -> Mentions:
         """Return what a statement may read."""
         if statement.mentions is None:
-            statement.mentions = MentionReader(source.module, source.by_name, self.own, statement.node).found
+            statement.mentions = MentionReader(source.module, source.by_name, self.own, statement.node, statement.syntax).found
         return statement.mentions
 
     def relative(self, path: Path) -> str:
@@ -274,7 +274,7 @@ class Closure:
             for at in counted:
                 statement = source.statements[at]
                 names = ", ".join(sorted(statement.names)[:3]) if statement.plain else "top level"
-                parts.setdefault(f"{file}: {names}", []).append(_digest(statement))
+                parts.setdefault(f"{file}: {names}", []).append(statement.digest)
             if counted:
                 parts[f"{file}: order of statements"] = [_joined(self._program.sequence(source, counted))]
             if self.mentioned.docstrings:
@@ -367,40 +367,27 @@ def _place(module: ModuleType) -> Path | None:
     return Path(file).resolve() if file else None
 
 
-def _take_docstrings(tree: ast.Module) -> list[str]:
+def _take_docstrings(node: ast.AST) -> list[str]:
     """Take all docstrings out of a module, and return them."""
     taken = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.body:
-            first = node.body[0]
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-                node.body[:1] = [] if len(node.body) > 1 else [ast.copy_location(ast.Pass(), first)]
-                taken.append(first.value.value)
+    if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.body:
+        first = node.body[0]
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            node.body[:1] = [] if len(node.body) > 1 else [ast.copy_location(ast.Pass(), first)]
+            taken.append(first.value.value)
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):  # no expression has one
+            taken += _take_docstrings(child)
     return taken
 
 
-def _at_top(node: ast.AST) -> Iterable[ast.AST]:
-    """Yield the imports in a statement at the top of a module that run where it does."""
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        yield node
-    elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        yield from (
-            found
-            for child in ast.iter_child_nodes(node)
-            if isinstance(child, ast.stmt | ast.ExceptHandler)
-            for found in _at_top(child)
-        )
-
-
-def _imported(module: ModuleType, node: ast.AST) -> Iterable[str]:
+def _imported(module: ModuleType, node: ast.Import | ast.ImportFrom) -> Iterable[str]:
     """Yield the full names of modules that an import statement may load."""
     if isinstance(node, ast.Import):
         names = [alias.name for alias in node.names]
-    elif isinstance(node, ast.ImportFrom):
+    else:
         base = absolute(module, node)
         names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-    else:
-        return
     for name in names:
         parts = name.split(".")
         yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
@@ -426,10 +413,8 @@ def _first_line(node: ast.FunctionDef) -> int:
     return min([node.lineno, *(one.lineno for one in node.decorator_list)])
 
 
-def _digest(statement: Statement) -> str:
-    if not statement.digest:
-        statement.digest = hashlib.sha256(ast.dump(statement.node).encode("utf-8", "surrogatepass")).hexdigest()
-    return statement.digest
+def _digest(node: ast.stmt) -> str:
+    return hashlib.sha256(ast.dump(node).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _joined(digests: Iterable[str]) -> str:
